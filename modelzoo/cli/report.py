@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
@@ -212,25 +210,15 @@ def _given(name: str, path: str, redact: bool) -> ResultSet:
     from modelzoo.comparison.model import StoredResult
     from modelzoo.views.page.build import ResultSet
     from modelzoo.views.page.history import start
-    from modelzoo.views.page.redaction import redacted
+    from modelzoo.views.page.redaction import names_here, redacted
 
     is_directory = Path(path).is_dir()
     stored = [StoredResult(file, result) for file, result in read_all([path])]
     stored.sort(key=lambda each: start(each.result))
     if not redact:
         return ResultSet(name, tuple(stored), is_directory)
+    people = names_here()
     hidden = [
-        StoredResult(f"session {session}", redacted(each.result, _people())) for session, each in enumerate(stored, 1)
+        StoredResult(f"session {session}", redacted(each.result, people)) for session, each in enumerate(stored, 1)
     ]
     return ResultSet(name, tuple(hidden), is_directory)
-
-
-def _people() -> list[str]:
-    """Names of this user and of this host."""
-    import getpass
-    import socket
-
-    names = [socket.gethostname(), socket.gethostname().partition(".")[0], os.environ.get("SUDO_USER", "")]
-    with contextlib.suppress(OSError, KeyError):  # not every user has a name
-        names.append(getpass.getuser())
-    return [name for name in names if name not in ("", "root", "localhost")]

@@ -2,22 +2,28 @@
 
 Removed are: every path, in the command, in errors and in any other text; the values of environment variables; names of
 files; names of users and hosts, as far as they can be recognised; pictures of the user's own inputs. Equal paths get
-equal substitutes. What was measured, and on which hardware and software, stays. Pure.
+equal substitutes. What was measured, and on which hardware and software, stays. Pure, but for ``names_here``.
 """
 
 from __future__ import annotations
 
+import contextlib
+import getpass
+import os
 import re
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 from modelzoo.frozen import field_names, replace
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport, ValidityEntry
 from modelzoo.setting import Setting, fields
 from modelzoo.warning import WarningCode, WarningMessage
+
+T = TypeVar("T")
 
 HIDDEN = "(hidden)"
 _WEIGHTS = ("auto", "pretrained", "random")
@@ -57,6 +63,25 @@ def redacted(result: Result, people: Sequence[str] = ()) -> Result:
     command = tuple(redactor.command(result.command))
     found: Result = redactor.walk(result)
     return replace(found, command=command)
+
+
+def redacted_text(text: str, people: Sequence[str] = ()) -> str:
+    """Return ``text``, what a command printed for example, without paths, values of variables, and ``people``."""
+    return _Redactor({name for name in people if len(name) > 2}).text(text)
+
+
+def redacted_record(record: T, people: Sequence[str] = ()) -> T:
+    """Return a copy of any other record, a report of ``modelzoo doctor`` for example, without the same."""
+    found: T = _Redactor({name for name in people if len(name) > 2}).walk(record)
+    return found
+
+
+def names_here() -> list[str]:
+    """Names of this user and of this host, for ``people``."""
+    names = [socket.gethostname(), socket.gethostname().partition(".")[0], os.environ.get("SUDO_USER", "")]
+    with contextlib.suppress(OSError, KeyError):  # not every user has a name
+        names.append(getpass.getuser())
+    return [name for name in names if name not in ("", "root", "localhost")]
 
 
 class _Redactor:

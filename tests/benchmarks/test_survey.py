@@ -1,0 +1,109 @@
+"""benchmarks/survey.py: what is sent from a machine that the suite was never timed on."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+import survey
+from example_machine import LIBRARIES, QUIET, SERVER
+from onednn_recordings import load_recording
+from places import ROOT
+from survey import Step
+
+from modelzoo.cli.app import make_parser
+from modelzoo.frozen import replace
+from modelzoo.records.codec import decode, encode_json
+from modelzoo.records.doctor import DoctorReport
+from modelzoo.results import store
+
+PEOPLE = ("build-host-7", "mallory")
+
+
+def nothing(text: str) -> None:
+    """Progress that nobody reads."""
+
+
+def test_an_archive_has_what_was_measured_and_says_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result that can be read, a recording in the form of tests/data, the topology; no path, no user, no host."""
+    monkeypatch.setattr(survey, "names_here", lambda: list(PEOPLE))
+    monkeypatch.setenv("SURVEY_SECRET", "hunter2")
+
+    def todo(folder: Path) -> list[Step]:
+        every = survey.steps(folder, quick=True, workloads=["examples/mlp"])
+        run = next(each for each in every if each.name == "run")
+        recording = next(each for each in every if each.name == "recordings")
+        shout = Step("shout", ("-c", "print('mallory at build-host-7 in /home/mallory/secret.py')"))
+        return [run, replace(recording, command=(*recording.command, "fp32")), shout, Step("broken", ("-c", "1 / 0"))]
+
+    archive = tmp_path / "survey.tar.gz"
+    outcomes = survey.survey(archive, todo, nothing)
+    assert [each.exit_code for each in outcomes] == [0, 0, 0, 1]
+    with tarfile.open(archive) as file:
+        assert {(member.uid, member.uname) for member in file} == {(0, "")}
+        file.extractall(tmp_path)
+    folder = tmp_path / "survey"
+    index = json.loads((folder / "index.json").read_text())
+    assert [step["name"] for step in index["steps"]] == ["run", "recordings", "shout", "broken"]
+    assert index["not_redacted_and_left_out"] == []
+    result = store.read(folder / "run.json")
+    assert [entry.setting.precision for entry in result.requested] == ["fp32", "bf16"]
+    assert all(run.steady for run in result.runs)
+    (recorded,) = folder.glob("onednn_*_fp32.json")
+    assert load_recording(recorded).mode == "fp32"
+    assert (folder / "topology/sys/devices/system/cpu/present").read_text()
+    assert "ZeroDivisionError" in (folder / "broken.txt").read_text()
+    for path in filter(Path.is_file, folder.rglob("*")):
+        text = path.read_text(errors="replace")
+        for secret in (*PEOPLE, "hunter2", str(tmp_path), str(ROOT)):
+            assert secret not in text, path.name
+
+
+def test_a_report_of_doctor_is_redacted(tmp_path: Path) -> None:
+    """Its facts stay; values of variables go."""
+    machine = replace(SERVER, environment={"OMP_NUM_THREADS": "8", "LD_PRELOAD": "/home/mallory/x.so"})
+    report = DoctorReport(machine, LIBRARIES, QUIET, None, False, ())
+    (tmp_path / "doctor.json").write_bytes(encode_json(report))
+    (tmp_path / "bad.json").write_text("{")
+    (tmp_path / "run.svg").write_text("<svg/>")
+    assert survey.redact(tmp_path, PEOPLE) == ["bad.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["doctor.json"]
+    text = (tmp_path / "doctor.json").read_text()
+    assert "mallory" not in text
+    assert decode(DoctorReport, json.loads(text)).machine.cpu == SERVER.cpu
+
+
+def test_serial_numbers_stay_at_home(tmp_path: Path) -> None:
+    """A /proc/cpuinfo of some boards ends with one; files that are not named are not read."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text("processor\t: 0\nSerial\t\t: 10000000abcdef\nModel\t: Board\n")
+    identity = tmp_path / "sys/class/dmi/id"
+    identity.mkdir(parents=True)
+    (identity / "product_name").write_text("ecs.g8y.large\n")
+    (identity / "product_serial").write_text("i-secret\n")
+    found = dict(survey.topology(tmp_path))
+    assert found == {
+        "proc/cpuinfo": "processor\t: 0\nModel\t: Board\n",
+        "sys/class/dmi/id/product_name": "ecs.g8y.large\n",
+    }
+
+
+def test_every_command_of_the_survey_is_one_of_the_suite(tmp_path: Path) -> None:
+    """Parsed, not run; the names of the steps are those of their files."""
+    every = survey.steps(tmp_path, quick=False)
+    assert len({each.name for each in every}) == len(every)
+    for each in every:
+        if each.command[0] == "-m":
+            make_parser().parse_args(each.command[2:])
+
+
+def test_a_missing_directory_is_refused_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not after an hour."""
+    with pytest.raises(SystemExit) as ended:
+        survey.main(["-o", str(tmp_path / "no" / "a.tar.gz")])
+    assert ended.value.code == 2
+    assert "does not exist" in capsys.readouterr().err
