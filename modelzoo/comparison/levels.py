@@ -165,7 +165,19 @@ def _value(run: Run, metric: Metric, fit: Optional[Fit]) -> float:
     if metric is Metric.MEMORY:
         return math.log(report.peak_memory)
     latency = fit.adjusted(run) if fit is not None else math.log(median(run.steady))
-    return latency if metric is Metric.LATENCY else math.log(report.setting.batch) - latency
+    if metric is Metric.LATENCY:
+        return latency
+    return math.log(report.setting.batch) - latency - _skewness(run)
+
+
+def _skewness(run: Run) -> float:
+    """Log of mean ÷ median of a process's latencies: what it answers in a second follows from the mean."""
+    return math.log(fmean(run.steady) / median(run.steady))
+
+
+def skewness(side: SideSetting) -> float:
+    """Mean ÷ median of the latencies: the geometric mean of the processes."""
+    return math.exp(fmean(_skewness(run) for runs in side.sessions for run in runs if run.steady))
 
 
 def _batch(side: SideSetting) -> int:

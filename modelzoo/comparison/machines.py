@@ -11,6 +11,7 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo import stats
+from modelzoo.comparison.levels import skewness
 from modelzoo.comparison.model import Metric, Row, Side, SideLevel, SideSetting
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -130,7 +131,9 @@ def rates(side: SideSetting, measured: SideLevel, metric: Metric) -> Optional[Ra
     report = next(iter(reports_of(side)), None)
     if report is None or metric not in RATED:
         return None
-    items = measured.value if metric is Metric.THROUGHPUT else _inverse(measured.value, report.setting.batch)
+    items = measured.value
+    if metric is Metric.LATENCY:
+        items = multiplied(stats.inverse(items, report.setting.batch), 1 / skewness(side))
     if report.setting.device != "cpu":
         return Rates(items, None, None, extrapolated=OneDevice(report.setting.device))
     machine = report.provenance.machine
@@ -154,12 +157,6 @@ def reports_of(side: SideSetting) -> list[RunReport]:
 def multiplied(interval: stats.Interval, factor: float) -> stats.Interval:
     """Return ``interval`` times a positive number."""
     return stats.Interval(interval.value * factor, interval.low * factor, interval.high * factor)
-
-
-def _inverse(interval: stats.Interval, numerator: float) -> stats.Interval:
-    """Return ``numerator`` divided by an interval of positive values; 0 becomes infinity, and the other way round."""
-    low, high = interval.low, interval.high
-    return stats.Interval(numerator / interval.value, numerator / high, numerator / low if low > 0 else math.inf)
 
 
 def _cores_used(report: RunReport) -> float:

@@ -90,6 +90,8 @@ class SummaryRow(msgspec.Struct, frozen=True):
         runs: its processes, failed ones included; at least one.
         latency: seconds of one forward batch in this session, with its interval: the geometric mean of the processes'
             medians; ``None`` if nothing was timed.
+        throughput: items per second, with its interval: the batch size ÷ the geometric mean of the processes' *mean*
+            latencies. Latencies are skewed, so their median would promise more than a server delivers.
         adjusted: the latency at this machine's reference speed, with its interval; ``None`` if it was not adjusted.
         speed: compared with the workload's first setting; ``None`` for that one, and if nothing was timed.
         proof: what the canary and the kernels of all processes show.
@@ -105,6 +107,7 @@ class SummaryRow(msgspec.Struct, frozen=True):
     is_baseline: bool
     runs: tuple[Run, ...]
     latency: Optional[stats.Interval]
+    throughput: Optional[stats.Interval]
     adjusted: Optional[stats.Interval]
     speed: Optional[Speed]
     proof: Proof
@@ -168,11 +171,6 @@ class SummaryRow(msgspec.Struct, frozen=True):
         return [sample for run in self.runs for sample in run.steady]
 
     @property
-    def throughput(self) -> Optional[float]:
-        """Items per second."""
-        return self.batch / self.latency.value if self.latency else None
-
-    @property
     def cold_start(self) -> Optional[float]:
         """Median seconds of the first calls of the processes that were timed."""
         timings = [report.timing for report in self.reports if report.timing is not None and report.timing.steady]
@@ -221,6 +219,7 @@ def rows(result: Result) -> list[SummaryRow]:
             is_baseline=group == workloads.index(workload),
             runs=tuple(runs),
             latency=stats.setting_interval(timed, by_precision=by_precision(result, workload)) if timed else None,
+            throughput=_throughput(runs, by_precision=by_precision(result, workload)),
             adjusted=adjusted.get(group),
             speed=compared.get(group),
             proof=proof,
@@ -231,6 +230,14 @@ def rows(result: Result) -> list[SummaryRow]:
         )
         found.append(row)
     return found
+
+
+def _throughput(runs: Sequence[Run], *, by_precision: bool) -> Optional[stats.Interval]:
+    timed = [run.steady for run in runs if run.steady]
+    batch = next((run.report.setting.batch for run in runs if run.steady and run.report), None)
+    if batch is None:
+        return None
+    return stats.inverse(stats.setting_interval(timed, by_precision=by_precision, centre=statistics.fmean), batch)
 
 
 def by_precision(result: Result, workload: str) -> bool:

@@ -16,10 +16,12 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist, fmean, median, stdev
-from typing import Optional
+from typing import Callable, Optional
 
 import msgspec
 
+Centre = Callable[[Sequence[float]], float]
+"""What stands for the samples of a process: ``statistics.median`` or ``statistics.fmean``."""
 OUTLIER = 1.5
 """A sample above this multiple of its process's median is reported as an outlier. None is dropped."""
 ACCURACY = 1e-14
@@ -203,25 +205,34 @@ def scaled(value: float, log_half_width: float) -> Interval:
     return Interval(value, value * math.exp(-log_half_width), value * math.exp(log_half_width))
 
 
-def setting_interval(processes: Sequence[Sequence[float]], *, by_precision: bool = False) -> Interval:
+def inverse(interval: Interval, numerator: float) -> Interval:
+    """Return ``numerator`` divided by an interval of positive values; 0 becomes infinity, and the other way round."""
+    low, high = interval.low, interval.high
+    return Interval(numerator / interval.value, numerator / high, numerator / low if low > 0 else math.inf)
+
+
+def setting_interval(
+    processes: Sequence[Sequence[float]], *, by_precision: bool = False, centre: Centre = median
+) -> Interval:
     """Compute the level of a setting from the samples of each of its processes.
 
-    With several processes it is ``level_interval`` of their medians. A single process has only its own interval
-    (``process_interval``), which covers that process's median and says nothing about the next process; the summary
-    warns about that. For ``by_precision`` see ``level_interval``.
+    With several processes it is ``level_interval`` of their medians (or of another ``centre``). A single process has
+    only its own interval (``process_interval``), which covers that process's median and says nothing about the next
+    process; the summary warns about that. For ``by_precision`` see ``level_interval``.
 
     Raises:
         ValueError: there are no processes, or one has no samples.
     """
     if len(processes) == 1:
-        return process_interval(processes[0])
-    return level_interval([median(samples) for samples in processes], by_precision=by_precision)
+        return process_interval(processes[0], centre)
+    return level_interval([centre(samples) for samples in processes], by_precision=by_precision)
 
 
-def process_interval(samples: Sequence[float]) -> Interval:
+def process_interval(samples: Sequence[float], centre: Centre = median) -> Interval:
     """Compute the median of one process's samples and its interval by the method of batch means.
 
-    The samples are divided into up to 20 batches of neighbours. The spread of the batches' medians gives the standard
+    The samples are divided into up to 20 batches of neighbours. The spread of the batches' medians (or of another
+    ``centre``) gives the standard
     error; its square is multiplied by (1 + r) / (1 - r), where r is the remaining lag-1 correlation of the batches, as
     for an autoregressive series (Law, "Simulation Modeling and Analysis", section 9.5). With fewer than four samples
     the interval is unbounded, so no stopping rule can take it for precise.
@@ -229,23 +240,23 @@ def process_interval(samples: Sequence[float]) -> Interval:
     Raises:
         ValueError: there are no samples.
     """
-    centre = median(samples)
+    level = centre(samples)
     count = len(samples)
     if count < 4:
-        return Interval(centre, 0.0, math.inf)
+        return Interval(level, 0.0, math.inf)
     batches = min(BATCHES, max(4, min(8, count), count // 5))
     edges = [round(i * count / batches) for i in range(batches + 1)]
-    levels = [median(samples[a:b]) for a, b in zip(edges, edges[1:])]
+    levels = [centre(samples[a:b]) for a, b in zip(edges, edges[1:])]
     mean = fmean(levels)
     squares = sum((x - mean) ** 2 for x in levels)
     # Constant samples keep a trace of variance from rounding; nothing can be estimated from it.
     if squares <= (1e-12 * abs(mean)) ** 2 * batches:
-        return Interval(centre, centre, centre)
+        return Interval(level, level, level)
     lag = sum((a - mean) * (b - mean) for a, b in zip(levels, levels[1:])) / squares
     lag = min(max(lag, 0.0), 0.8)
     error = math.sqrt(squares / (batches - 1) / batches * (1 + lag) / (1 - lag))
     width = student_t((1 + CONFIDENCE) / 2, batches - 1) * error
-    return Interval(centre, centre - width, centre + width)
+    return Interval(level, level - width, level + width)
 
 
 def odd_process(medians: Sequence[float]) -> Optional[int]:

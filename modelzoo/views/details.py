@@ -15,7 +15,7 @@ from modelzoo.views import proof
 from modelzoo.views.differences import merged
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
-from modelzoo.views.results_table import interval
+from modelzoo.views.results_table import interval, rate
 from modelzoo.views.speed import outlook_text, reason
 
 
@@ -27,7 +27,7 @@ def detail_lines(row: SummaryRow) -> list[str]:
 def _times(row: SummaryRow) -> Iterator[str]:
     if row.latency:
         calls = len(row.samples) // max(1, row.processes)
-        throughput = f", {significant(row.throughput)} {row.unit}/s" if row.throughput else ""
+        throughput = f", {rate(row)} {row.unit}/s (batch size ÷ mean latency)" if row.throughput else ""
         yield f"latency {interval(row.latency)}{throughput}; {row.processes} × {calls} samples"
     if row.adjusted:
         yield f"normalised to this machine's usual speed: {interval(row.adjusted)}"

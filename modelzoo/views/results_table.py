@@ -130,7 +130,8 @@ def _time_columns(rows: Sequence[SummaryRow], *, adjusted: bool = False) -> list
         usual = Text("normalised: the latency at this machine's usual speed")
         found.append(_column("normalised", rows, lambda row: interval(row.adjusted), order=3, meaning=usual))
     # For one batch size, the latency says the same.
-    return [*found, _column(_rate(rows), rows, _throughput, None if _batches(rows) != 1 else 0)]
+    mean = Text(f"{_rate(rows)}: batch size ÷ mean latency")
+    return [*found, _column(_rate(rows), rows, rate, None if _batches(rows) != 1 else 0, meaning=mean)]
 
 
 def _rate(rows: Sequence[SummaryRow]) -> str:
@@ -149,7 +150,7 @@ def _speed_columns(rows: Sequence[SummaryRow], baseline: str = "") -> list[Colum
     """The speedup and the verdict, that of a baseline being ``baseline``; none if nothing is compared."""
     if not any(row.speed for row in rows):
         return []
-    compared = "speedup" if _batches(rows) <= 1 else f"speedup in {_rate(rows)}"
+    compared = "speedup" if _batches(rows) <= 1 else "speedup per item"
     verdicts = [row.speed.verdict.outcome if row.speed else None for row in rows]
     tones = tuple(OUTCOME_TONE[each] if each else Tone.PLAIN for each in verdicts)
     words = tuple(baseline if row.is_baseline else str(each or "") for row, each in zip(rows, verdicts))
@@ -265,11 +266,11 @@ def _p99(rows: Sequence[SummaryRow]) -> str:
     return formatting.seconds_together(known) if len(known) == 2 else MISSING
 
 
-def _throughput(row: SummaryRow) -> str:
-    """Rounded as the interval of the latency allows."""
-    if row.throughput is None or row.latency is None:
+def rate(row: SummaryRow) -> str:
+    """Items per second, rounded as their interval allows."""
+    if row.throughput is None:
         return MISSING
-    return formatting.rounded(row.throughput, row.throughput * row.latency.half_width)
+    return formatting.rounded(row.throughput.value, row.throughput.value * row.throughput.half_width)
 
 
 def _latency_tone(row: SummaryRow) -> Tone:

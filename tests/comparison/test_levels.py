@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from fake_runs import MACHINE
+from fake_runs import MACHINE, make, result_of
 from kept_sessions import kept
 from stored_sides import HERE, history, session, side_setting
 
@@ -20,6 +20,7 @@ from modelzoo.comparison.levels import (
     machine_of,
     read_histories,
     session_levels,
+    skewness,
 )
 from modelzoo.comparison.model import Metric
 from modelzoo.frozen import replace
@@ -47,6 +48,15 @@ def test_each_metric_has_its_own_values() -> None:
     assert values(Metric.THROUGHPUT) == pytest.approx([40, 20])
     assert values(Metric.COLD_START) == pytest.approx([9, 9])
     assert values(Metric.MEMORY) == pytest.approx([2**30, 2**30])
+
+
+def test_items_per_second_follow_from_the_mean_of_the_latencies() -> None:
+    """Five batches of 4 in 9 s, whose median is 1 s; so do those that a whole machine would process."""
+    side = side_setting(result_of(*(make([1.0, 1.0, 1.0, 1.0, 5.0], round=number) for number in range(2))))
+    found = session_levels(side, Metric.THROUGHPUT)
+    assert found is not None
+    assert [math.exp(each) for each in found.processes[0]] == pytest.approx([20 / 9, 20 / 9])
+    assert skewness(side) == pytest.approx(9 / 5)
 
 
 def test_processes_and_sessions_without_times_do_not_count() -> None:

@@ -136,10 +136,10 @@ def test_twenty_rows_have_a_column_for_each_field_that_differs() -> None:
 
 
 def test_different_batch_sizes_are_compared_by_items_per_second() -> None:
-    """The column says so, and the throughput is never left out."""
+    """The column of speedups says so, and the throughput is never left out."""
     rows = shown(process("toy", Setting(batch=1), 0, 0, 0.1), process("toy", Setting(batch=8), 1, 0, 0.4))
     found = results_table.table(rows)
-    assert titles(found) == ["batch", "latency", "rows/s", "speedup in rows/s", "verdict"]
+    assert titles(found) == ["batch", "latency", "rows/s", "speedup per item", "verdict"]
     assert "rows/s" in titles(found, 10)
 
 

@@ -25,6 +25,8 @@ from modelzoo.workload.declaration import Inputs, Workload
 
 LONGEST_REASON = 200
 """Characters of torch's reason why a model cannot run; an expression in it can be longer than a screen."""
+DYNAMO_ADVICE = "Set TORCHDYNAMO_VERBOSE"
+"""How dynamo's advice to its own developers begins, behind the reason."""
 _libraries: list[Any] = []
 """Kept alive for the whole process: a registration ends when its library object is deleted."""
 
@@ -174,7 +176,8 @@ def refusal(workload: Workload, setting: Setting, error: Exception) -> ModelzooE
     problem = device_problem(error, setting.device)
     if problem is not None:
         return problem
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = str(error).partition(DYNAMO_ADVICE)[0]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     # TorchScript's and inductor's errors end with the reason; those of a device and of torch.export begin with it.
     is_capture = setting.mode == "graph"
     begins = is_capture or setting.mode == AOT

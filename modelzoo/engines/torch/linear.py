@@ -20,14 +20,15 @@ class OneDnnLinear(torch.nn.Module):  # type: ignore[misc]  # torch has no types
         self.bias = linear.bias
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not torch.jit.is_scripting() and not torch.jit.is_tracing():
-            # inductor knows this operator, and fuses what follows it.
-            return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return torch.ops.modelzoo.onednn_linear(x, self.packed, self.bias)
 
 
 def _define_operator() -> None:
-    """Define oneDNN's Linear without the arguments that a TorchScript graph cannot hold, once per process."""
+    """Define oneDNN's Linear as an operator that every mode takes as it is, once per process.
+
+    A TorchScript graph cannot hold all arguments of torch's own operator, and inductor cannot compile that one with
+    weights that were packed before: its passes look for the packing in the graph.
+    """
     if hasattr(torch.ops.modelzoo, "onednn_linear"):
         return
     torch.library.define("modelzoo::onednn_linear", "(Tensor x, Tensor packed, Tensor? bias) -> Tensor")
@@ -36,6 +37,9 @@ def _define_operator() -> None:
         "default",
         lambda x, packed, bias: torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], ""),
     )
+    if hasattr(torch.library, "register_fake"):  # from torch 2.4 on; older ones have no mode that needs it
+        shape_of = torch.library.register_fake("modelzoo::onednn_linear")
+        shape_of(lambda x, packed, bias: x.new_empty((*x.shape[:-1], packed.shape[0])))
 
 
 def with_onednn_linear(model: torch.nn.Module) -> torch.nn.Module:

@@ -230,6 +230,38 @@ def test_nms_takes_bf16_under_autocast() -> None:
     assert kept.tolist() == vision.ops.nms(boxes, scores, 0.5).tolist() == [1, 2]
 
 
+def test_a_failed_compilation_gives_its_reason() -> None:
+    """Not dynamo's advice to its developers, which follows it."""
+    error = RuntimeError(
+        "backend='inductor' raised:\nLoweringException: no such layout\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal "
+        "stack trace (please do this especially if you're reporting a bug to PyTorch). For even more developer context"
+    )
+    assert str(execution.refusal(TOY, Setting(mode="compile"), error)) == (
+        "toy cannot run with fp32 compile: LoweringException: no such layout; choose another --bf16 method or --mode"
+    )
+
+
+class Residual(torch.nn.Module):
+    """A Linear layer to whose output something is added, which inductor's passes look for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) + x
+
+
+@pytest.mark.slow
+def test_packed_layers_can_be_compiled_where_inductor_would_fuse_them() -> None:
+    """With weights packed before, torch's own operator failed there."""
+    setting, inputs = Setting(mode="compile", linear="onednn"), Inputs(args=(torch.randn(8, 32),), items=("noise",) * 8)
+    model = Residual().eval()
+    with torch.inference_mode(), switches.applied(setting):
+        made = execution.build(TOY, model, inputs, setting)
+        torch.testing.assert_close(made.call(*made.prepare(inputs.args)), model(*inputs.args))
+
+
 def test_a_model_without_linear_layers_cannot_have_them_packed() -> None:
     """What would have no effect is refused."""
     with pytest.raises(
