@@ -14,7 +14,7 @@ from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, LayerE
 
 
 class ExplainedLayers(msgspec.Struct, frozen=True):
-    """The layers around the first one whose error is beyond what rounding explains, or those closest to that.
+    """The layers around the first one whose error is beyond the expected rounding error, or those closest to that.
 
     Attributes:
         layers: those that are shown; empty if none could be observed.
@@ -189,12 +189,12 @@ class DetectionPicture(msgspec.Struct, frozen=True):
 
 
 class LayerErrorPlot(msgspec.Struct, frozen=True):
-    """The error of each layer with what rounding explains.
+    """The error of each layer with the expected rounding error.
 
     Attributes:
         layers: in the order of execution.
         tested_name: what the plot calls the setting under test.
-        limit: the largest acceptable error, as a multiple of what rounding explains.
+        limit: the largest acceptable error, as a multiple of the expected rounding error.
         first_suspect: index of the first layer beyond a limit, if any is.
     """
 

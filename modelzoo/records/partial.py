@@ -37,9 +37,9 @@ class LayerError(msgspec.Struct, frozen=True):
         error: norm of the difference ÷ norm of the reference; ``None`` if either is not finite.
         scale: least-squares factor of tested on reference, minus 1 (0: no systematic change); ``None`` if not finite.
         scale_error: standard error of ``scale`` and ``baseline_scale`` together.
-        baseline: the error that rounding explains, at least 2⁻⁸ (bf16), 2⁻¹¹ (fp16, TF32) or 10⁻⁵ (fp32); ``None`` if
+        baseline: the expected rounding error, at least 2⁻⁸ (bf16), 2⁻¹¹ (fp16, TF32) or 10⁻⁵ (fp32); ``None`` if
             that is not known.
-        baseline_scale: the change of scale that rounding explains.
+        baseline_scale: the change of scale that rounding causes.
         finite: whether the output under test is free of NaN and Inf.
     """
 
@@ -54,7 +54,7 @@ class LayerError(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> Optional[float]:
-        """Error ÷ the error that rounding explains."""
+        """Error ÷ the expected rounding error."""
         return None if self.error is None or self.baseline is None else self.error / self.baseline
 
     @property

@@ -71,7 +71,7 @@ class WorstLayer(msgspec.Struct, frozen=True, tag="layer"):
 
     Attributes:
         name: the layer; ``None`` if no output was compared.
-        explained: the error that rounding explains in it; ``None`` if that is not known, or not what is checked.
+        explained: the expected rounding error in it; ``None`` if that is not known, or not what is checked.
     """
 
     name: Optional[str]

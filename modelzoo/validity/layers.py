@@ -1,4 +1,4 @@
-"""Errors by layer, compared with what rounding explains.
+"""Errors by layer, compared with the expected rounding error.
 
 Three passes over the same few inputs: the reference, the model under test, and the *rounding baseline*. For precisions
 narrower than fp32, the baseline is the reference computed in fp32 with its numbers rounded to that precision
@@ -34,8 +34,8 @@ MINIMUM_FOR_SCALE = 2048
 """Elements that estimating a layer's scale requires; a 1×1 map of a few pictures has too few."""
 BLOCKS = 16
 EVERY_LAYER_ROUNDS = MAGNIFIED / LIMITS["tensor_error"].value
-"""What the change of the inputs causes is taken this many times as what rounding explains in fp32, so that the largest
-error that passes is ``MAGNIFIED`` times as large, as when outputs are compared after the timing."""
+"""What the change of the inputs causes is taken this many times as the expected rounding error in fp32, so that the
+largest error that passes is ``MAGNIFIED`` times as large, as when outputs are compared after the timing."""
 CLOSEST = 5
 """Layers that are shown if none is suspect."""
 
@@ -143,7 +143,7 @@ def layer_errors(
     """Compare both models layer by layer on ``args``, the output last.
 
     If one of them cannot be observed (traced, compiled), the output alone is compared. If that is the reference,
-    nothing says what rounding explains.
+    the expected rounding error is unknown.
     """
     expected = observe(reference, args, wanted, output_tensor)
     observed = observe(tested, args, wanted, output_tensor)
@@ -164,7 +164,7 @@ def layer_errors(
 
 
 class _Explained(msgspec.Struct, frozen=True):
-    """What rounding explains: ``magnified`` times the error of ``baseline``, at least ``floor``.
+    """The expected rounding error: ``magnified`` times the error of ``baseline``, at least ``floor``.
 
     ``is_known`` says whether ``floor`` alone is explained for a layer that ``baseline`` lacks.
     """
@@ -259,7 +259,7 @@ def compare_layers(task: JudgingTask, reference: Predictor, tested: Predictor) -
 
 
 def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Optional[int]:
-    """Index of the first layer, in the order of execution, whose error is beyond what rounding explains.
+    """Index of the first layer, in the order of execution, whose error is beyond the expected rounding error.
 
     A layer without a baseline is suspect only if its error has no value.
     """

@@ -104,7 +104,7 @@ def sampled_checks(findings: Findings, items: int, *, numeric_only: bool) -> lis
 def layer_checks(layers: Sequence[LayerError], tolerance: Mapping[str, float], *, numeric_only: bool) -> list[Check]:
     """Check the largest change of scale and the largest error of all layers.
 
-    Layers of which nothing says what rounding explains are left out. If they are all that is judged, the check is
+    Layers whose expected rounding error is unknown are left out. If they are all that is judged, the check is
     undecided.
     """
     drift = _drift_check("layer_drift", layers, tolerance)
@@ -181,8 +181,8 @@ def decide_numbers(
 ) -> Decision:
     """Decide about numbers alone: with random weights, or on the built-in inputs.
 
-    What rounding does not explain is a fault, whatever the weights and inputs. If nothing says what rounding explains,
-    the verdict is INCONCLUSIVE.
+    An error beyond the expected rounding error is a fault, whatever the weights and inputs. If the expected rounding
+    error is unknown, the verdict is INCONCLUSIVE.
     """
     faulty = _fault(checks, reference_problem)
     if faulty is not None:

@@ -31,7 +31,7 @@ METRICS = {
     "box_ap": "box AP",
     "mask_ap": "mask AP",
     "detection_agreement": "objects in common",
-    "tensor_error": "error of the outputs ÷ what rounding explains",
+    "tensor_error": "error of the outputs ÷ the expected rounding error",
 }
 
 
@@ -81,8 +81,8 @@ CHECKS: dict[str, Requirement] = {
         "largest change of scale of a layer",
         "two operands, each rounded by 2⁻⁸ in the same direction, give 0.8 %",
     ),
-    "layer_drift": Requirement("largest error of a layer ÷ what rounding explains", ROUNDED),
-    "tensor_error": Requirement("error of the outputs ÷ what rounding explains", ROUNDED),
+    "layer_drift": Requirement("largest error of a layer ÷ the expected rounding error", ROUNDED),
+    "tensor_error": Requirement("error of the outputs ÷ the expected rounding error", ROUNDED),
     "published": Requirement(
         "published quality − fp32's, in margins of this data set",
         "a margin is three standard errors of the mean over the data set",
@@ -316,7 +316,7 @@ def source_text(check: Check, judged: Validity) -> str:
             source += f"; its {about.items} items lost {100 * about.loss:.1f} %"
         return source
     if _is_numeric(check) and check.undecided:
-        unknown = "nothing says what rounding explains"
+        unknown = "the expected rounding error is not known"
         if not isinstance(about, WorstLayer) or about.name is None:
             return f"no output was compared, so {unknown}"
         return f"{unknown} in {about.name}"
@@ -327,8 +327,8 @@ def source_text(check: Check, judged: Validity) -> str:
         sample = f"sample of {about.clusters}: margin {100 * about.margin:.1f}"
         return f"published {published:.2f}, here {seen:.2f}; {sample}"
     if isinstance(about, WorstLayer) and check.name != "layer_scale":
-        explained = "nothing" if about.explained is None else f"an error of {about.explained:.2g}"
-        return f"rounding explains {explained}; seen in {about.name}"
+        expected = "none" if about.explained is None else f"{about.explained:.2g}"
+        return f"expected rounding error {expected}; seen in {about.name}"
     return f"{source}; seen in {about.name}" if isinstance(about, WorstLayer) else source
 
 

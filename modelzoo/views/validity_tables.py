@@ -384,15 +384,15 @@ def _layers(found: ExplainedLayers) -> Table:
         note = "the layers of a traced or compiled model cannot be observed; try --mode eager"
         return Table("Error by layer", (Column("layer", ()),), Text(note))
     if suspect is None:
-        note = f"no layer's error is beyond what rounding explains; the {len(layers)} closest to it"
+        note = f"no layer's error is beyond the expected rounding error; the {len(layers)} closest to it"
     else:
-        note = f"first layer whose error is beyond what rounding explains: {suspect.name} ({suspect.kind})"
+        note = f"first layer whose error is beyond the expected rounding error: {suspect.name} ({suspect.kind})"
 
     columns = (
         _names("layer", layers, lambda each: ("→ " if each is suspect else "") + each.name),
         _names("kind", layers, lambda each: each.kind),
         _numbers("error", layers, lambda each: _number(each.error, ".2e")),
-        _numbers("rounding explains", layers, lambda each: _number(each.baseline, ".2e", MISSING)),
+        _numbers("expected rounding error", layers, lambda each: _number(each.baseline, ".2e", MISSING)),
         _numbers("ratio", layers, lambda each: _number(each.ratio, ".2f")),
         _numbers("scale", layers, lambda each: f"{_number(each.scale and 100 * each.scale, '+.2f')} %"),
     )

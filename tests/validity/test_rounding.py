@@ -1,4 +1,4 @@
-"""The rounding baseline: what rounding explains, and faults that it does not explain."""
+"""The rounding baseline: the expected error, and faults that exceed it."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_traced_model_shows_its_output_only(model: Any, predictor: Callable[..
 
 
 def test_a_reference_that_cannot_be_observed_has_no_baseline(model: Any, predictor: Callable[..., Predictor]) -> None:
-    """Nothing says what rounding explains; in fp32 the fixed bound does."""
+    """The expected rounding error is unknown; in fp32 the fixed bound does."""
     hidden = replace(predictor(model), model=None)
     (layer,) = errors(hidden, predictor(model, "bf16"))
     assert (layer.name, layer.baseline, layer.ratio) == (OUTPUT, None, None)

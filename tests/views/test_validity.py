@@ -146,8 +146,8 @@ def test_the_scope_says_what_was_judged_on(found: Validity, text: str) -> None:
         (judged(ReasonKind.FEW_ITEMS, found=SMALL, required=2), "at least 2 crops are needed"),
         (
             judged(ReasonKind.UNKNOWN_ROUNDING, replace(check_value("tensor_error", None, {}), undecided=True)),
-            "error of the outputs ÷ what rounding explains: no output was compared, so nothing says what rounding "
-            "explains",
+            "error of the outputs ÷ the expected rounding error: no output was compared, so the expected "
+            "rounding error is not known",
         ),
         (judged(ReasonKind.RANDOM_WEIGHTS), "random weights: numbers agree, predictions mean nothing"),
         (
@@ -194,13 +194,13 @@ def test_every_check_has_a_title_and_a_source() -> None:
         ),
         (
             check_value("layer_drift", 1.0, {}, WorstLayer("conv", 0.0039)),
-            "rounding explains an error of 0.0039; seen in conv",
+            "expected rounding error 0.0039; seen in conv",
         ),
-        (check_value("layer_drift", None, {}, WorstLayer("conv")), "rounding explains nothing; seen in conv"),
+        (check_value("layer_drift", None, {}, WorstLayer("conv")), "expected rounding error none; seen in conv"),
         (check_value("layer_drift", 1.0, {"layer_drift": 9.0}, WorstLayer("conv", 0.1)), "--tolerance"),
         (
             replace(check_value("tensor_error", None, {}, WorstLayer("conv")), undecided=True),
-            "nothing says what rounding explains in conv",
+            "the expected rounding error is not known in conv",
         ),
         (
             check_value("published", 0.5, {}, PublishedQuality(0.8, 0.75, 0.123, 40)),
@@ -445,7 +445,7 @@ def test_the_table_of_layers_names_the_first_suspect() -> None:
     assert table.rows[1][2:] == ("nan", "4.00e-03", "nan", "nan %")
     assert str(table.note).endswith("b (Conv2d)")
     table = tables(replace(VALIDITY, layers=ExplainedLayers((good,))))["Error by layer"]
-    assert str(table.note) == "no layer's error is beyond what rounding explains; the 1 closest to it"
+    assert str(table.note) == "no layer's error is beyond the expected rounding error; the 1 closest to it"
     assert "cannot be observed" in str(tables(replace(VALIDITY, layers=ExplainedLayers(())))["Error by layer"].note)
 
 
