@@ -203,7 +203,10 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the survey; returns 1 if a step failed, 2 if the archive cannot be written."""
-    parser = argparse.ArgumentParser(prog="scripts/survey", description="Examine and measure this machine.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/survey",
+        description="Examine and measure this machine, and write one archive to send (benchmarks/survey.py).",
+    )
     default = Path(f"survey-{platform.machine()}-{time.strftime('%Y-%m-%d')}.tar.gz")
     parser.add_argument("-o", "--output", type=Path, default=default, metavar="FILE", help="default: %(default)s")
     parser.add_argument("--quick", action="store_true", help="one short process per setting, to try the survey itself")

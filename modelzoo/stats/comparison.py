@@ -28,11 +28,11 @@ differ by ``EQUIVALENCE`` or more. At 0.95, one table of equals in twenty would 
 LARGEST_P = 1 - VERDICT_CONFIDENCE
 """The largest corrected p-value from which a verdict follows."""
 EQUIVALENCE = 0.02
-"""Two settings are SAME if their ratio certainly lies within 1 ± this fraction. The same binary differs by about as
-much from day to day on one server, so smaller differences do not matter."""
+"""Two settings are SAME if it is certain that neither takes longer than the other by this fraction. The same binary
+differs by about as much from day to day on one server, so smaller differences do not matter."""
 
-SAME_WITHIN = math.log1p(-EQUIVALENCE), math.log1p(EQUIVALENCE)
-"""The same as log ratios."""
+SAME_WITHIN = -math.log1p(EQUIVALENCE), math.log1p(EQUIVALENCE)
+"""The same as log ratios; symmetric, so that a verdict does not depend on which side is the baseline."""
 
 Samples = Sequence[Sequence[float]]
 """The samples of each process of a setting, in seconds."""
@@ -272,7 +272,7 @@ def judge(found: Comparison, p: Optional[Corrected] = None, table: int = 1) -> V
         table: number of comparisons in the table.
     """
     p, ratio = p or corrected([found])[0], found.ratio
-    is_within = p.p_outside <= LARGEST_P and ratio.low >= 1 - EQUIVALENCE and ratio.high <= 1 + EQUIVALENCE
+    is_within = p.p_outside <= LARGEST_P and ratio.low >= 1 / (1 + EQUIVALENCE) and ratio.high <= 1 + EQUIVALENCE
     doubt, outcome = None, Outcome.AMBIGUOUS
     if not found.looks:
         doubt = Doubt.FEW_ROUNDS

@@ -159,7 +159,7 @@ def conclusion(speedup: stats.Interval, of: str = "") -> str:
         return f"no significant difference{of}; {low:.2f}× to {high:.2f}× as fast (95 % CI)"
     if high <= 1 + stats.EQUIVALENCE:
         return f"no gain{of} shown; at most {slower} slower (95 % CI)"
-    if low >= 1 - stats.EQUIVALENCE:
+    if low >= 1 / (1 + stats.EQUIVALENCE):
         return f"no loss{of} shown; at most {faster} faster (95 % CI)"
     return f"no significant difference{of}; at most {slower} slower, at most {faster} faster (95 % CI)"
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 from fake_runs import MACHINE, WEIGHTS, make, result_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from proven_results import BF16, FP32, session, session_of, sessions, side
 
@@ -65,6 +65,7 @@ def test_a_result_compared_with_itself_is_never_faster_or_slower(level: float) -
 
 
 @given(LEVELS, LEVELS)
+@example(0.48203500514628317, 0.4857913496017397)  # just within 2 %
 @settings(max_examples=10, deadline=None)
 def test_exchanging_the_sides_inverts_the_ratio(first: float, second: float) -> None:
     """And the verdict."""

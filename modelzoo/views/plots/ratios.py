@@ -167,7 +167,7 @@ def _row(row: RatioRow) -> ForestRow:
 
 
 def _draw(data: Ratios, figure: Figure) -> None:
-    band = (1 - EQUIVALENCE, 1 + EQUIVALENCE)
+    band = (1 / (1 + EQUIVALENCE), 1 + EQUIVALENCE)
     axes = forest.draw(figure, list(map(_row, data.rows)), limits(data), band)
     said = f"log scale; shaded: same (±{100 * EQUIVALENCE:g} %)"
     axes.set_xlabel(f"← {data.worse};  {said};  {data.better} →")
