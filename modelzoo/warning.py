@@ -103,7 +103,7 @@ class WarningCode(Enum):
     )
     SLOW_LINEAR = (
         Severity.DISTORTS,
-        "fp32 Linear layers use torch.mm's BLAS, which runs at {ratio:.2f} of oneDNN's speed on this machine: part of "
+        "fp32 Linear layers use torch.mm's BLAS, which runs at {ratio:.2f}× oneDNN's speed on this machine: part of "
         "the speedup of bf16 over fp32 may come from that",
         "compare with --linear onednn, which packs the weights of fp32 Linear layers for oneDNN",
     )

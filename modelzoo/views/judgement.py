@@ -234,7 +234,7 @@ def _needed(reason: Reason, judged: Validity) -> str:
     if reason.more_items is None:
         return ""
     unit = int(10 ** max(0, len(str(reason.more_items)) - 2))  # rounded up to two significant digits
-    return f"; about {-(-reason.more_items // unit) * unit:,} more {items_name(judged)} would decide"
+    return f"; about {-(-reason.more_items // unit) * unit:,} more {items_name(judged)} would probably settle it"
 
 
 def resolution_text(judged: Validity) -> str:
@@ -248,7 +248,7 @@ def resolution_text(judged: Validity) -> str:
 
 def _unseen_losses(change: MetricChange, judged: Validity) -> str:
     losses = points(change.possible_loss, change)
-    return f"losses up to {losses} points would not show on these {change.items} {items_name(judged)}"
+    return f"losses of up to {losses} points cannot be ruled out with these {change.items} {items_name(judged)}"
 
 
 def points(value: float, change: MetricChange, sign: str = "") -> str:

@@ -188,7 +188,7 @@ def test_fp32_products_that_are_slower_than_those_of_onednn_are_reported() -> No
     slow = replace(CEILINGS, gemm=(Gemm("fp32", 8, 2048, "mm", 200.0), Gemm("fp32", 8, 1024, "conv", 400.0)))
     [warning] = diagnose(SERVER, LIBRARIES, QUIET, slow)
     assert warning.code == "SLOW_LINEAR"
-    assert "runs at 0.50 of oneDNN" in warning.message
+    assert "runs at 0.50× oneDNN" in warning.message
     assert codes(ceilings=replace(slow, other_cores=1.0)) == set()
     assert codes(ceilings=replace(slow, gemm=(*slow.gemm, Gemm("fp32", 8, 1024, "linear", 390.0)))) == set()
 

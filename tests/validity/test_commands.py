@@ -106,7 +106,7 @@ def test_the_builtin_inputs_show_numbers_only(tiny: Path, tmp_path: Path, called
     (line,) = out.splitlines()
     assert line.startswith("[VALID] tiny top1_agreement 1 ")
     assert " NUMERIC ONLY (accuracy not judged: losses up to " in line
-    assert line.endswith(" points would not show on these 32 crops)")
+    assert line.endswith(" points cannot be ruled out with these 32 crops)")
     (entry,) = valid(path)["validity"]
     assert entry["report"]["validity"]["verdict"] == "NUMERIC ONLY"
     assert "would pass at" in err
@@ -133,7 +133,7 @@ def test_good_predictions_on_enough_pictures_are_valid(tiny: Path, tmp_path: Pat
     code, out, err = called(*judging(tiny, "--data", data))
     assert code == 2, err
     assert " INCONCLUSIVE (top-1 agreement, near ties excused is 1, required >= 0.99, and may be 0.9" in out
-    assert " more images would decide)" in out
+    assert " more images would probably settle it)" in out
 
 
 def test_wrong_predictions_are_not_valid(tmp_path: Path, called: Called) -> None:
@@ -233,4 +233,4 @@ def test_the_script_of_a_directory(shared: Path, tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert done.stdout.startswith("[VALID] bert f1 ")
     assert " INCONCLUSIVE (" in done.stdout
-    assert "more questions would decide)" in done.stdout
+    assert "more questions would probably settle it)" in done.stdout

@@ -129,7 +129,7 @@ def test_the_scope_says_what_was_judged_on(found: Validity, text: str) -> None:
         ),
         (
             judged(ReasonKind.FEW_CLUSTERS, OPEN, found=replace(ANSWERS, clusters=12), required=20, more_items=1117),
-            "12 passages of the 20 that a verdict requires; about 1,200 more questions would decide",
+            "12 passages of the 20 that a verdict requires; about 1,200 more questions would probably settle it",
         ),
         (
             judged(ReasonKind.FEW_CLUSTERS, OPEN, found=replace(VALIDITY, clusters=1), required=20),
@@ -137,7 +137,8 @@ def test_the_scope_says_what_was_judged_on(found: Validity, text: str) -> None:
         ),
         (
             judged(ReasonKind.UNDECIDED_CHECKS, GOOD, OPEN, found=ANSWERS, more_items=1117),
-            "task metric ÷ fp32's is 0.995, required >= 0.99, and may be 0.97; about 1,200 more questions would decide",
+            "task metric ÷ fp32's is 0.995, required >= 0.99, and may be 0.97; "
+            "about 1,200 more questions would probably settle it",
         ),
         (
             judged(ReasonKind.UNDECIDED_CHECKS, OPEN),
@@ -152,7 +153,7 @@ def test_the_scope_says_what_was_judged_on(found: Validity, text: str) -> None:
         (judged(ReasonKind.RANDOM_WEIGHTS), "random weights: numbers agree, predictions mean nothing"),
         (
             judged(ReasonKind.BUILT_IN_DATA, found=replace(ANSWERS, changes=(replace(F1, possible_loss=0.312),))),
-            "accuracy not judged: losses up to 31.2 points would not show on these 42 questions",
+            "accuracy not judged: losses of up to 31.2 points cannot be ruled out with these 42 questions",
         ),
     ],
 )
@@ -249,7 +250,7 @@ def test_an_undecided_check_is_neither_passed_nor_failed() -> None:
 
 def test_the_verdict_comes_first_with_what_the_set_can_show() -> None:
     """Then its reason; what was done to images stands below the checks; the line on stdout has neither."""
-    seen = "F1 -0.3 points [-1.1, +0.5]; losses up to 5.0 points would not show on these 42 questions"
+    seen = "F1 -0.3 points [-1.1, +0.5]; losses of up to 5.0 points cannot be ruled out with these 42 questions"
     found = replace(ANSWERS, changes=(F1,), notes=(PictureNote.LARGE,))
     assert str(check_table(found).note) == "large: decoded at reduced size"
     (entry,) = store.read(DATA / "results" / "bert.json").validity
