@@ -105,7 +105,7 @@ def test_the_builtin_inputs_show_numbers_only(tiny: Path, tmp_path: Path, called
     assert code == 0, err
     (line,) = out.splitlines()
     assert line.startswith("[VALID] tiny top1_agreement 1 ")
-    assert " NUMERIC ONLY (accuracy not judged: losses up to " in line
+    assert " NUMERIC ONLY (accuracy not judged: losses of up to " in line
     assert line.endswith(" points cannot be ruled out with these 32 crops)")
     (entry,) = valid(path)["validity"]
     assert entry["report"]["validity"]["verdict"] == "NUMERIC ONLY"
