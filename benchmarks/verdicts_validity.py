@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/verdicts_validity.py    # how many items a verdict takes: no promise, for the docs
 
 ``benchmarks/verdicts.py`` replays ``PROMISES``: VALID although the loss is just beyond a limit, NOT VALID although it
-is within all limits, losses that are larger than those that "would not show", intervals that miss the true change, and
-sound classes that are called broken. Each repetition contains the suite's own bootstrap.
+is within all limits, losses that are larger than those that "cannot be ruled out", intervals that miss the true change,
+and sound classes that are called broken. Each repetition contains the suite's own bootstrap.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def changed_objects(random: np.random.Generator, pictures: int, lost: float) -> 
 
 
 def count_unseen(changed: Changed, random: np.random.Generator, repetitions: int) -> Counted:
-    """How often the true loss is larger than the largest that "would not show"."""
+    """How often the true loss is larger than the largest that "cannot be ruled out"."""
     found = [changed(random) for _ in range(repetitions)]
     return Counted(sum(change.possible_loss is not None and change.possible_loss < loss for change, loss in found),
                    repetitions)  # fmt: skip
