@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from modelzoo.comparison.model import Obstacle, Side, StoredResult
 
 FORMATS = ("terminal", "markdown", "csv", "json", "junit")
-METRICS = ("latency", "throughput", "cold-start", "memory")
+METRICS = ("latency", "throughput", "cold-start", "warm-start", "memory")
 _TIME = re.compile(r"\d{4}-(\d\d-\d\d)T(\d\d)(\d\d)\d\dZ")
 """The name of a result for which none was given."""
 _NAMED = re.compile(r"([^=/\\]+)=(.+)", re.DOTALL)

@@ -112,7 +112,7 @@ def _row(pair: Pair, names: tuple[str, str], question: Question, common: Context
     if not refused and pair.base is not None and pair.other is not None:
         found = estimate(pair.base, pair.other, metric, common)
         if found is None:
-            refused = (Refusal(Obstacle.MISSING, fact=NotTimed(_not_timed(pair, names, metric))),)
+            refused = (Refusal(Obstacle.MISSING, fact=NotTimed(_not_timed(pair, names, metric), metric)),)
     labels = [side.label for side in (pair.base, pair.other) if side is not None]
     workload = next(side.workload for side in (pair.base, pair.other) if side is not None)
     return Row(

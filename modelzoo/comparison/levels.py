@@ -21,6 +21,9 @@ from modelzoo.stats import Variance
 
 OF_LATENCIES = (Metric.LATENCY, Metric.THROUGHPUT)
 """Metrics that are made of the steady samples; only these follow the reference load, and a machine keeps only these."""
+STARTS = {Metric.COLD_START: False, Metric.WARM_START: True}
+"""Metrics of the first answer, and whether its compiled code came from a cache; code that is not cached counts for
+both."""
 LEAST_OWN = 3
 """Days from which on the variance of a side's own sessions says how much sessions differ."""
 
@@ -102,7 +105,7 @@ def session_levels(side: SideSetting, metric: Metric, fit: Optional[Fit] = None)
 
     Args:
         side: one workload under one setting.
-        metric: the values are seconds of one forward batch, items per second, seconds of the first call, or bytes.
+        metric: the values are seconds of one forward batch, items per second, seconds to the first answer, or bytes.
         fit: how the latencies follow the reference load, to adjust them. All timed processes must be paired with it,
             see ``can_adjust``.
     """
@@ -154,14 +157,18 @@ def _has_value(run: Run, metric: Metric) -> bool:
     report = run.report
     if report is None or report.timing is None or not run.steady:
         return False
-    return {Metric.COLD_START: report.timing.cold_start, Metric.MEMORY: report.peak_memory}.get(metric, 1) > 0
+    if metric in STARTS:
+        libraries = report.compiled_libraries
+        return bool(report.first_answer) and (libraries is None or (libraries == 0) is STARTS[metric])
+    return metric is not Metric.MEMORY or report.peak_memory > 0
 
 
 def _value(run: Run, metric: Metric, fit: Optional[Fit]) -> float:
     report = run.report
     assert report is not None and report.timing is not None  # it has samples
-    if metric is Metric.COLD_START:
-        return math.log(report.timing.cold_start)
+    if metric in STARTS:
+        assert report.first_answer is not None  # it has a value
+        return math.log(report.first_answer)
     if metric is Metric.MEMORY:
         return math.log(report.peak_memory)
     latency = fit.adjusted(run) if fit is not None else math.log(median(run.steady))

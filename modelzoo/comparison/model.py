@@ -22,6 +22,7 @@ class Metric(str, Enum):
     LATENCY = "latency"
     THROUGHPUT = "throughput"
     COLD_START = "cold-start"
+    WARM_START = "warm-start"
     MEMORY = "memory"
 
     def __str__(self) -> str:
@@ -65,9 +66,10 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class NotTimed(msgspec.Struct, frozen=True):
-    """Nothing was timed on these sides."""
+    """These sides have no values of the metric."""
 
     sides: tuple[str, ...]
+    metric: Metric = Metric.LATENCY
 
 
 class Batches(msgspec.Struct, frozen=True):

@@ -50,6 +50,7 @@ from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
@@ -152,8 +153,8 @@ class Model(Protocol):
     """A model that is ready to run. Its methods are called while its session is active."""
 
     @property
-    def compile_seconds(self) -> float | None:
-        """How long compiling took; ``None`` if nothing was compiled."""
+    def compilation(self) -> Compilation | None:
+        """What compiling took; ``None`` if nothing was compiled."""
 
     @property
     def module(self) -> Any:

@@ -204,5 +204,5 @@ def build(engine: Engine, session: Session, work: Workload, job: Assignment) -> 
             model = session.load(work, weights, inputs, export)
             pipeline = staged(stages, model, session, job.setting, exported=export is not None)
     args = model.prepare(inputs.args)
-    seconds = perf_counter() - started - (model.compile_seconds or 0.0)
+    seconds = perf_counter() - started - (model.compilation.seconds if model.compilation is not None else 0.0)
     return Built(model, inputs, args, seconds, pipeline)

@@ -53,12 +53,12 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     with session.active() as switches:
         built = build(engine, session, work, own)
         timed = _time(built, session, machine, job, send, take_turn)
+        peak = peak_memory()  # what follows looks at the model in other ways, which takes memory, too
         if looks.trace and looks.extras and timed.batches:
             write_trace(Path(looks.trace), timed.batches, f"{work.name} {own.requested.label}", own.setting.device)
         send(Progress("audit"))
         passes = audit_passes(None if timed.timing is None else median(timed.timing.steady))
         observed = observe(built, session, own.prepared, looks, passes, send)
-        peak = peak_memory()
         observed = with_agreement(observed, built, own.prepared, looks, send)
     ran = provenance(own, engine, machine, cpus)
     return Measured(make_report(job, imports, switches, ran, built, timed, observed, peak))

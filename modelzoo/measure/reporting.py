@@ -33,6 +33,7 @@ from modelzoo.records.machine import CpuUsage, Machine, fingerprint
 from modelzoo.records.profile import Bound, Ceilings, Flops
 from modelzoo.records.protocol import Assignment, InstanceJob, MeasureJob
 from modelzoo.records.run import Observed, Provenance, RunReport, Turn
+from modelzoo.records.run_report import Compilation
 from modelzoo.records.timing import DEVICE, Timing, WarmUpEnd, model_times
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import BACKEND_VARIABLE, ResolvedSetting
@@ -81,10 +82,11 @@ def make_report(
 
     Args:
         ran: what it ran with.
-        peak: the most memory that the process has occupied.
+        peak: the most memory that the process had occupied when the timing ended.
     """
     work, prepared, used = imports.workload, job.assignment.prepared, timed.accelerator
     ceilings = kept_ceilings(ran.machine) if used is None else kept_device_ceilings(ran.machine, used.device)
+    made = built.model.compilation
     report = RunReport(
         workload=work.name,
         title=work.title,
@@ -95,7 +97,9 @@ def make_report(
         items=tuple(map(str, built.inputs.items)),
         import_seconds=imports.seconds,
         build_seconds=built.seconds,
-        compile_seconds=built.model.compile_seconds,
+        compile_seconds=made.seconds if made is not None else None,
+        first_answer_seconds=_first_answer(made, timed.timing),
+        compiled_libraries=made.libraries if made is not None else None,
         switches=switches,
         timing=timed.timing,
         usage=timed.usage,
@@ -109,6 +113,15 @@ def make_report(
         bound=_bound(observed.flops, timed.timing, ceilings, prepared.setting),
     )
     return replace(report, warnings=run_warnings(report))
+
+
+def _first_answer(made: Optional[Compilation], timing: Optional[Timing]) -> Optional[float]:
+    """Seconds from the loaded weights to the first output: one that was part of compiling, or the first timed call."""
+    if timing is None:
+        return None
+    if made is None:
+        return timing.cold_start
+    return made.seconds + timing.cold_start if made.first_answer is None else made.first_answer
 
 
 def _bound(

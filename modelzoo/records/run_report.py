@@ -120,6 +120,20 @@ class Observed(msgspec.Struct, frozen=True):
     agreement_problem: Optional[str] = None
 
 
+class Compilation(msgspec.Struct, frozen=True):
+    """What made a model ready to run after its weights were loaded. Not stored as such: see ``RunReport``.
+
+    Attributes:
+        seconds: how long compiling, tracing, capturing or optimizing took, with the calls that belong to it.
+        first_answer: seconds until the first of these calls had returned; ``None`` if none belongs to it.
+        libraries: shared libraries that were compiled; 0 if all came from a cache, ``None`` without such a cache.
+    """
+
+    seconds: float
+    first_answer: Optional[float] = None
+    libraries: Optional[int] = None
+
+
 class RunReport(msgspec.Struct, frozen=True):
     """What a worker reports of the setting that it ran. Times in seconds, memory in bytes.
 
@@ -134,7 +148,11 @@ class RunReport(msgspec.Struct, frozen=True):
         inputs_digest: SHA-256 of the inputs.
         import_seconds: time to import the engine and the workload's libraries.
         build_seconds: time to build the model and load its weights.
-        compile_seconds: time to compile or trace the model, ``None`` in eager mode.
+        compile_seconds: time to compile, trace or optimize the model, ``None`` in eager mode.
+        first_answer_seconds: from the loaded weights to the first output, compiling included; ``None`` under an
+            emulator.
+        compiled_libraries: shared libraries that the compiler wrote; 0 if all came from its cache, ``None`` if the mode
+            has no such cache.
         switches: process-wide switches that were set, by name.
         timing: ``None`` under an emulator, where nothing is timed.
         turns: when it sampled, if other workers took turns with it.
@@ -142,7 +160,7 @@ class RunReport(msgspec.Struct, frozen=True):
         usage: how busy the CPUs were while it sampled.
         accelerator: how it used the accelerator; ``None`` on a CPU.
         observed: what was looked at after the timing.
-        peak_memory: of this process.
+        peak_memory: the most that this process had occupied when the timing ended.
         ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
         bound: how near the run came to this machine's peaks.
         warnings: what may distort the result.
@@ -164,12 +182,22 @@ class RunReport(msgspec.Struct, frozen=True):
     observed: Observed
     peak_memory: int
     inputs_digest: Optional[str] = None
+    first_answer_seconds: Optional[float] = None
+    compiled_libraries: Optional[int] = None
     turns: Optional[tuple[Turn, ...]] = None
     pipeline: Optional[Pipeline] = None
     accelerator: Optional[AcceleratorUse] = None
     ceilings: Optional[Ceilings] = None
     bound: Optional[Bound] = None
     warnings: tuple[WarningMessage, ...] = ()
+
+    @property
+    def first_answer(self) -> Optional[float]:
+        """``first_answer_seconds``; in results without it, the first call of an eager model, which is the same."""
+        if self.first_answer_seconds is not None or self.timing is None:
+            return self.first_answer_seconds
+        is_eager = self.provenance.engine == "torch" and self.compile_seconds is None
+        return self.timing.cold_start if is_eager else None
 
     @property
     def setting(self) -> ResolvedSetting:

@@ -82,7 +82,7 @@ class Timing(msgspec.Struct, frozen=True):
     """Everything that was timed in one process.
 
     Attributes:
-        cold_start: latency of the very first call, in seconds.
+        cold_start: latency of the first timed call, in seconds. Compiling a model calls it before that.
         warmup: the watched quantity of each warm-up call, in order.
         series: what was recorded after the warm-up, at least the watched series.
         watched: name of the series that the warm-up follows.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Optional
 
 import msgspec
@@ -35,6 +35,12 @@ class Spans(msgspec.Struct, frozen=True):
     issue: float
     device: Optional[float]
     bound_by_launching: bool
+
+
+def _median(values: Iterable[Optional[float]]) -> Optional[float]:
+    """The median of those that are known."""
+    known = [each for each in values if each is not None]
+    return statistics.median(known) if known else None
 
 
 def spans_of(runs: Sequence[Run]) -> Optional[Spans]:
@@ -172,9 +178,13 @@ class SummaryRow(msgspec.Struct, frozen=True):
 
     @property
     def cold_start(self) -> Optional[float]:
-        """Median seconds of the first calls of the processes that were timed."""
-        timings = [report.timing for report in self.reports if report.timing is not None and report.timing.steady]
-        return statistics.median(timing.cold_start for timing in timings) if timings else None
+        """Median seconds to the first answer of the processes that compiled something, or had nothing to compile."""
+        return _median(each.first_answer for each in self.reports if each.compiled_libraries != 0)
+
+    @property
+    def warm_start(self) -> Optional[float]:
+        """Median seconds to the first answer of the processes that found everything compiled in the cache."""
+        return _median(each.first_answer for each in self.reports if each.compiled_libraries == 0)
 
     @property
     def compile_seconds(self) -> Optional[float]:

@@ -23,7 +23,8 @@ from modelzoo.views.speed import basis_text, refusal, row_reason
 QUANTITY = {
     Metric.LATENCY: "latency of one forward batch",
     Metric.THROUGHPUT: "items per second",
-    Metric.COLD_START: "latency of the first call of a process",
+    Metric.COLD_START: "time from the loaded weights to the first answer, nothing compiled before",
+    Metric.WARM_START: "time from the loaded weights to the first answer, compiled code in the cache",
     Metric.MEMORY: "peak memory of a process",
 }
 _FASTER = "speedup of {name} (below 1: slower)"
@@ -31,6 +32,7 @@ BETTER = {
     Metric.LATENCY: _FASTER,
     Metric.THROUGHPUT: _FASTER,
     Metric.COLD_START: _FASTER,
+    Metric.WARM_START: _FASTER,
     Metric.MEMORY: "memory of {base} divided by that of {name} (below 1: {name} takes more)",
 }
 BASIS = {

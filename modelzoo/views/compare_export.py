@@ -30,7 +30,7 @@ from modelzoo.views.results_table import ratio
 from modelzoo.views.speed import basis_text, refusal, row_reason
 
 FORMAT = "modelzoo-comparison/1.0"
-UNITS = {Metric.LATENCY: "s", Metric.THROUGHPUT: "items/s", Metric.COLD_START: "s", Metric.MEMORY: "bytes"}
+UNITS = {**dict.fromkeys(Metric, "s"), Metric.THROUGHPUT: "items/s", Metric.MEMORY: "bytes"}
 
 VARIES = "the same for both in each row"
 """Value of what both sides have in common in each row, but not in all rows (weights, for example)."""

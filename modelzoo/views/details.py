@@ -31,9 +31,7 @@ def _times(row: SummaryRow) -> Iterator[str]:
         yield f"latency {interval(row.latency)}{throughput}; {row.processes} × {calls} samples"
     if row.adjusted:
         yield f"normalised to this machine's usual speed: {interval(row.adjusted)}"
-    if row.cold_start is not None:
-        compiling = "" if row.compile_seconds is None else f", compiling took {seconds(row.compile_seconds)}"
-        yield f"first call {seconds(row.cold_start)}{compiling}"
+    yield from _first_answer(row)
     percentiles = stats.percentiles(row.samples)
     if len(percentiles) > 1:
         yield "all samples: " + ", ".join(f"{name} {seconds(value)}" for name, value in percentiles.items())
@@ -46,6 +44,17 @@ def _times(row: SummaryRow) -> Iterator[str]:
         yield f"{row.speed.verdict.outcome}: {reason(row.speed)}" + (f"; {outlook_text(outlook)}" if outlook else "")
     if row.peak_memory:
         yield f"peak memory of a process {row.peak_memory / 2**30:.2f} GiB"
+
+
+def _first_answer(row: SummaryRow) -> Iterator[str]:
+    """The time to the first output; two times, if some processes found their code compiled in the cache."""
+    found = []
+    if row.cold_start is not None:
+        found.append(seconds(row.cold_start) + (", compiling included" if row.compile_seconds is not None else ""))
+    if row.warm_start is not None:
+        found.append(f"{seconds(row.warm_start)} with compiled code from the cache")
+    if found:
+        yield f"first answer after the weights were loaded: {'; '.join(found)}"
 
 
 def _evidence(row: SummaryRow) -> Iterator[str]:

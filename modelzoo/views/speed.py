@@ -8,6 +8,7 @@ from modelzoo.comparison.model import (
     Batches,
     Estimate,
     Failed,
+    Metric,
     NotTimed,
     Obstacle,
     Refusal,
@@ -25,6 +26,12 @@ from modelzoo.results.speed import Different, OtherOutputs, OtherWork, Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outcome, Outlook, Verdict
 from modelzoo.views import proof
 from modelzoo.views.judgement import reason_text
+
+NOT_TIMED = {
+    Metric.COLD_START: "no process on {} is known to have compiled its model, rather than found it in a cache",
+    Metric.WARM_START: "no process on {} is known to have found its compiled code in a cache",
+}
+"""Why a side has no values of a metric; of the others, because nothing was timed."""
 
 
 def reason(speed: Speed) -> str:
@@ -104,7 +111,7 @@ def _of_side(found: Refusal) -> str:
 def _of_both(found: Refusal) -> str:
     fact = found.fact
     if isinstance(fact, NotTimed):
-        return f"nothing was timed on {' and '.join(fact.sides)}"
+        return NOT_TIMED.get(fact.metric, "nothing was timed on {}").format(" and ".join(fact.sides))
     if isinstance(fact, Batches):
         sizes = (", ".join(map(str, each)) for each in (fact.base, fact.other))
         return f"baseline and candidate ran different batch sizes: {' and '.join(sizes)}"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from proven_results import BF16, FP32, session, session_of, sessions, side
 
 from modelzoo.comparison.compare import Comparison, Question, compare
+from modelzoo.comparison.levels import STARTS
 from modelzoo.comparison.machines import Price
 from modelzoo.comparison.model import Basis, Metric, Obstacle
 from modelzoo.comparison.pairing import parse_pairing
@@ -139,6 +140,17 @@ def test_nothing_was_timed_under_an_emulator() -> None:
     (row,) = compared([session()], [other], Question(allowed=frozenset({Obstacle.EMULATOR}))).rows
     assert row_reason(row) == "nothing was timed on new"
     assert [each.obstacle for each in row.refused] == [Obstacle.MISSING]
+
+
+def test_a_start_that_no_process_had_is_not_compared() -> None:
+    """The first session filled the cache, so the second one has no cold start, and the first one no warm one."""
+    starts = {"first_answer_seconds": 40.0, "compile_seconds": 40.0}
+    cold, warm = session(compiled_libraries=3, **starts), session(day=2, compiled_libraries=0, **starts)
+    reasons = [row_reason(compared([cold], [warm], Question(metric=metric)).rows[0]) for metric in STARTS]
+    assert reasons == [
+        "no process on new is known to have compiled its model, rather than found it in a cache",
+        "no process on old is known to have found its compiled code in a cache",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,26 @@ def test_each_metric_has_its_own_values() -> None:
     assert values(Metric.MEMORY) == pytest.approx([2**30, 2**30])
 
 
+def test_a_cold_start_is_one_that_compiled() -> None:
+    """A process that compiled for 40 s, and one that took 3 s with what the first had left in the cache."""
+    runs = [
+        make([0.1], compile_seconds=40.0, first_answer_seconds=40.0, compiled_libraries=7),
+        make([0.1], round=1, compile_seconds=3.0, first_answer_seconds=3.0, compiled_libraries=0),
+    ]
+    side = side_setting(result_of(*runs))
+    found = {metric: session_levels(side, metric) for metric in (Metric.COLD_START, Metric.WARM_START)}
+    assert [level and level.processes for level in found.values()] == [((math.log(40),),), ((math.log(3),),)]
+    assert session_levels(side_setting(result_of(runs[1])), Metric.COLD_START) is None
+
+
+def test_what_compiles_nothing_starts_the_same_with_any_cache() -> None:
+    """An eager process counts for both, even in results without the time to the first answer."""
+    for changes in ({"first_answer_seconds": 9.0}, {}):
+        assert values(Metric.COLD_START, **changes) == values(Metric.WARM_START, **changes) == pytest.approx([9, 9])
+    unknown = side_setting(session([0.1, 0.2], compile_seconds=3.0))
+    assert session_levels(unknown, Metric.COLD_START) is session_levels(unknown, Metric.WARM_START) is None
+
+
 def test_items_per_second_follow_from_the_mean_of_the_latencies() -> None:
     """Five batches of 4 in 9 s, whose median is 1 s; so do those that a whole machine would process."""
     side = side_setting(result_of(*(make([1.0, 1.0, 1.0, 1.0, 5.0], round=number) for number in range(2))))

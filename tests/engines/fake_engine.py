@@ -105,7 +105,7 @@ class FakeSession:
 class FakeModel:
     """A numpy function with its weights; bf16 is imitated by cutting off fp32's lower 16 bits."""
 
-    compile_seconds = None
+    compilation = None
     module = None
 
     def __init__(self, workload: Workload, setting: ResolvedSetting, function: Callable[..., Any]) -> None:

@@ -14,18 +14,22 @@ import torch
 from fake_runs import changed
 from toy_workloads import BF16, RANDOM, SHORT, mlp, odd
 
-from modelzoo.engines.torch.engine import TorchEngine
+from modelzoo.engines.torch.engine import TorchEngine, TorchModel
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.facts import read_machine
+from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import measurement
 from modelzoo.measure.preparation import prepare
+from modelzoo.measure.reporting import Timed
 from modelzoo.plan import Plan
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.protocol import Assignment, Looks, MeasureJob, Message, PrepareJob, Progress
 from modelzoo.records.run import RunReport
+from modelzoo.records.run_report import Compilation
+from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.proof import merged_proof
 from modelzoo.setting import Setting
@@ -106,6 +110,43 @@ def test_a_report_is_complete() -> None:
     assert torch.__version__.startswith(report.provenance.versions["torch"])
     phases = list(dict.fromkeys(message.phase for message in sent if isinstance(message, Progress)))
     assert phases == ["load", "cold", "warm-up", "steady", "audit"]
+
+
+def test_peak_memory_is_that_of_the_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audit, the operations and the profile take memory as well, which a process that only serves does not."""
+    order: list[str] = []
+    observe, peak = measurement.observe, measurement.peak_memory
+
+    def observing(*args: Any) -> Any:
+        order.append("audit")
+        return observe(*args)
+
+    def reading() -> int:
+        order.append("memory")
+        return peak()
+
+    monkeypatch.setattr(measurement, "observe", observing)
+    monkeypatch.setattr(measurement, "peak_memory", reading)
+    report_of()
+    assert order == ["memory", "audit"]
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"), [(None, 3.0), (Compilation(40.0), 43.0), (Compilation(40.0, 39.0, 2), 39.0)]
+)
+def test_the_first_answer_includes_compiling(
+    made: Compilation | None, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the first call belongs to compiling, comes after it, or nothing was compiled."""
+    monkeypatch.setattr(TorchModel, "compilation", made)
+    steady = Series(LATENCY, SECONDS, Role.LATENCY, (1.0,))
+    timing = Timing(3.0, (), (steady,), LATENCY, WarmUpEnd.FIXED, SamplingStop.ITERATIONS)
+    usage = CpuUsageMonitor().start().stop(0.0)
+    monkeypatch.setattr(measurement, "_time", lambda *args: Timed(timing, usage, ()))
+    report, _ = report_of()
+    assert report.first_answer_seconds == report.first_answer == expected
+    assert report.compile_seconds == (made.seconds if made is not None else None)
+    assert report.compiled_libraries == (made.libraries if made is not None else None)
 
 
 def test_observations_come_with_the_audit_and_the_extras() -> None:

@@ -36,11 +36,11 @@ def test_only_conditions_that_matter_are_shown_without_details() -> None:
     text = shown(*pair(warnings=found))
     assert "warning: a busy machine\n         → stop it\n" in text
     assert "an outlier" not in text
-    assert "first call" not in text
+    assert "first answer" not in text
     text = shown(*pair(warnings=found), details=True)
     assert "note: an outlier\n      → ignore it\n" in text
     assert "\ntoy bf16=autocast:\n" in text
-    assert "first call 9.000 s" in text
+    assert "first answer after the weights were loaded: 9.000 s" in text
 
 
 def test_the_two_worst_conditions_are_shown_and_the_others_counted() -> None:

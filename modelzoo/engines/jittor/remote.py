@@ -72,7 +72,7 @@ ELSEWHERE = Unavailable("predictions are judged beside Jittor's own process; 'ru
 class RemoteModel:
     """The exported model in the directory ``path``, which only predicts. Its process ends with this one, or before."""
 
-    compile_seconds = None
+    compilation = None
     module = None
 
     def __init__(self, path: Path, setting: ResolvedSetting) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,6 +32,7 @@ from modelzoo.evidence.profiler import nested_events
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting
 
@@ -200,14 +202,14 @@ class OnnxRuntimeModel(ExportedModel):
     and which takes time. So it is a second session that is profiled, with the same model and the same other options.
     """
 
-    compile_seconds = None
-
     def __init__(self, workload: str, setting: ResolvedSetting, options: SessionSettings, export: Export) -> None:
         super().__init__(workload, setting)
         self._options = options
         self._directory, self._batch = Path(export.path), read_batch(export)
+        started = perf_counter()
         with self.explained_errors():
             self._session = self._open(MODEL)
+        self.compilation = Compilation(perf_counter() - started)
         self._inputs = {each.name for each in self._session.get_inputs()}
         self._outputs = [each.name for each in self._session.get_outputs()]
 

@@ -29,6 +29,7 @@ from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
 
@@ -220,7 +221,7 @@ class OpenVinoModel(ExportedModel):
         started = perf_counter()
         with self.explained_errors():
             self._compiled = self._compile(self._shapes)
-        self.compile_seconds = perf_counter() - started
+        self.compilation = Compilation(perf_counter() - started)
         require_options(self._compiled, options)
         self._request = self._compiled.create_infer_request()
         self._requests = {str(self._shapes): self._request}

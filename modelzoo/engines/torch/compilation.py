@@ -16,11 +16,14 @@ import shutil
 import tempfile
 import warnings
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Callable
 
+from modelzoo.engines.torch.devices import select_device
 from modelzoo.engines.torch.precision import autocast, mapped
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.directories import make_own
+from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Workload
 
@@ -105,6 +108,8 @@ AOT = "aot"
 FIRST_TORCH = {"compile": "2.1", "max-autotune": "2.1", "cpp-wrapper": "2.3", AOT: "2.6"}
 """The first torch with each mode."""
 INDUCTOR_CACHE = "TORCHINDUCTOR_CACHE_DIR"
+COMPILED = ("*.so", "*.cubin", "*.hsaco")
+"""What compilers leave there for CPUs, NVIDIA's and AMD's devices."""
 
 
 def require_mode(setting: Setting) -> None:
@@ -163,8 +168,13 @@ def _is_supported(mode: str) -> bool:
     return mode == "compile" or "cpp_wrapper" in torch._inductor.list_options()
 
 
-def compiled(workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting) -> Callable[..., Any]:
+def compiled(
+    workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting
+) -> tuple[Callable[..., Any], Compilation]:
     """Compile or trace ``model`` as ``setting.mode`` says, and call it until it is specialized to ``args``.
+
+    Returns:
+        The compiled model, and what that took.
 
     Raises:
         EnvironmentProblem: this torch or this machine cannot compile.
@@ -172,6 +182,9 @@ def compiled(workload: Workload, model: Any, args: tuple[Any, ...], setting: Set
         Exception: whatever the compiler raises for a model that it does not support.
     """
     require_mode(setting)
+    device = select_device(setting.device)
+    cached = _cached_libraries() if setting.mode in FIRST_TORCH else None
+    started, first_answer = perf_counter(), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # compilers warn about each other, tracing about every Python branch
         if setting.mode in INDUCTOR:
@@ -183,11 +196,26 @@ def compiled(workload: Workload, model: Any, args: tuple[Any, ...], setting: Set
         for _ in range(WARM_UP_CALLS):
             with autocast(setting):
                 run(*args)
-    return run
+            if device is not None:
+                device.synchronize()
+            first_answer = first_answer or perf_counter() - started
+    seconds = perf_counter() - started
+    return run, Compilation(seconds, first_answer, None if cached is None else len(_cached_libraries() - cached))
 
 
-def captured(model: Any, args: tuple[Any, ...], setting: Setting) -> GraphedModel:
-    """Capture one call of ``model`` on ``args``, as ``setting.mode`` ``graph`` says.
+def _cached_libraries() -> set[tuple[str, int]]:
+    """The shared libraries in inductor's cache, with the times of their last changes in nanoseconds.
+
+    torch has no counter for them: it keeps no graphs if parameters are frozen, and compiles C++ in other processes.
+    """
+    from torch._inductor.codecache import cache_dir
+
+    found = (path for pattern in COMPILED for path in Path(cache_dir()).rglob(pattern))
+    return {(str(path), path.stat().st_mtime_ns) for path in found}
+
+
+def captured(model: Any, args: tuple[Any, ...], setting: Setting) -> tuple[GraphedModel, Compilation]:
+    """Capture one call of ``model`` on ``args``, as ``setting.mode`` ``graph`` says; return it and what that took.
 
     Raises:
         UsageError: the device has no graphs.
@@ -199,7 +227,9 @@ def captured(model: Any, args: tuple[Any, ...], setting: Setting) -> GraphedMode
         with autocast(setting, cached=False):
             return model(*given)
 
-    return GraphedModel(run, args)
+    started = perf_counter()
+    graphed = GraphedModel(run, args)
+    return graphed, Compilation(perf_counter() - started)
 
 
 def _inductor(model: Any, setting: Setting) -> Callable[..., Any]:

@@ -24,6 +24,7 @@ from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
@@ -165,8 +166,8 @@ class TorchModel:
         self._calls: Observed[tuple[Call, ...]] | None = None
 
     @property
-    def compile_seconds(self) -> float | None:
-        return self._executable.compile_seconds
+    def compilation(self) -> Compilation | None:
+        return self._executable.compilation
 
     @property
     def module(self) -> Any:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from time import perf_counter
-from typing import Any, Callable, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Callable
 
 import msgspec
 
@@ -20,6 +21,7 @@ from modelzoo.engines.torch.compilation import AOT, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem, first_line
 from modelzoo.engines.torch.precision import autocast, cast, dtype_of, mapped
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
+from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Inputs, Workload
 
@@ -72,9 +74,6 @@ def _without_autocast(operator: Any, *args: Any) -> Any:
         return operator(*args)
 
 
-T = TypeVar("T")
-
-
 class Executable(msgspec.Struct, frozen=True):
     """A model that is ready to run under a setting.
 
@@ -83,7 +82,7 @@ class Executable(msgspec.Struct, frozen=True):
         module: what ``call`` runs in eager mode, where it can be observed layer by layer; ``None`` otherwise.
         call: maps prepared positional arguments to the outputs. It enters autocast on each call, as servers do.
         prepare: moves and converts inputs the way the model was.
-        compile_seconds: how long compiling, tracing or capturing took; ``None`` in eager mode.
+        compilation: what compiling, tracing or capturing took; ``None`` in eager mode.
         own: returns outputs on the host that the next call does not overwrite.
     """
 
@@ -91,7 +90,7 @@ class Executable(msgspec.Struct, frozen=True):
     module: Any
     call: Callable[..., Any]
     prepare: Callable[[tuple[Any, ...]], tuple[Any, ...]]
-    compile_seconds: float | None
+    compilation: Compilation | None
     own: Callable[[Any], Any]
 
 
@@ -119,15 +118,15 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
     if uses_autocast and setting.device == "cpu":
         register_missing()
     if setting.mode == "graph":
-        graph, seconds = _timed(lambda: captured(model, prepare(inputs.args), setting), workload, setting)
-        return Executable(model, None, graph, lambda args: graph.load(prepare(args)), seconds, _own(setting))
+        with _refusing(workload, setting):
+            graph, made = captured(model, prepare(inputs.args), setting)
+        return Executable(model, None, graph, lambda args: graph.load(prepare(args)), made, _own(setting))
     module = _onednn_linear(workload, model) if setting.linear == "onednn" else model
     run: Callable[..., Any] = module
-    compile_seconds: float | None = None
+    compilation: Compilation | None = None
     if setting.mode != "eager":
-        run, compile_seconds = _timed(
-            lambda: compiled(workload, module, prepare(inputs.args), setting), workload, setting
-        )
+        with _refusing(workload, setting):
+            run, compilation = compiled(workload, module, prepare(inputs.args), setting)
 
     def call_autocast(*args: Any) -> Any:
         with autocast(setting):
@@ -135,7 +134,7 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
 
     observed = module if setting.mode == "eager" else None
     call = call_autocast if uses_autocast else run
-    return Executable(model, observed, call, prepare, compile_seconds, _own(setting))
+    return Executable(model, observed, call, prepare, compilation, _own(setting))
 
 
 def _onednn_linear(workload: Workload, model: Any) -> Any:
@@ -187,16 +186,15 @@ def refusal(workload: Workload, setting: Setting, error: Exception) -> ModelzooE
     return UsageError(f"{workload.name} cannot run with {setting.label}: {reason}; {advice}")
 
 
-def _timed(build_it: Callable[[], T], workload: Workload, setting: Setting) -> tuple[T, float]:
-    """What ``build_it`` compiles or captures, and how many seconds it took."""
-    started = perf_counter()
+@contextmanager
+def _refusing(workload: Workload, setting: Setting) -> Iterator[None]:
+    """Turn whatever a compiler raises into a refusal; they raise errors of many types."""
     try:
-        built = build_it()
+        yield
     except (EnvironmentProblem, UsageError):
         raise
-    except Exception as error:  # compilers raise errors of many types
+    except Exception as error:
         raise refusal(workload, setting, error) from error
-    return built, perf_counter() - started
 
 
 def _moved(value: Any, setting: Setting) -> Any:

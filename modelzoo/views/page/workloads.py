@@ -112,14 +112,19 @@ def _measured(rows: Sequence[SummaryRow]) -> Table:
         if any(value is not None for value in values):
             columns.append(Column(name, tuple(map(seconds, values)), True))
     columns += [
-        Column("first call", tuple(seconds(row.cold_start) for row in rows), True),
+        Column("first answer", tuple(seconds(row.cold_start) for row in rows), True),
         Column("processes", tuple(_processes(row) for row in rows), True),
         Column("samples", tuple(f"{len(row.samples):,}" for row in rows), True),
         Column("peak memory", tuple(_memory(row) for row in rows), True),
     ]
     if any(row.compile_seconds is not None for row in rows):
         columns.insert(-3, Column("compiling", tuple(seconds(row.compile_seconds) for row in rows), True))
-    note = "Percentiles: of the steady samples of all processes; first call: median of the processes."
+    if any(row.warm_start is not None for row in rows):
+        columns.insert(-3, Column("first answer, cached", tuple(seconds(row.warm_start) for row in rows), True))
+    note = (
+        "Percentiles: of the steady samples of all processes. First answer: from the loaded weights to the first "
+        "output, compiling included, median of the processes; cached: if all compiled code came from the cache."
+    )
     return Table(title or "Measurements", tuple(columns), Text(note))
 
 

@@ -81,7 +81,8 @@ def of_comparison(comparison: Comparison) -> Ratios:
         rows.append(RatioRow(f"{row.workload} {row.label}{other}", ratio, str(row.outcome), row_reason(row)))
     axis, worse, better = {
         Metric.LATENCY: ("speedup over", "slower", "faster"),
-        Metric.COLD_START: ("speedup of the first call over", "slower", "faster"),
+        Metric.COLD_START: ("speedup of the first answer over", "slower", "faster"),
+        Metric.WARM_START: ("speedup of the first answer over", "slower", "faster"),
         Metric.THROUGHPUT: ("throughput relative to", "less", "more"),
         Metric.MEMORY: ("saving of memory relative to", "more memory", "less memory"),
     }[comparison.metric]

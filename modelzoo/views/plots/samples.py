@@ -1,4 +1,4 @@
-"""The distribution of the samples of each setting; below it cold start and warm-up, which do not belong to it."""
+"""The distribution of the samples of each setting; below it first call and warm-up, which do not belong to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SampleSeries(msgspec.Struct, frozen=True):
         label: the setting.
         steady: the steady samples, at least one; in ascending order, the plot is drawn much faster.
         warmup: the calls of the warm-up, after the first one.
-        cold: the first call of each process.
+        cold: the first timed call of each process.
     """
 
     label: str
@@ -77,7 +77,7 @@ def curve(samples: Sequence[float], most: int = MOST_POINTS) -> list[tuple[float
 
 
 def columns(data: Samples) -> list[Column]:
-    """Percentiles of the steady samples as a table, with cold start and warm-up."""
+    """Percentiles of the steady samples as a table, with the first timed call and the warm-up."""
     names = ("p50", "p90", "p95", "p99")
     percentiles = [stats.percentiles(one.steady) for one in data.series]
     found = [
@@ -91,7 +91,7 @@ def columns(data: Samples) -> list[Column]:
             found.append(Column(name, cells, is_number=True))
     found += [
         Column("max", tuple(seconds(max(one.steady)) for one in data.series), is_number=True),
-        Column("cold start (median)", tuple(seconds(median(one.cold)) for one in data.series), is_number=True),
+        Column("first timed call (median)", tuple(seconds(median(one.cold)) for one in data.series), is_number=True),
         Column("warm-up calls", tuple(str(len(one.warmup)) for one in data.series), is_number=True),
     ]
     return found
@@ -102,8 +102,8 @@ def plot(data: Samples) -> Optional[Plot]:
     if not data.series:
         return None
     caption = (
-        "Distribution of the steady samples of all processes; below it the warm-up and the cold start (the first call "
-        "of each process), which are not part of it."
+        "Distribution of the steady samples of all processes; below it the warm-up and the first timed call "
+        "of each process, which are not part of it."
     )
     drawn = few(data.series)
     title = f"{data.workload}: distribution of the latencies"
@@ -122,7 +122,7 @@ def _draw(drawn: Sequence[SampleSeries], figure: Figure) -> None:
     upper.set_xlabel(f"latency in {unit} (log scale)" + beyond)
     upper.set_ylabel("share of the steady samples")
     _draw_lanes(lower, drawn, scale)
-    lower.set_title("not in the curves: | warm-up, × cold start", fontsize=SMALL)
+    lower.set_title("not in the curves: | warm-up, × first timed call", fontsize=SMALL)
     lower.set_xlabel(f"latency in {unit} (log scale); dotted: steady median")
     add_legend(figure)
 

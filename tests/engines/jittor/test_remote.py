@@ -47,7 +47,7 @@ def test_a_process_that_dies_is_explained(model: remote.RemoteModel) -> None:
 
 def test_it_only_predicts(model: remote.RemoteModel) -> None:
     """What the process runs is shown by the measuring workers."""
-    assert (model.compile_seconds, model.module, model.counts((), ())) == (None, None, ())
+    assert (model.compilation, model.module, model.counts((), ())) == (None, None, ())
     found = (
         model.outputs(()),
         model.kernels(()),

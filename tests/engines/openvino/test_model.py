@@ -200,7 +200,7 @@ def test_operations_are_counted_elsewhere(folder: Path) -> None:
     model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
     assert isinstance(model.flops(args), Unavailable)
     assert model.counts(args, ()) == ()
-    assert model.compile_seconds > 0
+    assert model.compilation.seconds > 0
 
 
 def test_an_error_of_openvino_is_one_line(folder: Path) -> None:

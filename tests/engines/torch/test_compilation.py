@@ -17,6 +17,7 @@ from modelzoo.engines.torch import compilation, execution
 from modelzoo.engines.torch.compilation import GraphedModel
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
+from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import InputRequest, Inputs, Workload
 
@@ -34,7 +35,7 @@ SCRIPTED = Workload("toy", "a toy", "rows", lambda options: torch.nn.Linear(3, 2
 def compile_toy(setting: Setting) -> Any:
     """Compile the toy as ``setting`` says."""
     model = SCRIPTED.build({}).eval()
-    return compilation.compiled(SCRIPTED, model, ARGS, setting)
+    return compilation.compiled(SCRIPTED, model, ARGS, setting)[0]
 
 
 def test_compile_reports_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +93,34 @@ def test_every_mode_computes_the_same(mode: str) -> None:
     work = replace(SCRIPTED, script="trace")
     with torch.inference_mode():
         model = work.build({}).eval()
-        run = compilation.compiled(work, model, ARGS, Setting(mode=mode))
+        run, _ = compilation.compiled(work, model, ARGS, Setting(mode=mode))
         torch.testing.assert_close(run(*ARGS), model(*ARGS))
+
+
+def test_the_first_answer_is_timed_and_compiled_libraries_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first call compiles, so it is the first answer; a library that lay in the cache was not compiled."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    now = [0.0]
+    monkeypatch.setattr(compilation, "perf_counter", lambda: now[0])
+
+    def compiling(model: Any, setting: Setting) -> Any:
+        def call(*args: Any) -> None:
+            library = tmp_path / "ab" / "cabd.so"
+            now[0] += 1 if library.is_file() else 40
+            library.parent.mkdir(exist_ok=True)
+            if not library.is_file():
+                library.write_text("compiled")
+
+        return call
+
+    monkeypatch.setattr(compilation, "_inductor", compiling)
+    model = SCRIPTED.build({}).eval()
+    found = [compilation.compiled(SCRIPTED, model, ARGS, Setting(mode="compile"))[1] for _ in range(2)]
+    assert found == [Compilation(41, 40, 1), Compilation(2, 1, 0)]
+    _, script = compilation.compiled(SCRIPTED, model, ARGS, Setting(mode="script"))
+    assert script.libraries is None
 
 
 def test_a_model_scripted_from_source_does_not_support_autocast() -> None:
@@ -205,7 +232,7 @@ def test_an_executable_in_graph_mode(replayed: list[Graph], monkeypatch: pytest.
         made = execution.build(TOY, model, INPUTS, setting)
         outputs = [made.own(made.call(*made.prepare((batch,)))) for batch in (torch.ones(2, 3), torch.zeros(2, 3))]
         expected = [model(torch.ones(2, 3)), model(torch.zeros(2, 3))]
-    assert made.compile_seconds is not None
+    assert made.compilation is not None
     torch.testing.assert_close(outputs, expected)
 
 

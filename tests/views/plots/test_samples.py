@@ -48,7 +48,7 @@ def test_curves_cold_start_and_warm_up_are_told_apart() -> None:
     check(text)
     assert (marks(text, "--plot-blue"), marks(text, "--plot-vermillion")) == (3, 3)
     shown = texts(text)
-    assert "fp32: 900 samples" in shown and "not in the curves: | warm-up, × cold start" in shown
+    assert "fp32: 900 samples" in shown and "not in the curves: | warm-up, × first timed call" in shown
     assert len(text) < 60_000
     assert svg(samples.plot(Samples("toy", (FP32, BF16)))) == text
 
@@ -73,7 +73,7 @@ def test_the_table_has_percentiles_that_the_samples_allow() -> None:
     """p99 needs more than 100 samples."""
     found = {column.title: column.cells for column in samples.columns(Samples("toy", (FP32, BF16)))}
     assert found["samples"] == ("900", "30") and found["warm-up calls"] == ("2", "50")
-    assert found["cold start (median)"] == ("350.0 ms", "200.0 ms")
+    assert found["first timed call (median)"] == ("350.0 ms", "200.0 ms")
     assert found["p99"][1] == "–" and found["p90"][1] != "–"
     assert "p99" not in {column.title for column in samples.columns(Samples("toy", (BF16,)))}
 
