@@ -24,7 +24,7 @@ from simulated_device import SimulatedDevice  # type: ignore[import-not-found]  
 from timeline import Bar, Lanes, write
 
 from modelzoo.measure import clock, pipeline
-from modelzoo.measure.pipeline import InFlight, Marks, Step, begin, steps_of, wait
+from modelzoo.measure.pipeline import InFlight, Marks, Step, begin, events_of, steps_of, wait
 from modelzoo.measure.pipeline_clock import run_all
 from modelzoo.records.timing import MODEL, Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
@@ -122,7 +122,8 @@ def timed_pass(*, by_events: bool, synchronized: bool = False) -> Pass:
 
     with mock.patch.object(pipeline, "perf_counter_ns", device.stamp):
         steps = [watched(step) for step in simulated_pipeline(device)]
-        origin, marks = begin(device), Marks(device)
+        events = events_of(device)
+        origin, marks = begin(device, events), Marks(events)
         if synchronized:
             steps = [_with_wait(step, device, bars) for step in steps]
         marks.run(steps, None)

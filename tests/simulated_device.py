@@ -22,6 +22,8 @@ ISSUE_NS = 1_000
 """The host's time to issue one piece of work."""
 WORK_NS = 500_000
 """The device's time to do it: far longer."""
+CREATE_NS = 20_000
+"""The host's time to create an event, which it does when the event is recorded for the first time, as CUDA does."""
 
 
 class LostDeviceError(RuntimeError):
@@ -34,10 +36,14 @@ class SimulatedEvent:
     def __init__(self, device: SimulatedDevice, enable_timing: bool) -> None:
         self._device, self._enable_timing = device, enable_timing
         self.completed_at: Optional[int] = None
+        self._exists = False
 
     def record(self, stream: object = None) -> None:
         """Put it into the queue; it completes when all earlier work has been done."""
         self.completed_at = None
+        if not self._exists:
+            self._device.now += CREATE_NS
+            self._exists = True
         self._device.put(0, self._complete)
 
     def _complete(self) -> None:

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import perf_counter, perf_counter_ns
 from typing import Any, Callable, Optional, Protocol
 
 import msgspec
 from msgspec.structs import asdict
 
-from modelzoo.engines.protocol import Accelerator, AsynchronousDevice, Model
+from modelzoo.engines.protocol import Accelerator, AsynchronousDevice, DeviceEvent, Model
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.sensors import Sensors, npu_sensors, nvml_sensors
 from modelzoo.records.accelerator import AcceleratorUse, Copies, Phase, Reading
@@ -78,15 +78,41 @@ class HostClock:
         return Sample((end - start) * 1e-9)
 
 
+class Events:
+    """Events with which work on a device is timed, used again and again.
+
+    torch creates the driver's event when it is recorded for the first time (``CUDAEvent::record`` in
+    ``ATen/cuda/CUDAEvent.h``), so a new one would be created within what it is to time. Threads may share this object.
+    """
+
+    def __init__(self, device: AsynchronousDevice) -> None:
+        self._device = device
+        self._free: list[DeviceEvent] = []
+
+    def take(self) -> DeviceEvent:
+        """Return an event that has been recorded before and that nobody else has."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            event = self._device.Event(enable_timing=True)
+            event.record()
+            return event
+
+    def give_back(self, events: Iterable[DeviceEvent]) -> None:
+        """Let ``events``, which have been read, be taken again."""
+        self._free.extend(events)
+
+
 class DeviceClock:
     """Times work on an accelerator: synchronizes before the first time stamp and before the last one."""
 
     def __init__(self, device: AsynchronousDevice) -> None:
         self._device = device
+        events = Events(device)
+        self._first, self._last = events.take(), events.take()
 
     def time(self, call: Callable[[], Any]) -> Sample:
-        first = self._device.Event(enable_timing=True)
-        last = self._device.Event(enable_timing=True)
+        first, last = self._first, self._last
         self._device.synchronize()
         start = perf_counter_ns()
         first.record()

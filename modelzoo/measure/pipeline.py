@@ -25,6 +25,7 @@ import msgspec
 
 from modelzoo.engines.protocol import AsynchronousDevice, DeviceEvent
 from modelzoo.frozen import replace
+from modelzoo.measure.clock import Events
 from modelzoo.records.timing import MODEL, TO_DEVICE, TO_HOST, PipelineStage, Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
 
@@ -127,10 +128,10 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Marks:
-    """The start and the end of every step of one batch, by clock or by event."""
+    """The start and the end of every step of one batch, by clock or by event; ``events``: where those come from."""
 
-    def __init__(self, device: Optional[AsynchronousDevice]) -> None:
-        self._device = device
+    def __init__(self, events: Optional[Events]) -> None:
+        self._events = events
         self._marks: list[tuple[Step, _Mark, _Mark]] = []
 
     def run(self, steps: Sequence[Step], value: Any) -> Any:
@@ -144,14 +145,19 @@ class Marks:
     def _mark(self, step: Step) -> _Mark:
         if not step.by_events:
             return perf_counter_ns()
-        assert self._device is not None
-        event = self._device.Event(enable_timing=True)
+        assert self._events is not None
+        event = self._events.take()
         event.record()
         return event
 
     def spans(self, origin: Origin) -> tuple[Span, ...]:
-        """Read all marks; the device must have done everything that was issued."""
-        return tuple(Span(step, _seconds(start, origin), _seconds(end, origin)) for step, start, end in self._marks)
+        """Read all marks, once; the device must have done everything that was issued."""
+        found = tuple(Span(step, _seconds(start, origin), _seconds(end, origin)) for step, start, end in self._marks)
+        if self._events is not None:
+            marks = (mark for _, start, end in self._marks for mark in (start, end))
+            self._events.give_back(mark for mark in marks if not isinstance(mark, int))
+        self._marks.clear()
+        return found
 
 
 def _seconds(mark: _Mark, origin: Origin) -> float:
@@ -161,15 +167,19 @@ def _seconds(mark: _Mark, origin: Origin) -> float:
     return origin.event.elapsed_time(mark) * 1e-3
 
 
-def begin(device: Optional[AsynchronousDevice]) -> Origin:
-    """Wait until the device is idle, and take the time."""
-    if device is None:
-        return Origin(perf_counter_ns())
-    device.synchronize()
-    if not device.timed_events:
-        return Origin(perf_counter_ns())
-    event = device.Event(enable_timing=True)
+def events_of(device: Optional[AsynchronousDevice]) -> Optional[Events]:
+    """Return events for ``device``; ``None`` if there is no device, or if its events tell no time."""
+    return Events(device) if device is not None and device.timed_events else None
+
+
+def begin(device: Optional[AsynchronousDevice], events: Optional[Events]) -> Origin:
+    """Wait until the device is idle, and take the time; ``events`` are those of ``events_of``."""
+    event = events.take() if events is not None else None
+    if device is not None:
+        device.synchronize()
     at = perf_counter_ns()
+    if event is None:
+        return Origin(at)
     event.record()
     return Origin(at, event)
 
@@ -238,6 +248,7 @@ class InFlight:
         self._before, self._middle, self._after = self.steps[:first], self.steps[first:last], self.steps[last:]
         self._slots = threading.Semaphore(self.limit)
         self._keep_outputs = True
+        self._events = events_of(self.device)
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._enter, self._leave)]
 
     def __enter__(self) -> InFlight:
@@ -261,8 +272,8 @@ class InFlight:
             BaseException: whatever a stage raised first.
         """
         self._keep_outputs = keep_outputs
-        origin = begin(self.device)
-        batches = [_Batch(source, Marks(self.device)) for source in sources]
+        origin = begin(self.device, self._events)
+        batches = [_Batch(source, Marks(self._events)) for source in sources]
         for batch in batches:
             self._coming.put(batch)
         for _ in batches:
@@ -274,7 +285,10 @@ class InFlight:
         failed = next((batch.error for batch, _ in done if batch.error is not None), None)
         if failed is not None:
             raise failed
-        return [_flight(batch, left, origin) for batch, left in done]
+        flights = [_flight(batch, left, origin) for batch, left in done]
+        if self._events is not None and origin.event is not None:
+            self._events.give_back([origin.event])
+        return flights
 
     def _enter(self) -> None:
         with self.entered():

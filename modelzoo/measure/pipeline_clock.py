@@ -27,7 +27,7 @@ import msgspec
 from modelzoo.engines.protocol import AsynchronousDevice
 from modelzoo.errors import UsageError
 from modelzoo.files import write_atomically
-from modelzoo.measure.pipeline import Flight, InFlight, Marks, Span, Step, begin, wait
+from modelzoo.measure.pipeline import Flight, InFlight, Marks, Span, Step, begin, events_of, wait
 from modelzoo.records.codec import encode_json
 from modelzoo.records.timing import LATENCY, PER_BATCH, SYNCHRONIZED, UNDIVIDED, Place
 
@@ -75,7 +75,7 @@ class PipelineClock:
     """
 
     def __init__(self, steps: Sequence[Step], source: Any, device: Optional[AsynchronousDevice] = None) -> None:
-        self._steps, self._source, self._device = steps, source, device
+        self._steps, self._source, self._device, self._events = steps, source, device, events_of(device)
         self._count = 0
         self.passes: deque[Pass] = deque(maxlen=KEPT_PASSES)
 
@@ -96,17 +96,19 @@ class PipelineClock:
 
     @property
     def _has_events(self) -> bool:
-        return self._device is not None and self._device.timed_events
+        return self._events is not None
 
     def staged(self) -> Pass:
         """Run one pass with the time of every stage."""
         waits = self._device is not None and not self._has_events
-        origin = begin(self._device)
-        marks = Marks(self._device)
+        origin = begin(self._device, self._events)
+        marks = Marks(self._events)
         output = marks.run(waiting(self._steps, self._device) if waits else self._steps, self._source)
         end = wait(self._device)
         del output  # after the last time stamp
         found = Pass(origin.at, marks.spans(origin), (end - origin.at) * 1e-9)
+        if self._events is not None and origin.event is not None:
+            self._events.give_back([origin.event])
         self.passes.append(found)
         return found
 

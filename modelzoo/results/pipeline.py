@@ -85,8 +85,11 @@ class PipelineLevels(msgspec.Struct, frozen=True):
         return self.per_batch or self.end_to_end
 
     @property
-    def device_busy(self) -> float:
-        """The share of the time in which the device worked."""
+    def device_share(self) -> float:
+        """How long the stages on the device take, as a share of the time per batch.
+
+        Gaps between their kernels are part of it. With several batches in flight it is more than 1 if stages overlap.
+        """
         return sum(each.seconds.value for each in self.stages if each.stage.place is Place.DEVICE) / self.time.value
 
     @property

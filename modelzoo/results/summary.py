@@ -29,12 +29,14 @@ class Spans(msgspec.Struct, frozen=True):
     Attributes:
         issue: in which the host issued the work.
         device: between the events around it; ``None`` if the device's events tell no time.
+        waited: whether the host waited for the device while it issued the work, because copies were timed, too.
         bound_by_launching: whether the call spends its time issuing kernels rather than running them.
     """
 
     issue: float
     device: Optional[float]
     bound_by_launching: bool
+    waited: bool = False
 
 
 def _median(values: Iterable[Optional[float]]) -> Optional[float]:
@@ -48,8 +50,9 @@ def spans_of(runs: Sequence[Run]) -> Optional[Spans]:
     issue, device = _level(runs, ISSUE), _level(runs, DEVICE)
     if issue is None:
         return None
-    bound = device is not None and bound_by_launching(issue, device, _kernel_seconds(runs))
-    return Spans(issue, device, bound)
+    waited = any(run.report is not None and run.report.setting.include_copies for run in runs)
+    bound = device is not None and not waited and bound_by_launching(issue, device, _kernel_seconds(runs))
+    return Spans(issue, device, bound, waited)
 
 
 def _level(runs: Sequence[Run], name: str) -> Optional[float]:

@@ -132,7 +132,8 @@ def lacking(device: Accelerator) -> list[str]:
 
 def spans_text(spans: Spans) -> str:
     """One sentence on issue and device time, and what binds the call."""
-    issue = f"the host issued it in {seconds(spans.issue)}"
+    verb = "issued it, waiting for copies," if spans.waited else "issued it"
+    issue = f"the host {verb} in {seconds(spans.issue)}"
     if spans.device is None:
         return f"{issue}; the device's events tell no time"
     said = f"{issue}, the device took {seconds(spans.device)}"

@@ -82,16 +82,16 @@ def sentences(each: PipelineLevels) -> list[str]:
 
 
 def bottleneck(each: PipelineLevels) -> str:
-    """Name the stage that takes most of the time, and say how busy the device is."""
+    """Name the stage that takes most of the time, and say what the stages on the device take."""
     slowest = max(each.stages, key=lambda level: level.seconds.value)
-    device = "the device (here the CPU)" if each.device == CPU else each.device
-    busy = f"{device} is busy {share(min(1.0, each.device_busy))} of the time"
+    device = "the device (here the CPU)" if each.device == CPU else f"{each.device}, gaps between kernels included,"
+    taken = f"the stages on {device} take {share(each.device_share)} of the time"
     if each.per_batch is None:
         rest = sum(level.share for level in each.stages if level.stage.place is Place.HOST)
         text = f"bottleneck: {slowest.stage.name}, {share(slowest.share)} of the stages' time"
-        return f"{text}; {busy}, the stages of the host take {share(rest)}"
+        return f"{text}; {taken}, those on the host {share(rest)}"
     spent, whole = formatting.seconds(slowest.seconds.value), formatting.seconds(each.time.value)
-    return f"bottleneck: {slowest.stage.name}, {spent} of the {whole} per finished batch; {busy}"
+    return f"bottleneck: {slowest.stage.name}, {spent} of the {whole} per finished batch; {taken}"
 
 
 def sum_text(each: PipelineLevels) -> str:

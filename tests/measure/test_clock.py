@@ -91,7 +91,7 @@ class NoWaitBefore(DeviceClock):
     """Planted mistake: the first time stamp is taken while earlier work is still running."""
 
     def time(self, call: Callable[[], Any]) -> Sample:
-        first, last = self._device.Event(enable_timing=True), self._device.Event(enable_timing=True)
+        first, last = self._first, self._last
         start = clock.perf_counter_ns()
         first.record()
         call()
@@ -106,7 +106,7 @@ class NoWaitAfter(DeviceClock):
     """Planted mistake: the last time stamp is taken when everything has been issued, not when it is done."""
 
     def time(self, call: Callable[[], Any]) -> Sample:
-        first, last = self._device.Event(enable_timing=True), self._device.Event(enable_timing=True)
+        first, last = self._first, self._last
         self._device.synchronize()
         start = clock.perf_counter_ns()
         first.record()
@@ -115,6 +115,14 @@ class NoWaitAfter(DeviceClock):
         issued = end = clock.perf_counter_ns()
         self._device.synchronize()
         return Sample((end - start) * 1e-9, (issued - start) * 1e-9, first.elapsed_time(last) * 1e-3)
+
+
+class NewEvents(DeviceClock):
+    """Planted mistake: events of each call are new, so that the driver creates them within what they time."""
+
+    def time(self, call: Callable[[], Any]) -> Sample:
+        self._first, self._last = self._device.Event(enable_timing=True), self._device.Event(enable_timing=True)
+        return super().time(call)
 
 
 class HostDifferenceInside(DeviceClock):
@@ -132,10 +140,15 @@ class HostDifferenceInside(DeviceClock):
 
 @pytest.mark.parametrize(
     ("mistake", "wrong"),
-    [(NoWaitBefore, ["latency"]), (NoWaitAfter, ["latency"]), (HostDifferenceInside, ["device"])],
+    [
+        (NoWaitBefore, ["latency"]),
+        (NoWaitAfter, ["latency"]),
+        (NewEvents, ["latency", "issue"]),
+        (HostDifferenceInside, ["device"]),
+    ],
 )
 def test_planted_mistakes_are_caught(mistake: type[DeviceClock], wrong: list[str], device: SimulatedDevice) -> None:
-    """A missing synchronization before the start or at the end, and a device time without events, show."""
+    """A missing synchronization before the start or at the end, new events, and a device time without any, show."""
     assert [problem.partition(" ")[0] for problem in problems(mistake, device)] == wrong
 
 

@@ -9,7 +9,7 @@ from pipelines import MILLISECOND, OnDevice, simulated_stages, simulated_steps
 from simulated_device import SimulatedDevice
 
 from modelzoo.measure import pipeline
-from modelzoo.measure.pipeline import Marks, Step, begin, moved, steps_of, wait
+from modelzoo.measure.pipeline import Marks, Step, begin, events_of, moved, steps_of, wait
 from modelzoo.records.timing import MODEL, TO_DEVICE, TO_HOST, Place
 from modelzoo.workload import ModelInput, ModelOutput, Stage, Stages
 
@@ -27,7 +27,8 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedDevice]:
 
 def milliseconds(steps: tuple[Step, ...], device: SimulatedDevice) -> dict[str, float]:
     """Time of each stage and of the whole in one pass."""
-    origin, marks = begin(device), Marks(device)
+    events = events_of(device)
+    origin, marks = begin(device, events), Marks(events)
     assert marks.run(steps, 5) == (5, "kept")
     end = wait(device)
     found = {span.step.name: 1e3 * span.seconds for span in marks.spans(origin)}
@@ -93,7 +94,7 @@ def test_a_device_without_timed_events_is_timed_by_the_clock() -> None:
     device.timed_events = False  # type: ignore[misc]
     stages, model = simulated_stages(device)
     assert not any(step.record().timed_by_events for step in steps_of(stages, model, device, "sim:0"))
-    assert begin(device).event is None
+    assert events_of(device) is None and begin(device, None).event is None
 
 
 def test_tensors_move_wherever_they_are() -> None:

@@ -39,6 +39,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> SimulatedDevice:
 def test_synchronizing_after_each_stage_costs_what_issuing_takes(device: SimulatedDevice) -> None:
     """Without it the host issues the next stage while the device works: 1 ms less for each of two."""
     clock = PipelineClock(simulated_steps(device), 5, device)
+    clock.time(clock.run)  # creates the events
     for _ in range(2):  # in both orders
         found = clock.time(clock.run).values()
         assert 1e3 * (found[SYNCHRONIZED] - found[LATENCY]) == pytest.approx(2, abs=0.05)

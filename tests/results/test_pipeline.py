@@ -23,7 +23,7 @@ def test_stages_have_the_level_of_the_processes() -> None:
     assert model.seconds.low < 0.07 < 0.09 < model.seconds.high
     assert sum(level.share for level in found.stages) == pytest.approx(1)
     assert found.end_to_end.value == pytest.approx((0.1 * 0.12) ** 0.5)
-    assert found.device_busy == pytest.approx(model.seconds.value / found.end_to_end.value)
+    assert found.device_share == pytest.approx(model.seconds.value / found.end_to_end.value)
     assert found.adds_up
 
 
@@ -71,7 +71,7 @@ def test_several_batches_in_flight_are_measured_by_the_time_per_batch() -> None:
     assert (found.in_flight, found.within_passes, found.adds_up, found.timing_cost) == (3, None, None, None)
     assert found.time.value == pytest.approx(0.08)
     assert found.throughput == pytest.approx(found.batch / 0.08)
-    assert found.device_busy == pytest.approx(0.07 / 0.08)
+    assert found.device_share == pytest.approx(0.07 / 0.08)
     assert found.end_to_end.value == pytest.approx(0.1)
 
 

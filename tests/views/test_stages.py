@@ -47,10 +47,10 @@ def test_workload_and_setting_are_named_once() -> None:
 
 
 def test_one_sentence_names_the_bottleneck() -> None:
-    """The slowest stage, how busy the device is, and what the host's stages take."""
+    """The slowest stage, and what the stages on the device and on the host take."""
     assert stages.bottleneck(levels(COLUMNS)) == (
-        "bottleneck: model, 70.0 % of the stages' time; the device (here the CPU) is busy 70.0 % of the time, the "
-        "stages of the host take 30.0 %"
+        "bottleneck: model, 70.0 % of the stages' time; the stages on the device (here the CPU) take 70.0 % "
+        "of the time, those on the host 30.0 %"
     )
     slow = levels({**COLUMNS, LATENCY: [0.28] * 4, "decode": [0.2] * 4})
     assert stages.bottleneck(slow).startswith("bottleneck: decode, 71.4 % of the stages' time")
@@ -61,7 +61,8 @@ def test_with_several_in_flight_the_bottleneck_refers_to_the_time_per_batch() ->
     found = levels({**COLUMNS, PER_BATCH: [0.08] * 4}, in_flight=2, watched=PER_BATCH)
     said = stages.sentences(found)
     assert said[0].startswith(
-        "bottleneck: model, 70.00 ms of the 80.00 ms per finished batch; the device (here the CPU) is"
+        "bottleneck: model, 70.00 ms of the 80.00 ms per finished batch; the stages on the device (here the "
+        "CPU) take 87.5 % of the time"
     )
     assert said[1].startswith("2 batches in flight: 50.00")
     assert said[1].endswith(" rows/s")
