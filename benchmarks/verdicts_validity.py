@@ -260,7 +260,7 @@ def main(repetitions: int) -> None:
             random = np.random.default_rng(0)
             found = Counter(judged(size)(random) for _ in range(repetitions))
             shares = (
-                f"{found[each] / repetitions:.0%}"
+                f"{100 * found[each] / repetitions:.0f} %"
                 for each in (ValidityVerdict.VALID, ValidityVerdict.INCONCLUSIVE, ValidityVerdict.NOT_VALID)
             )
             print(f"| {case} | {size:,} | {' | '.join(shares)} |", flush=True)

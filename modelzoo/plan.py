@@ -17,7 +17,7 @@ class Plan(msgspec.Struct, frozen=True):
     """How long to measure in one process.
 
     Attributes:
-        warmup: number of warm-up calls; ``None``: until timings stabilise.
+        warmup: number of warm-up calls; ``None``: until timings stabilize.
         iterations: number of samples; ``None``: as many as ``max_seconds`` allow.
         max_seconds: wall-clock seconds of sampling in one process; ``None``: follows from what is measured.
     """

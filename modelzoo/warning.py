@@ -174,7 +174,7 @@ class WarningCode(Enum):
     )
     WARMUP_CAP = (
         Severity.DISTORTS,
-        "timings had not stabilised when the warm-up reached its limit of {seconds:.0f} s ({count} calls)",
+        "timings had not stabilized when the warm-up reached its limit of {seconds:.0f} s ({count} calls)",
         "check what else runs on this machine, or set the number of warm-up calls with --warmup",
     )
     DEVICE_THROTTLED = (

@@ -36,7 +36,7 @@ def add_dry_run(parser: argparse.ArgumentParser) -> None:
 
 def add_warmup(group: argparse._ArgumentGroup) -> None:
     """Add the option that fixes the length of the warm-up."""
-    group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilise)")
+    group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilize)")
 
 
 def add_no_audit(group: argparse._ArgumentGroup) -> None:

@@ -170,7 +170,7 @@ def blas_name() -> str:
 
 
 def _loaded_blas() -> str:
-    """Name, version and core of the loaded BLAS; empty if none is recognised."""
+    """Name, version and core of the loaded BLAS; empty if none is recognized."""
     try:
         from threadpoolctl import threadpool_info
 

@@ -172,7 +172,7 @@ def lscpu_fields(text: str) -> dict[str, str]:
 def is_foreign_architecture(architecture: str, cpuinfo: str, modalias: str) -> bool:
     """Return whether the kernel's CPU has another architecture than this process.
 
-    This is how qemu-user can be recognised from inside: it translates ``uname``, but not /sys, and /proc/cpuinfo only
+    This is how qemu-user can be recognized from inside: it translates ``uname``, but not /sys, and /proc/cpuinfo only
     since QEMU 8.
     """
     seen = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)

@@ -1,6 +1,6 @@
 """Which numerical libraries are installed and loaded, and how torch was built.
 
-Libraries are recognised from the installed and loaded files, never from the name of an image.
+Libraries are recognized from the installed and loaded files, never from the name of an image.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def _is_available(torch: ModuleType, name: str) -> bool:
 
 
 def _find_acl(torch: ModuleType, bundled: dict[str, str], folder: Path) -> ComputeLibrary | None:
-    """Return how the Arm Compute Library was recognised, or ``None``. The build line never names it."""
+    """Return how the Arm Compute Library was recognized, or ``None``. The build line never names it."""
     maps = read_text(FILESYSTEM_ROOT / "proc/self/maps") or ""
     mapped = re.search(r"(/\S*/libarm_compute[^/\s]*)$", maps, re.MULTILINE)
     if mapped:

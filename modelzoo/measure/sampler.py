@@ -2,7 +2,7 @@
 
 **Cold start.** The very first call, on its own: it pays for lazy initialisation, weight packing and page faults.
 
-**Warm-up.** Calls are timed but not used until timings stabilise: the medians of the last two windows of calls
+**Warm-up.** Calls are timed but not used until timings stabilize: the medians of the last two windows of calls
 agree (``stats.is_settled``). The warm-up takes at least ``WARMUP_MIN_SECONDS``, because threads and clock
 frequencies need that long to ramp up, and at most ``WARMUP_MAX_SECONDS``. ``--warmup N`` fixes the number of calls.
 
@@ -37,7 +37,7 @@ WARMUP_MAX_SECONDS = 2.0
 """The warm-up ends after this time at the latest. Longer ones gain nothing on a CPU: from the second call on, calls of
 the four workloads scatter about their steady median without a trend."""
 WARMUP_CHECK_SECONDS = 0.05
-"""How often the warm-up checks whether timings have stabilised."""
+"""How often the warm-up checks whether timings have stabilized."""
 MIN_SAMPLES = 3
 """Sampling never stops with fewer samples than this, whatever the time limit: the fewest that have a median which one
 odd sample does not move."""

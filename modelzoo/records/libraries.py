@@ -73,7 +73,7 @@ class Build(msgspec.Struct, frozen=True):
 
 
 class ComputeLibrary(msgspec.Struct, frozen=True):
-    """How the Arm Compute Library was recognised.
+    """How the Arm Compute Library was recognized.
 
     Attributes:
         file: its file; ``None`` if it is linked statically and only torch says that it is there.

@@ -181,7 +181,7 @@ class Latency(msgspec.Struct, frozen=True, tag="latency"):
         reference_load: what ran as the calibration workload: its version, its threads, and numpy, whose BLAS it runs;
             only times of the same one can be compared. Empty if none ran or it was not recorded.
         load_evidence: what earlier sessions on this machine showed of each workload that was asked for and this load,
-            when this session began. It takes part in deciding which latencies are normalised.
+            when this session began. It takes part in deciding which latencies are normalized.
     """
 
     designs: tuple[Design, ...] = ()

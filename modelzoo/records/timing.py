@@ -38,7 +38,7 @@ class Role(str, Enum):
 class WarmUpEnd(str, Enum):
     """Why the warm-up ended.
 
-    ``SETTLED``: timings had stabilised. ``CAP``: the time limit of the warm-up was reached while timings still
+    ``SETTLED``: timings had stabilized. ``CAP``: the time limit of the warm-up was reached while timings still
     changed. ``FEW``: the limit was reached after too few calls to judge. ``FIXED``: the number of calls was given.
     """
 

@@ -119,7 +119,7 @@ def achieved(run: LoadRun) -> float:
     return len(run.latencies) / run.seconds if run.seconds else 0.0
 
 
-def utilisation(run: LoadRun) -> list[float]:
+def utilization(run: LoadRun) -> list[float]:
     """The share of the run in which each instance was busy."""
     return [use.busy_seconds / run.seconds if run.seconds else 0.0 for use in run.uses]
 
@@ -127,12 +127,12 @@ def utilisation(run: LoadRun) -> list[float]:
 def is_slow_alone(run: LoadRun, bound: LatencyBound) -> bool:
     """Whether requests that do not wait exceed the bound as well, so that no lower rate meets it either.
 
-    Poisson arrivals find an instance busy with the probability of its utilisation ("Poisson arrivals see time
+    Poisson arrivals find an instance busy with the probability of its utilization ("Poisson arrivals see time
     averages", Wolff, Operations Research 30, 1982). If more requests are over the bound than that, and than the bound
     itself allows, with 99 % confidence, then waiting is not the reason.
     """
     over = sum(latency > bound.seconds for latency in run.latencies)
-    explained = max(utilisation(run), default=0.0) + 1 - bound.percentile / 100
+    explained = max(utilization(run), default=0.0) + 1 - bound.percentile / 100
     return explained < 1 and shows(len(run.latencies), len(run.latencies) - over, explained)
 
 

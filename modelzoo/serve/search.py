@@ -123,7 +123,7 @@ def lengthened(
 ) -> LoadPlan:
     """Return ``plan`` with as many requests as it takes to show its bound, by what the queue does in virtual time.
 
-    The higher the utilisation, the longer requests follow each other, and the more of them it takes. A plan of another
+    The higher the utilization, the longer requests follow each other, and the more of them it takes. A plan of another
     kind, or one that says how long a run is, is returned as it is; so is one whose bound is not met in virtual time,
     because a short run shows that. A run lasts at most ``LONGEST``.
 

@@ -14,7 +14,7 @@ https://github.com/mlcommons/inference_policies), for example 270,336 for p99.
 
 The criterion counts trials that are independent, and requests are not: neighbours waited in the same queue, in the same
 process, at the same speed of the machine. At a rate at which the percentile is exactly the bound, the criterion alone
-is fooled in 6 % of the runs at 30 % utilisation and in 40 to 75 % of those at 70 to 85 % (M/G/1,
+is fooled in 6 % of the runs at 30 % utilization and in 40 to 75 % of those at 70 to 85 % (M/G/1,
 benchmarks/verdicts_serving.py). So ``dependence`` estimates how many neighbouring requests say as much as one
 independent request, and every count is divided by it.
 """
@@ -38,7 +38,7 @@ TAILS = (1, 2, 5)
 many samples exceed as may exceed the bound, are looked at as well, and the largest dependence counts."""
 SAFETY = 1.8
 """Factor on the estimated dependence, because one that is estimated too low shows too much. With 1.8, 1.4 % of 4,000
-runs of 1,000 requests at 85 % utilisation show a p90 that is exactly the bound; with 1.63 about 2 %, without it 5 %."""
+runs of 1,000 requests at 85 % utilization show a p90 that is exactly the bound; with 1.63 about 2 %, without it 5 %."""
 MOST_SHARE = 0.98
 """If more than this share of the requests that may be over the bound are over it, the percentile is so close to the
 bound that nobody can say how many more requests would show on which side it is."""

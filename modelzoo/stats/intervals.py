@@ -73,7 +73,7 @@ def outliers(samples: Sequence[float]) -> int:
 
 
 def is_settled(samples: Sequence[float], window: int) -> bool:
-    """Whether timings have stabilised: the medians of the last two windows agree.
+    """Whether timings have stabilized: the medians of the last two windows agree.
 
     They agree if they differ by at most 2 %, or by at most what their noise explains: the interquartile range of the
     two windows together, divided by the square root of the window's length.

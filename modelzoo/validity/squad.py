@@ -1,6 +1,6 @@
 """SQuAD files and SQuAD's official scores, 1.1 and 2.0.
 
-As in the authors' ``evaluate-v1.1.py`` and ``evaluate-v2.0.py``: texts are normalised (lower case, no punctuation, no
+As in the authors' ``evaluate-v1.1.py`` and ``evaluate-v2.0.py``: texts are normalized (lower case, no punctuation, no
 articles, single blanks), then compared by exact match and by F1 over the multiset of words; the best gold answer
 counts. For a question without an answer, an empty prediction scores 1 and any other 0.
 
@@ -98,20 +98,20 @@ def question_kind(question: str) -> str:
     return "who" if word in ("whom", "whose") else word
 
 
-def normalised(text: str) -> str:
+def normalized(text: str) -> str:
     """``text`` in lower case, without punctuation, articles and superfluous blanks."""
     text = "".join(character for character in text.lower() if character not in set(string.punctuation))
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
 def exact(prediction: str, gold: str) -> float:
-    """1 if the normalised texts are equal, else 0."""
-    return float(normalised(prediction) == normalised(gold))
+    """1 if the normalized texts are equal, else 0."""
+    return float(normalized(prediction) == normalized(gold))
 
 
 def f1(prediction: str, gold: str) -> float:
     """Harmonic mean of precision and recall over the words; if one text is empty, 1 if both are, else 0."""
-    predicted, expected = normalised(prediction).split(), normalised(gold).split()
+    predicted, expected = normalized(prediction).split(), normalized(gold).split()
     if not predicted or not expected:
         return float(predicted == expected)
     shared = sum((collections.Counter(predicted) & collections.Counter(expected)).values())
@@ -124,10 +124,10 @@ def f1(prediction: str, gold: str) -> float:
 def scores(prediction: str, answers: Sequence[str]) -> tuple[float, float]:
     """Return (exact match, F1), each the best over the gold answers, from 0 to 1.
 
-    As in evaluate-v2.0, gold answers that are empty once normalised are left out; if none remains, the empty text is
+    As in evaluate-v2.0, gold answers that are empty once normalized are left out; if none remains, the empty text is
     the correct answer.
     """
-    golds = [answer for answer in answers if normalised(answer)] or [""]
+    golds = [answer for answer in answers if normalized(answer)] or [""]
     return max(exact(prediction, gold) for gold in golds), max(f1(prediction, gold) for gold in golds)
 
 

@@ -94,7 +94,7 @@ def library_rows(libraries: Libraries) -> list[tuple[str, str]]:
         ("build", libraries.build_line),
         ("packages", ", ".join(packages)),
         ("backends", ", ".join(libraries.backends) or "ATen's own kernels only"),
-        ("loaded", "\n".join(map(_describe_library, libraries.loaded)) or "no library that can be recognised"),
+        ("loaded", "\n".join(map(_describe_library, libraries.loaded)) or "no library that can be recognized"),
     ]
     if libraries.acl is not None:
         rows.append(("ACL", _acl_text(libraries.acl)))

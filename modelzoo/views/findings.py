@@ -64,15 +64,15 @@ def _sides(rows: Sequence[SummaryRow]) -> tuple[list[str], list[tuple[str, Summa
 
 
 def steadiness(found: Adjustment) -> str:
-    """Say how steady the machine was, by the calibration workload, and why latencies are not normalised."""
+    """Say how steady the machine was, by the calibration workload, and why latencies are not normalized."""
     said = []
     if found.spread is not None:
         said.append(f"its speed varied by {100 * found.spread:.0f} % during the run")
         if found.refused is not None:
-            said.append(f"latencies are not normalised for that, because {not_adjusted(found)}")
+            said.append(f"latencies are not normalized for that, because {not_adjusted(found)}")
         elif found.left_out:
             names = ", ".join(found.left_out)
-            said.append(f"the calibration workload does not predict the latency of {names}, which is not normalised")
+            said.append(f"the calibration workload does not predict the latency of {names}, which is not normalized")
     if found.without_load:
         said.append(
             f"the calibration workload ended early (number of processes that ran without it: {found.without_load})"
@@ -81,7 +81,7 @@ def steadiness(found: Adjustment) -> str:
 
 
 def not_adjusted(found: Adjustment) -> str:
-    """Why latencies are not normalised."""
+    """Why latencies are not normalized."""
     if found.fit is None or found.refused is Unadjusted.NO_LOAD:
         return "no calibration workload ran"
     control = found.fit.control

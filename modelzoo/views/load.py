@@ -156,7 +156,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
     known = percentiles(run.latencies)
     percent = results.shown_percent(load)
     name = f"p{percent:g}"
-    busy = results.utilisation(run)
+    busy = results.utilization(run)
     found = {
         "repeat": "LoadGen's" if run.replayed else str(run.repeat + 1),
         "asked, requests/s": MISSING if run.rate is None else significant(run.rate, 3),

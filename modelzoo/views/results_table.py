@@ -127,8 +127,8 @@ def _time_columns(rows: Sequence[SummaryRow], *, adjusted: bool = False) -> list
         device = tuple(formatting.seconds(each.device if each else None) for each in spans)
         found.append(Column("device time", device, True))
     if adjusted and any(row.adjusted and row.adjusted.half_width < 1 for row in rows):
-        usual = Text("normalised: the latency at this machine's usual speed")
-        found.append(_column("normalised", rows, lambda row: interval(row.adjusted), order=3, meaning=usual))
+        usual = Text("normalized: the latency at this machine's usual speed")
+        found.append(_column("normalized", rows, lambda row: interval(row.adjusted), order=3, meaning=usual))
     # For one batch size, the latency says the same.
     mean = Text(f"{_rate(rows)}: batch size ÷ mean latency")
     return [*found, _column(_rate(rows), rows, rate, None if _batches(rows) != 1 else 0, meaning=mean)]

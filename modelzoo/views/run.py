@@ -121,7 +121,7 @@ def sessions_document(summary: SessionsSummary) -> list[Block]:
 
 
 def session_columns(summary: SessionsSummary) -> list[Column]:
-    """Return the columns: the level over sessions, and the spread between them, as measured and normalised."""
+    """Return the columns: the level over sessions, and the spread between them, as measured and normalized."""
     rows = summary.rows
     columns = [
         Column("workload", tuple(row.workload for row in rows)),
@@ -130,7 +130,7 @@ def session_columns(summary: SessionsSummary) -> list[Column]:
         Column("sd between sessions", tuple(_percent(row.spread) for row in rows), is_number=True),
     ]
     if summary.adjustment.refused is None:
-        columns.append(Column("normalised", tuple(_percent(row.adjusted_spread) for row in rows), is_number=True))
+        columns.append(Column("normalized", tuple(_percent(row.adjusted_spread) for row in rows), is_number=True))
     if len({row.sessions for row in rows}) > 1:
         columns.append(Column("sessions", tuple(str(row.sessions) for row in rows), is_number=True))
     return columns
@@ -143,8 +143,8 @@ def session_notes(summary: SessionsSummary) -> list[str]:
         "between sessions. The intervals of a single session, above, do not cover other sessions."
     ]
     if summary.adjustment.refused is not None:
-        return [*notes, f"Levels are not normalised: {not_adjusted(summary.adjustment)}."]
-    notes.append("normalised: the same standard deviation of the levels at one speed of the machine.")
+        return [*notes, f"Levels are not normalized: {not_adjusted(summary.adjustment)}."]
+    notes.append("normalized: the same standard deviation of the levels at one speed of the machine.")
     left_out = ", ".join(summary.adjustment.left_out)
     if left_out:
         notes.append(f"The calibration workload does not predict the latency of {left_out}.")

@@ -363,12 +363,12 @@ def _changes(judged: Validity) -> Table:
         _numbers("worse", changes, lambda each: MISSING if each.worse is None else str(each.worse)),
         _numbers("better", changes, lambda each: MISSING if each.better is None else str(each.better)),
         _numbers("McNemar p", changes, lambda each: _number(each.p_value, ".2g", MISSING)),
-        _numbers("detectable from", changes, lambda each: loss(each, each.detectable_loss)),
+        _numbers("detectable loss", changes, lambda each: loss(each, each.detectable_loss)),
         _numbers("allowed", changes, lambda each: loss(each, each.allowed_loss)),
     )
     note = (
         f"{judged.tested_name} minus {judged.reference_name}; worse, better: {items_name(judged)} whose score "
-        "fell, rose; losses below 'detectable from' would probably go unnoticed"
+        "fell, rose; losses below 'detectable loss' would probably go unnoticed"
     )
     return Table("What this set can show", columns, Text(note))
 

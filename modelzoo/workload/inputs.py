@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 """Suffixes of the files in a directory that are taken for pictures, in lower case."""
 MIN_SIDE = 10
-"""Pixels. ImageNet's validation set holds no smaller picture, and nothing can be recognised in one."""
+"""Pixels. ImageNet's validation set holds no smaller picture, and nothing can be recognized in one."""
 LARGE_PIXELS = 24_000_000
 """Pictures with more pixels than a usual camera's are reduced while they are read."""
 MAX_PIXELS = 128_000_000

@@ -407,7 +407,7 @@ def complete(session: Session) -> tuple[int, Result]:
     return 0, result_of(*(make([0.1 * session.number] * 3, round=number) for number in range(3)))
 
 
-def test_complete_sessions_are_summarised(capsys: pytest.CaptureFixture[str]) -> None:
+def test_complete_sessions_are_summarized(capsys: pytest.CaptureFixture[str]) -> None:
     """After the last one, once."""
     code, printed, _ = outcome(complete, 3, capsys)
     assert code == 0
@@ -420,21 +420,21 @@ def test_a_single_session_has_no_summary(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_largest_exit_code_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    """A session that failed does not stop the next, and is not summarised."""
+    """A session that failed does not stop the next, and is not summarized."""
     code, printed, _ = outcome(lambda each: (1, None) if each.number == 2 else complete(each), 3, capsys)
     assert code == 1
     assert "Over 2 sessions" in printed
 
 
 def test_control_c_in_a_session_ends_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """What was complete is summarised; the session has said that it was interrupted."""
+    """What was complete is summarized; the session has said that it was interrupted."""
     code, printed, err = outcome(lambda each: (INTERRUPTED, None) if each.number == 3 else complete(each), 5, capsys)
     assert (code, err) == (130, "")
     assert "Over 2 sessions" in printed
 
 
 def test_control_c_between_sessions_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line says how many there are; they are summarised as if no more had been asked for."""
+    """One line says how many there are; they are summarized as if no more had been asked for."""
 
     waits: list[float] = []
 

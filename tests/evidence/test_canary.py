@@ -59,7 +59,7 @@ def test_fp16_is_seen_as_less_than_fp32_and_more_than_bf16() -> None:
 
 
 def test_autocast_that_does_nothing_is_not_active() -> None:
-    """Disabled autocast is recognised as fp32."""
+    """Disabled autocast is recognized as fp32."""
     with torch.autocast("cpu", enabled=False):
         assert canary.run_canary().verdict("bf16") == "not active"
 
@@ -142,7 +142,7 @@ def test_operands_are_the_same_in_every_process() -> None:
     [(32, CanaryLevel.FP32), (19, CanaryLevel.REDUCED), (16, CanaryLevel.BF16), (10, CanaryLevel.BROKEN)],
 )
 def test_the_error_shows_to_how_many_bits_operands_were_rounded(kept_bits: int, level: CanaryLevel) -> None:
-    """Operands cut to bf16 (16 bits), TF32 (19 bits) or less must be recognised by the error alone."""
+    """Operands cut to bf16 (16 bits), TF32 (19 bits) or less must be recognized by the error alone."""
     case = by_name("matmul")
     mask = np.uint32((0xFFFFFFFF << (32 - kept_bits)) & 0xFFFFFFFF)
     half = np.uint32(0 if kept_bits == 32 else 1 << (31 - kept_bits))

@@ -101,7 +101,7 @@ def test_lscpu_json_and_lines_give_the_same_fields() -> None:
     assert lscpu_fields(json.dumps(nested)) == {"Vendor ID": "ARM", "Model name": "X"}
 
 
-def test_a_foreign_architecture_is_recognised() -> None:
+def test_a_foreign_architecture_is_recognized() -> None:
     """The kernel's modalias or a /proc/cpuinfo of the other architecture gives qemu-user away."""
     assert is_foreign_architecture("aarch64", "", "cpu:type:x86,ven0002fam0019mod0011")
     assert is_foreign_architecture("aarch64", recorded("epyc-kvm.cpuinfo"), "")

@@ -125,7 +125,7 @@ def test_emulators_are_told_from_hypervisors(tmp_path: Path) -> None:
     ],
 )
 def test_containers(tmp_path: Path, files: dict[str, str], environ: dict[str, str], kind: str | None) -> None:
-    """Each kind of container is recognised by its own traces."""
+    """Each kind of container is recognized by its own traces."""
     tmp_path.joinpath("run").mkdir()
     assert identify_container(plant(tmp_path, files), environ) == kind
 
@@ -164,7 +164,7 @@ CLOUDS = [
 
 @pytest.mark.parametrize(("files", "cloud"), CLOUDS)
 def test_clouds(tmp_path: Path, files: dict[str, str], cloud: CloudInstance | None) -> None:
-    """The provider is recognised by the firmware; the instance type only if the firmware contains one."""
+    """The provider is recognized by the firmware; the instance type only if the firmware contains one."""
     assert identify_cloud(plant(tmp_path, files)) == cloud
 
 

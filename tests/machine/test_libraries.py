@@ -129,7 +129,7 @@ LAPACK_INFO=open, TORCH_VERSION=2.5.1, USE_MKL=OFF, USE_MKLDNN=ON, USE_OPENMP=ON
 
 
 def test_the_build_line_of_an_arm_wheel_names_no_acl() -> None:
-    """The line names OpenBLAS but never ACL, which is why ACL is recognised by its file."""
+    """The line names OpenBLAS but never ACL, which is why ACL is recognized by its file."""
     build = parse_torch_config(ARM_CONFIG)
     assert (build.blas, build.mkl, build.onednn) == ("open", None, "3.5.3")
     assert build.flags == ("-O2", "-march=armv8-a")

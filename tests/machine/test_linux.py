@@ -30,7 +30,7 @@ def test_cpu_lists_are_formatted_as_the_kernel_does(cpus: frozenset[int]) -> Non
     assert linux.format_cpu_list({0, 1, 2, 3, 8}) == "0-3,8"
 
 
-def test_frequencies_are_read_and_summarised(tmp_path: Path) -> None:
+def test_frequencies_are_read_and_summarized(tmp_path: Path) -> None:
     """Of many CPUs a spread of 16 is read, in MHz; without cpufreq there is nothing."""
     files = {
         f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq": str(1_000_000 + 1000 * cpu) for cpu in range(128)

@@ -273,7 +273,7 @@ def test_a_library_that_is_missing_is_named_with_its_package(name: str, package:
         find_library(name, tmp_path, "")
 
 
-def test_libraries_that_replace_malloc_are_recognised_by_name() -> None:
+def test_libraries_that_replace_malloc_are_recognized_by_name() -> None:
     """In whatever directory; an OpenMP runtime is not one."""
     assert replacement_name("/opt/my dir/libjemalloc.so.2") == "jemalloc"
     assert replacement_name("libtcmalloc.so.4") == "tcmalloc"

@@ -84,7 +84,7 @@ def test_a_plan_without_an_end_is_refused(clock: Make) -> None:
 
 
 def test_a_drifting_warm_up_ends_at_its_limit(clock: Make) -> None:
-    """If times never stabilise, the warm-up ends at its time limit."""
+    """If times never stabilize, the warm-up ends at its time limit."""
     fake = clock(lambda i: 0.001 * 1.02 ** min(i, 400))
     timing = sampler.measure(nothing, fake, Plan(max_seconds=1, iterations=5))
     assert timing.warmup_end is WarmUpEnd.CAP

@@ -127,7 +127,7 @@ def test_rates_and_shares_are_of_the_whole_run() -> None:
     """From the start of the schedule to the last reply."""
     found = run(*[0.01] * 50)
     assert results.achieved(found) == 5.0
-    assert results.utilisation(found) == [0.4]
+    assert results.utilization(found) == [0.4]
 
 
 @pytest.mark.parametrize(

@@ -349,7 +349,7 @@ def test_impossible_times_are_refused(value: Any, tmp_path: Path) -> None:
     ],
 )
 def test_impossible_designs_and_speeds_are_damage(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    """Whoever summarises a result relies on them."""
+    """Whoever summarizes a result relies on them."""
     data = written(some_result(), tmp_path)
     data["payload"].update(changes)
     with pytest.raises(InputError, match=f"is damaged .*{message}"):
@@ -393,7 +393,7 @@ json_values = st.recursive(
 @pytest.mark.parametrize("stored", [path for path in STORED if path.stat().st_size < 20_000], ids=name)
 @given(st.data())
 def test_a_value_replaced_by_anything_is_read_or_refused(stored: Path, data: st.DataObject) -> None:
-    """Hostile content at any place of a real result: it can be summarised or is an ``InputError``, nothing else."""
+    """Hostile content at any place of a real result: it can be summarized or is an ``InputError``, nothing else."""
     replace_anything(json.loads(stored.read_bytes()), data)
 
 

@@ -65,6 +65,6 @@ def test_outliers_are_counted() -> None:
         ([1.0, 1.4, 0.8, 1.1, 0.9, 1.2, 0.9, 1.1, 1.3, 1.0], True),
     ],
 )
-def test_timings_have_stabilised_if_two_windows_agree(samples: Sequence[float], settled: bool) -> None:
+def test_timings_have_stabilized_if_two_windows_agree(samples: Sequence[float], settled: bool) -> None:
     """Two windows must agree within 2 %, or within what their own noise explains."""
     assert stats.is_settled(samples, 5) is settled

@@ -125,19 +125,19 @@ def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
         (Adjustment(FIT, 0.14), "its speed varied by 14 % during the run"),
         (
             Adjustment(replace(FIT, control=replace(FIT.control, correlation=0.12)), 0.14),
-            "its speed varied by 14 % during the run; latencies are not normalised for that, because the calibration "
+            "its speed varied by 14 % during the run; latencies are not normalized for that, because the calibration "
             "workload does not predict the latency here (correlation 0.12)",
         ),
         (
             Adjustment(replace(FIT, freedom=11, has_earlier=True), 0.14),
-            "its speed varied by 14 % during the run; latencies are not normalised for that, because 20 processes, "
+            "its speed varied by 14 % during the run; latencies are not normalized for that, because 20 processes, "
             "those of earlier sessions included, are too few to say whether the calibration workload predicts the "
             "latency",
         ),
         (
             Adjustment(replace(FIT, left_out=("maskrcnn",)), 0.14),
             "its speed varied by 14 % during the run; the calibration workload does not predict the "
-            "latency of maskrcnn, which is not normalised",
+            "latency of maskrcnn, which is not normalized",
         ),
         (
             Adjustment(without_load=3),

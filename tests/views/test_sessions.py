@@ -28,7 +28,7 @@ def header(text: str) -> str:
 
 
 def test_levels_and_spreads_are_shown() -> None:
-    """One row per workload and setting; a level that was not normalised has a dash."""
+    """One row per workload and setting; a level that was not normalized has a dash."""
     text = shown(SessionsSummary(5, (ROW, BF16), ADJUSTED))
     assert "Over 5 sessions" in text
     rows = [line.split() for line in text.splitlines()]
@@ -41,8 +41,8 @@ def test_levels_and_spreads_are_shown() -> None:
 def test_levels_that_are_not_adjusted_have_no_column_but_a_reason() -> None:
     """It is the same for all."""
     text = shown(SessionsSummary(2, (replace(ROW, adjusted_spread=None),), Adjustment()))
-    assert "Levels are not normalised: no calibration workload ran." in text
-    assert "normalised: the same" not in text
+    assert "Levels are not normalized: no calibration workload ran." in text
+    assert "normalized: the same" not in text
     assert header(text).split()[-1] == "sessions"
 
 
@@ -57,6 +57,6 @@ def test_rows_with_fewer_sessions_say_so() -> None:
     """A setting failed in some of them."""
     once = replace(ROW, label="bf16", sessions=1, spread=None, level=stats.Interval(0.1, 0.0, float("inf")))
     text = shown(SessionsSummary(5, (ROW, once), ADJUSTED))
-    assert header(text).split()[-2:] == ["normalised", "sessions"]
+    assert header(text).split()[-2:] == ["normalized", "sessions"]
     assert any(line.split()[-1:] == ["1"] and "±>100 %" in line for line in text.splitlines())
-    assert header(shown(SessionsSummary(5, (ROW,), ADJUSTED))).split()[-1] == "normalised"
+    assert header(shown(SessionsSummary(5, (ROW,), ADJUSTED))).split()[-1] == "normalized"

@@ -89,7 +89,7 @@ def _levels(name: str, result: Result) -> list[SessionLevel]:
 
 def _how(sessions: int) -> str:
     said = (
-        f"{sessions} session{'s' * (sessions > 1)}. The levels are not normalised by the calibration workload. Their "
+        f"{sessions} session{'s' * (sessions > 1)}. The levels are not normalized by the calibration workload. Their "
         "intervals hold within a session, and do not cover what changes between sessions."
     )
     if not trend.can_find_changes():

@@ -1,7 +1,7 @@
 """A result without what it says about people and places.
 
 Removed are: every path, in the command, in errors and in any other text; the values of environment variables; names of
-files; names of users and hosts, as far as they can be recognised; pictures of the user's own inputs. Equal paths get
+files; names of users and hosts, as far as they can be recognized; pictures of the user's own inputs. Equal paths get
 equal substitutes. What was measured, and on which hardware and software, stays. Pure, but for ``names_here``.
 """
 

@@ -200,7 +200,7 @@ def _changes(judged: Validity) -> Table:
             Column(judged.reference_name, tuple(_value(each.reference) for each in changes), True),
             Column(judged.tested_name, tuple(_value(each.tested) for each in changes), True),
             Column("change", tuple(map(_change, changes)), True),
-            Column("detectable from", tuple(_value(each.detectable_loss) for each in changes), True),
+            Column("detectable loss", tuple(_value(each.detectable_loss) for each in changes), True),
             Column("worse", tuple(_count(each.worse) for each in changes), True),
             Column("better", tuple(_count(each.better) for each in changes), True),
             Column("items", tuple(str(each.items) for each in changes), True),
