@@ -8,6 +8,10 @@ from typing import Union
 
 MISSING = "–"
 """Shown for a value that is not known."""
+NOISY, NONE = "(noisy)", "(no interval)"
+"""In place of an interval that is wider than its value, and of an unbounded one (of a single process)."""
+WIDEST = 1000
+"""Ends of an interval that are further apart than this factor are not shown."""
 
 
 def printable(text: str) -> str:
@@ -81,6 +85,13 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f} %" if fraction < 1 else "over 100 %"
 
 
+def within(half_width: float) -> str:
+    """Format a relative half width behind its value: ``±1.3 %``; a word if the interval is wider than the value."""
+    if math.isinf(half_width):
+        return NONE
+    return f"±{percent(half_width)}" if half_width < 1 else NOISY
+
+
 def rounded(value: float, half_width: float) -> str:
     """Round ``value`` as the half width of its interval, which has the same unit, allows.
 
@@ -101,12 +112,11 @@ def rounded(value: float, half_width: float) -> str:
 def seconds_within(value: float, half_width: float) -> str:
     """Format a time, rounded as the relative half width of its interval allows: ``56.1 ms ±1.3 %``."""
     unit, factor = time_unit(value)
-    half = ">100 %" if half_width >= 1 else percent(half_width)
-    return f"{rounded(factor * value, factor * value * half_width)} {unit} ±{half}"
+    return f"{rounded(factor * value, factor * value * half_width)} {unit} {within(half_width)}"
 
 
 def ratio(value: float, low: float, high: float) -> str:
-    """Format a ratio with its interval: ``0.62× [0.60, 0.64]``; an unbounded end is ``0`` or ``∞``.
+    """Format a ratio with its interval: ``0.62× [0.60, 0.64]``; a word if the interval says next to nothing.
 
     A third decimal is shown if the interval is narrower than ±2 %.
     """
@@ -120,10 +130,17 @@ def ratio_value(value: float, low: float, high: float) -> str:
 
 def ratio_bounds(value: float, low: float, high: float) -> str:
     """Format the interval of a ratio: ``[0.60, 0.64]``."""
+    if math.isinf(high):
+        return NONE
+    if not is_bounded(low, high):
+        return NOISY
     digits = _digits(value, low, high)
-    lower = f"{low:.{digits}f}" if low > 0.01 else "0"
-    upper = f"{high:.{digits}f}" if high < 100 else "∞"
-    return f"[{lower}, {upper}]"
+    return f"[{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def is_bounded(low: float, high: float) -> bool:
+    """Whether the interval of a ratio says anything: its ends are less than a factor of 100 apart."""
+    return low > 0 and high < WIDEST * low
 
 
 def _digits(value: float, low: float, high: float) -> int:

@@ -172,6 +172,11 @@ class WarningCode(Enum):
         "the medians of the processes differ by {percent:.0f} %",
         "use more --processes, or check for other load, frequency changes and memory placement",
     )
+    PROCESSES_DISAGREE = (
+        Severity.DISTORTS,
+        "the slowest process took {factor:,.1f} times as long as the fastest one: too noisy to compare",
+        "check for other load, frequency changes and memory placement, then repeat the run",
+    )
     WARMUP_CAP = (
         Severity.DISTORTS,
         "timings had not stabilized when the warm-up reached its limit of {seconds:.0f} s ({count} calls)",

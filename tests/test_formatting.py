@@ -73,17 +73,22 @@ def test_a_time_is_shown_with_its_interval() -> None:
     assert formatting.seconds_within(0.05612, 0.013) == "56.1 ms ±1.3 %"
 
 
+def test_a_large_ratio_has_its_interval_too() -> None:
+    """How far its ends are apart decides, not how large they are."""
+    assert formatting.ratio(150.0, 140.0, 160.0) == "150.00× [140.00, 160.00]"
+
+
 @pytest.mark.parametrize(
     ("low", "high", "text"),
     [
         (0.6, 0.64, "0.62× [0.60, 0.64]"),
         (0.611, 0.628, "0.620× [0.611, 0.628]"),
-        (0.0, math.inf, "0.62× [0, ∞]"),
-        (0.5, math.inf, "0.62× [0.50, ∞]"),
+        (0.0, math.inf, "0.62× (no interval)"),
+        (0.005, 40312.0, "0.62× (noisy)"),
     ],
 )
 def test_a_ratio_is_shown_with_its_interval(low: float, high: float, text: str) -> None:
-    """As many decimals as the interval supports; an infinite bound is no number."""
+    """As many decimals as the interval supports; an interval that says nothing is not shown."""
     assert formatting.ratio(0.62, low, high) == text
 
 
@@ -109,7 +114,7 @@ def test_a_number_is_rounded_as_its_interval_allows(value: float, half_width: fl
 def test_a_time_is_rounded_in_its_unit() -> None:
     """With the half width beside it; one that is wider than the value is not worth a number."""
     assert formatting.seconds_within(0.05612, 0.083) == "56 ms ±8.3 %"
-    assert formatting.seconds_within(4.0, 2.0) == "4 s ±>100 %"
+    assert formatting.seconds_within(4.0, 2.0) == "4 s (noisy)"
 
 
 def test_only_the_first_letter_becomes_a_capital() -> None:

@@ -32,6 +32,7 @@ def effect(row: SummaryRow, found: WarningMessage) -> float:
     elif found.code in (
         WarningCode.ODD_PROCESS.name,
         WarningCode.PROCESSES_DIFFER.name,
+        WarningCode.PROCESSES_DISAGREE.name,
         WarningCode.STOLEN_TIME.name,
     ):
         share = _number(found, "percent") / 100

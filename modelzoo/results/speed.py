@@ -228,10 +228,15 @@ def _seconds_per_item(run: Run) -> list[float]:
 def _outlook(
     verdict: Verdict, comparison: stats.Comparison, table: int, runs: Sequence[Run]
 ) -> Optional[stats.Outlook]:
-    """How many more processes are expected to decide an AMBIGUOUS verdict, and how long they take."""
+    """How many more processes are expected to decide an AMBIGUOUS verdict, and how long they take.
+
+    They are to show the ratio that was seen. One of more than two that is not significant is noise, so it is planned
+    for no more than that.
+    """
     if verdict.outcome is not Outcome.AMBIGUOUS or not comparison.spread or not comparison.looks:
         return None
-    difference = max(math.expm1(abs(math.log(comparison.ratio.value))), stats.EQUIVALENCE)
+    seen = math.expm1(abs(math.log(comparison.ratio.value)))
+    difference = min(max(seen, stats.EQUIVALENCE), 1.0)
     alpha = stats.LARGEST_P / table
     more = max(1, stats.rounds_to_tell(comparison.spread, difference, alpha) - comparison.rounds)
     return stats.Outlook(more, more * seconds_per_round(runs) or None, difference)

@@ -349,4 +349,6 @@ def _between_processes(timed: Sequence[Run]) -> list[WarningMessage]:
             values = {"number": odd + 1, "count": len(medians), "percent": 100 * abs(off)}
             return [warning_for(WarningCode.ODD_PROCESS, direction=direction, **values)]
     spread = (max(medians) - min(medians)) / statistics.median(medians)
+    if max(medians) >= 2 * min(medians):
+        return [warning_for(WarningCode.PROCESSES_DISAGREE, factor=max(medians) / min(medians), percent=100 * spread)]
     return [warning_for(WarningCode.PROCESSES_DIFFER, percent=100 * spread)] if spread > SPREAD else []

@@ -12,7 +12,7 @@ from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.machines import Cost, Extrapolation, Price, Rates, RowRates
 from modelzoo.comparison.model import Basis, Metric, Row
 from modelzoo.document import Column, Tone
-from modelzoo.formatting import MISSING, percent, seconds, significant
+from modelzoo.formatting import MISSING, seconds, significant, within
 from modelzoo.views.results_table import OUTCOME_TONE, interval, ratio
 
 NOTHING = "~"
@@ -64,9 +64,9 @@ def value_text(value: stats.Interval | None, metric: Metric) -> str:
     if value is None:
         return MISSING
     if metric is Metric.THROUGHPUT:
-        return f"{significant(value.value)}/s ±{percent(value.half_width)}"
+        return f"{significant(value.value)}/s {within(value.half_width)}"
     if metric is Metric.MEMORY:
-        return f"{significant(value.value / _MEGABYTE)} MB ±{percent(value.half_width)}"
+        return f"{significant(value.value / _MEGABYTE)} MB {within(value.half_width)}"
     return interval(value)
 
 
@@ -166,7 +166,7 @@ def rate_columns(rates: Sequence[RowRates], names: tuple[str, str]) -> list[Colu
 def _rate(value: stats.Interval | None, is_assumed: bool) -> str:
     if value is None:
         return MISSING
-    return f"{significant(value.value, 3)} ±{percent(value.half_width)}{_mark(is_assumed)}"
+    return f"{significant(value.value, 3)} {within(value.half_width)}{_mark(is_assumed)}"
 
 
 def _mark(is_assumed: bool) -> str:
@@ -194,7 +194,7 @@ def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
 
 def _cost(value: stats.Interval, price: Price, extrapolated: Extrapolation | None) -> str:
     currency = f" {price.currency}" if price.currency else ""
-    return f"{significant(value.value, 3)}{currency} ±{percent(value.half_width)}{_mark(extrapolated is not None)}"
+    return f"{significant(value.value, 3)}{currency} {within(value.half_width)}{_mark(extrapolated is not None)}"
 
 
 def _times_cheaper(cost: Cost) -> str:

@@ -153,7 +153,7 @@ def conclusion(speedup: stats.Interval, of: str = "") -> str:
     """What may be concluded although a comparison is AMBIGUOUS: the ends of an interval around 1, if they matter."""
     low, high = speedup.low, speedup.high
     slower, faster = (f"{significant(100 * abs(end - 1), 2)} %" for end in (low, high))
-    if low <= 0.01 or high >= 100:
+    if not formatting.is_bounded(low, high):
         return f"no significant difference{of}; the interval is too wide to bound it"
     if low < 0.5 or high > 2:
         return f"no significant difference{of}; {low:.2f}× to {high:.2f}× as fast (95 % CI)"
@@ -209,7 +209,7 @@ def _to_decide(speeds: Sequence[Speed]) -> str:
     if not outlooks:
         return ""
     longest = max(outlooks, key=lambda outlook: outlook.processes)
-    return f"; about {effort(longest)} would decide {'all of them' if len(outlooks) > 1 else 'it'}"
+    return f"; about {effort(longest)} would probably decide {'all of them' if len(outlooks) > 1 else 'it'}"
 
 
 def _counted(counts: Counter[Outcome], failed: int) -> str:

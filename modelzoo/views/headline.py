@@ -36,6 +36,7 @@ _NOISE = {
     None: "speed varied by {percent:.0f} %",
     WarningCode.ODD_PROCESS: "one process is off by {percent:.0f} %",
     WarningCode.PROCESSES_DIFFER: "processes differ by {percent:.0f} %",
+    WarningCode.PROCESSES_DISAGREE: "one process took more than twice as long as another",
     WarningCode.OTHER_LOAD: "other programs were running",
     WarningCode.STOLEN_TIME: "the hypervisor took {percent:.0f} % of the CPU time",
     WarningCode.THROTTLED: "the quota stopped the threads for {percent:.0f} % of the time",

@@ -147,6 +147,8 @@ def verdict_reason(verdict: Verdict) -> str:
 
 def outlook_text(outlook: Outlook) -> str:
     """``about 9 more processes per setting (3 min) would show a difference of 2 %``."""
+    if outlook.difference >= 1:
+        return f"too noisy to compare; about {effort(outlook)} would show a factor of two"
     return f"about {effort(outlook)} would show a difference of {significant(100 * outlook.difference, 2)} %"
 
 

@@ -9,7 +9,7 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.document import Block, Column, Section, Table, Text, Tone, first_line, lines, named
-from modelzoo.formatting import MISSING, rounded, seconds, significant
+from modelzoo.formatting import MISSING, rounded, seconds, significant, within
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import CannotRun, Dropped, InstancePlace, Slower, Smt, Throughput, TooLarge
@@ -110,8 +110,7 @@ def rate(found: Optional[stats.Interval]) -> str:
         return MISSING
     if not math.isfinite(found.high):
         return significant(found.value, 3)
-    half = f"{100 * found.half_width:.1f}" if found.half_width < 1 else ">100"
-    return f"{rounded(found.value, found.value * found.half_width)} ±{half} %"
+    return f"{rounded(found.value, found.value * found.half_width)} {within(found.half_width)}"
 
 
 def money(found: Throughput, cost: stats.Interval) -> str:

@@ -190,6 +190,14 @@ def test_an_ambiguous_verdict_says_what_it_would_take() -> None:
     assert found.verdict.outlook == stats.Outlook(more, 20 * more, stats.EQUIVALENCE)
 
 
+def test_no_more_than_a_factor_of_two_is_planned_for() -> None:
+    """A factor of eleven that is not significant is noise, and would seem to take a process or two."""
+    runs = [*baseline(3), *side(BF16, 11.0, 3, spread=100.0)]
+    (found,) = speeds(result_of(*runs)).values()
+    assert found.ratio is not None and found.verdict.outcome is Outcome.AMBIGUOUS
+    assert found.verdict.outlook is not None and found.verdict.outlook.difference == 1.0
+
+
 def test_unknown_times_are_left_out() -> None:
     """Times of a stored result that mean nothing."""
     runs = [replace(run, started="yesterday") for run in (*baseline(), *side(BF16, 1.01, spread=2.0))]

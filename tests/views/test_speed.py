@@ -39,6 +39,9 @@ def test_every_doubt_is_a_clause(doubt: Doubt) -> None:
 
 def test_an_outlook_is_a_clause() -> None:
     """The effort alone, and what it would show."""
+    assert outlook_text(Outlook(9, 180.0, 1.0)) == (
+        "too noisy to compare; about 9 more processes per setting (3 min) would show a factor of two"
+    )
     assert outlook_text(Outlook(1, 44.6, 0.05)) == (
         "about 1 more process per setting (45 s) would show a difference of 5.0 %"
     )
