@@ -187,7 +187,7 @@ def _prepare(args: argparse.Namespace) -> tuple[Deployment, ResultFile]:
 
     machine, topology = serving.read_host()
     instances = args.instances or 1
-    cores = args.cores_per_instance or max(1, planning.most_cores(topology, instances))
+    cores = args.cores_per_instance or planning.cores_beside_generator(topology, instances)
     places = planning.plan(topology, instances, cores)
     batch = 1 if Scenario(args.scenario) is Scenario.SINGLE_STREAM else args.batch
     work, (setting,) = select_one(args, batch=batch, threads=len(places[0].cpus))

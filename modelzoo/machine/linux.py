@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from modelzoo.records.machine import Cache, ClockFrequency
+from modelzoo.records.machine import Cache, ClockFrequency, Throttling
 
 FILESYSTEM_ROOT = Path("/")
 _FREQUENCY_SAMPLES = 16
@@ -222,17 +222,24 @@ def read_cgroup_cpus(root: Path = FILESYSTEM_ROOT) -> frozenset[int] | None:
     return None
 
 
-def read_throttled_seconds(root: Path = FILESYSTEM_ROOT) -> float | None:
-    """Return for how long its quota has stopped this process's group; ``None`` if there is no quota."""
-    for folder in _cgroup_folders("cpu", root):
-        if _cpu_quota(folder) is None:
-            continue
-        for line in (read_text(folder / "cpu.stat") or "").splitlines():
-            name, _, value = line.partition(" ")
-            if name == "throttled_usec" and value.isdigit():  # version 2
-                return int(value) / 1e6
-            if name == "throttled_time" and value.isdigit():  # version 1, nanoseconds
-                return int(value) / 1e9
+def read_throttling(root: Path = FILESYSTEM_ROOT) -> Throttling | None:
+    """Return how often, and for how long, quotas have stopped this process's group and its parents so far.
+
+    ``None`` if there is no quota, or the kernel does not say. Each group counts the stops by its own quota.
+    """
+    folders = [folder for folder in _cgroup_folders("cpu", root) if _cpu_quota(folder) is not None]
+    known = [found for folder in folders if (found := _throttling(folder)) is not None]
+    return Throttling(sum(each.periods for each in known), sum(each.seconds for each in known)) if known else None
+
+
+def _throttling(folder: Path) -> Throttling | None:
+    """What ``cpu.stat`` of one group says (version 2 counts microseconds, version 1 nanoseconds)."""
+    lines = (line.split() for line in (read_text(folder / "cpu.stat") or "").splitlines())
+    values = {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}
+    if "throttled_usec" in values:
+        return Throttling(values.get("nr_throttled", 0), values["throttled_usec"] / 1e6)
+    if "throttled_time" in values:
+        return Throttling(values.get("nr_throttled", 0), values["throttled_time"] / 1e9)
     return None
 
 

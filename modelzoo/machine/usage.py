@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 
 from modelzoo.machine import linux
-from modelzoo.machine.linux import FILESYSTEM_ROOT, read_throttled_seconds
+from modelzoo.machine.linux import FILESYSTEM_ROOT, read_throttling
 from modelzoo.machine.memory import huge_page_bytes
-from modelzoo.records.machine import CpuUsage
+from modelzoo.records.machine import CpuUsage, Throttling
 
 
 class CpuTicks(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class _Snapshot(msgspec.Struct, frozen=True):
     own_seconds: float
     faults: int
     switches: int
-    throttled: float | None
+    throttled: Throttling | None
 
 
 class CpuUsageMonitor:
@@ -109,7 +109,7 @@ class CpuUsageMonitor:
             other = max(0.0, busy - own) / seconds
             steal = 100 * stolen / (busy + stolen) if busy + stolen > 0 else 0.0
         limited = [
-            end.throttled - start.throttled
+            end.throttled.since(start.throttled).seconds
             for start, end in pieces
             if start.throttled is not None and end.throttled is not None
         ]
@@ -144,7 +144,7 @@ class CpuUsageMonitor:
             own_seconds=process_tree_seconds(self._pid),
             faults=faults,
             switches=switches,
-            throttled=read_throttled_seconds(self._root),
+            throttled=read_throttling(self._root),
         )
 
 

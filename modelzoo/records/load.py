@@ -12,7 +12,7 @@ from typing import Optional
 import msgspec
 
 from modelzoo.frozen import replace
-from modelzoo.records.machine import Machine, Topology
+from modelzoo.records.machine import Machine, Throttling, Topology
 from modelzoo.records.serving import InstanceReport, LatencyBound
 
 
@@ -111,11 +111,19 @@ class GeneratorPlace(msgspec.Struct, frozen=True):
         cpus: the logical CPUs of the generator's process.
         is_own: whether no instance uses the cores of these CPUs; otherwise the instances use all cores.
         nice: its niceness; negative if the system lets it go before other programs.
+        has_quota: whether the control group's quota leaves the generator a CPU beside those of the instances; also
+            true without a quota.
     """
 
     cpus: tuple[int, ...]
     is_own: bool
     nice: int = 0
+    has_quota: bool = True
+
+    @property
+    def polls(self) -> bool:
+        """Whether it never sleeps, which takes all the time of a CPU that nobody else needs."""
+        return self.is_own and self.has_quota
 
 
 class Calibration(msgspec.Struct, frozen=True):
@@ -209,6 +217,8 @@ class LoadRun(msgspec.Struct, frozen=True):
         reasons: why it is INVALID; empty: it is VALID.
         given_up: whether it ended early, because it could not meet the bound any more.
         replayed: whether its arrivals are those that LoadGen made.
+        throttling: how the control group's quota stopped the instances and the generator during the run; ``None`` if
+            there is no quota.
     """
 
     repeat: int
@@ -226,6 +236,7 @@ class LoadRun(msgspec.Struct, frozen=True):
     reasons: tuple[InvalidReason, ...] = ()
     given_up: bool = False
     replayed: bool = False
+    throttling: Optional[Throttling] = None
 
     @property
     def is_valid(self) -> bool:

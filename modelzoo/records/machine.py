@@ -140,6 +140,22 @@ class ClockFrequency(msgspec.Struct, frozen=True):
     max_mhz: float
 
 
+class Throttling(msgspec.Struct, frozen=True):
+    """How a control group's quota stopped its threads.
+
+    Attributes:
+        periods: of the kernel's scheduler, usually of 100 ms, in which the quota was used up.
+        seconds: for which CPUs had to stop, added up over the CPUs.
+    """
+
+    periods: int
+    seconds: float
+
+    def since(self, earlier: Throttling) -> Throttling:
+        """What was added since ``earlier``."""
+        return Throttling(self.periods - earlier.periods, self.seconds - earlier.seconds)
+
+
 class CpuUsage(msgspec.Struct, frozen=True):
     """How busy the CPUs were during a period; ``None`` if the system does not report it.
 
@@ -151,7 +167,7 @@ class CpuUsage(msgspec.Struct, frozen=True):
         resolution: uncertainty of ``other_cores`` due to the kernel's clock ticks, in cores.
         minor_faults: page faults of this process without disk access.
         involuntary_switches: how often the scheduler preempted this process.
-        throttled_seconds: time for which the control group's quota stopped its threads.
+        throttled_seconds: time for which the control group's quota stopped its threads, as ``Throttling.seconds``.
         waited_seconds: the part of ``seconds`` in which the process waited for its turn.
         frequency: clock frequencies; ``None`` in most virtual machines.
         huge_pages: bytes of this process's anonymous memory that were in huge pages at the end.

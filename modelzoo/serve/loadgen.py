@@ -86,10 +86,12 @@ def check(site: Deployment, load: Load) -> Check:
             plan = lengthened(load.plan, session.calibration, opened.alone, load.fixed_size)
             load = replace(load, plan=plan)
             with tempfile.TemporaryDirectory(prefix="modelzoo-loadgen-") as directory:
+                before = opened.throttling()
                 served = drive(opened.server, load.plan, opened.session.calibration.rate, inbox, Path(directory))
+                run = opened.throttled(_run(served, load, opened, started), before)
                 log = read_log(Path(directory) / "mlperf_log_detail.txt")
-            run = _run(served, load, opened, started)
-            replayed = _replay(served, load, opened)
+            before = opened.throttling()
+            replayed = opened.throttled(_replay(served, load, opened), before)
     finally:
         inbox.close()
     return Check(LoadgenRun(version, log.is_valid, log.reason, log.values, run), replayed)

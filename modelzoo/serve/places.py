@@ -134,11 +134,32 @@ def generator_place(topology: Topology, places: Sequence[InstancePlace], allowed
         allowed: the CPUs that the generator has if there is no such core.
     """
     used = {cpu for place in places for cpu in place.cpus}
+    has_quota = not _is_limited(topology) or len(used) + 1 <= (topology.quota or 0)
     free = [core for core in topology.cores if not used & set(core.siblings)]
     if free:
-        # The highest core is the farthest from CPU 0, which handles most interrupts.
-        return GeneratorPlace(max(free, key=lambda core: core.cpus).cpus, True)
-    return GeneratorPlace(tuple(sorted(allowed)), False)
+        nodes = {place.node for place in places}
+        # Near the instances; the highest core is the farthest from CPU 0, which handles most interrupts.
+        chosen = max(free, key=lambda core: (core.node in nodes, core.cpus))
+        return GeneratorPlace(chosen.cpus, True, has_quota=has_quota)
+    return GeneratorPlace(tuple(sorted(allowed)), False, has_quota=has_quota)
+
+
+def cores_beside_generator(topology: Topology, instances: int) -> int:
+    """Return the cores of each of ``instances`` instances under load, unless a number was given; at least 1.
+
+    As many as fit, but a quota also has to last for the generator: if it is used up, all of them stop until the next
+    period of the kernel's scheduler, and latencies have stalls that a server does not have.
+    """
+    if _is_limited(topology) and topology.quota is not None:
+        beside = most_cores(replace(topology, quota=topology.quota - 1), instances)
+        if beside:
+            return beside
+    return max(1, most_cores(topology, instances))
+
+
+def _is_limited(topology: Topology) -> bool:
+    """Whether there is a quota that can be used up."""
+    return topology.quota is not None and topology.quota < sum(len(core.cpus) for core in topology.cores)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ import msgspec
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.load import Calibration, Flaw, Load, LoadPlan, LoadRun, LoadSession, Scenario
+from modelzoo.records.machine import Throttling
 from modelzoo.results.load import RESOLUTION, is_slow_alone
 from modelzoo.serve.runs import SERVER_SECONDS, measure
 from modelzoo.serve.servers import Server, VirtualServer
@@ -174,11 +175,18 @@ class CalibratedInstances(msgspec.Struct, frozen=True):
         server: the instances.
         session: what is known of them.
         alone: seconds of a batch by its size, as the instances measured them before the calibration.
+        throttling: reads how a quota has stopped them so far; ``None`` if there is none.
     """
 
     server: Server
     session: LoadSession
     alone: dict[int, float]
+    throttling: Callable[[], Optional[Throttling]] = lambda: None
+
+    def throttled(self, run: LoadRun, before: Optional[Throttling]) -> LoadRun:
+        """Return ``run`` with how the quota stopped it, given what ``throttling`` returned when it began."""
+        after = self.throttling()
+        return run if before is None or after is None else replace(run, throttling=after.since(before))
 
 
 Open = Callable[[int], "AbstractContextManager[CalibratedInstances]"]
@@ -211,9 +219,15 @@ def _repeat(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[Lo
     plan, calibration = load.plan, opened.session.calibration
     if not plan.is_search:
         plan = lengthened(plan, calibration, opened.alone, load.fixed_size)
-        yield measure(opened.server, plan, plan.rate, repeat, repeat, calibration)
+        yield _measured(opened, plan, plan.rate, repeat, repeat)
         return
     yield from _search(load, opened, repeat)
+
+
+def _measured(opened: CalibratedInstances, plan: LoadPlan, rate: Optional[float], repeat: int, seed: int) -> LoadRun:
+    before = opened.throttling()
+    run = measure(opened.server, plan, rate, repeat, seed, opened.session.calibration)
+    return opened.throttled(run, before)
 
 
 def _search(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[LoadRun]:
@@ -228,7 +242,7 @@ def _search(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[Lo
     bracket = Bracket(predicted(plan, calibration, opened.alone, load.fixed_size))
     late, seed = 0, repeat
     while (rate := bracket.next()) is not None:
-        run = measure(opened.server, plan, rate, repeat, seed, calibration)
+        run = _measured(opened, plan, rate, repeat, seed)
         yield run
         flaws = {reason.flaw for reason in run.reasons}
         late = late + 1 if flaws == {Flaw.LATE} else 0

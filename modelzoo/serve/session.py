@@ -9,6 +9,7 @@ from typing import Callable, Optional
 import msgspec
 
 from modelzoo.frozen import replace
+from modelzoo.machine.linux import read_throttling
 from modelzoo.measure.instances import Instance, start_instance
 from modelzoo.measure.jobs import OnEvent, Request
 from modelzoo.records.load import GeneratorPlace, Load, LoadSession
@@ -79,12 +80,12 @@ def open_session(
         started = now()
         ready = [each.wait(Ready) for each in instances]
         place = stack.enter_context(settled(site.generator))
-        server = ProcessServer(instances, load.fixed_size, polls=site.generator.is_own, wake=site.wake)
+        server = ProcessServer(instances, load.fixed_size, polls=place.polls, wake=site.wake)
         calibration = calibrate(server, batch)
         cpus = tuple(place.cpus for place in site.places)
         session = LoadSession(repeat, started, cpus, place, calibration)
         alone = {each.size: each.seconds for each in ready[0].times}
-        yield CalibratedInstances(server, session, alone)
+        yield CalibratedInstances(server, session, alone, read_throttling)
         on_end(replace(session, reports=tuple(each.report for each in _finish(instances))))
 
 

@@ -10,10 +10,11 @@ from typing import Optional
 
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
 from modelzoo.formatting import MISSING, rounded, rounded_down, seconds, significant
-from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, LoadgenRun, LoadRun, LoadSession, Scenario
+from modelzoo.records.load import Flaw, InvalidReason, Load, LoadgenRun, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.intervals import Interval
+from modelzoo.views import generator
 from modelzoo.warning import Severity
 
 _MOST_SIZES = 8
@@ -60,21 +61,12 @@ def session_lines(session: LoadSession, load: Load) -> list[str]:
     said = f"{size} takes {seconds(median(found.seconds))} while all instances are busy, {significant(found.rate, 3)} "
     lines = [f"repeat {session.repeat + 1} of {load.plan.repeats}: {said}requests/s"]
     if session.repeat == 0:
-        cpus = ", ".join(map(str, session.generator.cpus))
-        where = f"generator: on CPU {cpus}, which no instance uses"
-        lines.append(where if session.generator.is_own else f"generator: {_shared(session.generator, load)}")
+        lines.append(f"generator: {generator.where(session.generator, load)}")
         if load.fixed_size is not None and load.fixed_size > 1:
             lines.append(
                 f"padding: this engine or mode has fixed shapes, so each batch is computed as one of {load.fixed_size}"
             )
     return lines
-
-
-def _shared(place: GeneratorPlace, load: Load) -> str:
-    """Why the generator has no core of its own, and what helps."""
-    first = f" (niceness {place.nice}, so that it does not wait for them)" if place.nice < 0 else ""
-    cores = f"the instances use all {len(load.topology.cores)} cores, so the generator takes time from them"
-    return f"{cores}; leave a core free for it{first}"
 
 
 def run_line(run: LoadRun, load: Load) -> str:
@@ -175,6 +167,9 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
             "late p99": MISSING if load.plan.scenario is not Scenario.SERVER else seconds(run.lateness.p99),
             "batches": sizes(run) if load.plan.batch > 1 else MISSING,
             "busy": _range(busy),
+            "throttled": MISSING
+            if not run.throttling or not run.throttling.periods
+            else generator.stopped(run.throttling),
             "reason": _flaws(run) or MISSING,
         }
     )
@@ -276,7 +271,8 @@ def notes(load: Load) -> list[str]:
     found = [
         how(load),
         _of_runs(load),
-        f"generator: {_shared(place, load)}" if place is not None and not place.is_own else None,
+        f"generator: {generator.where(place, load)}" if place is not None and not place.polls else None,
+        generator.throttling(load),
         padding if padded else None,
     ]
     return [each for each in found if each is not None]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from planted import CGROUP_V1_CPU_MOUNT, CGROUP_V2_MOUNT, plant
 
 from modelzoo.machine import linux
-from modelzoo.machine.linux import CgroupLimits, read_cgroup_limits, read_throttled_seconds
-from modelzoo.records.machine import ClockFrequency
+from modelzoo.machine.linux import CgroupLimits, read_cgroup_limits, read_throttling
+from modelzoo.records.machine import ClockFrequency, Throttling
 
 
 def test_cores_with_equal_ids_in_two_packages_are_two(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_cgroup_version_1(tmp_path: Path) -> None:
         },
     )
     assert read_cgroup_limits(root) == CgroupLimits(cpus=2.0, memory=None)
-    assert read_throttled_seconds(root) == 2.5
+    assert read_throttling(root) == Throttling(3, 2.5)
 
 
 def test_a_path_outside_the_container_falls_back_to_the_mount(tmp_path: Path) -> None:
@@ -88,10 +88,27 @@ def test_throttled_time_of_version_2(tmp_path: Path) -> None:
         "proc/self/cgroup": "0::/app",
         "proc/self/mountinfo": CGROUP_V2_MOUNT,
         "sys/fs/cgroup/app/cpu.max": "200000 100000",
-        "sys/fs/cgroup/app/cpu.stat": "usage_usec 9\nthrottled_usec 1500000",
+        "sys/fs/cgroup/app/cpu.stat": "usage_usec 9\nnr_periods 20\nnr_throttled 4\nthrottled_usec 1500000",
     }
-    assert read_throttled_seconds(plant(tmp_path, files)) == 1.5
-    assert read_throttled_seconds(plant(tmp_path, {**files, "sys/fs/cgroup/app/cpu.max": "max 100000"})) is None
+    assert read_throttling(plant(tmp_path, files)) == Throttling(4, 1.5)
+    assert read_throttling(plant(tmp_path, {**files, "sys/fs/cgroup/app/cpu.max": "max 100000"})) is None
+
+
+def test_a_stop_by_the_quota_of_a_parent_counts(tmp_path: Path) -> None:
+    """The quota of a pod stops its containers, whose own quotas have not been used up."""
+    files = {
+        "proc/self/cgroup": "0::/pod/app",
+        "proc/self/mountinfo": CGROUP_V2_MOUNT,
+        "sys/fs/cgroup/pod/app/cpu.max": "400000 100000",
+        "sys/fs/cgroup/pod/app/cpu.stat": "nr_throttled 0\nthrottled_usec 0",
+        "sys/fs/cgroup/pod/cpu.max": "200000 100000",
+        "sys/fs/cgroup/pod/cpu.stat": "nr_throttled 7\nthrottled_usec 300000",
+    }
+    before = Throttling(2, 0.25)
+    found = read_throttling(plant(tmp_path, files))
+    assert found is not None
+    assert found == Throttling(7, 0.3)
+    assert found.since(before).periods == 5
 
 
 def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
+from topologies import topology
 
 from modelzoo.records.load import GeneratorPlace
 from modelzoo.records.machine import Core, Topology
 from modelzoo.records.throughput import InstancePlace
-from modelzoo.serve.places import generator_place, settled
+from modelzoo.serve.places import cores_beside_generator, generator_place, plan, settled
 
 SMT = Topology(tuple(Core((cpu, cpu + 4), (cpu, cpu + 4), 0, 0) for cpu in range(4)))
 ALL = frozenset(range(8))
@@ -26,6 +27,33 @@ def test_without_a_free_core_it_shares() -> None:
     found = generator_place(SMT, [InstancePlace((0, 1), 0), InstancePlace((2, 3), 0)], ALL)
     assert not found.is_own
     assert found.cpus == tuple(range(8))
+
+
+def test_the_generator_is_near_the_instances() -> None:
+    """On their node if it has a free core, else on another."""
+    servers = topology(4, 4)
+    assert generator_place(servers, plan(servers, 1, 3), ALL).cpus == (3,)
+    assert generator_place(servers, plan(servers, 1, 4), ALL).cpus == (7,)
+
+
+@pytest.mark.parametrize(
+    ("quota", "instances", "cores", "polls"),
+    [(4.0, 1, 3, True), (6.5, 2, 2, True), (1.0, 1, 1, False), (None, 1, 16, True), (400.0, 1, 16, True)],
+)
+def test_the_generator_counts_against_a_quota(quota: float, instances: int, cores: int, polls: bool) -> None:
+    """One CPU of it is left to the generator, which polls; if that is not possible, it sleeps."""
+    machine = topology(16, 16, quota=quota)
+    assert cores_beside_generator(machine, instances) == cores
+    place = generator_place(machine, plan(machine, instances, cores), ALL)
+    assert place.is_own
+    assert place.polls is polls
+
+
+def test_instances_that_use_up_the_quota_leave_no_time_to_poll() -> None:
+    """As asked for by --cores-per-instance."""
+    machine = topology(16, quota=4.0)
+    assert not generator_place(machine, plan(machine, 2, 2), ALL).polls
+    assert generator_place(machine, plan(machine, 3, 1), ALL).polls
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is only one CPU")

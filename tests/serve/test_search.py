@@ -11,6 +11,7 @@ from load_results import load, measured, sessions
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.load import Flaw, InvalidReason
+from modelzoo.records.machine import Throttling
 from modelzoo.results.load import RESOLUTION, answer, searches
 from modelzoo.serve import search
 from modelzoo.serve.search import MOST_LATE, CalibratedInstances
@@ -54,6 +55,21 @@ def test_too_few_requests_end_a_search() -> None:
     """No other rate would help."""
     found = measured(load(is_search=True, rate=None, queries=100))
     assert [[reason.flaw for reason in run.reasons] for run in found.runs] == [[Flaw.TOO_FEW]]
+
+
+def test_every_run_says_how_a_quota_stopped_it() -> None:
+    """From the counters of the control group before and after it; nothing without a quota."""
+    requested = load(repeats=2, queries=300)
+    usual, counters = sessions(requested), iter([(1, 0.5), (4, 0.75), (4, 0.75), (4, 0.75)])
+
+    @contextmanager
+    def limited(repeat: int) -> Iterator[CalibratedInstances]:
+        with usual(repeat) as opened:
+            yield replace(opened, throttling=lambda: Throttling(*next(counters)))
+
+    found = list(search.runs(requested, limited, lambda session: None))
+    assert [run.throttling for run in found] == [Throttling(3, 0.25), Throttling(0, 0.0)]
+    assert {run.throttling for run in measured(requested).runs} == {None}
 
 
 class Late(VirtualServer):

@@ -9,8 +9,11 @@ from load_results import load, measured
 
 from modelzoo.frozen import replace
 from modelzoo.records.load import BatchCount, GeneratorPlace, Load, LoadgenRun, NamedValue, Scenario
+from modelzoo.records.machine import Throttling
 from modelzoo.stats import Interval
 from modelzoo.views import load as report
+
+_NONE = Throttling(0, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +108,31 @@ def test_lines_while_it_runs() -> None:
     assert "each batch is computed as one of 4" in lines[2]
     shared = replace(found.sessions[0], generator=GeneratorPlace((0, 1), False))
     said = f"generator: the instances use all {len(found.topology.cores)} cores, so the generator takes time from them"
-    assert report.session_lines(shared, found)[1] == f"{said}; leave a core free for it"
+    fewer = "; leave a core free for it: --cores-per-instance 1"
+    assert report.session_lines(shared, found)[1] == f"{said}{fewer}"
+    limited = replace(found, topology=replace(found.topology, quota=2.0))
+    sleeping = replace(found.sessions[0], generator=GeneratorPlace((3,), True, has_quota=False))
+    own = "generator: on CPU 3, which no instance uses, but it sleeps between events, because the instances may use up"
+    assert report.session_lines(sleeping, limited)[1] == f"{own} the whole quota of 2 CPUs{fewer}"
     assert report.run_line(found.runs[0], found).startswith("  50.0 requests/s: 662 requests in ")
     assert "in batches" not in report.caption(found)
     assert "scenario server, queue of 1,000, bound p99=50ms, seed 0" in report.caption(found)
+
+
+def test_what_a_quota_stopped_is_shown() -> None:
+    """In a column, and in a note; nothing if the quota was not used up."""
+    found = measured(load(repeats=2, queries=662))
+    first, second = (replace(run, throttling=each) for run, each in zip(found.runs, (Throttling(12, 0.35), _NONE)))
+    limited = replace(found, topology=replace(found.topology, quota=2.0), runs=(first, second))
+    assert [row["throttled"] for row in rows(limited)] == ["0.35 s in 12 periods", "–"]
+    (note,) = (each for each in report.notes(limited) if each.startswith("throttling: "))
+    assert note == (
+        "throttling: the quota of 2 CPUs was used up 12 times in 1 of 2 runs, and CPUs stopped for 350.0 ms in all, "
+        "which is part of the latencies; give the instances less: --cores-per-instance 1"
+    )
+    quiet = replace(found, runs=(replace(first, throttling=_NONE), second))
+    assert not [each for each in report.notes(quiet) if each.startswith("throttling")]
+    assert "throttled" not in rows(quiet)[0]
 
 
 def test_batch_sizes_are_a_histogram_while_they_are_few() -> None:
