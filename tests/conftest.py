@@ -11,6 +11,8 @@ import pytest
 from fake_docker import FakeDocker, install
 from places import ROOT, SNAPSHOTS
 
+from modelzoo.machine.linux import allowed_cpus
+
 # Another program that takes the CPU, or an import inside the first example, may make an example take longer than the
 # 200 ms that hypothesis allows by default.
 hypothesis.settings.register_profile("no deadline", deadline=None)
@@ -59,6 +61,18 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDock
     container.read_image.cache_clear()
     yield found
     container.read_image.cache_clear()
+
+
+@pytest.fixture
+def bound() -> Iterator[frozenset[int]]:
+    """Bind this thread to one CPU, as libgomp does with ``OMP_PROC_BIND``; return all CPUs that it had before."""
+    cpus = frozenset(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("there is only one CPU")
+    assert allowed_cpus() == cpus
+    os.sched_setaffinity(0, {min(cpus)})
+    yield cpus
+    os.sched_setaffinity(0, cpus)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from typing import Callable
 from modelzoo.cli.parser import Parser, add_completion, explicit_bf16, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.formatting import printable
+from modelzoo.machine.linux import allowed_cpus
 from modelzoo.version import __version__
 
 COMMANDS = {
@@ -130,6 +131,7 @@ def guard(call: Callable[[], int]) -> int:
 
     SIGTERM ends it as Ctrl-C does: finished runs are kept, and no container is left behind.
     """
+    allowed_cpus()  # before any library can bind this thread
     # A stream that was closed before the start is None, and print would send errors to stdout.
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: PTH123, SIM115
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

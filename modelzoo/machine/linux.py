@@ -6,6 +6,7 @@ is missing or unreadable gives ``None``: containers and other systems lack many 
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Iterable, Iterator
@@ -62,12 +63,33 @@ def format_cpu_list(cpus: Iterable[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
+@functools.cache
 def allowed_cpus() -> frozenset[int]:
-    """Return the logical CPUs in this process's affinity mask; all of them if the system has no affinity."""
+    """Return the logical CPUs in this process's affinity mask; all of them if the system has no affinity.
+
+    The first call decides, and every process makes it before it loads anything: with ``OMP_PROC_BIND``, libgomp binds
+    the thread that loads it to one CPU, and all threads and processes that this thread starts inherit that.
+    """
+    return current_cpus()
+
+
+def current_cpus() -> frozenset[int]:
+    """Return the logical CPUs that the calling thread may use now, which a library may have bound."""
     try:
         return frozenset(os.sched_getaffinity(0))
     except (AttributeError, OSError):  # not Linux
         return frozenset(range(os.cpu_count() or 1))
+
+
+def leave_bound_cpu() -> None:
+    """Let the calling thread run on all of ``allowed_cpus`` again, if an OpenMP library has bound it to some.
+
+    For threads that are not OpenMP's. One of them is bound again, once, by the first parallel region that it enters, so
+    this is to be called before every piece of its work.
+    """
+    cpus = allowed_cpus()
+    if current_cpus() != cpus:
+        os.sched_setaffinity(0, cpus)
 
 
 def online_cpus(root: Path = FILESYSTEM_ROOT) -> frozenset[int] | None:

@@ -20,6 +20,7 @@ import msgspec
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WorkerError
 from modelzoo.formatting import printable
+from modelzoo.machine.linux import allowed_cpus, current_cpus
 from modelzoo.measure.answers import accepted
 from modelzoo.records.protocol import Job, Message, decode_message
 from modelzoo.workload.discovery import CHECKOUT, is_checkout
@@ -156,10 +157,14 @@ class LocalLauncher(msgspec.Struct, frozen=True):
         return explain_end(code, output, self.python, hint)
 
     def _affinity(self) -> list[str]:
-        """The command prefix that restricts the CPUs before the interpreter allocates any memory."""
-        if self.cpus is None:
+        """The command prefix that sets the CPUs before the interpreter allocates any memory.
+
+        It is also needed if a library has bound this thread, whose CPUs the worker would inherit.
+        """
+        cpus = allowed_cpus() if self.cpus is None else self.cpus
+        if self.cpus is None and current_cpus() == cpus:
             return []
-        return ["taskset", "--cpu-list", ",".join(map(str, sorted(self.cpus)))]
+        return ["taskset", "--cpu-list", ",".join(map(str, sorted(cpus)))]
 
 
 class LocalWorker(msgspec.Struct, frozen=True):

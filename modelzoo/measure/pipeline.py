@@ -25,6 +25,7 @@ import msgspec
 
 from modelzoo.engines.protocol import AsynchronousDevice, DeviceEvent
 from modelzoo.frozen import replace
+from modelzoo.machine.linux import leave_bound_cpu
 from modelzoo.measure.clock import Events
 from modelzoo.records.timing import MODEL, TO_DEVICE, TO_HOST, PipelineStage, Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
@@ -294,6 +295,7 @@ class InFlight:
         with self.entered():
             while (batch := self._coming.get()) is not None:
                 self._slots.acquire()
+                leave_bound_cpu()
                 batch.entered = perf_counter_ns()
                 _attempt(batch, self._before)
                 self._ready.put(batch)
@@ -301,6 +303,7 @@ class InFlight:
     def _leave(self) -> None:
         with self.entered():
             while (batch := self._leaving.get()) is not None:
+                leave_bound_cpu()
                 _attempt(batch, self._after)
                 left = perf_counter_ns()
                 if not self._keep_outputs:

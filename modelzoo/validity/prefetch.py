@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import islice
 from typing import Any, Callable, TypeVar
 
+from modelzoo.machine.linux import leave_bound_cpu
+
 T = TypeVar("T")
 
 ITEMS_PER_THREAD = 4
@@ -21,10 +23,15 @@ def prefetch(items: Iterable[Any], prepare: Callable[[Any], T], batch: int, thre
     because Pillow releases the interpreter lock while it decodes and resizes. An exception raised by ``prepare``
     is raised when its item is due.
     """
+
+    def prepared(item: Any) -> T:
+        leave_bound_cpu()
+        return prepare(item)
+
     chunk = batch * -(-ITEMS_PER_THREAD * threads // batch)
     with ThreadPoolExecutor(threads, thread_name_prefix="prepare", initializer=limit_openmp_to_one_thread) as pool:
         remaining = iter(items)
-        while pending := [pool.submit(prepare, item) for item in islice(remaining, chunk)]:
+        while pending := [pool.submit(prepared, item) for item in islice(remaining, chunk)]:
             wait(pending)
             pending.reverse()
             while pending:

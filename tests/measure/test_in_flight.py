@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -41,6 +42,18 @@ def test_outputs_are_those_of_the_plain_pipeline_in_order(limit: int) -> None:
     for first, flights in zip((0, 100), found):
         assert [each.output for each in flights] == [run_all(STEPS, value) for value in range(first, first + 12)]
         assert [each.left for each in flights] == sorted(each.left for each in flights)
+
+
+def test_stages_of_the_host_leave_the_cpu_that_the_model_is_bound_to(bound: frozenset[int]) -> None:
+    """They run in threads of their own; on one CPU they would delay the model, and each other."""
+
+    def cpus(value: Any) -> Any:
+        return (*value, os.sched_getaffinity(0))
+
+    steps = host_steps(("before", "host", cpus), (MODEL, "device", cpus), ("after", "host", cpus))
+    with InFlight(steps, 2) as flight:
+        found = flight.run([(), ()])
+    assert [each.output for each in found] == [(bound, {min(bound)}, bound)] * 2
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4])

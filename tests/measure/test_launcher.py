@@ -15,7 +15,8 @@ from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.measure.jobs import Request, prepare_job
-from modelzoo.measure.launcher import LocalLauncher, LocalWorker
+from modelzoo.measure.launcher import WORKER, LocalLauncher, LocalWorker
+from modelzoo.records.protocol import ReferenceJob
 
 
 @pytest.fixture
@@ -52,6 +53,25 @@ def test_a_worker_is_restricted_to_the_cpus_that_the_launcher_names(tmp_path: Pa
     (run,) = runs_of(request)
     assert run.report is not None
     assert run.report.provenance.cpus == (cpu,)
+
+
+def test_a_worker_does_not_inherit_the_cpu_that_its_parent_is_bound_to(
+    bound: frozenset[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member of a fleet imports torch, which may bind it, before it starts workers."""
+    started: list[list[str]] = []
+
+    def start(words: list[str], **how: object) -> None:
+        started.append(words)
+        raise OSError(0, "not started")
+
+    monkeypatch.setattr("modelzoo.measure.launcher.subprocess.Popen", start)
+    for cpus in ({min(bound)}, bound):
+        os.sched_setaffinity(0, cpus)
+        with Path(os.devnull).open("wb") as null, pytest.raises(EnvironmentProblem, match="not started"):
+            LocalLauncher().start(ReferenceJob(None), {}, null)
+    own = [sys.executable, *WORKER]
+    assert started == [["taskset", "--cpu-list", ",".join(map(str, sorted(bound))), *own], own]
 
 
 def test_an_interpreter_that_does_not_exist_any_more_is_one_line() -> None:

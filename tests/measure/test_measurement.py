@@ -86,6 +86,9 @@ def test_cpus_are_counted_before_libraries_bind_this_thread() -> None:
     os.sched_setaffinity(0, cpus)
     report = measurement.measure(job, lambda message: None, lambda: True).report
     assert (report.provenance.cpus, report.provenance.machine.threads) == (cpus, expected)
+    assert report.usage is not None
+    watched = report.usage.resolution * report.usage.seconds * os.sysconf("SC_CLK_TCK")
+    assert watched == pytest.approx(len(cpus)), "the load of other programs on all of them is seen"
 
 
 def codes(report: RunReport) -> list[str]:

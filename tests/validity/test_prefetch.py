@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
@@ -52,6 +53,18 @@ def test_batches_and_padding() -> None:
     groups = list(batches(range(5), 2))
     assert groups == [[0, 1], [2, 3], [4]]
     assert padded(groups[-1], 2) == [4, 4]
+
+
+def test_preparing_threads_leave_the_cpu_that_the_caller_is_bound_to(bound: frozenset[int]) -> None:
+    """Also after an OpenMP library has bound one of them in its first item."""
+
+    def prepare(item: int) -> set[int]:
+        found = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(bound)})
+        return found
+
+    assert list(prefetch(range(4), prepare, 1, 1)) == [bound] * 4
+    assert os.sched_getaffinity(0) == {min(bound)}, "the caller stays where it is bound"
 
 
 def test_preparing_threads_start_no_openmp_team() -> None:
