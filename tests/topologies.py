@@ -19,8 +19,12 @@ def plant_topology(
     online: Optional[str] = None,
     cpuset: Optional[str] = None,
     quota: Optional[str] = None,
+    caches: Iterable[Iterable[int]] = (),
 ) -> Path:
-    """Write the files below ``root``: nodes with their CPUs, the socket of each node, and the siblings of each CPU."""
+    """Write the files below ``root``: nodes with their CPUs, the socket of each node, and the siblings of each CPU.
+
+    ``caches`` are the CPUs that share each last-level cache.
+    """
     members = {node: tuple(cpus) for node, cpus in nodes.items()}
     cpus = sorted(cpu for each in members.values() for cpu in each)
     system = root / "sys/devices/system"
@@ -32,6 +36,12 @@ def plant_topology(
             folder = system / f"cpu/cpu{cpu}/topology"
             _write(folder / "core_cpus_list", format_cpu_list((siblings or {}).get(cpu, (cpu,))))
             _write(folder / "physical_package_id", str((sockets or {}).get(node, 0)))
+    for shared in map(tuple, caches):
+        for cpu in shared:
+            folder = system / f"cpu/cpu{cpu}/cache"
+            for level, own in ((2, siblings.get(cpu, (cpu,)) if siblings else (cpu,)), (3, shared)):
+                _write(folder / f"index{level}/level", str(level))
+                _write(folder / f"index{level}/shared_cpu_list", format_cpu_list(own))
     _write(root / "proc/self/cgroup", "0::/")
     _write(root / "proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw")
     (root / "sys/fs/cgroup").mkdir(parents=True, exist_ok=True)
@@ -48,13 +58,16 @@ def dual_socket(root: Path) -> Path:
     return plant_topology(root, nodes, sockets={0: 0, 1: 0, 2: 1, 3: 1})
 
 
-def topology(*sizes: int, smt: int = 1, quota: Optional[float] = None) -> Topology:
-    """Nodes with this many cores of ``smt`` hardware threads each; second threads are numbered after all first ones."""
+def topology(*sizes: int, smt: int = 1, quota: Optional[float] = None, cache: Optional[int] = None) -> Topology:
+    """Nodes with this many cores of ``smt`` hardware threads each; second threads are numbered after all first ones.
+
+    ``cache`` is how many cores share each last-level cache.
+    """
     total, cores, first = sum(sizes), [], 0
     for node, size in enumerate(sizes):
         for cpu in range(first, first + size):
             cpus = tuple(cpu + total * thread for thread in range(smt))
-            cores.append(Core(cpus, cpus, 0, node))
+            cores.append(Core(cpus, cpus, 0, node, cpu - (cpu - first) % cache if cache else None))
         first += size
     return Topology(tuple(cores), quota=quota)
 

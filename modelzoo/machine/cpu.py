@@ -20,6 +20,7 @@ from modelzoo.machine.linux import (
     allowed_cpus,
     count_cores,
     format_cpu_list,
+    last_level_cache,
     online_cpus,
     parse_cpu_list,
     read_cgroup_cpus,
@@ -230,7 +231,8 @@ def read_topology(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None 
         usable = tuple(each for each in siblings if each in allowed)
         socket = read_integer(folder / "physical_package_id")
         # Some ARM firmware reports -1 for unknown.
-        found.setdefault(usable, Core(usable, siblings, None if socket == -1 else socket, nodes.get(cpu, 0)))
+        core = Core(usable, siblings, None if socket == -1 else socket, nodes.get(cpu, 0), last_level_cache(cpu, root))
+        found.setdefault(usable, core)
     return Topology(
         cores=tuple(sorted(found.values(), key=lambda core: (core.node, core.cpus))),
         offline=tuple(sorted(present - online)),

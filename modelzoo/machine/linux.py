@@ -148,6 +148,20 @@ def read_caches(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> tuple[Cac
     return tuple(Cache(name, size, len(shared)) for (name, size), shared in sorted(owners.items()))
 
 
+def last_level_cache(cpu: int, root: Path = FILESYSTEM_ROOT) -> int | None:
+    """Return the lowest of the logical CPUs that share the last cache before memory with ``cpu``.
+
+    ``None`` if the system names none, or if it is no more than the second level: that of a core, while the cache of the
+    whole chip is not shown, as on some ARM processors.
+    """
+    found = [
+        (level, parse_cpu_list(shared))
+        for folder in (root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index[0-9]*")
+        if (level := read_integer(folder / "level") or 0) > 2 and (shared := read_text(folder / "shared_cpu_list"))
+    ]
+    return min(max(found)[1], default=None) if found else None
+
+
 def _parse_size(text: str) -> int | None:
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     number = text.rstrip("KMG")

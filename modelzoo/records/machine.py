@@ -194,12 +194,14 @@ class Core(msgspec.Struct, frozen=True):
         siblings: all of its logical CPUs that are online.
         socket: number of its package; ``None`` if the system does not say.
         node: number of its NUMA node; 0 if the system knows none.
+        cache: the lowest of the logical CPUs that share its last-level cache; ``None`` if the system names none.
     """
 
     cpus: tuple[int, ...]
     siblings: tuple[int, ...]
     socket: Optional[int]
     node: int
+    cache: Optional[int] = None
 
 
 class Topology(msgspec.Struct, frozen=True):
@@ -232,6 +234,14 @@ class Topology(msgspec.Struct, frozen=True):
         return tuple(core for core in self.cores if core.node == node)
 
     @property
+    def clusters(self) -> tuple[tuple[Core, ...], ...]:
+        """The cores that share a last-level cache, within a node; a node whose caches are not known is one cluster."""
+        found: dict[tuple[int, Optional[int]], list[Core]] = {}
+        for core in self.cores:
+            found.setdefault((core.node, core.cache), []).append(core)
+        return tuple(map(tuple, found.values()))
+
+    @property
     def text(self) -> str:
         """In a few words: ``128 cores, 2 sockets, 4 NUMA nodes (32 each)``."""
         sizes = [len(self.on_node(node)) for node in self.nodes]
@@ -240,6 +250,9 @@ class Topology(msgspec.Struct, frozen=True):
         if self.sockets > 1:
             parts.append(f"{self.sockets} sockets")
         parts.append("1 NUMA node" if len(sizes) == 1 else f"{len(sizes)} NUMA nodes ({each})")
+        clusters = sorted({len(each) for each in self.clusters})
+        if len(self.clusters) > len(sizes) and clusters[-1] > 1:
+            parts.append(f"{' or '.join(map(str, clusters))} per L3 cache")
         if any(len(core.cpus) > 1 for core in self.cores):
             parts.append(f"{sum(len(core.cpus) for core in self.cores)} hardware threads")
         return ", ".join(parts)

@@ -1,8 +1,9 @@
 """Which instance gets which CPUs, and where the generator runs. Pure, but for ``settled``.
 
 Every instance has cores of one NUMA node, so that its memory is near all of them. Nodes are filled evenly: the next
-instance goes to the node with the most free cores, and takes its lowest-numbered ones, which are neighbours in most
-numberings.
+instance goes to the node with the most free cores. There it has cores that share a last-level cache, of the cache with
+the most free ones; if it needs more, those of as few caches as possible. Among equals it takes the lowest-numbered
+cores, which are neighbours in most numberings.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Optional
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -49,10 +51,27 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
     places = []
     for _ in range(instances):
         node = max(free, key=lambda each: (len(free[each]), -each))
-        chosen, free[node] = free[node][:cores], free[node][cores:]
+        chosen = _take(free[node], cores)
+        free[node] = [core for core in free[node] if core not in chosen]
         places.append(InstancePlace(_cpus(chosen, smt), node))
     _check_threads(places, cores, smt)
     return tuple(places)
+
+
+def _take(free: Sequence[Core], cores: int) -> list[Core]:
+    """So many of the ``free`` cores of a node, which has enough."""
+    clusters: dict[Optional[int], list[Core]] = {}
+    for core in free:
+        clusters.setdefault(core.cache, []).append(core)
+    chosen: list[Core] = []
+    while len(chosen) < cores:
+        left = cores - len(chosen)
+        fitting = [each for each in clusters.values() if len(each) >= left]
+        # What is left of several caches goes where it leaves the least.
+        cluster = min(fitting, key=len) if fitting and chosen else max(clusters.values(), key=len)
+        chosen += cluster[:left]
+        del cluster[:left]
+    return sorted(chosen, key=lambda core: core.cpus)
 
 
 def _cores(number: int) -> str:
@@ -75,23 +94,49 @@ def most_cores(topology: Topology, instances: int) -> int:
     return next(fitting, 0)
 
 
+def idle_cores(topology: Topology, instances: int, cores: int) -> int:
+    """Return how many cores, of those that the quota allows, are left if each instance has ``cores`` of them."""
+    return _usable(topology) - instances * cores
+
+
+def _usable(topology: Topology) -> int:
+    count = len(topology.cores)
+    return count if topology.quota is None else min(count, int(topology.quota))
+
+
 def splits(topology: Topology) -> tuple[tuple[int, int], ...]:
     """Return the (instances, cores per instance) that a search tries, the largest instances first.
 
-    Cores per instance are the powers of two that fit into the smallest node, and the sizes of the nodes; each comes
-    with as many instances as fit. A single instance on the largest node is among them, because the others are compared
-    with it.
+    First whole nodes, then from one size to the next about half as many cores, each with as many instances as fit. Of
+    the sizes between a half and a quarter, it is the one that leaves the fewest cores idle; among equals one that
+    divides the last-level caches, or fills some of them, and then the largest. So a node of 96 cores is divided into 2
+    × 48, 4 × 24, 8 × 12 …, and if 8 cores share a cache, into 2 × 48, 4 × 24, 12 × 8 …. A single instance on the
+    largest node is among them, because the others are compared with it.
     """
-    sizes = [len(topology.on_node(node)) for node in topology.nodes]
-    powers = [1 << exponent for exponent in range(min(sizes, default=0).bit_length())]
-    found = {(1, max(1, most_cores(topology, 1)))} if sizes else set()
-    for cores in {*powers, *sizes}:
-        count = most_instances(topology, cores)
-        if topology.quota is not None:
-            count = min(count, int(topology.quota // cores))
-        if count:
-            found.add((count, cores))
+    sizes = {len(topology.on_node(node)) for node in topology.nodes}
+    if not sizes:
+        return ()
+    cores = max(1, most_cores(topology, 1))
+    found = {(1, cores)}
+    while cores:
+        sizes.add(cores)
+        between = range(cores // 2, cores // 4, -1)
+        cores = min(between, key=lambda each: _rank(topology, each), default=0)
+    found |= {(count, each) for each in sizes if (count := _most_allowed(topology, each))}
     return tuple(sorted(found, key=lambda each: (-each[1], each[0])))
+
+
+def _rank(topology: Topology, cores: int) -> tuple[int, bool, int]:
+    """The lower, the better."""
+    idle = idle_cores(topology, _most_allowed(topology, cores), cores)
+    shared = {len(cluster) for cluster in topology.clusters}
+    return idle, any(cores % size and size % cores for size in shared), -cores
+
+
+def _most_allowed(topology: Topology, cores: int) -> int:
+    """How many instances of ``cores`` cores fit, and have their share of the quota."""
+    count = most_instances(topology, cores)
+    return count if topology.quota is None else min(count, int(topology.quota // cores))
 
 
 def _cpus(cores: Sequence[Core], smt: Smt) -> tuple[int, ...]:

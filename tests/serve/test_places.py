@@ -12,7 +12,7 @@ from modelzoo.errors import UsageError
 from modelzoo.machine.cpu import read_topology
 from modelzoo.records.machine import Core, Topology
 from modelzoo.records.throughput import Smt
-from modelzoo.serve.places import most_cores, most_instances, plan, splits
+from modelzoo.serve.places import idle_cores, most_cores, most_instances, plan, splits
 
 
 @pytest.mark.parametrize(("instances", "cores"), [(1, 32), (4, 32), (8, 16), (16, 8), (128, 1), (5, 3), (40, 3)])
@@ -102,9 +102,81 @@ def test_the_most_cores_for_so_many_instances() -> None:
     assert [most_cores(machine, count) for count in (1, 2, 4, 8, 12, 128, 129)] == [32, 32, 32, 16, 10, 1, 0]
 
 
-def test_a_search_tries_splits_that_use_the_machine() -> None:
-    """Powers of two, the sizes of the nodes, and a single instance."""
-    assert splits(topology(32, 32, 32, 32)) == ((1, 32), (4, 32), (8, 16), (16, 8), (32, 4), (64, 2), (128, 1))
-    assert splits(topology(2)) == ((1, 2), (2, 1))
-    assert splits(topology(6, 2)) == ((1, 6), (4, 2), (8, 1))
-    assert splits(Topology((Core((0,), (0,), 0, 0),))) == ((1, 1),)
+Splits = list[tuple[int, int]]
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        (topology(2), [(1, 2), (2, 1)]),
+        (topology(72), [(1, 72), (2, 36), (4, 18), (8, 9), (18, 4), (36, 2), (72, 1)]),
+        (topology(80), [(1, 80), (2, 40), (4, 20), (8, 10), (16, 5), (40, 2), (80, 1)]),
+        (topology(96), [(1, 96), (2, 48), (4, 24), (8, 12), (16, 6), (32, 3), (96, 1)]),
+        (topology(96, cache=8), [(1, 96), (2, 48), (4, 24), (12, 8), (24, 4), (48, 2), (96, 1)]),
+        (topology(32, 32, 32, 32), [(1, 32), (4, 32), (8, 16), (16, 8), (32, 4), (64, 2), (128, 1)]),
+        (topology(96, quota=6.5), [(1, 6), (2, 3), (6, 1)]),
+        (Topology((Core((0,), (0,), 0, 0),)), [(1, 1)]),
+    ],
+)
+def test_a_search_tries_splits_that_use_all_cores(machine: Topology, expected: Splits) -> None:
+    """Whole nodes, then about half as many cores each time; a single instance on one node is compared with them."""
+    found = splits(machine)
+    assert list(found) == expected
+    compared = found[1:] if len(machine.nodes) > 1 else found
+    assert {idle_cores(machine, *each) for each in compared} == {0}
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        (topology(31), [(1, 31, 0), (2, 15, 1), (5, 6, 1), (10, 3, 1), (31, 1, 0)]),
+        (topology(6, 2), [(1, 6, 2), (4, 2, 0), (8, 1, 0)]),
+        (topology(20, 44), [(1, 44, 20), (3, 20, 4), (6, 10, 4), (16, 4, 0), (32, 2, 0), (64, 1, 0)]),
+    ],
+)
+def test_of_sizes_that_do_not_fit_those_with_the_fewest_idle_cores_are_tried(
+    machine: Topology, expected: list[tuple[int, int, int]]
+) -> None:
+    """A prime number of cores, and nodes of different sizes."""
+    assert [(*each, idle_cores(machine, *each)) for each in splits(machine)] == expected
+
+
+def test_a_search_is_no_longer_on_machines_of_odd_sizes() -> None:
+    """There are no more splits than powers of two, and fewer cores are idle than there are instances."""
+    for cores in range(1, 257):
+        found = splits(topology(cores))
+        assert len(found) <= cores.bit_length()
+        assert {(1, cores), (cores, 1)} <= set(found)
+        assert all(0 <= idle_cores(topology(cores), *each) < each[0] for each in found)
+
+
+@pytest.mark.parametrize(("instances", "cores"), [(24, 8), (48, 4), (96, 2), (8, 24), (4, 48), (5, 6)])
+def test_instances_share_no_more_last_level_caches_than_they_must(instances: int, cores: int) -> None:
+    """On two nodes of 96 cores, 8 of which share a cache."""
+    machine = topology(96, 96, cache=8)
+    for place in plan(machine, instances, cores):
+        caches = {core.cache for core in machine.cores if core.cpus[0] in place.cpus}
+        assert len(caches) == -(-cores // 8)
+
+
+def test_caches_that_are_used_in_part_are_filled_last(tmp_path: Path) -> None:
+    """A cpuset leaves 4, 8 and 4 cores of three caches."""
+    caches = [range(first, first + 8) for first in (0, 8, 16)]
+    machine = read_topology(plant_topology(tmp_path, {0: range(24)}, cpuset="4-19", caches=caches))
+    assert machine.text == "16 cores, 1 NUMA node, 4 or 8 per L3 cache"
+    assert [place.cpus for place in plan(machine, 1, 8)] == [tuple(range(8, 16))]
+    assert [place.cpus for place in plan(machine, 4, 4)][:2] == [(8, 9, 10, 11), (4, 5, 6, 7)]
+
+
+def test_a_cache_of_one_core_or_of_the_whole_node_is_no_cluster(tmp_path: Path) -> None:
+    """As on processors whose system cache Linux does not show, or shows as a third level of all cores."""
+    whole = read_topology(plant_topology(tmp_path / "whole", {0: range(8)}, caches=[range(8)]))
+    private = plant_topology(tmp_path / "private", {0: range(8)})
+    for cpu in range(8):
+        folder = private / f"sys/devices/system/cpu/cpu{cpu}/cache/index2"
+        folder.mkdir(parents=True)
+        (folder / "level").write_text("2")
+        (folder / "shared_cpu_list").write_text(str(cpu))
+    for machine in (whole, read_topology(private)):
+        assert len(machine.clusters) == 1
+        assert machine.text == "8 cores, 1 NUMA node"
