@@ -202,7 +202,7 @@ class WarningCode(Enum):
     NUMA = (
         Severity.DISTORTS,
         "threads and memory may be spread over {nodes} NUMA nodes",
-        "restrict the run to one node: numactl --cpunodebind=0 --membind=0 before the command",
+        "bind them to one node: {command}",
     )
     SMT = (
         Severity.DISTORTS,

@@ -122,9 +122,23 @@ def system_warnings(machine: Machine) -> list[WarningMessage]:
     if threads.quota is not None and threads.quota < threads.affinity:
         last = max(0, int(threads.quota) - 1)
         warnings.append(warning_for(WarningCode.CPU_QUOTA, quota=threads.quota, cpus=threads.affinity, last=last))
-    if machine.numa_allowed is not None and machine.numa_allowed > 1:
-        warnings.append(warning_for(WarningCode.NUMA, nodes=machine.numa_allowed))
+    if len(machine.nodes) > 1:
+        warnings.append(warning_for(WarningCode.NUMA, nodes=len(machine.nodes), command=_on_one_node(machine)))
     return warnings
+
+
+def _on_one_node(machine: Machine) -> str:
+    """The command that restricts a run to the largest node, and to one hardware thread of each of its cores.
+
+    In a container, the system usually refuses a policy for memory, and memory comes from the node that first uses it.
+    """
+    node = max(machine.nodes, key=lambda each: each.cores)
+    if machine.container in ("docker", "podman") and machine.image_id is None:
+        return f"{machine.container} run --cpuset-cpus={node.cpus} --cpuset-mems={node.number} …"
+    on_cpus = f"taskset --cpu-list {node.cpus} modelzoo …"
+    if machine.container is not None and machine.image_id is None:
+        return on_cpus
+    return f"numactl --physcpubind={node.cpus} --membind={node.number} modelzoo …, or {on_cpus}"
 
 
 def _variable_warnings(machine: Machine) -> list[WarningMessage]:

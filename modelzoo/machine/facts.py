@@ -24,13 +24,14 @@ from modelzoo.machine.cpu import (
     lscpu_fields,
     memory_limit,
     physical_memory,
+    read_topology,
     system_cores,
     usable_threads,
 )
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
 from modelzoo.machine.memory import identify_allocator, malloc_address
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Machine, NumaNode, Topology
 
 
 def read_machine(
@@ -104,7 +105,13 @@ def read_machine(
         image_id=environ.get(IMAGE_ID_VARIABLE),
         vcpus_per_core=count_vcpus_per_core(hypervisor is not None, threads_per_core, cpu.architecture, cpu.model),
         niceness=os.getpriority(os.PRIO_PROCESS, 0) if real else None,
+        nodes=_nodes(read_topology(root, cpus)),
     )
+
+
+def _nodes(topology: Topology) -> tuple[NumaNode, ...]:
+    firsts = {node: [core.cpus[0] for core in topology.on_node(node)] for node in topology.nodes}
+    return tuple(NumaNode(node, linux.format_cpu_list(cpus), len(cpus)) for node, cpus in firsts.items())
 
 
 def _run_lscpu() -> str:

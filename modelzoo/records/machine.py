@@ -47,6 +47,20 @@ class Cache(msgspec.Struct, frozen=True):
     instances: int
 
 
+class NumaNode(msgspec.Struct, frozen=True):
+    """The cores of a NUMA node that a process may use.
+
+    Attributes:
+        number: of the node.
+        cpus: the first usable hardware thread of each core, in the kernel's list format (``0-3,8``).
+        cores: how many there are.
+    """
+
+    number: int
+    cpus: str
+    cores: int
+
+
 class Machine(msgspec.Struct, frozen=True):
     """Facts about a machine; ``None`` if the system does not report them.
 
@@ -87,6 +101,7 @@ class Machine(msgspec.Struct, frozen=True):
         vcpus_per_core: in a virtual machine, how many virtual CPUs share a physical core. ``None`` on bare metal, and
             if the guest cannot know: hypervisors often hide SMT siblings.
         niceness: of this process; the scheduler prefers programs with a lower one.
+        nodes: the NUMA nodes of this process; empty if they were not recorded.
     """
 
     cpu: str
@@ -124,6 +139,7 @@ class Machine(msgspec.Struct, frozen=True):
     vcpus_per_core: Optional[int] = None
     image_id: Optional[str] = None
     niceness: Optional[int] = None
+    nodes: tuple[NumaNode, ...] = ()
 
 
 class ClockFrequency(msgspec.Struct, frozen=True):

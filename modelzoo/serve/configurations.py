@@ -293,7 +293,9 @@ def _value(row: results.Row) -> float:
 def _of_whole_machine(report: RunReport, found: Throughput) -> RunReport:
     """The report of an instance, which sees its own CPUs only, with what the whole machine may use."""
     whole = found.machine
-    machine = replace(report.provenance.machine, threads=whole.threads, numa_allowed=whole.numa_allowed)
+    machine = replace(
+        report.provenance.machine, threads=whole.threads, numa_allowed=whole.numa_allowed, nodes=whole.nodes
+    )
     provenance = replace(report.provenance, machine=machine, fingerprint=fingerprint(machine))
     return replace(report, provenance=provenance, ceilings=found.ceilings)
 

@@ -8,9 +8,9 @@ from example_machine import CEILINGS, LIBRARIES, OPENMP, QUIET, SERVER, machine_
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import diagnosis
-from modelzoo.machine.diagnosis import diagnose, usage_warnings
+from modelzoo.machine.diagnosis import diagnose, system_warnings, usage_warnings
 from modelzoo.records.libraries import Library
-from modelzoo.records.machine import CpuUsage, Threads
+from modelzoo.records.machine import CpuUsage, NumaNode, Threads
 from modelzoo.records.profile import Gemm
 
 
@@ -31,13 +31,14 @@ def test_a_good_machine_gets_no_warning() -> None:
     assert codes(ceilings=None, usage=None, faults_per_mib=0.5) == set()
 
 
+TWO_NODES = (NumaNode(0, "0-19", 20), NumaNode(1, "20-63", 44))
 MACHINES = [
     ("GOVERNOR", {"governor": "schedutil"}),
     ("GOVERNOR", {"governor": "performance+powersave"}),
     ("HUGE_PAGES", {"huge_pages": "never"}),
     ("SMT", {"threads_per_core": 2, "threads": Threads(8, 8, 16, None)}),
     ("CPU_QUOTA", {"threads": Threads(2, 8, 8, 2.5)}),
-    ("NUMA", {"numa_nodes": 2, "numa_allowed": 2}),
+    ("NUMA", {"numa_nodes": 2, "numa_allowed": 2, "nodes": TWO_NODES}),
     ("SMALL_MEMORY", {"memory_limit": 4 << 30}),
     ("EMULATED", {"emulator": "qemu-user"}),
     ("NO_BF16_HARDWARE", {"has_bf16": False}),
@@ -55,13 +56,36 @@ def test_each_condition_of_the_machine_is_found_alone(code: str, changes: dict[s
 
 
 @pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        ({}, "numactl --physcpubind=20-63 --membind=1 modelzoo …, or taskset --cpu-list 20-63 modelzoo …"),
+        ({"container": "docker"}, "docker run --cpuset-cpus=20-63 --cpuset-mems=1 …"),
+        ({"container": "podman"}, "podman run --cpuset-cpus=20-63 --cpuset-mems=1 …"),
+        ({"container": "kubernetes"}, "taskset --cpu-list 20-63 modelzoo …"),
+        (
+            {"container": "docker", "image_id": "sha256:0"},
+            "numactl --physcpubind=20-63 --membind=1 modelzoo …, or taskset --cpu-list 20-63 modelzoo …",
+        ),
+    ],
+)
+def test_threads_on_several_nodes_can_be_bound_by_the_command_that_is_shown(
+    changes: dict[str, object], command: str
+) -> None:
+    """To the largest node; a container that the suite itself has started has the CPUs of the suite."""
+    machine = machine_with(numa_nodes=2, numa_allowed=2, nodes=TWO_NODES, **changes)
+    (found,) = (warning for warning in system_warnings(machine) if warning.code == "NUMA")
+    assert found.message == "threads and memory may be spread over 2 NUMA nodes"
+    assert found.hint == f"bind them to one node: {command}"
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"governor": None},
         {"huge_pages": "madvise"},
         {"threads_per_core": 2},  # the mask leaves the siblings out already
         {"threads": Threads(8, 8, 8, 8.0)},
-        {"numa_nodes": 2},  # bound to one of them
+        {"numa_nodes": 2, "nodes": TWO_NODES[:1]},  # bound to one of them
         {"allocator": "glibc", "environment": {"MALLOC_MMAP_THRESHOLD_": "4294967296"}},
         {"allocator": "glibc", "environment": {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=4294967296"}},
         {"environment": {"DNNL_DEFAULT_FPMATH_MODE": "STRICT"}},

@@ -21,7 +21,7 @@ from modelzoo.machine.facts import (
     read_machine,
 )
 from modelzoo.records.codec import encode
-from modelzoo.records.machine import Cache, fingerprint
+from modelzoo.records.machine import Cache, NumaNode, fingerprint
 
 
 def test_an_empty_tree_is_no_error(tmp_path: Path) -> None:
@@ -65,6 +65,7 @@ def test_facts_of_a_planted_server(tmp_path: Path) -> None:
     assert (found.cloud, found.instance_type, found.vcpus_per_core) == ("AWS", "c7g.4xlarge", 2)
     assert (found.sockets, found.cores, found.logical, found.threads_per_core) == (2, 2, 4, 2)
     assert (found.numa_nodes, found.numa_allowed) == (2, 1)
+    assert found.nodes == (NumaNode(0, "0", 1),), "one hardware thread of each core"
     assert (found.governor, found.mhz, found.max_mhz) == ("schedutil", 1200, 3500)
     assert found.caches == (Cache("L1d", 65536, 2), Cache("L3", 32 << 20, 2))
     assert (found.huge_pages, found.sve_bits, found.container) == ("never", 128, "docker")

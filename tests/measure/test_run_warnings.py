@@ -14,7 +14,7 @@ from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Rea
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.libraries import ComputeLibrary, Library
-from modelzoo.records.machine import CpuUsage, Threads
+from modelzoo.records.machine import CpuUsage, NumaNode, Threads
 from modelzoo.records.profile import Gemm
 from modelzoo.records.run import EnvironmentChanges, Observed, Prepared, Provenance, RunReport
 from modelzoo.records.timing import Role, SamplingStop, Series, Timing, WarmUpEnd
@@ -117,7 +117,7 @@ def test_a_wait_policy_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
         ("HUGE_PAGES", {"huge_pages": "never"}),
         ("SMT", {"threads_per_core": 2, "threads": Threads(8, 8, 16, None)}),
         ("CPU_QUOTA", {"threads": Threads(2, 8, 8, 2.5)}),
-        ("NUMA", {"numa_nodes": 2, "numa_allowed": 2}),
+        ("NUMA", {"nodes": (NumaNode(0, "0-3", 4), NumaNode(1, "4-7", 4))}),
     ],
 )
 def test_a_run_warns_of_what_doctor_finds_in_the_machine(expected: str, changes: dict[str, object]) -> None:
