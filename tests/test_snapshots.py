@@ -57,5 +57,5 @@ def main(blocks: Sequence[Block]) -> str:
 def test_every_snapshot_is_of_a_view() -> None:
     """A view that goes takes its snapshots with it."""
     expected = {f"{view}.txt" for view in VIEWS} | {f"{view}.html" for view in PAGES}
-    expected |= {"compare.txt", "compare-details.txt", "compare.md", "compare.html"}
+    expected |= {"compare.txt", "compare-details.txt", "compare.md", "compare.html", "plans"}
     assert {path.name for path in SNAPSHOTS.iterdir()} == expected

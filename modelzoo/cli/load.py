@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from modelzoo.cli import options, serving, setting_options
-from modelzoo.cli.output import new_result, print_result, result_path
+from modelzoo.cli.output import new_result, print_document, print_result, result_path
 from modelzoo.cli.parser import Parser, duration, short_time
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
@@ -16,7 +16,10 @@ from modelzoo.cli.session import INTERRUPTED
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan
-from modelzoo.records.load import Load, LoadPlan, LoadRun, LoadSession, Scenario
+from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadRun, LoadSession, Scenario
+from modelzoo.records.throughput import InstancePlace
+from modelzoo.setting import Setting
+from modelzoo.workload import Workload
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,6 +66,7 @@ def add_arguments(parser: Parser) -> None:
     options.add_no_audit(group)
     setting_options.add_setting(parser, for_instances=True)
     options.add_output(parser)
+    options.add_dry_run(parser)
     serving.add_plot(parser)
     parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=load)
@@ -109,8 +113,12 @@ def load(args: argparse.Namespace) -> int:
     from modelzoo.views.plots import load as plots
 
     _check(args)
+    planned = _planned(args)
+    if args.dry_run:
+        _show_plan(planned)
+        return 0
     out = terminal.console()
-    site, stored = _prepare(args)
+    site, stored = _prepare(args, planned)
     interrupted = False
     try:
         _measure(args, site, stored, out)
@@ -175,15 +183,25 @@ def _check_loadgen(args: argparse.Namespace) -> None:
         raise EnvironmentProblem(MISSING)
 
 
-def _prepare(args: argparse.Namespace) -> tuple[Deployment, ResultFile]:
-    """Plan everything, resolve the setting, and write the file of the result."""
+class _Planned(NamedTuple):
+    """What is known before anything is started."""
+
+    work: Workload
+    setting: Setting
+    load: Load
+    places: tuple[InstancePlace, ...]
+    generator: GeneratorPlace
+
+
+def _planned(args: argparse.Namespace) -> _Planned:
+    """Plan everything that does not need an engine.
+
+    Raises:
+        UsageError: it does not fit into this machine.
+    """
     from modelzoo.machine.linux import allowed_cpus
-    from modelzoo.measure import jobs
-    from modelzoo.measure.jobs import Request, required
-    from modelzoo.results.store import ResultFile
     from modelzoo.serve import places as planning
-    from modelzoo.serve.places import generator_place
-    from modelzoo.serve.session import Deployment, fixed_size
+    from modelzoo.serve.session import fixed_size
 
     machine, topology = serving.read_host()
     instances = args.instances or 1
@@ -191,14 +209,11 @@ def _prepare(args: argparse.Namespace) -> tuple[Deployment, ResultFile]:
     places = planning.plan(topology, instances, cores)
     batch = 1 if Scenario(args.scenario) is Scenario.SINGLE_STREAM else args.batch
     work, (setting,) = select_one(args, batch=batch, threads=len(places[0].cpus))
-    request = Request(work, (setting,), Plan(args.warmup), audit=not args.no_audit)
-    (prepared,) = jobs.prepare(request, lambda event: None)
-    resolved = required(prepared).setting
     plan = LoadPlan(
         scenario=Scenario(args.scenario),
         instances=instances,
         cores_per_instance=cores,
-        batch=resolved.batch,
+        batch=setting.batch or work.batch,
         max_wait=args.max_wait,
         queue=args.queue,
         rate=args.rate,
@@ -209,11 +224,33 @@ def _prepare(args: argparse.Namespace) -> tuple[Deployment, ResultFile]:
         duration=args.duration,
         seed=args.seed,
     )
-    found = Load(work.name, work.unit, machine, topology, plan, fixed_size(resolved))
-    result = replace(new_result([(work, (setting,))], name=args.label), payload=found)
+    found = Load(work.name, work.unit, machine, topology, plan, fixed_size(setting, plan.batch))
+    return _Planned(work, setting, found, places, planning.generator_place(topology, places, allowed_cpus()))
+
+
+def _show_plan(planned: _Planned) -> None:
+    """Print what the call would measure."""
+    from modelzoo.serve.runs import CALIBRATION_SECONDS, least_seconds
+    from modelzoo.views import plan
+
+    seconds = least_seconds(planned.load.plan)
+    print_document(plan.load_document(planned.load, planned.places, planned.generator, seconds, CALIBRATION_SECONDS))
+
+
+def _prepare(args: argparse.Namespace, planned: _Planned) -> tuple[Deployment, ResultFile]:
+    """Resolve the setting, and write the file of the result."""
+    from modelzoo.measure import jobs
+    from modelzoo.measure.jobs import Request, required
+    from modelzoo.results.store import ResultFile
+    from modelzoo.serve.session import Deployment
+
+    work, setting = planned.work, planned.setting
+    request = Request(work, (setting,), Plan(args.warmup), audit=not args.no_audit)
+    (prepared,) = jobs.prepare(request, lambda event: None)
+    required(prepared)
+    result = replace(new_result([(work, (setting,))], name=args.label), payload=planned.load)
     stored = ResultFile(result_path(args.output, result.created), result)
-    place = generator_place(topology, places, allowed_cpus())
-    return Deployment(request, prepared, places, place, lambda event: None), stored
+    return Deployment(request, prepared, planned.places, planned.generator, lambda event: None), stored
 
 
 def _measure(args: argparse.Namespace, site: Deployment, stored: ResultFile, out: Console) -> None:

@@ -101,10 +101,10 @@ def _show_plan(jobs: Jobs, args: argparse.Namespace, sessions: Sessions) -> int:
     from modelzoo.measure import schedule
     from modelzoo.views import plan
 
-    requests, effort = planned(jobs, args, read_machine())
-    print_document(
-        plan.document(new_result(jobs), effort, schedule.budget(requests, effort), sessions, validates=args.validate)
-    )
+    machine = read_machine()
+    requests, effort = planned(jobs, args, machine)
+    budget = schedule.budget(requests, effort)
+    print_document(plan.document(new_result(jobs), machine, effort, budget, sessions, validates=args.validate))
     return 0
 
 

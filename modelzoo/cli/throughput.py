@@ -136,14 +136,17 @@ def throughput(args: argparse.Namespace) -> int:
     from modelzoo.measure.jobs import Request
     from modelzoo.results import throughput as results
     from modelzoo.results.store import ResultFile
-    from modelzoo.serve.configurations import Search, failure
+    from modelzoo.serve.configurations import Search, failure, least_effort
+    from modelzoo.tuning import halving
     from modelzoo.views import plan
     from modelzoo.views.progress import LiveProgress
 
     _check(args)
     work, result = _new(args)
     if args.dry_run:
-        print_document(plan.instances_document(results.of(result)))
+        found = results.of(result)
+        stages = halving.sizes(len(found.configurations))
+        print_document(plan.instances_document(found, stages, *least_effort(found, args.seconds)))
         return 0
     stored = ResultFile(result_path(args.output, result.created), result)
     out = terminal.console()

@@ -73,8 +73,10 @@ def tune(args: argparse.Namespace) -> int:
         ModelzooError: the command line is not valid, or the default setting cannot run.
     """
     from modelzoo.document import terminal
+    from modelzoo.machine import facts
     from modelzoo.results import tuning
     from modelzoo.results.store import ResultFile
+    from modelzoo.tuning import halving
     from modelzoo.tuning.search import Search
     from modelzoo.views import plan
     from modelzoo.views.progress import LiveProgress
@@ -84,7 +86,8 @@ def tune(args: argparse.Namespace) -> int:
         if args.resume:
             raise UsageError("--dry-run prints the plan of a new search; leave --resume out")
         result = _new(args, work, base[0])
-        print_document(plan.search_document(result, _left(tuning.of(result))))
+        stages, left = halving.sizes(len(result.requested) - 1), _left(tuning.of(result))
+        print_document(plan.search_document(result, facts.read_machine(), stages, left))
         return 0
     judging = options.make_judging(args, work)
     if args.resume:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.environment import KERNEL_VARIABLES, fast_math_settings
 from modelzoo.machine.installation import import_torch, import_torchvision, mismatched_versions
+from modelzoo.machine.linux import format_cpu_list, parse_cpu_list
 from modelzoo.machine.traps import slow_bf16_warnings, slow_linear_warnings, thread_warnings
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import QUIET_CORES, THREAD_VARIABLES, CpuUsage, Machine
@@ -130,15 +131,17 @@ def system_warnings(machine: Machine) -> list[WarningMessage]:
 def _on_one_node(machine: Machine) -> str:
     """The command that restricts a run to the largest node, and to one hardware thread of each of its cores.
 
-    In a container, the system usually refuses a policy for memory, and memory comes from the node that first uses it.
+    Of these cores it has no more than a quota allows. In a container, the system usually refuses a policy for memory,
+    and memory comes from the node that first uses it.
     """
     node = max(machine.nodes, key=lambda each: each.cores)
+    cpus = format_cpu_list(sorted(parse_cpu_list(node.cpus))[: machine.threads.count])
     if machine.container in ("docker", "podman") and machine.image_id is None:
-        return f"{machine.container} run --cpuset-cpus={node.cpus} --cpuset-mems={node.number} …"
-    on_cpus = f"taskset --cpu-list {node.cpus} modelzoo …"
+        return f"{machine.container} run --cpuset-cpus={cpus} --cpuset-mems={node.number} …"
+    on_cpus = f"taskset --cpu-list {cpus} modelzoo …"
     if machine.container is not None and machine.image_id is None:
         return on_cpus
-    return f"numactl --physcpubind={node.cpus} --membind={node.number} modelzoo …, or {on_cpus}"
+    return f"numactl --physcpubind={cpus} --membind={node.number} modelzoo …, or {on_cpus}"
 
 
 def _variable_warnings(machine: Machine) -> list[WarningMessage]:

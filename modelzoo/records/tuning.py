@@ -90,6 +90,7 @@ class Obstacle(str, Enum):
     NO_BF16 = "no bf16 instructions"
     ONE_CORE = "one core"
     ONE_HARDWARE_THREAD = "one hardware thread"
+    QUOTA = "quota"
     FIXED = "fixed"
 
 

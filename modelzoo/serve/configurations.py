@@ -38,7 +38,16 @@ from modelzoo.records.throughput import (
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import NO_WINDOW, Series, count, rate
 from modelzoo.results.store import ResultFile
-from modelzoo.serve.round import InstanceGroup, RoundResult, Task, run_configuration, worker_problem
+from modelzoo.serve.round import (
+    BOUND_SECONDS,
+    LEAST_SECONDS,
+    SETTLING_SECONDS,
+    InstanceGroup,
+    RoundResult,
+    Task,
+    run_configuration,
+    worker_problem,
+)
 from modelzoo.stats import percentile
 from modelzoo.tuning import halving
 
@@ -98,6 +107,21 @@ def soak_point(windows: Sequence[Window], begun: float, ended: float) -> SoakPoi
         tail=percentile(latencies, 99),
         memory=sum(known) if len(known) == len(memory) else None,
     )
+
+
+def least_effort(found: Throughput, seconds: Optional[float]) -> tuple[int, float]:
+    """Return how often configurations are run at least, and how many seconds they run together in all of that.
+
+    Args:
+        found: before anything has run.
+        seconds: length of a counted run; ``None``: as long as enough batches take.
+    """
+    count, rounds = len(found.configurations), found.rounds
+    stages = halving.sizes(count) if found.is_search else [count]
+    runs = sum(size * (number + 1) for number, size in enumerate(stages[:-1])) + stages[-1] * rounds
+    runs += rounds if count > 1 else 0
+    counted = (LEAST_SECONDS if found.bound is None else BOUND_SECONDS) if seconds is None else seconds
+    return runs, runs * (SETTLING_SECONDS + counted)
 
 
 Runner = Callable[[Task, OnEvent], RoundResult]

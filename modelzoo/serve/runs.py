@@ -84,6 +84,14 @@ def _minima(plan: LoadPlan) -> tuple[int, float]:
     return bounded, SERVER_SECONDS
 
 
+def least_seconds(plan: LoadPlan) -> float:
+    """Return how long the requests of a run arrive at least."""
+    if plan.scenario is not Scenario.SERVER:
+        return plan.duration or (OTHER_SECONDS if plan.queries is None else 0.0)
+    queries, seconds = _minima(plan)
+    return seconds if plan.rate is None else max(seconds, queries / plan.rate)
+
+
 def measure(
     server: Server, plan: LoadPlan, rate: Optional[float], repeat: int, seed: int, calibration: Calibration
 ) -> LoadRun:

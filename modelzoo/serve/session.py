@@ -21,7 +21,7 @@ from modelzoo.serve.places import settled
 from modelzoo.serve.runs import calibrate
 from modelzoo.serve.search import CalibratedInstances
 from modelzoo.serve.servers import ProcessServer
-from modelzoo.setting import ResolvedSetting
+from modelzoo.setting import Setting
 
 
 class Deployment(msgspec.Struct, frozen=True):
@@ -44,13 +44,13 @@ class Deployment(msgspec.Struct, frozen=True):
     wake: Optional[int] = None
 
 
-def fixed_size(setting: ResolvedSetting) -> Optional[int]:
-    """The only batch size that an instance of ``setting`` can run; ``None``: it runs any.
+def fixed_size(setting: Setting, batch: int) -> Optional[int]:
+    """The only batch size that an instance of ``setting`` with this ``batch`` can run; ``None``: it runs any.
 
     A torch module in eager mode runs whatever it is given. What was compiled, traced, captured or exported has the
     shapes of the setting's batch, so smaller batches are padded to it.
     """
-    return None if setting.engine == "torch" and setting.mode == "eager" else setting.batch
+    return None if setting.engine == "torch" and setting.mode == "eager" else batch
 
 
 @contextmanager

@@ -7,7 +7,6 @@ compiling changes that. bf16 is tried in each way of running that has bf16 kerne
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -96,6 +95,7 @@ class Environment(msgspec.Struct, frozen=True):
     threads: int
     logical: int
     missing: tuple[LeftOut, ...] = ()
+    is_limited: bool = False
 
 
 class Grid(msgspec.Struct, frozen=True):
@@ -127,7 +127,9 @@ def read_environment(machine: Machine, base: Setting) -> Environment:
         jittor.interpreter()
     except EnvironmentProblem as error:
         missing.append(LeftOut("engine", "jittor", Obstacle.UNAVAILABLE, str(error)))
-    return Environment(machine.threads.count, len(allowed_cpus() or range(os.cpu_count() or 1)), tuple(missing))
+    logical, quota = len(allowed_cpus()), machine.threads.quota
+    allowed = logical if quota is None else max(machine.threads.count, min(logical, int(quota)))
+    return Environment(machine.threads.count, allowed, tuple(missing), is_limited=allowed < logical)
 
 
 def declared(base: Setting, goal: Goal, environment: Environment, batch: int) -> Grid:
@@ -199,12 +201,13 @@ def _threads(environment: Environment, left_out: dict[LeftOut, None]) -> Iterato
         yield {"threads": half}
         yield {**_COMPILED, "threads": half}
     else:
-        left_out[LeftOut("threads", None, Obstacle.ONE_CORE)] = None
+        left_out[LeftOut("threads", None, Obstacle.QUOTA if environment.is_limited else Obstacle.ONE_CORE)] = None
     if logical > environment.threads:
         yield {"threads": logical}
         yield {**_COMPILED, "threads": logical}
     elif half >= 1:
-        left_out[LeftOut("threads", str(2 * environment.threads), Obstacle.ONE_HARDWARE_THREAD)] = None
+        obstacle = Obstacle.QUOTA if environment.is_limited else Obstacle.ONE_HARDWARE_THREAD
+        left_out[LeftOut("threads", str(2 * environment.threads), obstacle)] = None
 
 
 def _obstacles(base: Setting, changes: Changes, environment: Environment) -> list[LeftOut]:

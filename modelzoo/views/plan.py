@@ -2,51 +2,179 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
-from modelzoo.document import Block, Column, Table, lines
-from modelzoo.formatting import duration, percent
+from modelzoo.document import Block, Column, Command, Notice, Notices, Table, Text, lines
+from modelzoo.formatting import MISSING, duration, percent
+from modelzoo.machine.diagnosis import system_warnings
+from modelzoo.machine.linux import format_cpu_list
 from modelzoo.plan import Effort, Sessions
+from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, Scenario
+from modelzoo.records.machine import Machine, Topology
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Throughput
+from modelzoo.records.throughput import Configuration, InstancePlace, Throughput
+from modelzoo.serve.places import idle_cores, most_cores, most_instances
+from modelzoo.views import generator
+from modelzoo.views.load import caption
+from modelzoo.warning import rank
 
 NOTHING = "Nothing was started."
+_SHOWN = 4
+"""Instances whose CPUs are all listed; of more, those of the first two and of the last."""
+
+
+_RUNS = 5
+"""Of a search for the highest rate, usually."""
 
 
 def document(
-    result: Result, effort: Effort, budget: Optional[float], sessions: Sessions, *, validates: bool
+    result: Result, machine: Machine, effort: Effort, budget: Optional[float], sessions: Sessions, *, validates: bool
 ) -> list[Block]:
     """Return the plan of a call.
 
     Args:
         result: before anything has run: it names the settings.
+        machine: where they run.
         effort: how many processes, or which precision and time.
         budget: seconds of a session as the schedule has them; ``None``: it ends after fixed rounds.
         sessions: how often the call is repeated.
         validates: whether accuracy is checked as well.
     """
-    said = lines(_processes(effort), _time(effort, budget, validates), *_sessions(sessions), NOTHING)
-    return [_settings(result), said]
+    rounds = (_processes(effort), _time(effort, budget, validates), *_sessions(sessions))
+    return [_settings(result), lines(_threads(result, machine), *rounds, NOTHING), *_warnings(machine)]
 
 
-def search_document(result: Result, budget: float) -> list[Block]:
-    """Return the plan of a search (``modelzoo tune``), whose candidates ``result`` names, the default first."""
-    return [_settings(result), lines(f"time: about {duration(budget)}, accuracy checks included", NOTHING)]
+def search_document(result: Result, machine: Machine, stages: Sequence[int], budget: float) -> list[Block]:
+    """Return the plan of a search (``modelzoo tune``), whose candidates ``result`` names, the default first.
+
+    Args:
+        result: before anything has run.
+        machine: where they run.
+        stages: how many candidates each stage measures beside the default.
+        budget: seconds.
+    """
+    found = f"search: {_stages(stages)} settings beside the default, the slower half is dropped after each stage"
+    time = f"time: about {duration(budget)}, accuracy checks included"
+    return [_settings(result), lines(_threads(result, machine), found, time, NOTHING), *_warnings(machine)]
 
 
-def instances_document(found: Throughput) -> list[Block]:
-    """Return the plan of ``modelzoo throughput``."""
+def instances_document(found: Throughput, stages: Sequence[int], runs: int, seconds: float) -> list[Block]:
+    """Return the plan of ``modelzoo throughput``.
+
+    Args:
+        found: before anything has run.
+        stages: how many configurations each stage of a search measures.
+        runs: how often a configuration is run at least …
+        seconds: … and how long all of them together count at least.
+    """
     tried = found.configurations
+    idle = [max(0, idle_cores(found.topology, each.instances, each.cores)) for each in tried]
     columns = (
-        Column("instances", tuple(str(each.instances) for each in tried), is_number=True),
-        Column("cores each", tuple(str(each.cores) for each in tried), is_number=True),
-        Column("batch", tuple(str(each.batch) for each in tried), is_number=True),
+        *_columns([(each.instances, each.cores, each.batch, each.places) for each in tried]),
+        Column("idle cores", tuple(str(each) if each else MISSING for each in idle), is_number=True),
+        Column("CPUs", tuple(_cpus(each.places) for each in tried)),
     )
     rounds = f"rounds: {found.rounds} of every configuration, and as many again for the best of several"
-    search = "search: the slower half is dropped after each stage"
-    time = "time: not known, it depends on the model"
-    return [Table(f"Plan for {found.workload}", columns), lines(search if found.is_search else rounds, time, NOTHING)]
+    stages_said = f"search: the slower half is dropped after each stage: {_stages(stages)}"
+    search = f"{stages_said}; {found.rounds} rounds of these, and again of the best"
+    time = f"time: at least {duration(seconds)}, and {runs} times what loading and warming up takes, which is not known"
+    said = lines(
+        f"machine: {found.topology.text}",
+        *_quota(found.topology),
+        *dict.fromkeys(_idle(each, cores, found) for each, cores in zip(tried, idle) if cores),
+        search if found.is_search else rounds,
+        time,
+        NOTHING,
+    )
+    return [Table(f"Plan for {found.workload}", columns), said]
+
+
+def load_document(
+    found: Load, places: Sequence[InstancePlace], place: GeneratorPlace, seconds: float, before: float
+) -> list[Block]:
+    """Return the plan of ``modelzoo load``.
+
+    Args:
+        found: before anything has run.
+        places: the CPUs of each instance.
+        place: those of the generator.
+        seconds: how long a run takes at least.
+        before: how long full batches run before the first run of a repeat.
+    """
+    plan = found.plan
+    cells = _columns([(plan.instances, plan.cores_per_instance, plan.batch, places)])
+    again = f"repeats: {plan.repeats}, each with new instances" if plan.repeats > 1 else "repeats: 1"
+    runs = f", runs of {duration(seconds)} or more" if seconds else ""
+    time = f"at least {duration(plan.repeats * (before + seconds))}"
+    if plan.is_search:
+        runs += ", less if they cannot pass"
+        time = f"about {duration(plan.repeats * (before + _RUNS * seconds))} if a search takes {_RUNS} runs, as most do"
+    opened = _opened(plan)
+    idle = idle_cores(found.topology, plan.instances, plan.cores_per_instance) - place.polls
+    said = lines(
+        f"machine: {found.topology.text}",
+        *_quota(found.topology),
+        f"generator: {generator.where(place, found)}",
+        *([f"idle: {idle} cores; 'modelzoo throughput' shows which --instances make use of them"] if idle > 0 else []),
+        f"load: {caption(found)}",
+        f"{again}{runs}",
+        *(
+            [f"decided when it runs: {opened}, from what full batches take while all instances are busy"]
+            if opened
+            else []
+        ),
+        f"time: {time}; loading and warming up come on top",
+        NOTHING,
+    )
+    return [Table(f"Plan for {found.workload}", (*cells, Column("CPUs", (_cpus(places),)))), said]
+
+
+def _opened(plan: LoadPlan) -> str:
+    """What follows from the speed of the instances; empty if nothing does."""
+    if plan.is_search:
+        return "the first rate, and after each run the next one"
+    if plan.scenario is Scenario.OFFLINE:
+        return "how many requests there are" if plan.queries is None else ""
+    is_fixed = plan.queries is not None or plan.duration is not None
+    return "how long a run is" if plan.bound is not None and not is_fixed else ""
+
+
+def _columns(rows: Sequence[tuple[int, int, int, Sequence[InstancePlace]]]) -> list[Column]:
+    """Instances, cores, threads and batch of each row, given with its places."""
+    return [
+        Column("instances", tuple(str(instances) for instances, *_ in rows), is_number=True),
+        Column("cores each", tuple(str(cores) for _, cores, *_ in rows), is_number=True),
+        Column("threads each", tuple(str(len(places[0].cpus)) for *_, places in rows), is_number=True),
+        Column("batch", tuple(str(batch) for *_, batch, _ in rows), is_number=True),
+    ]
+
+
+def _cpus(places: Iterable[InstancePlace]) -> str:
+    """The CPUs of each instance, in their order: ``0-31; 32-63; …; 96-127``."""
+    found = [format_cpu_list(cpus) for cpus in sorted(each.cpus for each in places)]
+    return "; ".join(found if len(found) <= _SHOWN else [*found[:2], "…", found[-1]])
+
+
+def _stages(sizes: Sequence[int]) -> str:
+    return " → ".join(map(str, sizes))
+
+
+def _quota(topology: Topology) -> Iterator[str]:
+    if topology.quota is not None and topology.quota < len(topology.cores):
+        yield f"quota: {topology.quota:g} CPUs, so no more than that of the {len(topology.cores)} cores are used"
+
+
+def _idle(each: Configuration, idle: int, found: Throughput) -> str:
+    """Why a configuration does not use all cores."""
+    topology = found.topology
+    name = f"idle: {each.instances} × {each.cores} leaves {idle} core{'s' if idle > 1 else ''} idle"
+    if found.is_search and each.instances == 1 and each.cores == most_cores(topology, 1):
+        return f"{name}: the others are compared with a single instance, which stays within a node"
+    if most_instances(topology, each.cores) > each.instances and idle >= each.cores:
+        return f"{name}: no more instances were asked for"
+    sizes = sorted({len(topology.on_node(node)) for node in topology.nodes})
+    return f"{name}: whole instances of {each.cores} do not fill {' and '.join(map(str, sizes))} cores"
 
 
 def _settings(result: Result) -> Table:
@@ -60,6 +188,24 @@ def _settings(result: Result) -> Table:
         Column("", roles),
     ]
     return Table("Plan", tuple(column for column in columns if any(column.cells)))
+
+
+def _threads(result: Result, machine: Machine) -> str:
+    """How many threads a process has, and where."""
+    threads = machine.threads
+    given = dict.fromkeys(requested.setting.threads for requested in result.requested)
+    limit = "" if threads.quota is None or threads.quota >= threads.physical_cores else f" (quota {threads.quota:g})"
+    # Only the engine knows how its libraries were built.
+    limit += "" if None not in given or threads.count == 1 else " (fewer if torch's OpenBLAS was built for fewer)"
+    said = f"threads: {' or '.join(str(each or threads.count) for each in given)}{limit}, one process at a time"
+    return said if threads.cpus_allowed is None else f"{said}, on CPUs {threads.cpus_allowed}"
+
+
+def _warnings(machine: Machine) -> list[Block]:
+    """What every run on this machine will warn of."""
+    found = sorted(system_warnings(machine), key=lambda each: rank(each.code))
+    notices = (Notice(rank(each.code)[0], each.code, "", Text(each.message), Command(each.hint)) for each in found)
+    return [Notices(tuple(notices))] if found else []
 
 
 def _processes(effort: Effort) -> str:

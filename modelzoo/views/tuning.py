@@ -243,6 +243,7 @@ def _obstacle(result: Result, left_out: LeftOut) -> str:
     return {
         Obstacle.NO_BF16: "this CPU has no instructions for bf16",
         Obstacle.ONE_CORE: "there is one core",
+        Obstacle.QUOTA: "the control group's quota allows no more CPUs",
         Obstacle.ONE_HARDWARE_THREAD: "a core has one hardware thread here, or may use only one",
     }.get(left_out.obstacle, left_out.problem or "")
 

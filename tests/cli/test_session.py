@@ -490,8 +490,18 @@ def test_the_baselines_setting_is_said_once() -> None:
     ("words", "lines"),
     [
         (("tune", "--vary", "mode=eager,script"), ("fp32     ", "fp32 script", "time: about 20 min")),
-        (("throughput", "--instances", "1", "--batch", "1,8"), ("instances  cores each  batch", "rounds: 4 of every")),
-        (("throughput",), ("search: the slower half is dropped after each stage", "time: not known")),
+        (
+            ("throughput", "--instances", "1", "--batch", "1,8"),
+            ("cores each  threads each  batch", "rounds: 4 of every"),
+        ),
+        (("throughput",), ("search: the slower half is dropped after each stage", "time: at least ", "cores  CPUs")),
+        (("load", "--rate", "10", "--duration", "60s"), ("generator: ", "runs of 1 min or more", "at least 1 min 3 s")),
+        (
+            ("load", "--rate", "10", "--slo", "p99=1s"),
+            ("decided when it runs: how long a run is", "at least 1 min 43 s"),
+        ),
+        (("load", "--scenario", "offline"), ("decided when it runs: how many requests there are", "at least 13 s")),
+        (("load", "--find", "--slo", "p99=50ms"), ("repeats: 3, each with new instances", "about 7 min 39 s if")),
     ],
 )
 def test_other_dry_runs_start_nothing(
@@ -499,6 +509,7 @@ def test_other_dry_runs_start_nothing(
 ) -> None:
     """The plan of a search and of instances, made by what makes it for the call itself."""
     monkeypatch.setattr("modelzoo.results.store.write", None)
+    monkeypatch.setattr("modelzoo.measure.jobs.prepare", None)
     command, *rest = words
     assert cli.main([command, str(MLP), "--dry-run", *rest]) == 0
     out = capsys.readouterr().out

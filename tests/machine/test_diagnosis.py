@@ -60,6 +60,10 @@ def test_each_condition_of_the_machine_is_found_alone(code: str, changes: dict[s
     [
         ({}, "numactl --physcpubind=20-63 --membind=1 modelzoo …, or taskset --cpu-list 20-63 modelzoo …"),
         ({"container": "docker"}, "docker run --cpuset-cpus=20-63 --cpuset-mems=1 …"),
+        (
+            {"container": "docker", "threads": Threads(4, 64, 64, 4.0)},
+            "docker run --cpuset-cpus=20-23 --cpuset-mems=1 …",
+        ),
         ({"container": "podman"}, "podman run --cpuset-cpus=20-63 --cpuset-mems=1 …"),
         ({"container": "kubernetes"}, "taskset --cpu-list 20-63 modelzoo …"),
         (
@@ -72,7 +76,7 @@ def test_threads_on_several_nodes_can_be_bound_by_the_command_that_is_shown(
     changes: dict[str, object], command: str
 ) -> None:
     """To the largest node; a container that the suite itself has started has the CPUs of the suite."""
-    machine = machine_with(numa_nodes=2, numa_allowed=2, nodes=TWO_NODES, **changes)
+    machine = machine_with(nodes=TWO_NODES, **{"threads": Threads(64, 64, 64, None), **changes})
     (found,) = (warning for warning in system_warnings(machine) if warning.code == "NUMA")
     assert found.message == "threads and memory may be spread over 2 NUMA nodes"
     assert found.hint == f"bind them to one node: {command}"

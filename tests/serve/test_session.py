@@ -16,15 +16,15 @@ from modelzoo.records.throughput import InstancePlace
 from modelzoo.serve.places import generator_place
 from modelzoo.serve.runs import measure
 from modelzoo.serve.session import Deployment, fixed_size, open_session
-from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.setting import Setting
 from modelzoo.workload.discovery import CHECKOUT, load_workload
 
 
 def test_only_eager_torch_runs_any_size() -> None:
     """What was compiled, traced or exported has fixed shapes."""
-    assert fixed_size(ResolvedSetting(batch=4)) is None
-    assert fixed_size(ResolvedSetting(batch=4, mode="compile")) == 4
-    assert fixed_size(ResolvedSetting(batch=4, engine="onnxruntime")) == 4
+    assert fixed_size(Setting(), 4) is None
+    assert fixed_size(Setting(mode="compile"), 4) == 4
+    assert fixed_size(Setting(engine="onnxruntime"), 4) == 4
 
 
 def test_an_instance_answers_a_load_and_reports_at_its_end() -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from example_machine import SERVER as EXAMPLE
+from example_machine import machine_with
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
+from modelzoo.records.machine import Threads
 from modelzoo.records.tuning import Goal, LeftOut, Obstacle
 from modelzoo.setting import Setting, choices
 from modelzoo.tuning import grid
@@ -60,6 +62,18 @@ def test_one_core_has_no_other_number_of_threads() -> None:
     found = grid.declared(Setting(), Goal.LATENCY, Environment(1, 1), batch=1)
     assert {each.threads for each in found.settings} == {None}
     assert LeftOut("threads", None, Obstacle.ONE_CORE) in found.left_out
+
+
+def test_a_quota_allows_no_thread_for_each_logical_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more threads than it allows, all of them would be stopped in turns."""
+    monkeypatch.setattr(grid, "allowed_cpus", lambda: frozenset(range(128)))
+    limited = machine_with(threads=Threads(4, 128, 128, 4.5))
+    environment = grid.read_environment(limited, Setting())
+    found = grid.declared(Setting(), Goal.LATENCY, environment, batch=1)
+    assert {each.threads for each in found.settings} == {None, 2}
+    assert LeftOut("threads", "8", Obstacle.QUOTA) in found.left_out
+    unlimited = grid.read_environment(machine_with(threads=Threads(64, 64, 128, None)), Setting())
+    assert (unlimited.logical, unlimited.is_limited) == (128, False)
 
 
 def test_what_the_call_fixes_is_not_varied() -> None:
