@@ -217,8 +217,8 @@ class LoadRun(msgspec.Struct, frozen=True):
         reasons: why it is INVALID; empty: it is VALID.
         given_up: whether it ended early, because it could not meet the bound any more.
         replayed: whether its arrivals are those that LoadGen made.
-        throttling: how the control group's quota stopped the instances and the generator during the run; ``None`` if
-            there is no quota.
+        throttling: how the quota of the generator's control group stopped its processes during the run, which the
+            instances are among unless they are in containers; ``None`` if there is no quota.
     """
 
     repeat: int

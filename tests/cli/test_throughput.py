@@ -86,6 +86,26 @@ def test_a_search_is_the_default(rounds: list[ConfigurationRun], tmp_path: Path)
     assert (tmp_path / "p.svg").is_file()
 
 
+@pytest.mark.parametrize(
+    ("cores", "words", "reason"),
+    [
+        (4, ["--instances", "2", "--cores-per-instance", "1"], "2 × 1 leaves 2 cores idle: no more instances were"),
+        (5, ["--cores-per-instance", "2"], "2 × 2 leaves 1 core idle: whole instances of 2 do not fill 5 cores"),
+        (5, ["--instances", "5"], ""),
+    ],
+)
+@pytest.mark.usefixtures("rounds")
+def test_a_plan_says_why_cores_are_idle(
+    cores: int, words: list[str], reason: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or nothing, if none is."""
+    monkeypatch.setattr(machine_topology, "read_topology", lambda: topology(cores))
+    assert cli.main(["throughput", str(MLP), "--dry-run", *words]) == 0
+    shown = capsys.readouterr().out
+    assert reason in shown
+    assert ("idle: " in shown) is bool(reason)
+
+
 @pytest.mark.usefixtures("rounds")
 def test_a_soak_test_without_a_configuration_is_refused_after_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
