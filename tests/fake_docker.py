@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -159,7 +160,8 @@ def control(home: Path, command: str, name: str) -> None:
         fail(f"Error response from daemon: No such container: {name}")
     pid = json.loads(state.read_text())["pid"]
     if command == "rm":
-        os.killpg(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended just now
+            os.killpg(pid, signal.SIGKILL)
         state.unlink(missing_ok=True)
     else:
         os.killpg(pid, signal.SIGSTOP if command == "pause" else signal.SIGCONT)
@@ -190,7 +192,9 @@ def main(home: Path, words: list[str]) -> int:
     elif kind == "ps":
         show(home, words[1:])
     else:
-        control(home, kind, words[-1])
+        for name in words[1:]:
+            if not name.startswith("--"):
+                control(home, kind, name)
     return 0
 
 

@@ -11,12 +11,15 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import stat
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Callable
+from types import FrameType
+from typing import Callable, Optional
 
 from modelzoo.cli.parser import Parser, add_completion, explicit_bf16, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
@@ -129,12 +132,15 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
 def guard(call: Callable[[], int]) -> int:
     """Return ``call``'s exit code; an error that the user caused becomes one line on stderr and exit code 2.
 
-    SIGTERM ends it as Ctrl-C does: finished runs are kept, and no container is left behind.
+    SIGTERM and a lost terminal (SIGHUP, unless it is ignored, as under nohup) end it as Ctrl-C does: finished runs are
+    kept, and no process or container is left behind.
     """
     allowed_cpus()  # before any library can bind this thread
     # A stream that was closed before the start is None, and print would send errors to stdout.
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: PTH123, SIM115
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, signal.default_int_handler)}
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _hang_up)
     try:
         return call()
     except ModelzooError as error:
@@ -154,7 +160,20 @@ def guard(call: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            if signal.getsignal(number) != signal.SIG_IGN:  # or the second one would end the process as it exits
+                signal.signal(number, handler)
+
+
+def _hang_up(number: int, frame: Optional[FrameType]) -> None:
+    """Do as Ctrl-C does, once: the kernel and the shell both send the signal of a lost terminal."""
+    signal.signal(number, signal.SIG_IGN)
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            # Writing to a terminal that is lost is an error, which would hide why the call ended.
+            if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    raise KeyboardInterrupt
 
 
 def _call(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:

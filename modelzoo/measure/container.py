@@ -1,7 +1,7 @@
 """Workers in containers: ``docker run``, with the CPUs, the memory and the files that a worker on this machine has.
 
-A worker ends when the calling process does, but not while its container is paused: containers whose calling process was
-killed (SIGKILL) are left over, and the next call removes them. The label of each names the process that started it.
+If the calling process is killed (SIGKILL), the guardian removes its containers. If that is killed too, paused ones are
+left over, and the next call removes them. The label of each names the process that started it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Optional
 
@@ -23,7 +22,8 @@ from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import allowed_cpus, format_cpu_list, read_cgroup_limits
 from modelzoo.measure.answers import accepted
-from modelzoo.measure.launcher import WORKER, explain_end
+from modelzoo.measure.guardian import CONTAINER, GUARDIAN
+from modelzoo.measure.launcher import WORKER, LocalWorker, explain_end, start_guarded
 from modelzoo.measure.mounts import USER, inside, mount_options, named_files, outside, own_weights, place
 from modelzoo.records.protocol import Job, Message, PrepareJob, ReferenceJob, decode_message
 
@@ -121,18 +121,13 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         own = {name: value for name, value in os.environ.items() if name not in removed}
         options += [f"--env={each}" for each in (*changed, *removed)]
         try:
+            GUARDIAN.guard(CONTAINER, name)
             # The id names the same image during the whole call, even if another one is given its name meanwhile.
-            process = subprocess.Popen(
-                ["docker", "run", *options, image.digest, *WORKER],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env=own,
-                start_new_session=True,
-            )
+            program = start_guarded(["docker", "run", *options, image.digest, *WORKER], own, stderr)
         except OSError as error:
+            GUARDIAN.release(CONTAINER, name)
             raise EnvironmentProblem(f"cannot start docker: {error.strerror}; install Docker") from error
-        return Container(process, name)
+        return Container(program.process, name)
 
     def explain(self, job: Job, code: int, output: str) -> ModelzooError:
         output = outside(output.encode(), named_files(job, os.environ)).decode()
@@ -158,14 +153,16 @@ class Container(msgspec.Struct, frozen=True):
     def resume(self) -> None:
         self._control("unpause")
 
+    def wait(self) -> int:
+        return LocalWorker(self.process).wait()
+
     def kill(self) -> None:
+        # The program may not have created the container yet, so it ends first.
+        LocalWorker(self.process).kill()
         # A negative code: something has ended docker's program, so that the container may still run.
-        if (self.process.poll() or 0) < 0 or self.process.returncode is None:
-            # The program may not have created the container yet, so it ends first.
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        if self.process.returncode < 0:
             run_docker("rm", "--force", "--volumes", self.name)
+        GUARDIAN.release(CONTAINER, self.name)
 
     def _control(self, command: str) -> None:
         code, _, problem = run_docker(command, self.name)

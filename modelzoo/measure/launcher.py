@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Optional, Protocol
@@ -22,6 +22,7 @@ from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, Worke
 from modelzoo.formatting import printable
 from modelzoo.machine.linux import allowed_cpus, current_cpus
 from modelzoo.measure.answers import accepted
+from modelzoo.measure.guardian import GROUP, GUARDIAN
 from modelzoo.records.protocol import Job, Message, decode_message
 from modelzoo.workload.discovery import CHECKOUT, is_checkout
 
@@ -55,8 +56,11 @@ class Worker(Protocol):
     def resume(self) -> None:
         """Let it go on; does nothing if it has ended."""
 
+    def wait(self) -> int:
+        """Wait until it has ended, end the processes that it left, and return its exit code."""
+
     def kill(self) -> None:
-        """End it, whatever it is doing; does nothing if it has ended."""
+        """End it with its processes, whatever it is doing; does nothing if ``wait`` has returned."""
 
 
 class Launcher(Protocol):
@@ -138,18 +142,10 @@ class LocalLauncher(msgspec.Struct, frozen=True):
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> LocalWorker:
         try:
-            process = subprocess.Popen(
-                [*self._affinity(), self.python, *self.worker],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env=dict(environment),
-                start_new_session=True,
-            )
+            return start_guarded([*self._affinity(), self.python, *self.worker], environment, stderr)
         except OSError as error:
             program = error.filename or self.python
             raise EnvironmentProblem(f"cannot start {program}: {error.strerror}; check that it is installed") from error
-        return LocalWorker(process)
 
     def explain(self, job: Job, code: int, output: str) -> ModelzooError:
         own = self.python == sys.executable
@@ -168,7 +164,7 @@ class LocalLauncher(msgspec.Struct, frozen=True):
 
 
 class LocalWorker(msgspec.Struct, frozen=True):
-    """A process of this machine, with its children."""
+    """A process of this machine, with its children: a process group that has its id."""
 
     process: subprocess.Popen[bytes]
 
@@ -178,12 +174,46 @@ class LocalWorker(msgspec.Struct, frozen=True):
     def resume(self) -> None:
         self._send(signal.SIGCONT)
 
+    def wait(self) -> int:
+        if self.process.returncode is None:
+            with suppress(ChildProcessError):  # who ignores SIGCHLD learns of no end
+                os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+                self._send(signal.SIGKILL)
+            GUARDIAN.release(GROUP, self.process.pid)
+        return self.process.wait()
+
     def kill(self) -> None:
         self._send(signal.SIGKILL)
+        self.wait()
 
     def _send(self, number: int) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+        # Once the process has been waited for, another group may have its id.
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+
+def start_guarded(command: Sequence[str], environment: Mapping[str, str], stderr: IO[bytes]) -> LocalWorker:
+    """Start a program in a session of its own, which the guardian ends if this process is killed.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env=dict(environment),
+        start_new_session=True,
+    )
+    worker = LocalWorker(process)
+    try:
+        GUARDIAN.guard(GROUP, process.pid)
+    except BaseException:
+        worker.kill()
+        raise
+    return worker
 
 
 def explain_end(code: int, output: str, where: str, hint: str) -> ModelzooError:

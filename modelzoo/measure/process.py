@@ -71,7 +71,6 @@ class WorkerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._worker.kill()
-        self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             with suppress(BrokenPipeError):  # a worker that died has left input unread
@@ -109,7 +108,7 @@ class WorkerProcess:
                 return True
             else:
                 self._last = message
-        self._process.wait()
+        self._worker.wait()
         return False
 
     def resume(self) -> None:
@@ -132,10 +131,10 @@ class WorkerProcess:
 
     def explained_end(self) -> ModelzooError:
         """Wait for the process to end, and say why it did so without a final message."""
-        self._process.wait()
+        code = self._worker.wait()
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _TAIL))
         output = self._stderr.read(_TAIL).decode(errors="replace")
-        return self._launcher.explain(self._job, self._process.returncode, output)
+        return self._launcher.explain(self._job, code, output)
 
     def check(self, hello: Hello) -> None:
         """Raise ``EnvironmentProblem`` if the worker speaks another protocol."""

@@ -1,4 +1,4 @@
-"""Containers of calls that were killed."""
+"""Containers of calls that were killed together with their guardians."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import psutil
 from fake_docker import FakeDocker
 from places import ROOT
 from toy_workloads import RANDOM, mlp
@@ -42,7 +43,7 @@ WORKER = "print('up', flush=True); import sys; sys.stdin.read()"
 
 
 def test_a_paused_container_of_a_killed_call_is_removed_by_the_next(engine: FakeDocker) -> None:
-    """SIGKILL leaves it; a call that starts a container removes it, and leaves those of callers that are alive."""
+    """If no guardian did so; those of callers that are alive stay."""
     engine.add("zoo:a", worker=WORKER)
     with subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, text=True) as caller:
         assert caller.stdout is not None
@@ -50,6 +51,9 @@ def test_a_paused_container_of_a_killed_call_is_removed_by_the_next(engine: Fake
         [paused] = engine.containers()
         remove_leftovers()
         assert engine.containers() == [paused]
+        for guardian in psutil.Process(caller.pid).children():
+            if "guardian.py" in guardian.cmdline()[-1]:
+                guardian.kill()
         caller.kill()
     assert engine.containers() == [paused]
     mine = container()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -156,6 +157,30 @@ def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
     assert not [command for command in commands if "modelzoo.measure.worker" in command]
 
 
+LEAVES = """
+import subprocess
+from pathlib import Path
+Path("pid").write_text(str(subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL).pid))
+"""
+
+
+def test_a_process_group_is_ended_while_its_id_is_not_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the process that leads it was waited for, it could be another group's; what it left is ended, too."""
+    monkeypatch.chdir(tmp_path)
+    killpg = os.killpg
+
+    def checked(group: int, number: int) -> None:
+        os.waitid(os.P_PID, group, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # raises if it was waited for
+        killpg(group, number)
+
+    monkeypatch.setattr(os, "killpg", checked)
+    launcher = LocalLauncher(worker=("-c", LEAVES))
+    with pytest.raises(WorkerError, match="ended with code 0"):
+        process.call(launcher, prepare_job(mlp(), (RANDOM,)), os.environ, SettingsPrepared, lambda message: None)
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(int((tmp_path / "pid").read_text())).wait(10)
+
+
 PARENT = """
 import sys
 from pathlib import Path
@@ -179,9 +204,10 @@ def test_a_killed_parent_takes_its_worker_along(tmp_path: Path) -> None:
     try:
         assert parent.stdout is not None
         assert b"weights" in parent.stdout.readline()
-        (child,) = psutil.Process(parent.pid).children()
+        children = psutil.Process(parent.pid).children()
+        assert len(children) == 2, "the worker and the guardian"
         parent.kill()
-        gone, alive = psutil.wait_procs([child], timeout=10)
+        gone, alive = psutil.wait_procs(children, timeout=10)
         assert not alive, gone
     finally:
         parent.kill()

@@ -9,15 +9,20 @@ import psutil
 from modelzoo.measure.rounds import Reference
 
 
+def workers() -> set[psutil.Process]:
+    """Those of this process."""
+    return {child for child in psutil.Process().children() if "modelzoo.measure.worker" in child.cmdline()}
+
+
 def test_turns_are_taken_on_demand_and_the_process_is_suspended_in_between() -> None:
     """Nothing of it runs while workers sample."""
-    others = set(psutil.Process().children())
+    others = workers()
     with Reference(1) as reference:
         first, second = reference.turn(), reference.turn()
         assert first is not None
         assert second is not None
         assert first.end <= second.start
-        (child,) = set(psutil.Process().children()) - others
+        (child,) = workers() - others
         deadline = time.monotonic() + 10
         while child.status() != psutil.STATUS_STOPPED:
             assert time.monotonic() < deadline, child.status()
@@ -26,9 +31,9 @@ def test_turns_are_taken_on_demand_and_the_process_is_suspended_in_between() -> 
 
 def test_a_load_that_was_killed_ends_without_an_error() -> None:
     """The measurement goes on without it, and says why."""
-    others = set(psutil.Process().children())
+    others = workers()
     with Reference(1) as reference:
-        (child,) = set(psutil.Process().children()) - others
+        (child,) = workers() - others
         child.kill()
         assert reference.turn() is None
         assert reference.turn() is None

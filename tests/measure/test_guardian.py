@@ -1,0 +1,191 @@
+"""What remains of a call that was killed between turns, or whose terminal is gone: nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from fake_docker import FakeDocker
+from places import ROOT
+from toy_workloads import MLP
+
+from modelzoo.measure import guardian
+from modelzoo.measure.guardian import CONTAINER, GROUP, Guardian
+from modelzoo.records.protocol import PROTOCOL, Hello, Paused, encode_line
+
+SAYS = [encode_line(each).decode() for each in (Hello(PROTOCOL, "0"), Paused())]
+WORKER = f"""
+import subprocess, sys
+subprocess.Popen(["sleep", "600"])
+for line in {SAYS!r}:
+    print(line, flush=True)
+sys.stdin.read()
+"""
+"""A worker that waits for its next turn, with a process of its own, as inductor starts some."""
+CALL = f"""
+import sys, time
+from pathlib import Path
+from modelzoo.cli.app import guard
+from modelzoo.measure.container import ContainerLauncher
+from modelzoo.measure.jobs import prepare_environment, prepare_job
+from modelzoo.measure.launcher import LocalLauncher
+from modelzoo.measure.process import WorkerProcess
+from modelzoo.setting import Setting
+from modelzoo.workload.discovery import load_workload
+
+def call():
+    launcher = ContainerLauncher("zoo:a") if sys.argv[1:] else LocalLauncher(worker=("-c", {WORKER!r}))
+    job = prepare_job(load_workload(Path({str(MLP)!r})), (Setting(),))
+    with WorkerProcess(launcher, job, prepare_environment(launcher.environment()).variables, print) as worker:
+        assert worker.advance()
+        Path("paused").touch()
+        time.sleep(600)
+    return 0
+
+sys.exit(guard(call))
+"""
+"""A call with one worker, in a container if there is an argument."""
+ENDS = [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM]
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
+    """Poll until ``condition`` gives something; fail after ``seconds``."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+    return found
+
+
+def is_left(process: psutil.Process) -> bool:
+    """Whether it runs or is suspended; nobody may ask how an orphan ended."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@contextmanager
+def ended(command: list[str], is_paused: Callable[[psutil.Process], Any], **options: Any) -> Iterator[psutil.Popen]:
+    """Start a call, and wait until it is between turns; after the block, none of its processes may be left."""
+    call = psutil.Popen([sys.executable, *command], **options)
+    started: list[psutil.Process] = []
+    try:
+        wait_for(lambda: is_paused(call) or call.poll() is not None)
+        started = call.children(recursive=True)
+        assert psutil.STATUS_STOPPED in {each.status() for each in started}
+        yield call
+        call.wait(timeout=60)
+        wait_for(lambda: not any(is_left(each) for each in started), seconds=10)
+    finally:
+        for each in (call, *started):
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        call.wait()
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_no_process_of_a_suspended_worker_is_left(end: signal.Signals, tmp_path: Path) -> None:
+    """Neither the worker nor what it has started, though both are suspended."""
+    with ended(["-c", CALL], lambda call: (tmp_path / "paused").exists(), cwd=tmp_path) as call:
+        call.send_signal(end)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_no_paused_container_is_left(end: signal.Signals, tmp_path: Path, engine: FakeDocker) -> None:
+    """Nor docker's program; the container is resumed before it is removed, as old engines need it."""
+    engine.add("zoo:a", worker=WORKER)
+    with ended(["-c", CALL, "image"], lambda call: (tmp_path / "paused").exists(), cwd=tmp_path) as call:
+        (container,) = engine.containers()
+        call.send_signal(end)
+    assert engine.containers() == []
+    assert engine.calls("unpause") == ([[container]] if end == signal.SIGKILL else [])
+
+
+def test_a_lost_terminal_ends_a_call(tmp_path: Path) -> None:
+    """The kernel and the shell both send SIGHUP, and what is printed has nowhere to go."""
+    master, terminal = pty.openpty()
+    with ended(
+        ["-c", CALL],
+        lambda call: (tmp_path / "paused").exists(),
+        cwd=tmp_path,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY, 0),
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+    ) as call:
+        os.close(terminal)
+        os.close(master)
+        with suppress(psutil.NoSuchProcess):
+            call.send_signal(signal.SIGHUP)
+    assert call.returncode == 130
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["eager", "compile"])
+@pytest.mark.parametrize("end", ENDS)
+def test_no_process_of_a_measurement_is_left(end: signal.Signals, mode: str, tmp_path: Path) -> None:
+    """Of real workers in the middle of their turns; inductor has started processes to compile with."""
+    command = ["-m", "modelzoo", "run", str(MLP), "--vary", f"mode={mode},script", "--processes", "2"]
+    command += ["--threads", "1", "--iterations", "1000000", "--no-audit", "--json", str(tmp_path / "r.json")]
+
+    def is_paused(call: psutil.Process) -> bool:
+        workers = [each for each in call.children() if "modelzoo.measure.worker" in each.cmdline()]
+        return len(workers) == 3 and any(each.status() == psutil.STATUS_STOPPED for each in workers[1:])
+
+    with ended(command, is_paused, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as call:
+        call.send_signal(end)
+
+
+@pytest.fixture
+def guarding() -> Iterator[Guardian]:
+    """A guardian of its own for this test."""
+    found = Guardian()
+    yield found
+    found.end()
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    """A process group that is not a worker's."""
+    return subprocess.Popen(["sleep", "600"], start_new_session=True)
+
+
+def test_what_has_ended_is_left_alone(guarding: Guardian) -> None:
+    """Its id may be another group's by now."""
+    with sleeper() as kept, sleeper() as other:
+        guarding.guard(GROUP, kept.pid)
+        guarding.guard(GROUP, other.pid)
+        guarding.release(GROUP, kept.pid)
+        guarding.end()
+        assert other.wait(10) == -signal.SIGKILL
+        assert kept.poll() is None
+        kept.kill()
+
+
+def test_a_guardian_that_was_killed_is_replaced(guarding: Guardian) -> None:
+    """The next one knows what the first one did."""
+    with sleeper() as first, sleeper() as second:
+        before = set(psutil.Process().children())
+        guarding.guard(GROUP, first.pid)
+        (process,) = set(psutil.Process().children()) - before
+        assert guardian.__file__ in process.cmdline()
+        process.terminate()  # is ignored, as are the signals of a terminal
+        process.kill()
+        wait_for(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        guarding.release(CONTAINER, "unknown")
+        guarding.guard(GROUP, second.pid)
+        guarding.end()
+        assert (first.wait(10), second.wait(10)) == (-signal.SIGKILL, -signal.SIGKILL)
