@@ -28,7 +28,7 @@ from modelzoo.setting import Setting
 
 
 def test_recorded_variables_hold_nothing_private() -> None:
-    """Others, and torchrun's own, are left out, secrets hidden, and home directories and user names masked."""
+    """Others, those of torchrun and of inductor's processes are left out, secrets hidden, and home directories and user names masked."""
     environ = {
         "HOME": "/home/joe",
         "USER": "joe",
@@ -38,6 +38,7 @@ def test_recorded_variables_hold_nothing_private() -> None:
         "MODELZOO_API_KEY": "secret",
         "OMP_NUM_THREADS": "8",
         "TORCHELASTIC_RUN_ID": "none",
+        "TORCH_WARM_POOL": "0",
     }
     assert recorded_environment(environ) == {
         "LD_PRELOAD": "/scratch/USER/lib.so:/home/USER/lib.so",

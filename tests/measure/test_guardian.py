@@ -143,8 +143,11 @@ def test_no_process_of_a_measurement_is_left(end: signal.Signals, mode: str, tmp
     command += ["--threads", "1", "--iterations", "1000000", "--no-audit", "--json", str(tmp_path / "r.json")]
 
     def is_paused(call: psutil.Process) -> bool:
-        workers = [each for each in call.children() if "modelzoo.measure.worker" in each.cmdline()]
-        return len(workers) == 3 and any(each.status() == psutil.STATUS_STOPPED for each in workers[1:])
+        try:
+            workers = [each for each in call.children() if "modelzoo.measure.worker" in each.cmdline()]
+            return len(workers) == 3 and any(each.status() == psutil.STATUS_STOPPED for each in workers[1:])
+        except psutil.NoSuchProcess:  # one has just ended
+            return False
 
     with ended(command, is_paused, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as call:
         call.send_signal(end)

@@ -13,6 +13,7 @@ import getpass
 import os
 import re
 import shutil
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -110,6 +111,9 @@ FIRST_TORCH = {"compile": "2.1", "max-autotune": "2.1", "cpp-wrapper": "2.3", AO
 INDUCTOR_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 COMPILED = ("*.so", "*.cubin", "*.hsaco")
 """What compilers leave there for CPUs, NVIDIA's and AMD's devices."""
+WARM_POOL = "TORCH_WARM_POOL"
+"""Unless it is ``0``, inductor starts processes before it has anything to compile (``maybe_warm_pool`` in
+``torch/_inductor/async_compile.py``)."""
 
 
 def require_mode(setting: Setting) -> None:
@@ -200,6 +204,7 @@ def compiled(
                 device.synchronize()
             first_answer = first_answer or perf_counter() - started
     seconds = perf_counter() - started
+    _end_compile_processes()
     return run, Compilation(seconds, first_answer, None if cached is None else len(_cached_libraries() - cached))
 
 
@@ -212,6 +217,14 @@ def _cached_libraries() -> set[tuple[str, int]]:
 
     found = (path for pattern in COMPILED for path in Path(cache_dir()).rglob(pattern))
     return {(str(path), path.stat().st_mtime_ns) for path in found}
+
+
+def _end_compile_processes() -> None:
+    """End those that inductor has started for the kernels of a GPU, and keeps: nothing else is compiled."""
+    # Only if inductor is loaded; older versions have no such function.
+    shut_down = getattr(sys.modules.get("torch._inductor.async_compile"), "shutdown_compile_workers", None)
+    if shut_down is not None:
+        shut_down()
 
 
 def captured(model: Any, args: tuple[Any, ...], setting: Setting) -> tuple[GraphedModel, Compilation]:

@@ -87,6 +87,8 @@ class TorchEngine:
             found[MATH_MODE_VARIABLE] = "BF16"
         if setting.primitive_cache is not None:
             found[PRIMITIVE_CACHE_VARIABLE] = str(setting.primitive_cache)
+        if setting.mode in compilation.FIRST_TORCH:
+            found[compilation.WARM_POOL] = "0"
         return found
 
     def reference(self, setting: ResolvedSetting) -> ResolvedSetting:

@@ -139,6 +139,31 @@ def test_a_compiled_model_has_been_specialized(monkeypatch: pytest.MonkeyPatch) 
     assert len(calls) == 2
 
 
+def test_processes_that_have_compiled_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the model is specialized: they would be suspended with the worker, or run while it samples."""
+    from torch._inductor import async_compile
+
+    calls: list[str] = []
+    monkeypatch.setattr(compilation, "_inductor", lambda model, setting: lambda *args: calls.append("called"))
+    monkeypatch.setattr(async_compile, "shutdown_compile_workers", lambda: calls.append("ended"))
+    compile_toy(Setting(mode="compile"))
+    assert calls == ["called", "called", "ended"]
+
+
+@pytest.mark.slow
+def test_no_compile_process_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the real ones, which are started for GPUs."""
+    import psutil
+    from torch._inductor import async_compile
+
+    monkeypatch.setattr(compilation, "_inductor", lambda model, setting: lambda *args: None)
+    before = set(psutil.Process().children(recursive=True))
+    async_compile.AsyncCompile.warm_pool()
+    assert set(psutil.Process().children(recursive=True)) > before
+    compile_toy(Setting(mode="compile"))
+    assert set(psutil.Process().children(recursive=True)) == before
+
+
 INPUTS = Inputs((torch.ones(2, 3),), ("a", "b"))
 TOY = Workload("toy", "a toy", "rows", lambda options: torch.nn.Linear(3, 2), lambda request: INPUTS)
 GRAPH = Setting(mode="graph", device="cuda")

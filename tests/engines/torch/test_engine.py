@@ -66,6 +66,12 @@ def test_the_math_mode_variable_is_set_for_fast_math_alone(
     assert found["OPENBLAS_NUM_THREADS"] == str(setting.threads)
 
 
+@pytest.mark.parametrize(("mode", "value"), [("eager", None), ("script", None), ("compile", "0"), ("aot", "0")])
+def test_inductor_starts_no_processes_in_advance(mode: str, value: str | None) -> None:
+    """They would outlive what they compile, and might run while others sample."""
+    assert TorchEngine().variables(ResolvedSetting(mode=mode)).get("TORCH_WARM_POOL") == value
+
+
 def test_the_reference_does_without_onednn_if_the_variable_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """That torch has no switch which would give oneDNN its fp32 back."""
     assert TorchEngine().reference(FAST_MATH) == ResolvedSetting(threads=2)
