@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import fleet_validate, options, run, setting_options, throughput
-from modelzoo.cli.output import new_result, print_lines, result_lines, result_path
+from modelzoo.cli.output import file_stem, new_result, print_lines, result_lines, results_directory
 from modelzoo.cli.parser import Parser, help_texts
 from modelzoo.cli.run import exit_code
 from modelzoo.cli.selection import Jobs, select_settings
@@ -192,9 +192,9 @@ def _directory(args: argparse.Namespace) -> Path:
     if args.json_dir is not None:
         return Path(args.json_dir)
     from modelzoo.records.run import now
+    from modelzoo.results.store import reserve
 
-    default = result_path(None, now())
-    return default.with_name(f"fleet-{default.stem}")
+    return reserve(results_directory() / f"fleet-{file_stem(now())}", Path.mkdir)
 
 
 def _clear(directory: Path) -> None:

@@ -135,26 +135,33 @@ def details_command(path: Path) -> str:
 
 
 def result_path(named: str | None, created: str, session: Optional[Session] = None) -> Path:
-    """Return ``named``, or a new file called after the time of the call; of several sessions, with its number.
-
-    It is in MODELZOO_RESULTS, or else in ``results`` of the checkout or, if there is none, of the current directory.
+    """Return ``named``, or a new, empty file called after the time of the call; of several sessions, with its number.
 
     Raises:
-        UsageError: the directory of ``named`` does not exist.
+        UsageError: the directory of ``named`` does not exist, or the one of results cannot be written to.
     """
-    from modelzoo.workload.discovery import CHECKOUT, is_checkout
-
     if named and named != STDOUT:
         path = Path(named)
         check_directory(path)
         if session is None or session.count == 1:
             return path
         return path.with_name(f"{path.stem}-{session.number}{path.suffix}")
+    from modelzoo.results.store import reserve
+
+    return reserve(results_directory() / f"{file_stem(created)}.json")
+
+
+def results_directory() -> Path:
+    """MODELZOO_RESULTS, or else ``results`` of the checkout or, if there is none, of the current directory."""
+    from modelzoo.workload.discovery import CHECKOUT, is_checkout
+
     parent = CHECKOUT if is_checkout() else Path.cwd()
-    directory = Path(os.environ.get("MODELZOO_RESULTS") or parent / "results")
-    stem = created.replace(":", "").replace("+0000", "Z")
-    candidates = (f"{stem}{'' if i == 0 else f'-{i}'}.json" for i in range(1000))
-    return next(directory / name for name in candidates if not (directory / name).exists())
+    return Path(os.environ.get("MODELZOO_RESULTS") or parent / "results")
+
+
+def file_stem(created: str) -> str:
+    """The time of a call, as files are called after it."""
+    return created.replace(":", "").replace("+0000", "Z")
 
 
 def new_result(jobs: Jobs, session: Optional[Session] = None, name: str = "") -> Result:

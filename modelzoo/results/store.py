@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import msgspec
 
@@ -87,7 +87,35 @@ def write(result: Result, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, encode_json(data) + b"\n")
     except OSError as error:  # no permission, the disk is full, ``path`` is a directory …
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE") from error
+        raise _not_written(path, error) from error
+
+
+def reserve(path: Path, make: Callable[[Path], None] = lambda path: path.touch(exist_ok=False)) -> Path:
+    """Make ``path``, or the first of ``NAME-1``, ``NAME-2`` … that does not exist, and return it: no other call has it.
+
+    Args:
+        path: an empty file is made, and its directory.
+        make: what makes something else; ``FileExistsError`` says that there is such a file.
+
+    Raises:
+        UsageError: its directory cannot be written to.
+    """
+    candidate, number = path, 0
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                make(candidate)
+                return candidate
+            except FileExistsError:
+                number += 1
+                candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
+def _not_written(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE")
 
 
 def read(path: Path) -> Result:

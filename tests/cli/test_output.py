@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
 import pytest
 
-from modelzoo.cli import output
+from modelzoo.cli import fleet, output
 from modelzoo.errors import UsageError
 from modelzoo.records.run import Session
 from modelzoo.workload import discovery
@@ -21,13 +22,33 @@ def test_a_result_has_the_name_that_was_given(tmp_path: Path) -> None:
 
 
 def test_a_result_without_a_name_never_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two calls in one second have two files."""
+    """Two calls in one second have two files, even before either has written anything."""
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path))
     first = output.result_path(None, CREATED)
-    first.write_text("{}")
     second = output.result_path(None, CREATED)
     assert first.parent == second.parent == tmp_path
     assert (first.name, second.name) == ("2026-01-02T030405Z.json", "2026-01-02T030405Z-1.json")
+
+
+def test_a_directory_of_results_that_cannot_be_written_to_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a file that was named."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "file"))
+    with pytest.raises(UsageError) as caught:
+        output.result_path(None, CREATED)
+    path = tmp_path / "file" / "2026-01-02T030405Z.json"
+    assert str(caught.value) == f"cannot write {path}: File exists; name another file with -o FILE"
+
+
+def test_fleets_of_one_second_have_a_directory_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each host's file has the same name in both."""
+    monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path))
+    monkeypatch.setattr("modelzoo.records.run.now", lambda: CREATED)
+    found = [fleet._directory(argparse.Namespace(json_dir=None)) for _ in range(2)]
+    assert found == [tmp_path / "fleet-2026-01-02T030405Z", tmp_path / "fleet-2026-01-02T030405Z-1"]
+    assert all(path.is_dir() for path in found)
 
 
 def test_results_are_stored_in_the_checkout_or_the_current_directory(
@@ -36,9 +57,9 @@ def test_results_are_stored_in_the_checkout_or_the_current_directory(
     """An installed package has no checkout, and site-packages is no place for results."""
     monkeypatch.delenv("MODELZOO_RESULTS")
     monkeypatch.chdir(tmp_path)
-    assert output.result_path(None, CREATED).parent == discovery.CHECKOUT / "results"
+    assert output.results_directory() == discovery.CHECKOUT / "results"
     monkeypatch.setattr(discovery, "CHECKOUT", tmp_path / "site-packages")
-    assert output.result_path(None, CREATED).parent == tmp_path / "results"
+    assert output.results_directory() == tmp_path / "results"
 
 
 def test_the_command_for_details_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

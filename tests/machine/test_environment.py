@@ -28,7 +28,7 @@ from modelzoo.setting import Setting
 
 
 def test_recorded_variables_hold_nothing_private() -> None:
-    """Others, those of torchrun and of inductor's processes are left out, secrets hidden, and home directories and user names masked."""
+    """Others, torchrun's and inductor's are left out, secrets hidden, and home directories and user names masked."""
     environ = {
         "HOME": "/home/joe",
         "USER": "joe",
