@@ -6,6 +6,7 @@ costs. The oldest lines are dropped when there are more than ``KEPT``.
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
@@ -41,14 +42,18 @@ def read_history(path: Path) -> tuple[SessionLevel, ...]:
 def add_to_history(levels: Sequence[SessionLevel], path: Path) -> bool:
     """Append ``levels``; return whether that succeeded. A cache that cannot be written is not an error.
 
-    Lines of other versions stay as they are, for the suites that can read them.
+    Lines of other versions stay as they are, for the suites that can read them. Calls that end at the same time wait for
+    each other.
     """
     if not levels:
         return True
-    lines = [*_lines(path), *map(encode_json, levels)][-KEPT:]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, b"\n".join(lines) + b"\n")
+        # Another file than ``path``, which is replaced.
+        with path.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            lines = [*_lines(path), *map(encode_json, levels)][-KEPT:]
+            write_atomically(path, b"\n".join(lines) + b"\n")
     except OSError:
         return False
     return True

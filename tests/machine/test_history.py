@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ from modelzoo.stats import Sums
 
 
 def test_sessions_are_read_as_they_were_kept(tmp_path: Path) -> None:
-    """Later ones follow earlier ones, and no other file is left."""
+    """Later ones follow earlier ones, and no other file is left than the lock."""
     path = tmp_path / "deep" / "h.jsonl"
     assert add_to_history([kept(1), kept(1, label="bf16", ratio_spread=0.02)], path)
     assert add_to_history([kept(2, reference=0.002, reference_load="a")], path)
@@ -31,7 +33,22 @@ def test_sessions_are_read_as_they_were_kept(tmp_path: Path) -> None:
         ("01", "bf16", None),
         ("02", "fp32", 0.002),
     ]
-    assert [each.name for each in path.parent.iterdir()] == ["h.jsonl"]
+    assert {each.name for each in path.parent.iterdir()} == {"h.jsonl", "h.lock"}
+
+
+def test_sessions_that_end_at_the_same_time_are_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between reading and writing, nobody else writes."""
+    write = history.write_atomically
+
+    def slow(path: Path, content: bytes) -> None:
+        time.sleep(0.01)
+        write(path, content)
+
+    monkeypatch.setattr(history, "write_atomically", slow)
+    days = range(1, 9)
+    with ThreadPoolExecutor(len(days)) as pool:
+        assert all(pool.map(lambda day: add_to_history([kept(day)], tmp_path / "h.jsonl"), days))
+    assert sorted(each.created for each in read_history(tmp_path / "h.jsonl")) == [kept(day).created for day in days]
 
 
 def test_there_may_be_none(tmp_path: Path) -> None:
