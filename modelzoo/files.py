@@ -38,13 +38,25 @@ def replace_atomically(path: Path) -> Iterator[Path]:
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
+        sync(temporary)
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def sync(path: Path) -> None:
+    """Wait until the disk holds what is in a file, or which files are in a directory.
+
+    Raises:
+        OSError: it cannot be opened, or the disk fails.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def file_sha256(path: Path) -> str:

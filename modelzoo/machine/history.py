@@ -42,8 +42,8 @@ def read_history(path: Path) -> tuple[SessionLevel, ...]:
 def add_to_history(levels: Sequence[SessionLevel], path: Path) -> bool:
     """Append ``levels``; return whether that succeeded. A cache that cannot be written is not an error.
 
-    Lines of other versions stay as they are, for the suites that can read them. Calls that end at the same time wait for
-    each other.
+    Lines of other versions stay as they are, for the suites that can read them. Calls that end at once wait for each
+    other.
     """
     if not levels:
         return True

@@ -9,6 +9,9 @@
 The name of a directory is a digest of everything that decides its content: the state of the torch module, the
 conversion, and the shapes of the inputs. Nothing here imports torch. Those that were used longest ago are
 removed if the cache is too large.
+
+The process that prepares a call reads all files of an export that it finds, and compares their SHA-256 with the
+manifest's; the workers of the call, which start again and again, compare only their sizes.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Sequence
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
@@ -27,7 +32,7 @@ import msgspec
 
 from modelzoo.engines.export.source import Structure, flatten, rebuild
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
-from modelzoo.files import replace_atomically, write_atomically
+from modelzoo.files import replace_atomically, sync, write_atomically
 from modelzoo.machine.directories import cache_directory
 from modelzoo.records.codec import decode, encode_json
 from modelzoo.records.profile import Flops
@@ -109,7 +114,7 @@ def _remove(path: Path) -> bool:
 
 
 MANIFEST = "manifest.json"
-LAYOUT = 4
+LAYOUT = 5
 """Version of what is written, a part of the key; increase it if an exporter of the suite writes something else."""
 T = TypeVar("T")
 
@@ -118,11 +123,12 @@ Write = Callable[[Path], Sequence[str]]
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    """What a directory holds; the names of the files are relative to it."""
+    """What a directory holds; the names of the files, with their sizes, are relative to it."""
 
     conversion: Conversion
     state_sha256: str
     sha256: str
+    files: dict[str, int]
     parts: tuple[str, ...] = ()
 
 
@@ -164,7 +170,7 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
 
     Raises:
         UsageError: the model cannot be converted; the message gives the exporter's reason.
-        EnvironmentProblem: the cache cannot be written to.
+        EnvironmentProblem: the cache cannot be written to, or its files are damaged.
     """
     directory = cache_directory() / "exports" / f"{source.workload.name}-{_key(source, conversion)[:16]}"
     manifest = _read(directory / MANIFEST, _Manifest)
@@ -173,6 +179,10 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
             _make(directory, source, engine, conversion, write)
             manifest = _read(directory / MANIFEST, _Manifest)
             prune(directory.parent, MANIFEST)
+        elif not _is_intact(directory, manifest):
+            raise EnvironmentProblem(
+                f"the exported model in {directory} is damaged, its files have changed; remove that directory"
+            )
         mark_used(directory / MANIFEST)
         batch = _save_batch(directory, source)
     except OSError as error:
@@ -201,12 +211,18 @@ def _make(directory: Path, source: TorchSource, engine: str, conversion: Convers
     temporary.mkdir()
     try:
         parts = _explained(source, engine, lambda: tuple(write(temporary)))
-        manifest = _Manifest(conversion, source.state_sha256, _directory_sha256(temporary), parts)
+        paths = sorted(temporary.rglob("*"))
+        for path in paths:
+            sync(path)
+        sizes = _sizes(temporary, [path.relative_to(temporary).as_posix() for path in paths if path.is_file()])
+        manifest = _Manifest(conversion, source.state_sha256, _sha256(temporary, sizes), sizes, parts)
         write_atomically(temporary / MANIFEST, encode_json(manifest))
+        sync(temporary)
         if _read(directory / MANIFEST, _Manifest) is None:
             shutil.rmtree(directory, ignore_errors=True)
         try:
             temporary.replace(directory)
+            sync(directory.parent)
         except OSError:
             # A directory that is not empty cannot be replaced: another process was faster.
             if _read(directory / MANIFEST, _Manifest) is None:
@@ -229,14 +245,40 @@ def _explained(source: TorchSource, engine: str, convert: Callable[[], T]) -> T:
         ) from error
 
 
-def _directory_sha256(directory: Path) -> str:
+def _sizes(directory: Path, names: Iterable[str]) -> dict[str, int]:
+    return {name: (directory / name).stat().st_size for name in names}
+
+
+def _sha256(directory: Path, sizes: Mapping[str, int]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
-        digest.update(f"{path.relative_to(directory).as_posix()} {path.stat().st_size} ".encode())
-        with path.open("rb") as file:
+    for name, size in sizes.items():
+        digest.update(f"{name} {size} ".encode())
+        with (directory / name).open("rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     return digest.hexdigest()
+
+
+def _is_intact(directory: Path, manifest: _Manifest) -> bool:
+    """Whether all files are as they were written."""
+    try:
+        return _sha256(directory, manifest.files) == manifest.sha256
+    except OSError:
+        return False
+
+
+def _is_unchanged(export: Export) -> bool:
+    """Whether it is still the one that was prepared, as far as its manifest and the sizes of its files tell."""
+    directory = Path(export.path)
+    manifest = _read(directory / MANIFEST, _Manifest)
+    try:
+        return (
+            manifest is not None
+            and manifest.sha256 == export.sha256
+            and manifest.files == _sizes(directory, manifest.files)
+        )
+    except OSError:
+        return False
 
 
 def _save_batch(directory: Path, source: TorchSource) -> str:
@@ -290,8 +332,10 @@ def read_inputs(export: Export) -> Inputs:
     """Return the batch of ``export`` as nested numpy arrays; they have the digest of the workload's own inputs.
 
     Raises:
-        EnvironmentProblem: its file is gone.
+        EnvironmentProblem: its file is gone, or the model's files have changed.
     """
+    if not _is_unchanged(export):
+        raise _gone(export)
     batch = read_batch(export)
     arrays = _read_arrays(export, "input", batch.inputs.count)
     return Inputs(rebuild(batch.inputs, arrays), batch.items)
@@ -332,9 +376,13 @@ def _read_arrays(export: Export, prefix: str, count: int) -> list[NDArray[Any]]:
     import numpy as np
 
     try:
-        with np.load(Path(export.path) / f"{export.batch}.npz", allow_pickle=False) as stored:
+        # np.load would leave a damaged file open.
+        with (
+            (Path(export.path) / f"{export.batch}.npz").open("rb") as file,
+            np.load(file, allow_pickle=False) as stored,
+        ):
             return [stored[f"{prefix}{number}"] for number in range(count)]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise _gone(export) from error
 
 

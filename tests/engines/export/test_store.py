@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -187,6 +189,64 @@ def test_an_export_that_is_gone_is_one_line(tmp_path: Path) -> None:
     (Path(found.path) / f"{found.batch}.json").unlink()
     with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
         store.read_expected(found)
+
+
+def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
+    """Of the same size, when it is prepared; of another size by every worker, too."""
+    made = source(tmp_path)
+    found = export(made)
+    model = Path(found.path) / "sub" / "model.bin"
+    model.write_bytes(b"MODEL")
+    store.read_inputs(found)
+    for content in (b"MODEL", b"mode", None):
+        model.unlink() if content is None else model.write_bytes(content)
+        with pytest.raises(EnvironmentProblem) as caught:
+            export(made, write=never)
+        assert str(caught.value) == (
+            f"the exported model in {found.path} is damaged, its files have changed; remove that directory"
+        )
+    with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
+        store.read_inputs(found)
+    shutil.rmtree(found.path)
+    assert export(made) == found
+
+
+def test_another_export_in_the_same_place_is_refused(tmp_path: Path) -> None:
+    """A worker runs the one that was prepared."""
+    found = export(source(tmp_path))
+    with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
+        store.read_inputs(replace(found, sha256="0" * 64))
+
+
+def test_a_damaged_batch_is_one_line(tmp_path: Path) -> None:
+    """The file of arrays has checksums of its own."""
+    found = export(source(tmp_path))
+    path = Path(found.path) / f"{found.batch}.npz"
+    content = bytearray(path.read_bytes())
+    for place in (len(content) // 4, -1):
+        damaged = bytearray(content)
+        damaged[place] ^= 0xFF
+        path.write_bytes(damaged[:-40] if place < 0 else damaged)
+        with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
+            store.read_inputs(found)
+            store.read_expected(found)
+
+
+def test_the_disk_holds_an_export_before_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file and directory, the manifest last, and then its name; a power failure leaves no half of it."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def recorded(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    found = export(source(tmp_path))
+    assert synced[:2] == ["sub", "model.bin"]
+    assert synced[2].startswith(".modelzoo-"), "the manifest, before it has its name"
+    assert synced[3].startswith(f".{Path(found.path).name}-"), "its directory"
+    assert synced[4] == "exports"
 
 
 def test_arguments_become_contiguous_arrays() -> None:
