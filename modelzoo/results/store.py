@@ -8,10 +8,11 @@ Stored results do not reveal who measured them: private names are masked in ever
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Callable
 
@@ -83,11 +84,22 @@ def write(result: Result, path: Path) -> None:
         UsageError: the file or its directory cannot be written to.
     """
     data = mask(encode(replace(result, format=FORMAT), keep_bytes=True))
+    with _writing(path):
+        write_atomically(path, encode_json(data) + b"\n")
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Make the directory of ``path``, and explain why something in the block cannot be written there.
+
+    Raises:
+        UsageError: there was an ``OSError``.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, encode_json(data) + b"\n")
+        yield
     except OSError as error:  # no permission, the disk is full, ``path`` is a directory …
-        raise _not_written(path, error) from error
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE") from error
 
 
 def reserve(path: Path, make: Callable[[Path], None] = lambda path: path.touch(exist_ok=False)) -> Path:
@@ -101,21 +113,15 @@ def reserve(path: Path, make: Callable[[Path], None] = lambda path: path.touch(e
         UsageError: its directory cannot be written to.
     """
     candidate, number = path, 0
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with _writing(path):
         while True:
             try:
                 make(candidate)
-                return candidate
+                break
             except FileExistsError:
                 number += 1
                 candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    except OSError as error:
-        raise _not_written(path, error) from error
-
-
-def _not_written(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE")
+    return candidate
 
 
 def read(path: Path) -> Result:
