@@ -44,25 +44,33 @@ def own_temporary_directory() -> Path:
     return path
 
 
-def make_own(path: Path, variable: str) -> None:
+def make_own(path: Path, variable: str, *, with_group: bool = False) -> None:
     """Make the directory ``path`` for this user alone, or check that nobody else owns it or may write to it.
 
     For names that can be predicted, below a directory that everyone may write to: whoever is first there would decide
-    what is read from it, even what is executed. A directory that its group may write to is accepted.
+    what is read from it, even what is executed.
 
     Args:
         path: the directory.
         variable: name of the environment variable that selects another one, for the message.
+        with_group: whether its group may write to it. A program that makes it with the umask of a user with a group of
+            his own does that.
 
     Raises:
-        EnvironmentProblem: it is a link, no directory, or another user's, or everyone may write to it.
+        EnvironmentProblem: it is a link, no directory, or another user's, or others may write to it or replace it.
         OSError: it cannot be made.
     """
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700, parents=True)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & stat.S_IWOTH:
+    found, above = path.lstat(), path.parent.stat().st_mode
+    others = stat.S_IWOTH if with_group else stat.S_IWOTH | stat.S_IWGRP
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & others:
         raise EnvironmentProblem(
             f"{path} is not a directory that only you can write to, so others may have put files there; remove it, or "
+            f"set {variable} to a directory of your own"
+        )
+    if above & stat.S_IWOTH and not above & stat.S_ISVTX:
+        raise EnvironmentProblem(
+            f"everyone can replace {path}, because {path.parent} has no sticky bit; run 'chmod +t {path.parent}', or "
             f"set {variable} to a directory of your own"
         )

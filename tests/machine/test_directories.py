@@ -42,7 +42,7 @@ def test_a_temporary_cache_is_made_for_this_user_alone(monkeypatch: pytest.Monke
         assert stat.S_IMODE(found.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("planted", ["link", "file", "open", "another user's"])
+@pytest.mark.parametrize("planted", ["link", "file", "open", "open to its group", "another user's"])
 def test_a_directory_that_others_can_write_to_is_refused(
     planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -55,12 +55,34 @@ def test_a_directory_that_others_can_write_to_is_refused(
         path.write_text("")
     else:
         path.mkdir()
-        path.chmod(0o777 if planted == "open" else 0o755)
+        path.chmod({"open": 0o757, "open to its group": 0o775}.get(planted, 0o755))
     if planted == "another user's":
         monkeypatch.setattr("os.getuid", lambda: path.stat().st_uid + 1)
     with pytest.raises(EnvironmentProblem) as caught:
         make_own(path, "MODELZOO_CACHE")
     assert str(caught.value) == (
         f"{path} is not a directory that only you can write to, so others may have put files there; remove it, or set "
+        "MODELZOO_CACHE to a directory of your own"
+    )
+
+
+def test_a_group_may_be_allowed_to_write(tmp_path: Path) -> None:
+    """For directories that other programs make."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other").chmod(0o775)
+    make_own(tmp_path / "other", "MODELZOO_CACHE", with_group=True)
+
+
+def test_a_directory_that_everyone_can_replace_is_refused(tmp_path: Path) -> None:
+    """It may be this user's now, and another's at the next access."""
+    path = tmp_path / "open" / "own"
+    path.parent.mkdir()
+    path.parent.chmod(0o1777)
+    make_own(path, "MODELZOO_CACHE")
+    path.parent.chmod(0o777)
+    with pytest.raises(EnvironmentProblem) as caught:
+        make_own(path, "MODELZOO_CACHE")
+    assert str(caught.value) == (
+        f"everyone can replace {path}, because {path.parent} has no sticky bit; run 'chmod +t {path.parent}', or set "
         "MODELZOO_CACHE to a directory of your own"
     )

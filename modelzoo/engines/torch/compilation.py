@@ -155,7 +155,7 @@ def _own_inductor_cache() -> None:
     except (KeyError, OSError):
         return  # without a name, torch has no default cache either
     name = re.sub(r'[\\/:*?"<>|]', "_", user)
-    make_own(Path(tempfile.gettempdir()) / f"torchinductor_{name}", INDUCTOR_CACHE)
+    make_own(Path(tempfile.gettempdir()) / f"torchinductor_{name}", INDUCTOR_CACHE, with_group=True)
 
 
 def _is_supported(mode: str) -> bool:
