@@ -54,8 +54,9 @@ RUN packages=$(python3 -c 'import site; print(site.getsitepackages()[0])') \
     && mkdir /modelzoo/results /modelzoo/cache /modelzoo/weights \
     && chmod 1777 /modelzoo/results /modelzoo/cache \
     && python3 -m compileall -q /modelzoo
+# The home directory is a volume that other containers may write to: Python must not look for packages in it.
 ENV HOME=/modelzoo/cache USER=modelzoo XDG_CACHE_HOME=/modelzoo/cache TORCHINDUCTOR_CACHE_DIR=/modelzoo/cache/inductor \
-    MODELZOO_RESULTS=/modelzoo/results MODELZOO_WEIGHTS=/modelzoo/weights
+    MODELZOO_RESULTS=/modelzoo/results MODELZOO_WEIGHTS=/modelzoo/weights PYTHONNOUSERSITE=1
 WORKDIR /modelzoo
 
 FROM code AS weights-none

@@ -2,7 +2,7 @@
 
 It has the commands that the suite uses: ``context inspect``, ``image inspect``, ``run``, ``ps``, ``pause``, ``unpause``
 and ``rm``. A "container" has the environment that a real one would have. It sees copies of what is mounted, under
-another path than a real one would: jobs and messages are rewritten accordingly. It could open all other files of this
+other paths than a real one would: jobs and messages are rewritten accordingly. It could open all other files of this
 machine, too. The image's own workloads are those of the checkout.
 """
 
@@ -90,24 +90,24 @@ def run(home: Path, words: list[str]) -> int:
         options.setdefault(key, []).append(value)
     name, (container_image, *command) = options["--name"][0], words
     content = image(home, container_image)
-    environment = dict(text.split("=", 1) for text in content["Config"]["Env"])
-    for text in options.get("--env", []):
-        key, equals, value = text.partition("=")
-        if equals or key in os.environ:
-            environment[key] = value if equals else os.environ[key]
-        else:
-            environment.pop(key, None)
+    environment = variables(content, options.get("--env", []))
     inputs = home / "inputs" / name
     for text in options.get("--mount", []):
         show_copy(dict(part.split("=", 1) for part in text.split(",") if "=" in part), inputs)
+    seen = {INPUTS: f"{inputs}/"}
+    for text in options.get("--volume", []):
+        volume, target, *_ = text.split(":")
+        seen[f"{target}/"] = f"{home}/volumes/{volume}/"
     for key, value in environment.items():
         environment[key] = value.replace(INPUTS, f"{inputs}/")
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    volume = str(home / "cache")
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": paths, "MODELZOO_CACHE": volume, **environment}
+    cache = seen["/modelzoo/cache/"].rstrip("/")
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": paths, "MODELZOO_CACHE": cache, **environment}
     if content["worker"]:
         command = ["-c", content["worker"]]
-    job = sys.stdin.buffer.readline().replace(INPUTS.encode(), f"{inputs}/".encode())
+    job = sys.stdin.buffer.readline()
+    for path, real in seen.items():
+        job = job.replace(f'"{path}'.encode(), f'"{real}'.encode())
     job = job.replace(b'"/modelzoo/', f'"{ROOT}/'.encode())
     process = subprocess.Popen(
         [sys.executable, *command],
@@ -121,12 +121,26 @@ def run(home: Path, words: list[str]) -> int:
     threading.Thread(target=pass_on, args=(job, process), daemon=True).start()
     assert process.stdout is not None
     for line in process.stdout:
-        sys.stdout.buffer.write(line.replace(f"{inputs}/".encode(), INPUTS.encode()))
+        for path, real in seen.items():
+            line = line.replace(real.encode(), path.encode())
+        sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
     code = process.wait()
     state.unlink(missing_ok=True)
     shutil.rmtree(inputs, ignore_errors=True)
     return code if code >= 0 else 128 - code
+
+
+def variables(content: dict[str, Any], given: list[str]) -> dict[str, str]:
+    """Those of an image, with what ``--env`` sets and removes."""
+    environment = dict(text.split("=", 1) for text in content["Config"]["Env"])
+    for text in given:
+        key, equals, value = text.partition("=")
+        if equals or key in os.environ:
+            environment[key] = value if equals else os.environ[key]
+        else:
+            environment.pop(key, None)
+    return environment
 
 
 def show_copy(mount: dict[str, str], inputs: Path) -> None:

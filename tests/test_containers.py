@@ -176,6 +176,27 @@ def test_dockerfiles_of_the_environments_begin_alike() -> None:
     assert "unpack-wheels" in shared[0]
 
 
+STAGE = re.compile(r"^FROM (?:--platform=\S+ )?(\S+) AS (\S+)\n(.*?)(?=^FROM|\Z)", re.MULTILINE | re.DOTALL)
+LAST_STAGES = [("Dockerfile", "code")] + [
+    (f"pytorch_env/{path.name}", stage)
+    for path in sorted((ROOT / "pytorch_env").glob("Dockerfile.*"))
+    for stage in ("wheel", "source")
+    if f" AS {stage}\n" in path.read_text(encoding="utf-8")
+]
+"""What images are made of, besides weights and labels."""
+
+
+@pytest.mark.parametrize(("name", "stage"), LAST_STAGES)
+def test_no_image_imports_what_a_container_has_left_in_the_home_directory(name: str, stage: str) -> None:
+    """One ``.pth`` file there would be run by every later container with the same volume."""
+    stages = {each: (base, body) for base, each, body in STAGE.findall((ROOT / name).read_text(encoding="utf-8"))}
+    lines = ""
+    while stage in stages:
+        stage, body = stages[stage]
+        lines += body
+    assert re.search(r"^ENV (.*\\\n)?.*\bPYTHONNOUSERSITE=1$", lines, re.MULTILINE)
+
+
 def test_nothing_but_what_is_copied_is_sent() -> None:
     """.dockerignore excludes everything but what a Dockerfile copies or mounts."""
     text = (ROOT / ".dockerignore").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from typing import Optional, Union
 from modelzoo.errors import WorkerError
 from modelzoo.formatting import printable
 from modelzoo.frozen import replace
-from modelzoo.measure.mounts import is_within
+from modelzoo.measure.mounts import CACHES, is_within
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.fleet import ShardPlan
 from modelzoo.records.protocol import (
@@ -43,13 +43,16 @@ _KEPT = ("weights", "input", "device", "python", "image")
 """Fields of a setting that no engine decides."""
 
 
-def accepted(message: Message, job: Job, shown: Optional[Collection[str]] = None) -> Message:
+def accepted(
+    message: Message, job: Job, shown: Optional[Collection[str]] = None, cache: Optional[str] = None
+) -> Message:
     """Return ``message`` in a form that the parent can rely on.
 
     Args:
         message: what a worker has answered, with the paths of this machine.
         job: what it was asked, as for a worker on this machine.
         shown: the files of this machine that it was shown, if it is in a container; ``None``: it sees all of them.
+        cache: the name of the cache of its image, if it is in a container.
 
     Raises:
         WorkerError: no worker of the suite would answer this.
@@ -61,7 +64,9 @@ def accepted(message: Message, job: Job, shown: Optional[Collection[str]] = None
     if isinstance(message, SettingsPrepared) and isinstance(job, PrepareJob):
         if len(message.settings) != len(job.settings):
             raise WorkerError(f"the worker answered for {len(message.settings)} settings, not {len(job.settings)}")
-        return SettingsPrepared(tuple(_preparation(*each, job, shown) for each in zip(job.settings, message.settings)))
+        return SettingsPrepared(
+            tuple(_preparation(*each, job, shown, cache) for each in zip(job.settings, message.settings))
+        )
     if isinstance(message, Exhibited):
         _check_exhibit(message.exhibit, shown)
     if isinstance(message, ShardsPlanned):
@@ -72,7 +77,7 @@ def accepted(message: Message, job: Job, shown: Optional[Collection[str]] = None
 
 
 def _preparation(
-    requested: Setting, found: Preparation, job: PrepareJob, shown: Optional[Collection[str]]
+    requested: Setting, found: Preparation, job: PrepareJob, shown: Optional[Collection[str]], cache: Optional[str]
 ) -> Preparation:
     """What a worker may decide about the setting ``requested``."""
     prepared = found.prepared
@@ -84,17 +89,19 @@ def _preparation(
     for name, value in (*found.variables.items(), *found.validation_variables.items()):
         if not _VARIABLE.fullmatch(name) or "\0" in value:
             raise WorkerError(f"the worker asks for a variable {printable(name)!r}, which no process can have")
-    prepared = replace(prepared, weights=_known(prepared.weights, job, shown))
+    prepared = replace(prepared, weights=_known(prepared.weights, job, shown, cache))
     return replace(found, prepared=prepared, math_mode=job.math_mode, error=None, error_kind="")
 
 
-def _known(weights: Weights, job: PrepareJob, shown: Optional[Collection[str]]) -> Weights:
+def _known(weights: Weights, job: PrepareJob, shown: Optional[Collection[str]], cache: Optional[str]) -> Weights:
     """Weights in a file of this machine become ``LocalWeights``; a container may only choose among what it is shown."""
     for each in job.earlier:
         if each.prepared is not None and each.prepared.weights.path == weights.path:
             return each.prepared.weights
     if shown is None or is_within(weights.path, shown):
         return LocalWeights(*(getattr(weights, name) for name in Weights.__struct_fields__))
+    if is_within(weights.path, [str(CACHES)]) and not is_within(weights.path, [cache or ""]):
+        raise WorkerError(f"the worker names {printable(weights.path)}, in the cache of an image that it was not shown")
     return weights
 
 

@@ -24,11 +24,19 @@ from modelzoo.machine.linux import allowed_cpus, format_cpu_list, read_cgroup_li
 from modelzoo.measure.answers import accepted
 from modelzoo.measure.guardian import CONTAINER, GUARDIAN
 from modelzoo.measure.launcher import WORKER, LocalWorker, explain_end, start_guarded
-from modelzoo.measure.mounts import USER, inside, mount_options, named_files, outside, own_weights, place
+from modelzoo.measure.mounts import (
+    USER,
+    cache_name,
+    cache_options,
+    inside,
+    mount_options,
+    named_files,
+    outside,
+    own_weights,
+    place,
+)
 from modelzoo.records.protocol import Job, Message, PrepareJob, ReferenceJob, decode_message
 
-CACHE_VOLUME = "modelzoo-cache:/modelzoo/cache"
-"""The volume that keeps weights, ceilings and compiled models; docs/containers.md mounts it under the same name."""
 OFFLINE = ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE")
 _OWN = ("MODELZOO_", "LD_PRELOAD")
 """Variables of this machine's suite, and of its libraries, that mean nothing in an image."""
@@ -38,6 +46,8 @@ _UNPRIVILEGED = (
     "--security-opt=no-new-privileges",
     "--log-driver=none",  # or the engine would store all messages, of any length
 )
+_NO_USER_SITE = {"PYTHONNOUSERSITE": "1"}
+"""Images have their cache as the home directory; Python would run what earlier containers left for it there."""
 _ENDED = ("is not running", "no such container")
 """What docker reports of a container that has ended meanwhile."""
 _NO_START, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
@@ -53,8 +63,8 @@ _PID_NAMESPACE = Path("/proc/self/ns/pid")
 class ContainerLauncher(msgspec.Struct, frozen=True):
     """Workers in containers of an image, each in one of its own.
 
-    A container has the CPUs and the limits of this process, the cache volume, and, read-only, the files of this machine
-    that the job names (``modelzoo.measure.mounts``). It runs without any privilege, as an ordinary user whatever user
+    A container has the CPUs and the limits of this process, the cache of its image, and, read-only, the files of this
+    machine that the job names (``modelzoo.measure.mounts``). It runs without any privilege, as an ordinary user whoever
     the image names, and only if it may have to download weights with a network.
 
     Attributes:
@@ -90,15 +100,15 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         own = own_weights(os.environ)
         if own is not None:
             passed["MODELZOO_WEIGHTS"] = place(own)
-        return {**image.environment, **passed, IMAGE_ID_VARIABLE: image.digest}
+        return {**image.environment, **passed, **_NO_USER_SITE, IMAGE_ID_VARIABLE: image.digest}
 
     def adapt(self, job: Job) -> Job:
         """Return the job with the paths that its files have in the container, and without this process's id."""
-        return inside(job)
+        return inside(job, self._cache())
 
     def read(self, job: Job, line: bytes) -> Message:
         names = named_files(job, os.environ)
-        return accepted(decode_message(outside(line, names)), job, names)
+        return accepted(decode_message(outside(line, names, self._cache())), job, names, self._cache())
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Container:
         if isinstance(job, PrepareJob):  # the image's first container in this call
@@ -107,13 +117,12 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         options = ["--interactive", "--rm", "--init", f"--name={name}", f"--label={caller_label()}", "--pull=never"]
         options += [
             f"--entrypoint={self.python}",
-            f"--volume={CACHE_VOLUME}",
             *_UNPRIVILEGED,
             *_limits(self.cpus),
             *_network(job),
             *_gpus(job),
         ]
-        options += mount_options(job, os.environ)
+        options += [*cache_options(job, self._cache()), *mount_options(job, os.environ)]
         image = read_image(self.image)
         changed = [f"{name}={value}" for name, value in environment.items() if image.environment.get(name) != value]
         removed = [name for name in image.environment if name not in environment]
@@ -130,7 +139,7 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         return Container(program.process, name)
 
     def explain(self, job: Job, code: int, output: str) -> ModelzooError:
-        output = outside(output.encode(), named_files(job, os.environ)).decode()
+        output = outside(output.encode(), named_files(job, os.environ), self._cache()).decode()
         if code == _NO_START:
             return EnvironmentProblem(f"docker cannot start {self.name}: {problem_line(output)}")
         hint = "give an image of the suite; scripts/build-images makes them, and their names end in _modelzoo"
@@ -139,6 +148,9 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         # A process that a signal ended has, as seen from outside its container, 128 plus the signal's number.
         number = 128 - code if 128 < code < 128 + signal.NSIG else code
         return explain_end(number, output, self.name, hint)
+
+    def _cache(self) -> str:
+        return cache_name(read_image(self.image).digest)
 
 
 class Container(msgspec.Struct, frozen=True):

@@ -4,12 +4,16 @@ A container is shown what the user has named and what workers on this machine ha
 names. It sees each file at a place that depends on its path only, such as ``/modelzoo/inputs/4e1243bd22c6/resnet.pth``:
 a file's own path may lead through directories that are closed to the user of the container. Jobs are sent with these
 places, and what a container answers is translated back.
+
+Each image has a cache of its own, a volume that no other image can write to: what one leaves there, another might run.
+Weights in it are shown to the others read-only.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import stat
 from collections.abc import Collection, Iterator, Mapping
@@ -40,6 +44,10 @@ IMAGE_ROOT = PurePosixPath("/modelzoo")
 """Where an image of the suite has its workloads."""
 INPUTS = IMAGE_ROOT / "inputs"
 """Where containers see files of this machine."""
+CACHE = IMAGE_ROOT / "cache"
+"""Where a container sees the cache of its image."""
+CACHES = IMAGE_ROOT / "caches"
+"""Where it sees the caches of other images; this process calls all of them by these names."""
 USER = 1000
 """The user, and the group, that containers run as; the images of the suite have it."""
 _IN_IMAGES = (*STANDARD_WORKLOADS, "examples")
@@ -47,6 +55,7 @@ _IN_IMAGES = (*STANDARD_WORKLOADS, "examples")
 S = TypeVar("S", bound=Setting)
 _SPECIAL = ',"\n'
 """Characters with a meaning in ``--mount``."""
+_CACHED = re.compile(rb"(?<![\w.~/-])" + str(CACHE).encode() + rb"(?=/)")
 
 
 def place(path: str) -> str:
@@ -87,14 +96,17 @@ def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
             yield setting.weights
         if setting.input is not None:
             yield setting.input
-    known = [each.prepared for each in job.earlier] if isinstance(job, PrepareJob) else [job.assignment.prepared]
-    weights = [each.weights for each in known if each is not None]
-    yield from (each.path for each in weights if isinstance(each, LocalWeights))
+    yield from (each.path for each in _known_weights(job) if isinstance(each, LocalWeights))
     own = own_weights(environ)
     if isinstance(job, PrepareJob) and own is not None:
         yield own
     if isinstance(job, (ValidateJob, ShardJob, ConcludeJob)) and job.request.data is not None:
         yield job.request.data
+
+
+def _known_weights(job: Union[PrepareJob, SettingJob]) -> list[Weights]:
+    known = [each.prepared for each in job.earlier] if isinstance(job, PrepareJob) else [job.assignment.prepared]
+    return [each.weights for each in known if each is not None]
 
 
 def directory_of(job: Union[PrepareJob, SettingJob]) -> str:
@@ -105,8 +117,12 @@ def directory_of(job: Union[PrepareJob, SettingJob]) -> str:
 # A job as a container needs it
 
 
-def inside(job: Job) -> Job:
+def inside(job: Job, cache: str) -> Job:
     """Return ``job`` with the places of all files that it names, and without the id of this process.
+
+    Args:
+        job: as for a worker on this machine.
+        cache: the name of the cache of the container's image, see ``cache_name``.
 
     Raises:
         ValueError: it is the reference load, which never runs in a container.
@@ -116,15 +132,19 @@ def inside(job: Job) -> Job:
     directory = _in_image(directory_of(job)) or place(directory_of(job))
     if isinstance(job, PrepareJob):
         settings = tuple(_setting(each) for each in job.settings)
-        earlier = tuple(Preparation(_prepared(each.prepared)) for each in job.earlier if each.prepared is not None)
+        found = [each.prepared for each in job.earlier if each.prepared is not None]
+        earlier = tuple(Preparation(_prepared(each, cache)) for each in found)
         return replace(job, directory=directory, parent=None, settings=settings, earlier=earlier)
     own = job.assignment
+    export = own.prepared.export
+    if export is not None:
+        export = replace(export, path=_in_own_cache(export.path, cache))
     assignment = replace(
         own,
         directory=directory,
         parent=None,
         requested=_setting(own.requested),
-        prepared=replace(_prepared(own.prepared), export=own.prepared.export),
+        prepared=replace(_prepared(own.prepared, cache), export=export),
     )
     if isinstance(job, (ValidateJob, ShardJob, ConcludeJob)) and job.request.data is not None:
         return replace(job, assignment=assignment, request=replace(job.request, data=place(job.request.data)))
@@ -149,25 +169,32 @@ def _setting(setting: S) -> S:
     )
 
 
-def _prepared(found: Prepared) -> Prepared:
-    return Prepared(_setting(found.setting), _weights(found.weights))
+def _prepared(found: Prepared, cache: str) -> Prepared:
+    return Prepared(_setting(found.setting), _weights(found.weights, cache))
 
 
-def _weights(weights: Weights) -> Weights:
-    """Weights that are not of this machine lie in the image or its cache, under a path of its own."""
-    return replace(weights, path=place(weights.path)) if isinstance(weights, LocalWeights) else weights
+def _weights(weights: Weights, cache: str) -> Weights:
+    """Weights that are not of this machine lie in the image or in a cache."""
+    is_local = isinstance(weights, LocalWeights)
+    return replace(weights, path=place(weights.path) if is_local else _in_own_cache(weights.path, cache))
+
+
+def _in_own_cache(path: str, cache: str) -> str:
+    return str(CACHE / PurePosixPath(path).relative_to(cache)) if is_within(path, [cache]) else path
 
 
 # What a container answers
 
 
-def outside(line: bytes, names: Collection[str]) -> bytes:
+def outside(line: bytes, names: Collection[str], cache: str) -> bytes:
     """Return what a container said, JSON or plain text, with the paths of this machine in place of its own.
 
     Args:
         line: what it said.
         names: ``named_files`` of its job.
+        cache: the name of the cache of its image.
     """
+    line = _CACHED.sub(cache.encode(), line)
     for name in names:
         line = line.replace(_quoted(place(name)), _quoted(name))
     return line
@@ -179,6 +206,28 @@ def _quoted(path: str) -> bytes:
 
 
 # The options
+
+
+def cache_name(image_id: str) -> str:
+    """The name of the cache of the image with this id, among those of all images."""
+    return str(CACHES / image_id.rpartition(":")[2][:12])
+
+
+def cache_options(job: Job, cache: str) -> list[str]:
+    """Return the options of ``docker run`` that show the cache of its image, and those that hold weights of ``job``.
+
+    Args:
+        job: as for a worker on this machine.
+        cache: the name of the cache of the container's image.
+    """
+    weights = [] if isinstance(job, ReferenceJob) else _known_weights(job)
+    found = [PurePosixPath(each.path) for each in weights if is_within(each.path, [str(CACHES)])]
+    others = sorted({str(CACHES / path.relative_to(CACHES).parts[0]) for path in found} - {cache})
+    return [f"--volume={_volume(cache)}:{CACHE}", *(f"--volume={_volume(other)}:{other}:ro" for other in others)]
+
+
+def _volume(cache: str) -> str:
+    return f"modelzoo-cache-{PurePosixPath(cache).name}"
 
 
 def mount_options(job: Job, environ: Mapping[str, str]) -> list[str]:

@@ -67,7 +67,7 @@ def test_two_images_and_this_machine_are_measured_in_turn(
 
 
 def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CPUs, quota and memory; the cache volume; no privilege; nothing is pulled, and nothing remains."""
+    """CPUs, quota and memory; a cache of its image; no privilege; nothing is pulled, and nothing remains."""
     engine.add("zoo:a", worker=ENDS)
     monkeypatch.setattr(container, "read_cgroup_limits", lambda: CgroupLimits(1.5, 1 << 30))
     jobs.prepare(Request(mlp(), (A,), SHORT), silent)
@@ -76,7 +76,7 @@ def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypa
     assert {"--interactive", "--rm", "--init"} < found.keys()
     assert found["--cpuset-cpus"] == [format_cpu_list(allowed_cpus())]
     assert (found["--cpus"], found["--memory"], found["--pull"]) == (["1.5"], [str(1 << 30)], ["never"])
-    assert (found["--volume"], found["--entrypoint"]) == (["modelzoo-cache:/modelzoo/cache"], ["python3"])
+    assert (found["--volume"], found["--entrypoint"]) == (["modelzoo-cache-a:/modelzoo/cache"], ["python3"])
     assert (found["--user"], found["--cap-drop"]) == (["1000:1000"], ["ALL"])
     assert (found["--security-opt"], found["--log-driver"]) == (["no-new-privileges"], ["none"])
     assert call[-3:] == ["sha256:zoo:a", "-m", "modelzoo.measure.worker"]
@@ -136,6 +136,7 @@ def test_the_environment_is_the_images_with_what_changes_speed_here(
     assert removed.isdisjoint(run.report.provenance.machine.environment)
     given = options(engine.calls("run")[-1])["--env"]
     assert {"DNNL_DEFAULT_FPMATH_MODE", "MALLOC_TRIM_THRESHOLD_=100000", "OMP_NUM_THREADS=1"} < set(given)
+    assert "PYTHONNOUSERSITE=1" in given, "the home directory of images is their cache"
     names = {text.partition("=")[0] for text in given}
     assert names.isdisjoint({"TORCH_HOME", "LD_PRELOAD", "MODELZOO_BACKEND", "SECRET", "PATH", "HOME", "LD_BIND_NOW"})
 
@@ -153,6 +154,50 @@ def test_a_workload_that_the_image_lacks_is_shown_to_it(engine: FakeDocker, tmp_
     assert options(engine.calls("run")[0])["--mount"] == [
         f"type=bind,source={path},target={place(path)},readonly" for path in (str(work.directory), weights.path)
     ]
+
+
+PREPARES = """
+import os, sys
+from modelzoo.records.codec import encode_json
+from modelzoo.records.protocol import PROTOCOL, Hello, Preparation, SettingsPrepared, decode_job, encode_line
+from modelzoo.records.run import Prepared
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import ResolvedSetting
+
+job = decode_job(sys.stdin.buffer.readline())
+weights = Weights(WeightsKind.RANDOM, "seed 0", os.environ["MODELZOO_CACHE"] + "/w", "0" * 64)
+if job.earlier:
+    weights = job.earlier[0].prepared.weights
+    open(weights.path)
+else:
+    os.makedirs(os.environ["MODELZOO_CACHE"])
+    open(weights.path, "w")
+if os.environ.get("LIE"):
+    weights = Weights(WeightsKind.RANDOM, "seed 0", os.environ["LIE"], "0" * 64)
+resolved = ResolvedSetting(weights="random", threads=1, image=job.settings[0].image)
+for message in (Hello(PROTOCOL, "0"), SettingsPrepared((Preparation(Prepared(resolved, weights)),))):
+    print(encode_line(message).decode(), flush=True)
+"""
+"""A worker that makes a file of weights in its cache, unless another process has named one, which it reads."""
+
+
+def test_an_image_reads_the_weights_that_another_has_made_and_writes_to_its_own_cache(engine: FakeDocker) -> None:
+    """Otherwise images of two releases of torch would have different random weights, and no verdict."""
+    for name in ("zoo:a", "zoo:b"):
+        engine.add(name, worker=PREPARES)
+    prepared = jobs.prepare(Request(mlp(), (A, A.replace(image="zoo:b")), SHORT), silent)
+    assert [each.error for each in prepared] == [None, None]
+    assert [each.prepared and each.prepared.weights.path for each in prepared] == ["/modelzoo/caches/a/w"] * 2
+    first, second = (options(call)["--volume"] for call in engine.calls("run"))
+    assert first == ["modelzoo-cache-a:/modelzoo/cache"]
+    assert second == ["modelzoo-cache-b:/modelzoo/cache", "modelzoo-cache-a:/modelzoo/caches/a:ro"]
+
+
+def test_an_image_that_names_weights_in_the_cache_of_another_is_not_shown_them(engine: FakeDocker) -> None:
+    """Unless it was shown that cache, it guesses."""
+    engine.add("zoo:a", worker=PREPARES, LIE="/modelzoo/caches/b/w")
+    (prepared,) = jobs.prepare(Request(mlp(), (A,), SHORT), silent)
+    assert prepared.error == "the worker names /modelzoo/caches/b/w, in the cache of an image that it was not shown"
 
 
 def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path) -> None:
@@ -313,15 +358,19 @@ def test_a_container_that_cannot_be_paused_is_an_error(engine: FakeDocker) -> No
         (1, "ArithmeticError: 7 is not 8", WorkerError, "ended with code 1: ArithmeticError: 7 is not 8"),
     ],
 )
-def test_every_end_is_explained(code: int, output: str, kind: type[ModelzooError], message: str) -> None:
+def test_every_end_is_explained(
+    code: int, output: str, kind: type[ModelzooError], message: str, engine: FakeDocker
+) -> None:
     """docker's own exit codes, an image without the suite, signals as seen from outside, and the worker's last line."""
+    engine.add("zoo:a")
     error = ContainerLauncher("zoo:a").explain(PrepareJob(str(mlp().directory), (A,), None), code, output)
     assert type(error) is kind
     assert message in str(error)
 
 
-def test_the_job_does_not_name_this_process() -> None:
+def test_the_job_does_not_name_this_process(engine: FakeDocker) -> None:
     """A container has process ids of its own."""
+    engine.add("zoo:a")
     job = ContainerLauncher("zoo:a").adapt(PrepareJob(str(mlp().directory), (A,), 1234))
     assert job.parent is None
     assert isinstance(job, PrepareJob)

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from modelzoo.errors import UsageError
-from modelzoo.measure.mounts import USER, inside, is_within, mount_options, named_files, outside, place
+from modelzoo.measure.mounts import (
+    USER,
+    cache_name,
+    cache_options,
+    inside,
+    is_within,
+    mount_options,
+    named_files,
+    outside,
+    place,
+)
 from modelzoo.plan import Plan
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.protocol import (
@@ -26,11 +36,12 @@ from modelzoo.records.protocol import (
 )
 from modelzoo.records.run import EnvironmentChanges, Prepared
 from modelzoo.records.validity import ValidityRequest
-from modelzoo.records.workload import LocalWeights, Weights, WeightsKind
+from modelzoo.records.workload import Conversion, Export, LocalWeights, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.discovery import CHECKOUT
 
 RESNET50 = str(CHECKOUT / "resnet50")
+CACHE_A, CACHE_B = cache_name("sha256:" + "a" * 64), cache_name("sha256:" + "b" * 64)
 DEFAULT, PLAN, CHANGES = Setting(), Plan(), EnvironmentChanges()
 
 
@@ -99,7 +110,7 @@ def test_an_image_has_the_workloads_that_are_copied_into_it(tmp_path: Path) -> N
         "/home/me/mine": place("/home/me/mine"),
     }.items():
         job = PrepareJob(directory, (Setting(),), 1)
-        found = inside(job)
+        found = inside(job, CACHE_A)
         assert isinstance(found, PrepareJob)
         assert found.directory == expected
         assert named_files(job, {}) == ((directory,) if expected == place(directory) else ())
@@ -127,7 +138,7 @@ def test_what_an_image_names_is_not_shown(tmp_path: Path) -> None:
     resolved = ResolvedSetting(weights=secret, input=secret)
     job = MeasureJob(Assignment(RESNET50, Setting(), Prepared(resolved, in_image(secret)), 1), PLAN)
     assert shown(job) == []
-    found = inside(job)
+    found = inside(job, CACHE_A)
     assert isinstance(found, MeasureJob)
     assert found.assignment.prepared.weights == in_image(secret)
     earlier = (Preparation(Prepared(resolved, in_image(secret))),)
@@ -135,20 +146,22 @@ def test_what_an_image_names_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_weights_found_on_this_machine_and_the_users_own_are_shown_to_the_preparation(tmp_path: Path) -> None:
-    """What an image has made itself lies in the cache volume."""
+    """What images have made themselves lies in their caches."""
     found, own = made(tmp_path / "found.pth"), made(tmp_path / "own" / "w.pth").parent
     earlier = (
         Preparation(Prepared(ResolvedSetting(), weights(found)), variables={"PATH_OF": "this machine"}),
         Preparation(error="none"),
-        Preparation(Prepared(ResolvedSetting(), in_image("/modelzoo/cache/modelzoo/random/w.safetensors"))),
+        Preparation(Prepared(ResolvedSetting(), in_image(f"{CACHE_A}/modelzoo/random/w.safetensors"))),
+        Preparation(Prepared(ResolvedSetting(), in_image(f"{CACHE_B}/modelzoo/random/w.safetensors"))),
     )
     job = PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)
     assert shown(job, MODELZOO_WEIGHTS=str(own)) == [str(found), str(own)]
-    sent = inside(job)
+    sent = inside(job, CACHE_A)
     assert isinstance(sent, PrepareJob)
     assert [each.prepared and each.prepared.weights.path for each in sent.earlier] == [
         place(str(found)),
         "/modelzoo/cache/modelzoo/random/w.safetensors",
+        f"{CACHE_B}/modelzoo/random/w.safetensors",
     ]
     assert sent.earlier[0].variables == {}, "only the weights are of interest"
 
@@ -160,7 +173,7 @@ def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
     resolved = ResolvedSetting(weights=checkpoint, input=picture)
     request = ValidityRequest(data=data)
     job = ValidateJob(Assignment("/work", requested, Prepared(resolved, weights(Path(checkpoint))), 7), request)
-    sent = inside(job)
+    sent = inside(job, CACHE_A)
     assert isinstance(sent, ValidateJob)
     own = sent.assignment
     assert (own.directory, own.parent, sent.request.data) == (place("/work"), None, place(data))
@@ -170,13 +183,42 @@ def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
     rows = ((f"{place(data)}/a.jpg and {place(picture)}",),)
     line = encode_line(Exhibited(Exhibit("a.csv", csv=CsvRows(("text",), rows))))
     expected = Exhibited(Exhibit("a.csv", csv=CsvRows(("text",), ((f"{data}/a.jpg and {picture}",),))))
-    assert outside(line, named_files(job, {})) == encode_line(expected)
+    assert outside(line, named_files(job, {}), CACHE_A) == encode_line(expected)
+
+
+def test_an_image_has_a_cache_of_its_own_and_reads_weights_in_others() -> None:
+    """By the id of the image; nothing else of another's cache is shown, and nothing that no other process has named."""
+    own, other = "--volume=modelzoo-cache-aaaaaaaaaaaa:/modelzoo/cache", f"modelzoo-cache-bbbbbbbbbbbb:{CACHE_B}:ro"
+    for path, expected in {
+        f"{CACHE_A}/w": [own],
+        f"{CACHE_B}/w": [own, f"--volume={other}"],
+        f"{CACHE_B}/../{Path(CACHE_B).name}/w": [own],
+        "/modelzoo/hub/w": [own],
+    }.items():
+        assert cache_options(measuring(in_image(path)), CACHE_A) == expected
+        earlier = (Preparation(Prepared(ResolvedSetting(), in_image(path))),)
+        assert cache_options(PrepareJob(RESNET50, (Setting(),), None, earlier=earlier), CACHE_A) == expected
+    assert cache_options(ReferenceJob(1), CACHE_A) == [own]
+
+
+def test_the_cache_of_an_image_has_a_name_of_its_own_here() -> None:
+    """Images give the same name to different files; what only looks like it stays."""
+    line = b'["/modelzoo/cache/w", "in /modelzoo/cache/w: no", "/modelzoo/cachet", "/a/modelzoo/cache/w"]'
+    expected = f'["{CACHE_A}/w", "in {CACHE_A}/w: no", "/modelzoo/cachet", "/a/modelzoo/cache/w"]'
+    assert outside(line, (), CACHE_A) == expected.encode()
+    conversion = Conversion("toy", "1")
+    export = Export(f"{CACHE_A}/exports/e", "b", conversion, "", "")
+    prepared = Prepared(ResolvedSetting(), in_image(f"{CACHE_A}/w"), export)
+    sent = inside(MeasureJob(Assignment(RESNET50, DEFAULT, prepared, 1), PLAN), CACHE_A)
+    assert isinstance(sent, MeasureJob) and sent.assignment.prepared.export is not None
+    assert sent.assignment.prepared.export.path == "/modelzoo/cache/exports/e"
+    assert sent.assignment.prepared.weights.path == "/modelzoo/cache/w"
 
 
 def test_the_reference_load_never_runs_in_a_container() -> None:
     """It is the same code for all sides."""
     with pytest.raises(ValueError, match="runs on this machine"):
-        inside(ReferenceJob(1))
+        inside(ReferenceJob(1), CACHE_A)
 
 
 @pytest.mark.parametrize(
