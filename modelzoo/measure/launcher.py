@@ -176,7 +176,8 @@ class LocalWorker(msgspec.Struct, frozen=True):
 
     def wait(self) -> int:
         if self.process.returncode is None:
-            with suppress(ChildProcessError):  # who ignores SIGCHLD learns of no end
+            # Who ignores SIGCHLD learns of no end, and macOS has this function in Python 3.13 only.
+            with suppress(ChildProcessError, AttributeError):
                 os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
                 self._send(signal.SIGKILL)
             GUARDIAN.release(GROUP, self.process.pid)
@@ -189,7 +190,7 @@ class LocalWorker(msgspec.Struct, frozen=True):
     def _send(self, number: int) -> None:
         # Once the process has been waited for, another group may have its id.
         if self.process.returncode is None:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):  # macOS refuses signals to those that have ended
                 os.killpg(self.process.pid, number)
 
 
