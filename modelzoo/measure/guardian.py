@@ -54,14 +54,14 @@ class Guardian:
 
     def end(self) -> None:
         """Let it end what is guarded, and itself."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait()
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+            process.wait()
 
     def _start(self) -> None:
-        if self._process is None:
-            atexit.register(self.end)
         self.end()
+        atexit.register(self.end)
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__],
             bufsize=0,

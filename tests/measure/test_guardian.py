@@ -173,6 +173,7 @@ def test_what_has_ended_is_left_alone(guarding: Guardian) -> None:
         guarding.guard(GROUP, other.pid)
         guarding.release(GROUP, kept.pid)
         guarding.end()
+        guarding.release(GROUP, other.pid)
         assert other.wait(10) == -signal.SIGKILL
         assert kept.poll() is None
         kept.kill()
