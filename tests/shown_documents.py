@@ -217,9 +217,16 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     "doctor": lambda: doctor.document(doctored()),
     "weights": lambda: weights.document(
         [
-            ("resnet50", "IMAGENET1K_V2", "98", "present", "/cache/resnet50-11ad3fa6.pth"),
-            ("bert", "bert-large-uncased-whole-word-masking-finetuned-squad", "1340", "absent", "https://example.org"),
-        ]
+            (
+                "resnet50",
+                "IMAGENET1K_V2",
+                "98",
+                "partial digest (8 hex digits), sha256 11ad3fa600000000…",
+                "/cache/resnet50-11ad3fa6.pth",
+            ),
+            ("bert", "bert-large-uncased-whole-word-masking-finetuned-squad", "1340", "not here", "example/bert"),
+        ],
+        is_incomplete=True,
     ),
 }
 """The documents that are printed as wide as the terminal, by the name of their snapshot."""

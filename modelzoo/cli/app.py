@@ -37,7 +37,7 @@ COMMANDS = {
     "report": "show stored results as they were printed, or as a page with plots",
     "compare": "compare stored results: other machines, images, builds or days",
     "list": "list the workloads and the engines, and which of them are installed",
-    "weights": "list, fetch and verify the checkpoints, or convert one to safetensors",
+    "weights": "list, fetch, verify and pin the checkpoints, or convert one to safetensors",
     "doctor": "measure this machine's limits, and report conditions that may distort results",
 }
 """What each command does. ``add_arguments`` of the module of its name in ``modelzoo.cli`` adds its arguments."""

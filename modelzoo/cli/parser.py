@@ -340,6 +340,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo weights list", "which checkpoints are on this machine, and where"),
         ("modelzoo weights fetch bert", "download the default checkpoint of one workload"),
         ("modelzoo weights verify", "verify the checksums"),
+        ("modelzoo weights pin bert", "print the commit and SHA-256 to declare in bert/workload.py"),
         ("modelzoo weights convert mine.pth", "write mine.safetensors, which holds no code"),
     ),
     "doctor": (

@@ -1,4 +1,4 @@
-"""``modelzoo weights``: list, fetch and verify the published checkpoints; convert files to safetensors."""
+"""``modelzoo weights``: list, fetch, verify and pin the published checkpoints; convert files to safetensors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from modelzoo.cli.output import print_document
 from modelzoo.cli.selection import load_workloads
 from modelzoo.errors import DamagedWeightsError, ModelzooError, UsageError, WeightsError
+from modelzoo.records.workload import Verification
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import (
-    SHA256_DIGITS,
     Checkpoint,
     Checksum,
     fetch_checkpoint,
     find_checkpoint,
+    pin_checkpoint,
     verify_checkpoint,
 )
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
@@ -26,14 +27,20 @@ from modelzoo.workload.state import convert_weights
 if TYPE_CHECKING:
     from modelzoo.document import Block
 
+INCOMPLETE = (
+    "A partial digest detects damage, but not a forgery; without a digest, nothing shows that a file is the published "
+    "one. With a network, 'modelzoo weights pin' prints the complete digests, to be declared in workload.py."
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo weights``."""
     parser.add_argument(
         "action",
-        choices=("list", "fetch", "verify", "convert"),
-        help="list the checkpoints, download missing ones, verify the checksums of those on this machine, or convert a "
-        "pickled checkpoint to safetensors, which every release of torch reads safely",
+        choices=("list", "fetch", "verify", "pin", "convert"),
+        help="list the checkpoints, download missing ones, verify the checksums of those on this machine, download "
+        "each again and print its commit and SHA-256, or convert a pickled checkpoint to safetensors, which every "
+        "release of torch reads safely",
     )
     parser.add_argument(
         "workloads",
@@ -48,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with convert: write FILE, and replace it if it exists (default: a new file beside the other one)",
     )
     parser.add_argument(
-        "--all", action="store_true", help="fetch the checkpoints of all sizes, not only the default one"
+        "--all", action="store_true", help="fetch or pin the checkpoints of all sizes, not only the default one"
     )
     parser.set_defaults(command_function=weights)
 
@@ -60,22 +67,28 @@ def weights(args: argparse.Namespace) -> int:
     if args.output is not None:
         raise UsageError(f"-o belongs to 'modelzoo weights convert', not to {args.action}")
     workloads = load_workloads(args.workloads)
+    if args.action == "pin":
+        return _pin(workloads, every=args.all)
     if args.action == "fetch":
         _fetch(workloads, every=args.all)
-    rows, errors = _table(workloads, verify=args.action == "verify")
-    print_document(document(rows))
+    rows, errors, is_incomplete = _table(workloads, verify=args.action == "verify")
+    print_document(document(rows, is_incomplete))
     for error in errors:
         print(f"modelzoo: error: {error}", file=sys.stderr)
     return 2 if errors else 0
 
 
-def document(rows: Sequence[tuple[str, str, str, str, str]]) -> list[Block]:
-    """Return the checkpoints: workload, name, megabytes, state and place of each."""
-    from modelzoo.document import Column, Table
+def document(rows: Sequence[tuple[str, str, str, str, str]], is_incomplete: bool = False) -> list[Block]:
+    """Return the checkpoints: workload, name, megabytes, state and place of each.
+
+    Args:
+        is_incomplete: whether some were verified in part only, or not at all.
+    """
+    from modelzoo.document import Column, Table, Text
 
     titles = ("workload", "checkpoint", "MB", "state", "place")
     columns = (Column(title, tuple(row[i] for row in rows), is_number=i == 2) for i, title in enumerate(titles))
-    return [Table("Checkpoints", tuple(columns))]
+    return [Table("Checkpoints", tuple(columns), Text(INCOMPLETE) if is_incomplete else None)]
 
 
 def _convert(args: argparse.Namespace) -> int:
@@ -88,11 +101,16 @@ def _convert(args: argparse.Namespace) -> int:
     return 0
 
 
+def _checkpoints(workload: Workload, every: bool) -> list[Checkpoint]:
+    """The checkpoint of the default options, or every one."""
+    default = workload.checkpoint(workload.option_values({}))
+    return workload.checkpoints() if every else [default] if default is not None else []
+
+
 def _fetch(workloads: Sequence[Workload], every: bool) -> None:
     """Download the checkpoints that are not on this machine: those of the default options, or every one."""
     for workload in workloads:
-        default = workload.checkpoint(workload.option_values({}))
-        for checkpoint in workload.checkpoints() if every else filter(None, [default]):
+        for checkpoint in _checkpoints(workload, every):
             if find_checkpoint(checkpoint) is None:
                 print(f"fetching {checkpoint.name} ({checkpoint.megabytes} MB)", file=sys.stderr)
                 try:
@@ -104,36 +122,48 @@ def _fetch(workloads: Sequence[Workload], every: bool) -> None:
                     raise WeightsError(f"{error}; {hint}") from error
 
 
-def _table(workloads: Sequence[Workload], verify: bool) -> tuple[list[tuple[str, str, str, str, str]], list[str]]:
-    """Rows (workload, checkpoint, megabytes, state, path or source), and an error for each damaged checkpoint."""
+def _pin(workloads: Sequence[Workload], every: bool) -> int:
+    """Print, for each checkpoint, the arguments of its ``Checkpoint`` that pin what the hub has now."""
+    for workload in workloads:
+        for checkpoint in _checkpoints(workload, every):
+            print(f"downloading {checkpoint.name} ({checkpoint.megabytes} MB)", file=sys.stderr)
+            pinned = pin_checkpoint(checkpoint)
+            print(f"# {workload.directory / 'workload.py'}: {checkpoint.name}")
+            for name in ("commit", "sha256"):
+                if getattr(pinned, name):
+                    print(f'{name}="{getattr(pinned, name)}",', flush=True)
+    return 0
+
+
+def _table(workloads: Sequence[Workload], verify: bool) -> tuple[list[tuple[str, str, str, str, str]], list[str], bool]:
+    """Rows (workload, checkpoint, megabytes, state, path or source), an error for each damaged checkpoint, and whether
+    any of the others was verified in part only, or not at all."""
     rows: list[tuple[str, str, str, str, str]] = []
     errors: list[str] = []
+    is_incomplete = False
     for workload in workloads:
         for checkpoint in workload.checkpoints():
-            state, error = _state(checkpoint, verify)
-            errors += [error] if error else []
-            path = find_checkpoint(checkpoint) or checkpoint.source
-            rows.append((workload.name, checkpoint.name, str(checkpoint.megabytes), state, str(path)))
-    return rows, errors
-
-
-def _state(checkpoint: Checkpoint, verify: bool) -> tuple[str, str]:
-    """The state of a checkpoint on this machine, and the error if it is damaged."""
-    path = find_checkpoint(checkpoint)
-    if path is None:
-        return "not here", ""
-    if not verify:
-        return "here", ""
-    try:
-        checksum = verify_checkpoint(checkpoint, path)
-    except ModelzooError as error:
-        return "DAMAGED", str(error)
-    return f"{_extent(checksum)}, sha256 {checksum.sha256[:16]}…", ""
+            path = find_checkpoint(checkpoint)
+            state = "not here" if path is None else "here"
+            if path is not None and verify:
+                try:
+                    checksum = verify_checkpoint(checkpoint, path)
+                except ModelzooError as error:
+                    errors.append(str(error))
+                    state = "DAMAGED"
+                else:
+                    is_incomplete |= checksum.verification is not Verification.FULL
+                    state = f"{_extent(checksum)}, sha256 {checksum.sha256[:16]}…"
+            rows.append(
+                (workload.name, checkpoint.name, str(checkpoint.megabytes), state, str(path or checkpoint.source))
+            )
+    return rows, errors, is_incomplete
 
 
 def _extent(checksum: Checksum) -> str:
-    """How much of a checksum was compared with a published one."""
-    digits = len(checksum.published)
-    if digits == SHA256_DIGITS:
+    """How much of a checksum was compared with the declared one."""
+    if checksum.verification is Verification.FULL:
         return "verified"
-    return f"verified in part ({digits} of {SHA256_DIGITS} digits)" if digits else "not verified (none is published)"
+    if checksum.verification is Verification.PARTIAL:
+        return f"partial digest ({len(checksum.published)} hex digits)"
+    return "no digest" + (" (unchanged since its download)" if checksum.is_as_downloaded else "")

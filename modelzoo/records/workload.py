@@ -13,13 +13,25 @@ import msgspec
 class WeightsKind(str, Enum):
     """Where the weights of a run come from.
 
-    ``PRETRAINED``: a published checkpoint. ``RANDOM``: generated from a seed. ``PATH``: a file or directory named by
-    ``--weights``.
+    ``PRETRAINED``: downloaded as the workload's checkpoint, or found under its name. ``RANDOM``: generated from a seed.
+    ``PATH``: a file or directory named by ``--weights``.
     """
 
     PRETRAINED = "pretrained"
     RANDOM = "random"
     PATH = "path"
+
+
+class Verification(str, Enum):
+    """How far a file was shown to be the published one, by the SHA-256 that the workload declares for it.
+
+    ``FULL``: all 64 digits were compared. ``PARTIAL``: the first ones, which detects damage, not a forgery. ``NONE``:
+    none is declared.
+    """
+
+    FULL = "full"
+    PARTIAL = "partial"
+    NONE = "none"
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -32,6 +44,8 @@ class Weights(msgspec.Struct, frozen=True):
         sha256: SHA-256 of the file that holds the tensors, hexadecimal.
         seed: seed of random weights, ``None`` for the other kinds.
         problem: the error for which they are random; ``None`` if the user asked for them, or for the other kinds.
+        verification: how far pretrained weights were shown to be the published ones; ``None`` for the other kinds, or
+            if it was not recorded.
     """
 
     kind: WeightsKind
@@ -40,6 +54,7 @@ class Weights(msgspec.Struct, frozen=True):
     sha256: str
     seed: Optional[int] = None
     problem: Optional[str] = None
+    verification: Optional[Verification] = None
 
 
 class LocalWeights(Weights, frozen=True):

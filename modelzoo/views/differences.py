@@ -14,7 +14,7 @@ from modelzoo.document import Notice, Text
 from modelzoo.formatting import Merged
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Provenance
-from modelzoo.records.workload import WeightsKind
+from modelzoo.records.workload import Verification, WeightsKind
 from modelzoo.results.noise import effect
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import SHOWN, Setting, launcher_names, launchers, option_name, value_text
@@ -31,6 +31,8 @@ _ALWAYS_SHARED = ("precision", "batch", "threads", "weights")
 """Fields that are named if all rows share them even if they are at their default, in this order."""
 NAMED_SETTINGS = 4
 """A condition names the settings of a workload that it concerns up to this many, then only counts them."""
+_VERIFICATION = {Verification.PARTIAL: "partly verified ", Verification.NONE: "unverified "}
+"""What pretrained weights are called unless they were shown to be the published ones, or nothing was recorded."""
 SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", Severity.NOTE: "note"}
 """What a condition begins with."""
 
@@ -80,10 +82,13 @@ def _field_texts(setting: Setting) -> dict[str, str]:
 
 
 def _weights(each: SummaryRow) -> str:
-    """The kind of weights that were used; the file's name if they were named by a path."""
+    """The kind of weights that were used, and that they may not be the published ones; the name of a path."""
     if each.weights is WeightsKind.PATH:
         return PurePath(each.setting.weights).name
-    return each.weights.value if each.weights is not None else ""
+    if each.weights is None or each.first is None:
+        return ""
+    verification = each.first.prepared.weights.verification
+    return ("" if verification is None else _VERIFICATION.get(verification, "")) + each.weights.value
 
 
 def varied(shown: Sequence[SummaryRow]) -> list[str]:

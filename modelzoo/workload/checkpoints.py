@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import msgspec
 
 from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
 from modelzoo.files import file_sha256
-from modelzoo.workload.state import REPOSITORY_WEIGHTS, weights_file
+from modelzoo.frozen import replace
+from modelzoo.records.workload import Verification
+from modelzoo.workload.state import REPOSITORY_WEIGHTS, SHORTEST_DIGEST, weights_file
 
 NETWORK_TIMEOUT_SECONDS = 20
 REPOSITORY_FILES = (
@@ -22,6 +25,7 @@ REPOSITORY_FILES = (
 )
 """What is downloaded from a Hugging Face repository beside the weights."""
 SHA256_DIGITS = 64
+COMMIT_DIGITS = 40
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -29,16 +33,35 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     Attributes:
         name: what the table and the result call it.
-        source: a URL whose file name ends in the first digits of its SHA-256, as in torchvision's hub
-            (``resnet50-11ad3fa6.pth``), or the id of a Hugging Face repository.
+        source: a URL, or the id of a Hugging Face repository. A file name may end in the first digits of its SHA-256,
+            as in torchvision's hub (``resnet50-11ad3fa6.pth``).
         megabytes: size of the download.
         quality: published fp32 quality by metric, in percent.
+        commit: the revision of the repository, 40 hexadecimal digits. If it is empty, the one that the hub calls
+            ``main`` when it is asked.
+        sha256: SHA-256 of the file that holds the tensors, 64 hexadecimal digits; empty if nobody has pinned it.
+            ``modelzoo weights pin`` prints both.
+
+    Raises:
+        UsageError: ``commit`` or ``sha256`` is not what its name says, or contradicts ``source``.
     """
 
     name: str
     source: str
     megabytes: int
     quality: Mapping[str, float] = msgspec.field(default_factory=dict)
+    commit: str = ""
+    sha256: str = ""
+
+    def __post_init__(self) -> None:
+        for name, digits in (("commit", COMMIT_DIGITS), ("sha256", SHA256_DIGITS)):
+            value = getattr(self, name)
+            if value and not re.fullmatch(f"[0-9a-f]{{{digits}}}", value):
+                raise UsageError(f"{name}={value!r} of checkpoint {self.name} is not {digits} hexadecimal digits")
+        if self.commit and self.is_file:
+            raise UsageError(f"checkpoint {self.name} is a file, which has no commit")
+        if self.sha256 and not self.sha256.startswith(self._digits_in_name):
+            raise UsageError(f"sha256={self.sha256!r} of checkpoint {self.name} is not that in the name {self.stem}")
 
     @property
     def is_file(self) -> bool:
@@ -52,8 +75,13 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """First digits of the file's SHA-256, from its name; empty for a repository."""
-        return self.stem.rsplit("-", 1)[-1].split(".")[0] if self.is_file else ""
+        """The digits of the SHA-256 that are known: all 64, the first ones (from the file's name), or none."""
+        return self.sha256 or self._digits_in_name
+
+    @property
+    def _digits_in_name(self) -> str:
+        found = re.search(f"-([0-9a-f]{{{SHORTEST_DIGEST},{SHA256_DIGITS}}})\\.", self.stem) if self.is_file else None
+        return found[1] if found else ""
 
 
 class Checksum(msgspec.Struct, frozen=True):
@@ -61,12 +89,22 @@ class Checksum(msgspec.Struct, frozen=True):
 
     Attributes:
         sha256: SHA-256 of the file that holds the tensors, hexadecimal.
-        published: the digits of it that are published and were compared: all 64, the first few (a partial match), or
-            none.
+        published: the digits of it that the checkpoint declares and that were compared: all 64, the first few (a
+            partial match), or none.
+        is_as_downloaded: whether the file lies in Hugging Face's cache under this SHA-256, which the hub gave when it
+            was downloaded.
     """
 
     sha256: str
     published: str
+    is_as_downloaded: bool = False
+
+    @property
+    def verification(self) -> Verification:
+        """How far the file was compared with what the checkpoint declares."""
+        if len(self.published) == SHA256_DIGITS:
+            return Verification.FULL
+        return Verification.PARTIAL if self.published else Verification.NONE
 
 
 def find_checkpoint(checkpoint: Checkpoint) -> Path | None:
@@ -83,7 +121,7 @@ def find_checkpoint(checkpoint: Checkpoint) -> Path | None:
     if checkpoint.is_file:
         cached = _hub_directory() / checkpoint.stem
         return cached if cached.is_file() else None
-    return _cached_repository(checkpoint.source)
+    return _cached_repository(checkpoint)
 
 
 def _user_directory() -> Path | None:
@@ -102,10 +140,10 @@ def _hub_directory() -> Path:
     return Path(home).expanduser() / "hub" / "checkpoints"
 
 
-def _cached_repository(repository: str) -> Path | None:
+def _cached_repository(checkpoint: Checkpoint) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(repository, "config.json")
+    config = try_to_load_from_cache(checkpoint.source, "config.json", revision=checkpoint.commit or None)
     if not isinstance(config, str):
         return None
     directory = Path(config).parent
@@ -123,14 +161,43 @@ def fetch_checkpoint(checkpoint: Checkpoint) -> Path:
     """
     if _is_offline():
         raise WeightsError(f"{checkpoint.name} is not cached and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set")
+    path = _download(checkpoint)
+    verify_checkpoint(checkpoint, path)
+    return path
+
+
+def pin_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
+    """Download a checkpoint anew, and return it with its commit and the SHA-256 of its tensors' file.
+
+    Neither is taken from this machine's caches. A commit or a SHA-256 that is declared already is kept.
+
+    Raises:
+        WeightsError: the download is not possible, or what the hub sends is not what is declared.
+    """
+    import tempfile
+
+    if _is_offline():
+        raise WeightsError(f"{checkpoint.name} cannot be pinned: MODELZOO_OFFLINE or HF_HUB_OFFLINE is set")
+    with tempfile.TemporaryDirectory(prefix="modelzoo-pin-") as directory:
+        path = _download(checkpoint, Path(directory))
+        try:
+            sha256 = verify_checkpoint(checkpoint, path).sha256
+        except DamagedWeightsError as error:
+            raise DamagedWeightsError(
+                f"{checkpoint.name} cannot be pinned: the SHA-256 of what {checkpoint.source} sent is not the declared "
+                "one, or not the one that the hub states"
+            ) from error
+    return replace(checkpoint, sha256=sha256, commit="" if checkpoint.is_file else path.name)
+
+
+def _download(checkpoint: Checkpoint, directory: Path | None = None) -> Path:
+    """Download to ``directory``, by default the hub's own cache; returns the file or the repository's snapshot."""
     try:
-        path = _fetch_file(checkpoint) if checkpoint.is_file else _fetch_repository(checkpoint)
+        return _fetch_file(checkpoint, directory) if checkpoint.is_file else _fetch_repository(checkpoint, directory)
     except WeightsError:
         raise
     except Exception as error:  # every hub client has its own hierarchy of network errors
         raise WeightsError(f"cannot download {checkpoint.name}: {_reason(error)}") from error
-    verify_checkpoint(checkpoint, path)
-    return path
 
 
 def _reason(error: Exception) -> str:
@@ -146,46 +213,51 @@ def _is_offline() -> bool:
     return any(os.environ.get(name, "0") not in ("", "0") for name in ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE"))
 
 
-def _fetch_file(checkpoint: Checkpoint) -> Path:
+def _fetch_file(checkpoint: Checkpoint, directory: Path | None) -> Path:
     import socket
     import sys
 
     import torch
 
-    target = _hub_directory() / checkpoint.stem
+    target = (directory or _hub_directory()) / checkpoint.stem
     target.parent.mkdir(parents=True, exist_ok=True)
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(NETWORK_TIMEOUT_SECONDS)
     try:
         # It checks the digest before it moves the file into place.
         torch.hub.download_url_to_file(
-            checkpoint.source, str(target), hash_prefix=checkpoint.digest, progress=sys.stderr.isatty()
+            checkpoint.source, str(target), hash_prefix=checkpoint.digest or None, progress=sys.stderr.isatty()
         )
     finally:
         socket.setdefaulttimeout(before)
     return target
 
 
-def _fetch_repository(checkpoint: Checkpoint) -> Path:
+def _fetch_repository(checkpoint: Checkpoint, directory: Path | None) -> Path:
     from huggingface_hub import HfApi, snapshot_download
 
+    revision = checkpoint.commit or None
     # Unlike list_repo_files, this does not repeat the request for half a minute on a machine without network access.
-    found = HfApi().model_info(checkpoint.source, timeout=NETWORK_TIMEOUT_SECONDS)
+    found = HfApi().model_info(checkpoint.source, revision=revision, timeout=NETWORK_TIMEOUT_SECONDS)
     files = {each.rfilename for each in found.siblings or ()}
     weights = next((name for name in REPOSITORY_WEIGHTS if name in files), None)
     if weights is None:
         raise WeightsError(f"{checkpoint.source} holds none of {', '.join(REPOSITORY_WEIGHTS)}")
-    return Path(snapshot_download(checkpoint.source, allow_patterns=[*REPOSITORY_FILES, weights]))
+    return Path(
+        snapshot_download(
+            checkpoint.source, revision=revision, cache_dir=directory, allow_patterns=[*REPOSITORY_FILES, weights]
+        )
+    )
 
 
 def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> Checksum:
-    """Compare the checksum of the weights at ``path`` with the published one, and return it.
+    """Compare the SHA-256 of the weights at ``path`` with what is known of it, and return it.
 
-    The name of a torchvision file holds the first digits of its SHA-256. A file in Hugging Face's cache is a link to
-    a blob whose name is its SHA-256. Other files have no published checksum.
+    The checkpoint declares it, whole or its first digits. A file in Hugging Face's cache is also a link to a blob whose
+    name is the SHA-256 that the hub gave; it shows that the file is as it was downloaded, not what was downloaded.
 
     Raises:
-        DamagedWeightsError: the file is truncated or altered.
+        DamagedWeightsError: the file is truncated or altered, or is another one.
         WeightsError: there is no weights file at ``path``.
     """
     file = weights_file(path)
@@ -193,10 +265,12 @@ def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> Checksum:
         raise WeightsError(f"{path} holds no weights (looked for {', '.join(REPOSITORY_WEIGHTS)})")
     digest = file_sha256(file)
     blob = file.resolve().name
-    published = checkpoint.digest or (blob if len(blob) == SHA256_DIGITS else "")
-    if published and not digest.startswith(published):
-        raise DamagedWeightsError(
-            f"{file} is damaged or altered: its SHA-256 begins {digest[:8]}, published is {published[:8]}; delete it "
-            "and run 'modelzoo weights fetch'"
-        )
-    return Checksum(digest, published)
+    kept = blob if re.fullmatch(f"[0-9a-f]{{{SHA256_DIGITS}}}", blob) else ""
+    for known in filter(None, (checkpoint.digest, kept)):
+        if not digest.startswith(known):
+            shown = SHORTEST_DIGEST if digest[:SHORTEST_DIGEST] != known[:SHORTEST_DIGEST] else SHA256_DIGITS
+            raise DamagedWeightsError(
+                f"{file} is damaged or altered: its SHA-256 begins {digest[:shown]}, not {known[:shown]}; "
+                f"delete it and run 'modelzoo weights fetch', or use it as your own with --weights {file}"
+            )
+    return Checksum(digest, checkpoint.digest, is_as_downloaded=bool(kept))

@@ -114,8 +114,8 @@ def _named(source: str) -> Weights:
 
 def _pretrained(checkpoint: Checkpoint) -> Weights:
     path = find_checkpoint(checkpoint) or fetch_checkpoint(checkpoint)
-    digest = verify_checkpoint(checkpoint, path).sha256
-    return Weights(WeightsKind.PRETRAINED, checkpoint.name, str(path), digest)
+    found = verify_checkpoint(checkpoint, path)
+    return Weights(WeightsKind.PRETRAINED, checkpoint.name, str(path), found.sha256, verification=found.verification)
 
 
 def _random(workload: Workload, options: Mapping[str, Any], seed: int) -> Weights:

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from fake_hub import COMMIT, serving
+from toy_workload import publish, toy_with
 
 from modelzoo import cli
 from modelzoo.cli import weights
+from modelzoo.files import file_sha256
+from modelzoo.frozen import replace
 from modelzoo.workload import Checkpoint
 from modelzoo.workload.checkpoints import Checksum
 from modelzoo.workload.discovery import find_workload, load_workload
@@ -38,7 +42,7 @@ def test_list_gives_the_path_of_a_checkpoint_that_is_here(tmp_path: Path, monkey
     first, second = (workload.checkpoints()[0] for workload in workloads)
     (tmp_path / first.stem).write_text("x")
     monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
-    rows, errors = weights._table(workloads, verify=False)
+    rows, errors, _ = weights._table(workloads, verify=False)
     assert rows == [
         ("resnet50", first.name, "98", "here", str(tmp_path / first.stem)),
         ("ssd", second.name, "136", "not here", second.source),
@@ -62,40 +66,102 @@ def test_verify_names_a_damaged_file(
 
 
 @pytest.mark.parametrize(
-    ("published", "state"),
+    ("published", "is_as_downloaded", "state"),
     [
-        (64, "verified, sha256 0123456789abcdef…"),
-        (8, "verified in part (8 of 64 digits), sha256 0123456789abcdef…"),
-        (0, "not verified (none is published), sha256 0123456789abcdef…"),
+        (64, True, "verified, sha256 0123456789abcdef…"),
+        (8, False, "partial digest (8 hex digits), sha256 0123456789abcdef…"),
+        (0, False, "no digest, sha256 0123456789abcdef…"),
+        (0, True, "no digest (unchanged since its download), sha256 0123456789abcdef…"),
     ],
 )
 def test_verify_says_how_much_was_compared(
-    published: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    published: int, is_as_downloaded: bool, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A prefix of the checksum is a partial match, and a file without a published one is not verified."""
+    """A prefix of the checksum is a partial digest, and a checkpoint without one is not verified."""
     digest = "0123456789abcdef" * 4
     (work,) = [load_workload(find_workload("resnet50"))]
     (checkpoint,) = work.checkpoints()
     (tmp_path / checkpoint.stem).write_text("x")
     monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
-    monkeypatch.setattr(weights, "verify_checkpoint", lambda *args: Checksum(digest, digest[:published]))
-    rows, errors = weights._table([work], verify=True)
-    assert (rows[0][3], errors) == (state, [])
+    found = Checksum(digest, digest[:published], is_as_downloaded)
+    monkeypatch.setattr(weights, "verify_checkpoint", lambda *args: found)
+    rows, errors, is_incomplete = weights._table([work], verify=True)
+    assert (rows[0][3], errors, is_incomplete) == (state, [], published < 64)
 
 
-def test_verify_compares_what_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The digits in a torchvision file's name; none for a directory that is not in a hub's cache."""
+@pytest.mark.parametrize(
+    ("name", "pinned", "state"),
+    [
+        ("toy-{}.pth", False, "partial digest (8 hex digits)"),
+        ("toy-{}.pth", True, "verified"),
+        ("toy", False, "no digest"),
+        ("toy", True, "verified"),
+    ],
+)
+def test_verify_compares_what_is_declared(
+    name: str, pinned: bool, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digits in a torchvision file's name, or the whole SHA-256; also of a directory in MODELZOO_WEIGHTS."""
     content = b"some weights"
     digest = hashlib.sha256(content).hexdigest()
-    (tmp_path / f"toy-{digest[:8]}.pth").write_bytes(content)
-    (tmp_path / "toy").mkdir()
-    (tmp_path / "toy" / "model.safetensors").write_bytes(content)
+    name = name.format(digest[:8])
+    path = tmp_path / name if "." in name else tmp_path / name / "model.safetensors"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
     monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
-    for source, seen in (
-        (f"https://host/toy-{digest[:8]}.pth", f"verified in part (8 of 64 digits), sha256 {digest[:16]}…"),
-        ("someone/toy", f"not verified (none is published), sha256 {digest[:16]}…"),
-    ):
-        assert weights._state(Checkpoint("toy", source, 1), verify=True) == (seen, "")
+    source = f"https://host/{name}" if "." in name else f"someone/{name}"
+    checkpoint = Checkpoint("toy", source, 1, sha256=digest if pinned else "")
+    rows, errors, is_incomplete = weights._table([toy_with(checkpoint)], verify=True)
+    assert (rows[0][3], errors) == (f"{state}, sha256 {digest[:16]}…", [])
+    assert is_incomplete == (not pinned)
+
+
+def test_verify_says_what_to_do_about_a_partial_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Once, below the table, and only if there is one."""
+    path, checkpoint = publish(tmp_path)
+    monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
+    for each, said in ((checkpoint, 1), (replace(checkpoint, sha256=file_sha256(path)), 0)):
+        monkeypatch.setattr(weights, "load_workloads", lambda names, each=each: [toy_with(each)])
+        assert cli.main(["weights", "verify"]) == 0
+        captured = capfd.readouterr()
+        assert captured.err == ""
+        assert captured.out.count("'modelzoo weights pin'") == said
+
+
+def test_pin_prints_what_to_declare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Lines for workload.py on stdout: the commit of a repository, and the SHA-256 of every file."""
+    content = b"published weights"
+    digest = hashlib.sha256(content).hexdigest()
+    with serving(monkeypatch, tmp_path / "cache") as hub:
+        hub.files[f"/toy-{digest[:8]}.pth"] = content
+        hub.repositories["someone/toy", COMMIT] = {"config.json": b"{}", "model.safetensors": content}
+        checkpoints = (
+            Checkpoint("a file", f"{hub.address}/toy-{digest[:8]}.pth", 1),
+            Checkpoint("a repository", "someone/toy", 2),
+        )
+        monkeypatch.setattr(weights, "load_workloads", lambda names: [toy_with(each) for each in checkpoints])
+        assert cli.main(["weights", "pin"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out == (
+        f'# workload.py: a file\nsha256="{digest}",\n'
+        f'# workload.py: a repository\ncommit="{COMMIT}",\nsha256="{digest}",\n'
+    )
+    assert captured.err.startswith("downloading a file (1 MB)\ndownloading a repository (2 MB)\n")
+
+
+def test_pin_without_network_is_one_error(capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing is printed that could be taken for a digest."""
+    assert cli.main(["weights", "pin", "bert"]) == 2
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[1:] == [
+        "modelzoo: error: csarron/bert-base-uncased-squad-v1 cannot be pinned: MODELZOO_OFFLINE or HF_HUB_OFFLINE is "
+        "set"
+    ]
 
 
 def test_convert_says_what_it_wrote(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ from modelzoo.records.protocol import (
     ShardsPlanned,
 )
 from modelzoo.records.run import Prepared
-from modelzoo.records.workload import LocalWeights, Weights, WeightsKind
+from modelzoo.records.workload import LocalWeights, Verification, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 
 ASKED = Setting(weights="/home/me/w.pth", input="/data/pictures")
@@ -171,6 +171,10 @@ def test_a_report_is_of_what_the_worker_was_given() -> None:
         ({"setting": report.setting.replace(batch=1000)}, "the worker answered for another setting than it was given"),
         (
             {"weights": replace(report.prepared.weights, sha256="0")},
+            "the worker answered for other weights than it was given",
+        ),
+        (
+            {"weights": replace(report.prepared.weights, verification=Verification.FULL)},
             "the worker answered for other weights than it was given",
         ),
         ({"timing": replace(report.timing, series=())}, "the worker sent no samples, or some that are not positive"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from example_machine import LIBRARIES, machine_with
-from fake_runs import make, result_of
+from fake_runs import WEIGHTS, make, result_of
 
 from modelzoo.frozen import replace
 from modelzoo.records.run import Run
+from modelzoo.records.workload import Verification, WeightsKind
 from modelzoo.results import summary
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
@@ -72,6 +74,23 @@ def test_what_all_rows_share_is_said_once() -> None:
     assert differences.shared(rows) == [
         "fp32", "batch 4", "1 thread", "random weights", "1 to 3 processes per setting"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("verification", "said"),
+    [
+        (Verification.FULL, "pretrained weights"),
+        (Verification.PARTIAL, "partly verified pretrained weights"),
+        (Verification.NONE, "unverified pretrained weights"),
+        (None, "pretrained weights"),
+    ],
+)
+def test_weights_that_were_not_shown_to_be_the_published_ones_are_called_so(
+    verification: Verification | None, said: str
+) -> None:
+    """On the line that every table has; a result that does not say it has no word for it."""
+    trained = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, verification=verification)
+    assert said in differences.shared(shown(make(STEADY, weights=trained)))
 
 
 def test_an_option_is_compared_within_its_workload() -> None:

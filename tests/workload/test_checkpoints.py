@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
+from fake_hub import COMMIT, FakeHub, serving
 from toy_workload import OPTIONS, STATE, hub, publish, toy_with
 
-from modelzoo.errors import WeightsError
+from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
 from modelzoo.frozen import replace
 from modelzoo.workload import Checkpoint, checkpoints, weights
 from modelzoo.workload.state import REPOSITORY_WEIGHTS
@@ -42,43 +38,36 @@ def test_the_users_folder_comes_first(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, str]]:
-    """Serve a directory on a local port; returns the directory and its URL."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    folder = tmp_path / "published"
-    folder.mkdir()
-    monkeypatch.delenv("MODELZOO_OFFLINE")
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.setenv(name, "127.0.0.1")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as serving:
-        thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
-        thread.start()
-        yield folder, f"http://127.0.0.1:{serving.server_port}"
-        serving.shutdown()
-        thread.join()
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """Serve a hub on a local port."""
+    with serving(monkeypatch, tmp_path / "huggingface") as found:
+        yield found
 
 
-def test_a_download_with_the_wrong_checksum_is_refused(server: tuple[Path, str]) -> None:
-    """A file that differs from the published one is refused, and nothing is left in the cache."""
-    folder, address = server
+def upload(served: FakeHub, folder: Path) -> tuple[str, Checkpoint]:
+    """Publish a file under a name with its checksum; returns the name, too."""
     path, checkpoint = publish(folder)
-    wrong = path.replace(path.with_name("toy-00000000.pth"))
-    checkpoint = replace(checkpoint, source=f"{address}/{wrong.name}")
-    with pytest.raises(WeightsError, match="cannot download toy weights: invalid hash value") as caught:
-        checkpoints.fetch_checkpoint(checkpoint)
-    assert "\n" not in str(caught.value)
-    assert list(hub().iterdir()) == []
+    served.files[f"/{path.name}"] = path.read_bytes()
+    return path.name, replace(checkpoint, source=f"{served.address}/{path.name}")
 
 
-def test_a_download_that_is_not_there_is_one_sentence(server: tuple[Path, str]) -> None:
+def test_a_download_with_the_wrong_checksum_is_refused(served: FakeHub, tmp_path: Path) -> None:
+    """A file that differs from the published one is refused, and nothing is left in the cache."""
+    name, checkpoint = upload(served, tmp_path)
+    served.files["/toy-00000000.pth"] = served.files[f"/{name}"]
+    wrong_name = replace(checkpoint, source=f"{served.address}/toy-00000000.pth")
+    digest = hashlib.sha256(served.files[f"/{name}"]).hexdigest()
+    forged = replace(checkpoint, sha256=digest[:8] + "0" * 56)
+    for wrong in (wrong_name, forged):
+        with pytest.raises(WeightsError, match="cannot download toy weights: invalid hash value") as caught:
+            checkpoints.fetch_checkpoint(wrong)
+        assert "\n" not in str(caught.value)
+        assert list(hub().iterdir()) == []
+
+
+def test_a_download_that_is_not_there_is_one_sentence(served: FakeHub) -> None:
     """The message gives the HTTP error or refused connection; auto falls back to random weights."""
-    _, address = server
-    missing = Checkpoint("toy weights", f"{address}/toy-12345678.pth", 1)
+    missing = Checkpoint("toy weights", f"{served.address}/toy-12345678.pth", 1)
     with pytest.raises(WeightsError, match="cannot download toy weights: HTTP Error 404"):
         checkpoints.fetch_checkpoint(missing)
     refused = Checkpoint("toy weights", "http://127.0.0.1:1/toy-12345678.pth", 1)
@@ -88,27 +77,34 @@ def test_a_download_that_is_not_there_is_one_sentence(server: tuple[Path, str]) 
 
 
 @pytest.mark.parametrize("name", ["MODELZOO_OFFLINE", "HF_HUB_OFFLINE"])
-def test_offline_tries_no_network(name: str, server: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_tries_no_network(name: str, served: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Either variable disables downloads; 0 enables them."""
-    folder, address = server
-    path, checkpoint = publish(folder)
-    checkpoint = replace(checkpoint, source=f"{address}/{path.name}")
+    _, checkpoint = upload(served, tmp_path)
     monkeypatch.setenv(name, "1")
     with pytest.raises(WeightsError, match="is not cached and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set"):
         checkpoints.fetch_checkpoint(checkpoint)
+    with pytest.raises(WeightsError, match="cannot be pinned: MODELZOO_OFFLINE or HF_HUB_OFFLINE is set"):
+        checkpoints.pin_checkpoint(checkpoint)
+    assert served.requested == []
     monkeypatch.setenv(name, "0")
     assert checkpoints.fetch_checkpoint(checkpoint).is_file()
 
 
-def test_a_download_is_checked_and_kept(server: tuple[Path, str]) -> None:
-    """auto downloads into the hub's own cache, and finds the file there the second time."""
-    folder, address = server
-    path, checkpoint = publish(folder)
-    work = toy_with(replace(checkpoint, source=f"{address}/{path.name}"))
+@pytest.mark.parametrize("digits", [8, 64])
+def test_a_download_is_checked_and_kept(digits: int, served: FakeHub, tmp_path: Path) -> None:
+    """auto downloads into the hub's own cache, and finds the file there the second time.
+
+    How far it was compared is recorded: all digits, or those in the name.
+    """
+    name, checkpoint = upload(served, tmp_path)
+    content = served.files[f"/{name}"]
+    digest = hashlib.sha256(content).hexdigest()
+    work = toy_with(replace(checkpoint, sha256=digest if digits == 64 else ""))
     first, second = (weights.resolve_weights(work, OPTIONS, "auto", 0) for _ in range(2))
     assert (first.kind, second) == ("pretrained", first)
-    assert Path(first.path) == hub() / path.name
-    assert Path(first.path).read_bytes() == path.read_bytes()
+    assert Path(first.path) == hub() / name
+    assert Path(first.path).read_bytes() == content
+    assert (first.sha256, first.verification) == (digest, "full" if digits == 64 else "partial")
 
 
 def repository(folder: Path, name: str = "model.safetensors") -> Path:
@@ -130,16 +126,17 @@ MODEL = Checkpoint("someone/toy", "someone/toy", 1)
 
 
 def test_a_cached_repository_is_found_and_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name of a blob is its checksum; an altered blob is reported."""
+    """The name of a blob is the checksum that the hub gave: an altered blob is reported, but nothing shows more."""
     snapshot = repository(tmp_path)
     monkeypatch.setattr(
         "huggingface_hub.try_to_load_from_cache",
-        lambda repo, file: str(snapshot / file) if repo == "someone/toy" else None,
+        lambda repo, file, revision: str(snapshot / file) if (repo, revision) == ("someone/toy", None) else None,
     )
     assert checkpoints.find_checkpoint(MODEL) == snapshot
     blob = (snapshot / "model.safetensors").resolve()
-    digest = checkpoints.verify_checkpoint(MODEL, snapshot)
-    assert digest == checkpoints.Checksum(blob.name, blob.name)
+    found = checkpoints.verify_checkpoint(MODEL, snapshot)
+    assert found == checkpoints.Checksum(blob.name, "", is_as_downloaded=True)
+    assert found.verification == "none"
     blob.write_bytes(blob.read_bytes()[:-1])
     with pytest.raises(WeightsError, match="is damaged or altered"):
         weights.resolve_weights(toy_with(MODEL), OPTIONS, "auto", 0)
@@ -149,50 +146,113 @@ def test_a_repository_without_its_tensors_is_not_cached(tmp_path: Path, monkeypa
     """A config alone, as an interrupted download leaves it, is not a checkpoint."""
     snapshot = repository(tmp_path)
     (snapshot / "model.safetensors").unlink()
-    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda repo, file: str(snapshot / file))
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda repo, file, revision: str(snapshot / file))
     assert checkpoints.find_checkpoint(MODEL) is None
 
 
-def files(*names: str) -> SimpleNamespace:
-    """What the hub says about a repository that holds these files."""
-    return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in names])
-
-
 @pytest.mark.parametrize("name", REPOSITORY_WEIGHTS)
-def test_a_repository_is_fetched_once_and_only_what_is_needed(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_is_fetched_once_and_only_what_is_needed(name: str, served: FakeHub) -> None:
     """Only one weights file is downloaded, preferably safetensors, and none for other frameworks."""
-    monkeypatch.delenv("MODELZOO_OFFLINE")
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    snapshot = repository(tmp_path, name)
-    requested: list[Any] = []
-
-    class Hub:
-        def model_info(self, repo: str, timeout: float) -> SimpleNamespace:
-            return files("config.json", "tf_model.h5", "pytorch_model.bin", *{name} - {"pytorch_model.bin"})
-
-    def download(repo: str, allow_patterns: list[str]) -> str:
-        requested.append((repo, allow_patterns))
-        return str(snapshot)
-
-    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
-    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    assert checkpoints.fetch_checkpoint(MODEL) == snapshot
-    ((repo, patterns),) = requested
-    assert repo == "someone/toy"
-    assert [p for p in patterns if p not in checkpoints.REPOSITORY_FILES] == [name]
+    names = {"config.json", "tf_model.h5", "pytorch_model.bin", name}
+    served.repositories["someone/toy", COMMIT] = {each: each.encode() for each in names}
+    snapshot = checkpoints.fetch_checkpoint(MODEL)
+    assert {each.name for each in snapshot.iterdir()} == {"config.json", name}
+    assert snapshot.name == COMMIT
+    assert checkpoints.find_checkpoint(MODEL) == snapshot
 
 
-def test_a_repository_without_usable_tensors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_is_fetched_at_its_commit(served: FakeHub) -> None:
+    """What the hub calls main today is neither downloaded nor found for a checkpoint that declares another commit."""
+    earlier = "ab" * 20
+    for commit in (COMMIT, earlier):
+        served.repositories["someone/toy", commit] = {"config.json": b"{}", "model.safetensors": commit.encode()}
+    pinned = replace(MODEL, commit=earlier)
+    checkpoints.fetch_checkpoint(MODEL)
+    assert checkpoints.find_checkpoint(pinned) is None
+    snapshot = checkpoints.fetch_checkpoint(pinned)
+    assert (snapshot / "model.safetensors").read_text() == earlier
+    assert checkpoints.find_checkpoint(pinned) == snapshot
+
+
+def test_a_repository_without_usable_tensors_is_refused(served: FakeHub) -> None:
     """A repository with weights for another framework only is an error."""
-    monkeypatch.delenv("MODELZOO_OFFLINE")
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-
-    class Hub:
-        def model_info(self, repo: str, timeout: float) -> SimpleNamespace:
-            return files("config.json", "tf_model.h5")
-
-    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
+    served.repositories["someone/toy", COMMIT] = {"config.json": b"{}", "tf_model.h5": b""}
     with pytest.raises(WeightsError, match="someone/toy holds none of model.safetensors, pytorch_model.bin"):
         checkpoints.fetch_checkpoint(MODEL)
+
+
+def test_the_users_repository_is_checked_like_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory in MODELZOO_WEIGHTS is compared with the declared SHA-256, and refused if it is another one."""
+    file = tmp_path / "toy" / "model.safetensors"
+    file.parent.mkdir()
+    file.write_bytes((repository(tmp_path / "made") / "model.safetensors").read_bytes())
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
+    for sha256, seen in ((digest, "full"), ("", "none")):
+        found = weights.resolve_weights(toy_with(replace(MODEL, sha256=sha256)), OPTIONS, "auto", 0)
+        assert (found.path, found.sha256, found.verification) == (str(file.parent), digest, seen)
+    forged = digest[:8] + "0" * 56
+    with pytest.raises(DamagedWeightsError) as caught:
+        weights.resolve_weights(toy_with(replace(MODEL, sha256=forged)), OPTIONS, "auto", 0)
+    assert str(caught.value) == (
+        f"{file} is damaged or altered: its SHA-256 begins {digest}, not {forged}; delete it and run 'modelzoo weights "
+        f"fetch', or use it as your own with --weights {file}; set MODELZOO_WEIGHTS=DIR to a directory with toy"
+    )
+
+
+def test_a_checkpoint_is_pinned_from_the_hub_and_not_from_the_cache(served: FakeHub, tmp_path: Path) -> None:
+    """The commit and the SHA-256 are those of a fresh download, which leaves no file behind."""
+    content = b"published"
+    served.repositories["someone/toy", COMMIT] = {"config.json": b"{}", "model.safetensors": content}
+    digest = hashlib.sha256(content).hexdigest()
+    assert checkpoints.pin_checkpoint(MODEL) == replace(MODEL, commit=COMMIT, sha256=digest)
+    assert checkpoints.find_checkpoint(MODEL) is None
+    name, checkpoint = upload(served, tmp_path)
+    hub().mkdir(parents=True)
+    (hub() / name).write_bytes(b"in the cache")
+    pinned = checkpoints.pin_checkpoint(checkpoint)
+    assert pinned == replace(checkpoint, sha256=hashlib.sha256(served.files[f"/{name}"]).hexdigest())
+    assert checkpoints.pin_checkpoint(pinned) == pinned
+
+
+def test_a_pin_is_never_replaced(served: FakeHub) -> None:
+    """A commit that is declared stays, and other content under it is an error."""
+    earlier = "ab" * 20
+    for commit in (COMMIT, earlier):
+        served.repositories["someone/toy", commit] = {"config.json": b"{}", "model.safetensors": commit.encode()}
+    pinned = checkpoints.pin_checkpoint(replace(MODEL, commit=earlier))
+    assert pinned == replace(MODEL, commit=earlier, sha256=hashlib.sha256(earlier.encode()).hexdigest())
+    served.repositories["someone/toy", earlier]["model.safetensors"] = b"replaced"
+    with pytest.raises(DamagedWeightsError) as caught:
+        checkpoints.pin_checkpoint(pinned)
+    assert str(caught.value) == (
+        "someone/toy cannot be pinned: the SHA-256 of what someone/toy sent is not the declared one, or not the one "
+        "that the hub states"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"sha256": "12345678"}, "sha256='12345678' of checkpoint toy is not 64 hexadecimal digits"),
+        ({"sha256": "A" * 64}, f"sha256='{'A' * 64}' of checkpoint toy is not 64 hexadecimal digits"),
+        ({"commit": "main"}, "commit='main' of checkpoint toy is not 40 hexadecimal digits"),
+        ({"sha256": "0" * 64}, f"sha256='{'0' * 64}' of checkpoint toy is not that in the name toy-12345678.pth"),
+        ({"commit": COMMIT}, "checkpoint toy is a file, which has no commit"),
+    ],
+)
+def test_a_pin_that_cannot_be_right_is_refused(changes: dict[str, str], problem: str) -> None:
+    """A truncated digest or a branch would otherwise pin less than it seems to."""
+    source = "someone/toy" if changes.get("commit") == "main" else "https://host/toy-12345678.pth"
+    with pytest.raises(UsageError) as caught:
+        Checkpoint("toy", source, 1, **changes)
+    assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [("toy-12345678.pth", "12345678"), ("toy.pth", ""), ("toy-v3.pth", ""), ("toy-12345678.tar.gz", "12345678")],
+)
+def test_only_a_digest_in_a_name_is_one(name: str, digest: str) -> None:
+    """A name without a digest is no digest that nothing has."""
+    assert Checkpoint("toy", f"https://host/{name}", 1).digest == digest

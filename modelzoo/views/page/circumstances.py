@@ -15,6 +15,7 @@ from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.timing import Design, StopReason
+from modelzoo.records.workload import Verification
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.differences import by_workload, short_names
 from modelzoo.views.doctor import library_rows, machine_rows
@@ -27,6 +28,11 @@ _STOP_REASONS = {
     StopReason.BUDGET: "the time was used up",
     StopReason.FAILED: "no setting could run",
     StopReason.INTERRUPTED: "it was interrupted",
+}
+_VERIFICATION = {
+    Verification.FULL: "verified",
+    Verification.PARTIAL: "partly verified",
+    Verification.NONE: "unverified",
 }
 _DIGITS = 12
 """Of a SHA-256 that are shown."""
@@ -150,7 +156,8 @@ def _weights(report: RunReport | None) -> str:
     if report is None:
         return MISSING
     weights = report.prepared.weights
-    return f"{weights.kind.value}: {weights.name}, {_digest(weights.sha256)}"
+    verified = "" if weights.verification is None else f", {_VERIFICATION[weights.verification]}"
+    return f"{weights.kind.value}: {weights.name}, {_digest(weights.sha256)}{verified}"
 
 
 def _digest(digest: str | None) -> str:

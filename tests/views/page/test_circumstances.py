@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fake_runs import MACHINE, make, result_of
+from fake_runs import MACHINE, WEIGHTS, make, result_of, shown
 
 from modelzoo.document import Command, Details, Lines, Table, lines
 from modelzoo.frozen import replace
 from modelzoo.records.run import EnvironmentChanges, Latency, Result, Session
 from modelzoo.records.timing import Design, StopReason
+from modelzoo.records.workload import Verification, WeightsKind
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.views.page import circumstances
@@ -38,6 +39,22 @@ def test_settings_name_weights_inputs_variables_and_switches() -> None:
     assert first[-4:] == ("random: seed 0, abc", "0123456789ab", "OMP_NUM_THREADS=4\nwithout A_B", "deterministic")
     assert second[2:4] == ("3", "–")
     assert circumstances.settings([]) == []
+
+
+def test_weights_are_given_with_how_far_they_were_verified() -> None:
+    """Pretrained ones, after their name and digest."""
+    trained = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, name="toy")
+    runs = [
+        make([1.0], weights=replace(trained, verification=each), setting=Setting(batch=i + 1), group=i)
+        for i, each in enumerate(Verification)
+    ]
+    [table] = circumstances.settings(shown(*runs))
+    assert isinstance(table, Table)
+    assert [row[7] for row in table.rows] == [
+        "pretrained: toy, abc, verified",
+        "pretrained: toy, abc, partly verified",
+        "pretrained: toy, abc, unverified",
+    ]
 
 
 def test_the_plan_says_how_it_ended() -> None:
