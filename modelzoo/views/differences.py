@@ -88,7 +88,8 @@ def _weights(each: SummaryRow) -> str:
     if each.weights is None or each.first is None:
         return ""
     verification = each.first.prepared.weights.verification
-    return ("" if verification is None else _VERIFICATION.get(verification, "")) + each.weights.value
+    prefix = "" if verification is None else _VERIFICATION.get(verification, "")
+    return f"{prefix}{each.weights.value}"
 
 
 def varied(shown: Sequence[SummaryRow]) -> list[str]:
