@@ -18,8 +18,9 @@ USAGE = {
     "build-images": [["--help"], ["--general-index", "--help"]],
     "push-images": [[], ["no-slash"], ["host/zoo", "--help"]],
     "smoke-images": [["--help"]],
-    "torch-env": [[], ["--help"], ["2.9"], ["latest"], ["2.9.1", "dir", "more"]],
-    "test-torch": [[]],
+    "torch-env": [[], ["--help"], ["--unpinned"], ["2.9"], ["latest"], ["2.9.1", "dir", "more"]],
+    "test-torch": [[], ["--unpinned"]],
+    "install-checkout": [[], ["python", "more"]],
     "setup-jittor": [["--help"], [""], ["dir", "more"]],
     "container-engine": [[], ["restart"], ["stop", "--all"]],
 }
@@ -57,6 +58,18 @@ def test_an_unknown_torch_build_is_refused() -> None:
         (["2.9.1"], {"MODELZOO_TORCH": "CPU"}, "MODELZOO_TORCH=CPU is not known; set it to cpu or leave it unset"),
         (["3.0.0"], {}, "torch 3.0.0 is not known; give a release from 1.13.0 on, for example 2.9.1"),
         (["2.9.1", str(ROOT)], {}, f"{ROOT} exists and is no environment; name another directory"),
+        (
+            ["2.9.1", "/dev/null/dir"],
+            {},
+            "the checksums of torch 2.9.1 are not in requirements/; to install it without them, run scripts/torch-env "
+            "--unpinned 2.9.1 /dev/null/dir",
+        ),
+        (
+            ["2.10.0", "/dev/null/dir"],
+            {"MODELZOO_TORCH": "cpu"},
+            "the checksums of torch 2.10.0 from the CPU index of PyTorch are not in requirements/; to install it "
+            "without them, run scripts/torch-env --unpinned 2.10.0 /dev/null/dir",
+        ),
     ],
 )
 def test_an_environment_that_makes_no_sense_is_refused(
@@ -124,7 +137,7 @@ class Checkout:
         self._calls.touch()
         (self.root / ".venv" / "bin").mkdir(parents=True)
         (directory / "path").mkdir()
-        self._path = directory / "path"
+        self.path = directory / "path"
         shutil.copytree(ROOT / "scripts", self.root / "scripts")
         shutil.copytree(ROOT / "requirements", self.root / "requirements")
         shutil.copy(ROOT / "pyproject.toml", self.root)
@@ -138,13 +151,13 @@ class Checkout:
 
     def uv(self, rest: str = "") -> None:
         """Put a ``uv`` on the path."""
-        self.program(self._path / "uv", rest)
+        self.program(self.path / "uv", rest)
 
     def call(self, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a script of the checkout; without ``uv``, no ``uv`` is found."""
         return subprocess.run(
             [self.root / "scripts" / script, *arguments],
-            env={"PATH": f"{self._path}:/usr/bin:/bin", "RECORD": str(self._calls), **variables},
+            env={"PATH": f"{self.path}:/usr/bin:/bin", "RECORD": str(self._calls), **variables},
             capture_output=True,
             text=True,
             check=False,
@@ -193,6 +206,72 @@ def test_uv_installs_with_checksums(checkout: Checkout) -> None:
     assert install.endswith("-r requirements/lock.txt")
 
 
+def test_what_builds_the_suite_is_pinned_too(checkout: Checkout) -> None:
+    """pip downloads no build backend of its own choice and runs it; the pinned one does not stay in .venv."""
+    checkout.uv()
+    environment = 'case "$*" in *--editable*) ls -d "$PYTHONPATH" >>"$RECORD" ;; esac\n'
+    checkout.program(checkout.root / ".venv" / "bin" / "python", environment)
+    assert checkout.call("setup", "lock.txt").returncode == 0
+    (backend,) = (line for line in checkout.calls() if "requirements/build.txt" in line)
+    assert re.fullmatch(
+        r"python -m pip --quiet install --no-deps --require-hashes --target (\S+) --requirement requirements/build.txt",
+        backend,
+    )
+    (checkout.root / ".venv" / "modelzoo-lock.txt").unlink()
+    assert checkout.call("setup", "lock.txt").returncode == 0
+    *_, editable, directory = checkout.calls()
+    assert editable == "python -m pip --quiet install --no-deps --no-build-isolation --editable ."
+    assert directory.startswith("/tmp/")
+    assert not Path(directory).exists()
+
+
+def test_everything_that_a_script_installs_has_a_checksum_or_says_that_it_has_none() -> None:
+    """Each call of pip and uv in the scripts; those of what is not in a lock are listed here."""
+    scripts = [*(ROOT / "scripts").iterdir(), ROOT / ".ci" / "run", ROOT / "pytorch_env" / "unpack-wheels"]
+    calls = [
+        line.strip()
+        for script in scripts
+        for line in script.read_text().replace("\\\n", " ").splitlines()
+        if re.search(r"(?<![-\w])install(?![-\w()])", line) and not re.search(r"^ *#|echo|say|apt-get|fail", line)
+    ]
+    assert len(calls) > 10
+    with_arguments_of_the_caller = re.compile(r'"\$@" >&2( && return)?$')
+    without = [
+        re.sub(" +", " ", call)
+        for call in calls
+        if "--require-hashes" not in call and not with_arguments_of_the_caller.search(call)
+    ]
+    assert sorted(without) == [
+        '"$python" -m pip ${quiet:+"$quiet"} install --retries 1 --index-url "$cpu" "$torch" "torchvision==$vision.*" '
+        ">&2 ||",
+        'PYTHONPATH=$build "$python" -m pip --quiet install --no-deps --no-build-isolation --editable . >&2',
+        'install --constraint "$directory/constraints.txt" --requirement "$directory/requirements.txt" "$torch" '
+        '"torchvision==$vision.*"',
+        'pip install --retries 1 --index-url "$cpu" torch==2.10.0 torchvision==0.25.0 ||',
+        'python3 -m pip install "$@" --index-url "$TORCH_INDEX" $pins',
+    ]
+
+
+@pytest.mark.parametrize("name", ["build", "lock-browser", "uv"])
+def test_a_tool_is_one_pin_with_checksums(name: str) -> None:
+    """What sets up the rest, and what only CI installs."""
+    pinned = (ROOT / "requirements" / f"{name}.txt").read_text()
+    assert re.fullmatch(r"[a-z-]+==[0-9.]+( \\\n    --hash=sha256:[0-9a-f]{64})+\n", pinned)
+
+
+def test_a_torch_without_checksums_is_said_aloud(checkout: Checkout) -> None:
+    """PyTorch's CPU build is not in the locks; everything else is verified."""
+    checkout.uv()
+    done = checkout.call("setup", "lock.txt", MODELZOO_TORCH="cpu")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "setup: torch and torchvision come from https://download.pytorch.org/whl/cpu WITHOUT checksums: those of this "
+        "build are not in requirements/\n"
+    ) in done.stderr
+    assert any("--require-hashes --compile-bytecode -r requirements/lock-cpu.txt" in line for line in checkout.calls())
+    assert "WITHOUT" not in checkout.call("setup", "lock-test.txt").stderr
+
+
 def test_without_uv_a_pinned_one_is_installed(checkout: Checkout) -> None:
     """Its own checksum is verified, too."""
     checkout.program(checkout.root / ".venv" / "bin" / "uv")
@@ -200,8 +279,6 @@ def test_without_uv_a_pinned_one_is_installed(checkout: Checkout) -> None:
     calls = checkout.calls()
     assert "python -m pip -qq install --no-deps --require-hashes -r requirements/uv.txt" in calls
     assert any(line.startswith("uv ") and "--require-hashes" in line for line in calls)
-    pinned = (ROOT / "requirements" / "uv.txt").read_text()
-    assert re.match(r"uv==[0-9.]+ \\\n    --hash=sha256:", pinned)
 
 
 def test_pip_installs_if_uv_cannot(checkout: Checkout) -> None:
@@ -223,17 +300,17 @@ def test_a_failed_installation_is_repeated(checkout: Checkout) -> None:
     assert checkout.call("setup", "--check", "lock.txt").returncode == 1
 
 
-@pytest.mark.parametrize(("script", "argument"), [("setup", "lock.txt"), ("torch-env", "2.9.1")])
-def test_an_index_without_torch_is_named(script: str, argument: str, checkout: Checkout) -> None:
+@pytest.mark.parametrize(("script", "arguments"), [("setup", ["lock.txt"]), ("torch-env", ["--unpinned", "2.9.1"])])
+def test_an_index_without_torch_is_named(script: str, arguments: list[str], checkout: Checkout) -> None:
     """PyTorch's own index cannot be reached from everywhere; the general one is the way out."""
     checkout.uv()
     cannot = MAKES_ENVIRONMENTS + 'case "$*" in *--index-url*) exit 1 ;; esac\n'
     checkout.program(checkout.root / ".venv" / "bin" / "python", cannot)
-    done = checkout.call(script, argument, MODELZOO_TORCH="cpu")
+    done = checkout.call(script, *arguments, MODELZOO_TORCH="cpu")
     assert done.returncode == 2
     assert f"{script}: error: torch " in done.stderr
     assert "https://download.pytorch.org/whl/cpu (see above); unset MODELZOO_TORCH for the" in done.stderr
-    assert not any(line.startswith("uv ") for line in checkout.calls())
+    assert not any(line.startswith("uv ") and "--require-hashes" not in line for line in checkout.calls())
 
 
 def test_check_changes_nothing(checkout: Checkout) -> None:
@@ -261,12 +338,18 @@ def test_another_torch_comes_with_its_torchvision_and_the_pins_of_the_lock(
     """
     checkout.uv()
     checkout.program(checkout.root / ".venv" / "bin" / "python", MAKES_ENVIRONMENTS)
-    done = checkout.call("torch-env", version)
+    done = checkout.call("torch-env", "--unpinned", version)
     assert done.returncode == 0, done.stderr
     environment = checkout.root / "envs" / f"torch-{version}"
+    said = "torch-env: torch, torchvision and what else they require are installed WITHOUT checksums\n"
+    assert said in done.stderr
     assert done.stderr.endswith(f"torch-env: {environment}/bin/python is complete\n")
-    (install,) = (line for line in checkout.calls() if line.startswith("uv "))
+    pinned, install = (line for line in checkout.calls() if line.startswith("uv "))
+    assert pinned.endswith(f"--no-deps --require-hashes --requirement {environment}/pinned.txt")
     assert install.endswith(f"torch==={version} torchvision=={vision}.*")
+    hashed = (environment / "pinned.txt").read_text()
+    assert re.search(f"^{numpy}.*\n    --hash=sha256:", hashed, re.MULTILINE)
+    assert not re.search("^(torch|nvidia|triton|sympy)", hashed, re.MULTILINE)
     requirements = (environment / "requirements.txt").read_text().splitlines()
     assert {"torch>=1.13", "msgspec>=0.20", "matplotlib>=3.7"} < set(requirements)
     constraints = (environment / "constraints.txt").read_text()
@@ -280,18 +363,40 @@ def test_another_torch_comes_with_its_torchvision_and_the_pins_of_the_lock(
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "machine", "lock"),
+    [
+        ("2.10.0", "x86_64", "lock.txt"),
+        ("1.13.0", "x86_64", "lock-torch1.13-cuda.txt"),
+        ("1.13.0", "aarch64", "lock-torch1.13.txt"),
+    ],
+)
+def test_a_torch_that_is_locked_is_installed_with_checksums(
+    version: str, machine: str, lock: str, checkout: Checkout
+) -> None:
+    """With everything that it requires, and without an option."""
+    checkout.uv()
+    checkout.program(checkout.root / ".venv" / "bin" / "python", MAKES_ENVIRONMENTS)
+    checkout.program(checkout.path / "uname", f"echo {machine}\n")
+    done = checkout.call("torch-env", version)
+    assert done.returncode == 0, done.stderr
+    assert "WITHOUT" not in done.stderr
+    (install,) = (line for line in checkout.calls() if line.startswith("uv "))
+    assert install.endswith(f"--no-deps --require-hashes --requirement requirements/{lock}")
+
+
 def test_an_environment_that_was_not_completed_is_completed(checkout: Checkout, tmp_path: Path) -> None:
     """If uv and pip fail, the next call goes on; the directory may be named."""
     python = checkout.root / ".venv" / "bin" / "python"
     checkout.uv("exit 1")
     checkout.program(python, MAKES_ENVIRONMENTS + 'case "$*" in *torchvision==*) exit 1 ;; esac\n')
     directory = tmp_path / "mine"
-    done = checkout.call("torch-env", "2.9.1", str(directory))
+    done = checkout.call("torch-env", "--unpinned", "2.9.1", str(directory))
     assert done.returncode == 1
     assert "installing with uv failed (see above); pip tries it now" in done.stderr
     assert "is complete" not in done.stderr
     checkout.uv()
-    assert checkout.call("torch-env", "2.9.1", str(directory)).returncode == 0
+    assert checkout.call("torch-env", "--unpinned", "2.9.1", str(directory)).returncode == 0
     assert (directory / "modelzoo-torch-env").is_file()
 
 

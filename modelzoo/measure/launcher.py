@@ -31,7 +31,7 @@ WORKER = ("-m", "modelzoo.measure.worker")
 REQUIRED = ("torch", "msgspec", "numpy", "psutil", "safetensors", "platformdirs", "threadpoolctl")
 """What every worker imports."""
 OLDEST = (3, 9)
-_ADVICE = "name an environment such as envs/torch-2.9.1/bin/python, which 'scripts/torch-env 2.9.1' makes"
+_ADVICE = "name an environment such as envs/torch-2.9.1/bin/python, which 'scripts/torch-env --unpinned 2.9.1' makes"
 _PROBE_SECONDS = 60
 # It must run on any Python 3, and finds modules without importing them.
 _PROBE = """
