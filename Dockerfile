@@ -76,6 +76,8 @@ RUN --mount=type=secret,id=ca,target=/run/secrets/ca.pem --mount=type=cache,targ
 
 # hadolint ignore=DL3006
 FROM weights-${WEIGHTS}
+RUN --mount=type=bind,source=pytorch_env/bill-of-materials,target=/usr/local/bin/bill-of-materials \
+    bill-of-materials /modelzoo/sbom/image.cdx.json
 USER 1000
 # Check the image: everything can be imported, fp32 is fp32, and the entry point finds the suite. The mounts discard what
 # is written: another user could not write to a cache of this user.

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,72 @@ def test_nothing_but_what_is_copied_is_sent() -> None:
         for source in sources:
             if not source.startswith("--"):
                 assert any(source == name or source.startswith(f"{name}/") for name in let_in), (path.name, source)
+
+
+BILL = ROOT / "pytorch_env" / "bill-of-materials"
+DPKG = """#!/bin/sh
+printf 'installed\\tlibstdc++6\\t12.2.0-14+deb12u1\\tamd64\\n'
+printf 'config-files\\tgone\\t1.0\\tall\\n'
+printf 'installed\\tlogin\\t1:4.13+dfsg1-1\\tamd64\\n'
+"""
+
+
+def bill_of_materials(tmp_path: Path) -> dict[str, Any]:
+    """What the script writes in this environment, with Debian packages of a fake dpkg."""
+    (tmp_path / "dpkg-query").write_text(DPKG)
+    (tmp_path / "dpkg-query").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    path = tmp_path / "new" / "image.cdx.json"
+    done = subprocess.run([sys.executable, BILL, path], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    assert done.stdout == f"bill-of-materials: {len(found['components'])} packages in {path}\n"
+    return found
+
+
+@pytest.mark.skipif(not Path("/etc/os-release").is_file(), reason="only Debian's images need it")
+def test_the_bill_of_materials_lists_the_packages_of_python_and_debian(tmp_path: Path) -> None:
+    """As CycloneDX has them: each once, by a package URL, and nothing of the moment."""
+    bill = bill_of_materials(tmp_path)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
+    assert bill_of_materials(tmp_path) == bill
+    references = [each["bom-ref"] for each in bill["components"]]
+    assert references == sorted(set(references))
+    by_purl = {each["purl"]: each for each in bill["components"]}
+    torch = by_purl[f"pkg:pypi/torch@{metadata.version('torch').replace('+', '%2B')}"]
+    assert (torch["type"], torch["name"]) == ("library", "torch")
+    assert Path(torch["properties"][0]["value"], "torch").is_dir()
+    assert f"pkg:pypi/pytest-xdist@{metadata.version('pytest-xdist')}" in by_purl
+    debian = [re.sub("&distro=.*", "", purl) for purl in by_purl if purl.startswith("pkg:deb/")]
+    assert [purl.split("/", 2)[2] for purl in debian] == [
+        "libstdc%2B%2B6@12.2.0-14%2Bdeb12u1?arch=amd64",
+        "login@1:4.13%2Bdfsg1-1?arch=amd64",
+    ]
+
+
+def test_the_bill_of_materials_needs_the_name_of_its_file() -> None:
+    """One line, not a traceback."""
+    done = subprocess.run([sys.executable, BILL], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "usage: bill-of-materials FILE\n")
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "Dockerfile", *sorted((ROOT / "pytorch_env").glob("Dockerfile.*"))], ids=lambda path: path.name
+)
+def test_every_image_has_a_bill_of_materials(path: Path) -> None:
+    """Each stage that can be an image writes it after its last package, in the place that is documented."""
+    stages = re.split(r"^FROM ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    final = [stage for stage in stages if "bill-of-materials /modelzoo/sbom/image.cdx.json" in stage]
+    names = {stage.split("\n")[0].rpartition(" ")[2] for stage in final}
+    if path.name == "Dockerfile":
+        assert names == {"weights-${WEIGHTS}"}
+    else:
+        assert names == ({"wheel"} if path.name.endswith("x86") else {"wheel", "source"})
+    for stage in final:
+        after = stage.partition("bill-of-materials /modelzoo/sbom/image.cdx.json")[2]
+        assert not re.search(r"apt-get|pip|COPY", after)
+    documented = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
+    assert "cat /modelzoo/sbom/image.cdx.json" in documented
 
 
 MOUNTED = (*sorted((ROOT / "pytorch_env").glob("Dockerfile.*")), ROOT / "scripts/smoke-images")

@@ -128,6 +128,15 @@ def test_any_user_gets_a_result(options: list[str], results: Path) -> None:
 
 
 @pytest.mark.docker
+def test_an_image_lists_what_is_in_it() -> None:
+    """Its bill of materials has the torch that it runs, the suite, and Debian's packages."""
+    done = docker("cat", "/modelzoo/sbom/image.cdx.json")
+    assert done.returncode == 0, done.stderr
+    listed = {each["purl"].partition("@")[0] for each in json.loads(done.stdout)["components"]}
+    assert {"pkg:pypi/torch", "pkg:generic/modelzoo", "pkg:generic/python", "pkg:deb/debian/libc6"} <= listed
+
+
+@pytest.mark.docker
 def test_compiling_works_for_any_user(results: Path) -> None:
     """Inductor finds its compiler, the headers and a writable cache directory."""
     options = ["--user", "12345", "--read-only", "--tmpfs", "/tmp"]

@@ -92,7 +92,7 @@ def in_container(words: list[str]) -> None:
     """Check what an image is asked to run: a command of modelzoo, by default ``run``, or another program."""
     if "modelzoo" in words:  # docker run --entrypoint torchrun
         accepted(words[words.index("modelzoo") + 1 :])
-    elif not words or words[0] not in ("python3", "bash"):
+    elif not words or words[0] not in ("python3", "bash", "cat"):
         accepted(words or ["run"])
 
 
