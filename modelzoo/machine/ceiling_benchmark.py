@@ -14,7 +14,7 @@ from modelzoo.machine.installation import import_torch
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.doctor import CeilingSeries
-from modelzoo.records.machine import Machine, fingerprint
+from modelzoo.records.machine import Machine, fingerprint, quiet_limit
 from modelzoo.records.profile import Bandwidth, Ceilings, Gemm, UnavailableProduct
 
 SIZES = (512, 1024, 2048, 4096, 8192)
@@ -80,6 +80,7 @@ def measure_ceilings(
         bandwidth=tuple(copies),
         seconds=usage.seconds,
         other_cores=usage.other_cores,
+        quiet_cores=quiet_limit(machine.threads.affinity, usage.resolution),
         unavailable=unavailable,
     )
 

@@ -10,7 +10,7 @@ from modelzoo.machine.installation import import_torch, import_torchvision, mism
 from modelzoo.machine.linux import format_cpu_list, parse_cpu_list
 from modelzoo.machine.traps import slow_bf16_warnings, slow_linear_warnings, thread_warnings
 from modelzoo.records.libraries import Libraries
-from modelzoo.records.machine import QUIET_CORES, THREAD_VARIABLES, CpuUsage, Machine
+from modelzoo.records.machine import THREAD_VARIABLES, CpuUsage, Machine, quiet_limit
 from modelzoo.records.profile import Ceilings
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
@@ -81,7 +81,8 @@ def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) ->
     if machine.emulator is not None:
         return ()
     warnings: list[WarningMessage] = []
-    if usage.other_cores is not None and usage.other_cores > max(QUIET_CORES, usage.resolution):
+    limit = quiet_limit(machine.threads.affinity, usage.resolution)
+    if usage.other_cores is not None and usage.other_cores > limit:
         warnings.append(warning_for(WarningCode.OTHER_LOAD, cores=usage.other_cores))
     if usage.steal_percent is not None and _is_stolen_from(usage):
         warnings.append(warning_for(WarningCode.STOLEN_TIME, percent=usage.steal_percent))

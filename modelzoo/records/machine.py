@@ -13,6 +13,18 @@ THREAD_VARIABLES = (*OPENMP_AND_BLAS_THREADS, "GOTO_NUM_THREADS", "BLIS_NUM_THRE
 """Variables that set the number of threads of any library."""
 QUIET_CORES = 0.1
 """Cores kept busy by other programs up to which a machine counts as quiet."""
+QUIET_SHARE = 0.01
+"""The same as a share of the CPUs, which is more from eleven CPUs on: a large server runs more services."""
+
+
+def quiet_limit(cpus: int, resolution: float) -> float:
+    """Return how many cores other programs may keep busy on a quiet machine. The limits are modelzoo's own.
+
+    Args:
+        cpus: logical CPUs on which they were counted.
+        resolution: uncertainty of the count, in cores (``CpuUsage.resolution``).
+    """
+    return max(QUIET_CORES, QUIET_SHARE * cpus) + resolution
 
 
 class Threads(msgspec.Struct, frozen=True):

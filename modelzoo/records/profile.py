@@ -181,6 +181,7 @@ class Ceilings(msgspec.Struct, frozen=True):
         bandwidth: every copy measured.
         seconds: how long it took.
         other_cores: cores that other programs kept busy meanwhile; ``None`` if unknown.
+        quiet_cores: up to which of them the machine counts as quiet.
         version: of the method.
         device: name of the accelerator; ``None``: the CPU, with that number of threads.
         unavailable: the products that cannot be measured here.
@@ -196,11 +197,12 @@ class Ceilings(msgspec.Struct, frozen=True):
     version: int = CEILINGS_VERSION
     device: Optional[str] = None
     unavailable: tuple[UnavailableProduct, ...] = ()
+    quiet_cores: float = QUIET_CORES
 
     @property
     def quiet(self) -> bool:
         """Whether no other program is known to have kept the machine busy."""
-        return self.other_cores is None or self.other_cores <= QUIET_CORES
+        return self.other_cores is None or self.other_cores <= self.quiet_cores
 
     def gflops(self, precision: str, threads: Optional[int] = None, operator: Optional[str] = None) -> Optional[float]:
         """Return the best speed in GFLOP/s, or ``None`` if it was not measured.

@@ -13,7 +13,7 @@ import msgspec
 from modelzoo import stats
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.history import MachineNoise, SessionLevel, WorkloadNoise
-from modelzoo.records.machine import QUIET_CORES
+from modelzoo.records.machine import quiet_limit
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.results.adjustment import Adjustment, adjustments, is_paired, pair, reference_seconds
 from modelzoo.results.speed import seconds_per_round
@@ -120,10 +120,13 @@ def _sums(runs: Sequence[Run]) -> Optional[stats.Sums]:
 
 
 def _was_busy(runs: Sequence[Run]) -> bool:
-    usages = [run.report.usage for run in runs if run.report is not None and run.report.usage is not None]
-    # Ticks of the kernel's clock are coarse beside a short run.
-    excess = [usage.other_cores - usage.resolution for usage in usages if usage.other_cores is not None]
-    return bool(excess) and median(excess) > QUIET_CORES
+    used = [(each.usage, each.provenance.machine.threads.affinity) for each in (run.report for run in runs) if each]
+    excess = [
+        usage.other_cores - quiet_limit(cpus, usage.resolution)
+        for usage, cpus in used
+        if usage is not None and usage.other_cores is not None
+    ]
+    return bool(excess) and median(excess) > 0
 
 
 def _seconds_per_process(result: Result, workload: str) -> float:

@@ -10,6 +10,7 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.document import Block, Column, Section, Table, Text, Tone, first_line, lines, named
 from modelzoo.formatting import MISSING, rounded, seconds, significant, within
+from modelzoo.records.machine import quiet_limit
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import CannotRun, Dropped, InstancePlace, Slower, Smt, Throughput, TooLarge
@@ -382,11 +383,12 @@ def _per_row(rows: Sequence[Row], texts: Sequence[str]) -> list[str]:
 
 def _usage_lines(found: Throughput) -> list[str]:
     """What else used the CPUs."""
-    other = [run.usage.other_cores for run in found.runs if run.usage is not None and run.usage.other_cores is not None]
+    usages, cpus = [run.usage for run in found.runs if run.usage is not None], found.machine.threads.affinity
+    other = [each.other_cores for each in usages if (each.other_cores or 0) > quiet_limit(cpus, each.resolution)]
     steal = [run.usage.steal_percent for run in found.runs if run.usage is not None and run.usage.steal_percent]
     lines = []
-    if other and max(other) > 0.1:
-        lines.append(f"other programs used up to {max(other):.1f} cores during a round; stop them")
+    if other:
+        lines.append(f"other programs used up to {max(filter(None, other)):.1f} cores during a round; stop them")
     if steal and max(steal) > 1:
         lines.append(f"the hypervisor took up to {max(steal):.0f} % of the CPU time away during a round")
     return lines

@@ -114,6 +114,14 @@ def test_each_condition_of_the_usage_is_found_alone(code: str, changes: dict[str
     assert codes(usage=usage_with(**changes)) == {code}
 
 
+@pytest.mark.parametrize(("cpus", "limit"), [(2, 0.1), (10, 0.1), (128, 1.28)])
+def test_more_cpus_may_do_more_for_others(cpus: int, limit: float) -> None:
+    """A tenth of a core is less than what the services of a large server take; the clock's resolution comes on top."""
+    machine = machine_with(threads=Threads(cpus, cpus, cpus, None))
+    found = [codes(machine=machine, usage=usage_with(other_cores=limit + by, resolution=0.05)) for by in (0.04, 0.06)]
+    assert found == [set(), {"OTHER_LOAD"}]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
