@@ -1,8 +1,7 @@
 """A result without what it says about people and places.
 
-Removed are: every path, in the command, in errors and in any other text; the values of environment variables; names of
-files; names of users and hosts, as far as they can be recognized; pictures of the user's own inputs. Equal paths get
-equal substitutes. What was measured, and on which hardware and software, stays. Pure, but for ``names_here``.
+``modelzoo.views.page.privacy`` declares what happens to each string. Equal names get equal substitutes. What was
+measured, and on which hardware and software, stays. Pure, but for ``names_here``.
 """
 
 from __future__ import annotations
@@ -11,29 +10,46 @@ import contextlib
 import getpass
 import os
 import re
+import shlex
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any, Callable, TypeVar
 
-from modelzoo.frozen import field_names, replace
-from modelzoo.records.machine import Machine
-from modelzoo.records.run import EnvironmentChanges, Result, RunReport, ValidityEntry
-from modelzoo.setting import Setting, fields
+from modelzoo.frozen import replace
+from modelzoo.records.load import Scenario
+from modelzoo.records.run import Result, ValidityEntry
+from modelzoo.records.throughput import Smt
+from modelzoo.records.tuning import Goal
+from modelzoo.setting import fields, launcher_names, option_name
+from modelzoo.views.page.privacy import Privacy, mapped, strings
 from modelzoo.warning import WarningCode, WarningMessage
 
 T = TypeVar("T")
 
-HIDDEN = "(hidden)"
-_WEIGHTS = ("auto", "pretrained", "random")
-"""Values of ``--weights`` that are not names of files."""
-_FILE_OPTIONS = ("--json", "--output", "--artifacts", "--data", "--input", "--weights", "-o")
-"""Options whose values name files."""
-_PATH = re.compile(
-    r"(?<![\w/.~<])(?:~[\w.-]*|\.{1,2})?/[^\s'\"<>|,;()\[\]{}]+"  # from the root, the home or the current directory
-    r"|\b[A-Za-z]:\\[^\s'\"<>|,;]+|\\\\[^\s'\"]+"  # the same on Windows
+HIDDEN = Privacy.VALUE.value
+_COMMANDS = ("modelzoo", "performance.py", "validate.py", "run", "validate", "throughput", "load", "tune", "fleet")
+_WORDS = frozenset(
+    {
+        *(*_COMMANDS, "-", "auto", "default", "none", "on", "off", "pretrained", "random", "base", "large"),
+        *(word for name, field in fields().items() for word in (option_name(name), *field.choices)),
+        *(each.value for kind in (Scenario, Smt, Goal) for each in kind),
+    }
 )
+"""What a command line may contain without being private; the names of workloads come in addition."""
+_HARMLESS = re.compile(
+    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?(?:%|[muµ]?s|[mh])?"  # 3, 0.5, 1e-3, 3%, 50ms, 2h
+    r"|(?:\d+[smh]){2,}|\d+-\d+|p\d+(?:\.\d+)?|cpu|cuda|npu|xpu"  # 1h30m, 0-7, p99.9, devices
+    r"|--[a-z][a-z0-9-]*|-[a-z]"  # options
+)
+_REST = r"[^\n]*?(?=: |; |[:.,)\]'\"`]*$)"
+"""Where a path ends in a sentence is not known: it may contain blanks and commas."""
+_PATH = re.compile(
+    rf"(?<![\w/.~<])(?:~[\w.-]*|\.{{1,2}})?/(?=\S){_REST}"  # from the root, the home or the current directory
+    rf"|\b[A-Za-z]:\\(?=\S){_REST}|\\\\(?=\S){_REST}",  # the same on Windows
+    re.MULTILINE,
+)
+_QUOTED = re.compile(r"(?<!\w)(['\"`])(?=\S)([^\n]*?)\1(?!\w)")
 _FILE = re.compile(r"(?<![\w/.~-])[\w.-]+(?:[/\\][\w.-]+)*\.([A-Za-z][A-Za-z0-9]{0,10})(?!\w)")
 """A name with a suffix, perhaps behind directories."""
 _SUFFIXES = {
@@ -53,27 +69,24 @@ def redacted(result: Result, people: Sequence[str] = ()) -> Result:
     Args:
         people: names of users and hosts to remove wherever they are words of their own.
     """
-    known = {
+    command = tuple(_program(word) if number == 0 else word for number, word in enumerate(result.command))
+    result = replace(result, command=command)
+    words = {
         *(entry.workload for entry in result.requested),
-        *(word for field in fields().values() for word in field.choices),
+        *(name for entry in result.requested for name in entry.setting.options),
+        *(each.name for entry in result.validity if entry.report for each in entry.report.validity.checks),
     }
-    names = {*people, *_file_names(result)} - known
-    names = {name for name in names if len(name) > 2 and re.search(r"[^\W\d]", name)}
-    redactor = _Redactor(names)
-    command = tuple(redactor.command(result.command))
-    found: Result = redactor.walk(result)
-    return replace(found, command=command)
+    return _Redactor(people, words, list(strings(result))).record(result)
 
 
 def redacted_text(text: str, people: Sequence[str] = ()) -> str:
     """Return ``text``, what a command printed for example, without paths, values of variables, and ``people``."""
-    return _Redactor({name for name in people if len(name) > 2}).text(text)
+    return _Redactor(people).text(text)
 
 
 def redacted_record(record: T, people: Sequence[str] = ()) -> T:
     """Return a copy of any other record, a report of ``modelzoo doctor`` for example, without the same."""
-    found: T = _Redactor({name for name in people if len(name) > 2}).walk(record)
-    return found
+    return _Redactor(people, (), list(strings(record))).record(record)
 
 
 def names_here() -> list[str]:
@@ -85,98 +98,140 @@ def names_here() -> list[str]:
 
 
 class _Redactor:
-    """Replaces what it finds; equal names get equal substitutes."""
+    """Replaces what is private; equal names get equal substitutes.
 
-    def __init__(self, names: Iterable[str]) -> None:
-        ordered = sorted(names, key=len, reverse=True)
-        self._names = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in ordered)) if ordered else None
-        self._seen: dict[str, str] = {}
+    Args:
+        people: names of users and hosts.
+        words: what a command line may contain besides the words of the suite.
+        declared: the strings of a record, which may occur in its texts as well.
+    """
 
-    def walk(self, value: Any) -> Any:
-        """Return a copy of a record, or of a value in one."""
-        if isinstance(value, str) and not isinstance(value, Enum):
-            return self.text(value)
-        if isinstance(value, tuple):
-            # Samples are numbers; there may be millions.
-            return value if value and isinstance(value[0], (float, int)) else tuple(map(self.walk, value))
-        if isinstance(value, dict):
-            return {key: self.walk(each) for key, each in value.items()}
-        names = field_names(value)
-        return self._record(value, names) if names else value
+    def __init__(
+        self, people: Iterable[str], words: Iterable[str] = (), declared: Iterable[tuple[Privacy, str]] = ()
+    ) -> None:
+        self._words = _WORDS.union(words)
+        self._seen: dict[tuple[Privacy, str], str] = {}
+        self._known: dict[str, tuple[Privacy, str]] = {}
+        for privacy, text in sorted(declared, key=lambda each: (each[0] is Privacy.VALUE, each[0] is Privacy.WORD)):
+            self._learn(privacy, text)
+        for name in sorted(self._known, key=len, reverse=True):
+            for part in _parts(name) if self._known[name][0] in (Privacy.PATH, Privacy.IMAGE) else ():
+                self._known.setdefault(part, self._known[name])
+        self._known.update({name: (Privacy.NAME, name) for name in people if name not in self._known})
+        in_texts = [each for each in self._known if len(each) > 2 and re.search(r"[^\W\d]", each)]
+        ordered = sorted((each for each in in_texts if each.casefold() not in self._words), key=len, reverse=True)
+        names = "|".join(map(re.escape, ordered))
+        self._names = re.compile(rf"(?<!\w)({names})(?!\w)([/\\]{_REST})?", re.MULTILINE) if ordered else None
 
-    def _record(self, record: Any, names: Iterable[str]) -> Any:
-        if isinstance(record, Setting):
-            return self._setting(record)
-        changes = {name: self.walk(getattr(record, name)) for name in names}
-        if isinstance(record, EnvironmentChanges):
-            changes = {name: _without_values(value) for name, value in changes.items()}
-        elif isinstance(record, Machine):
-            changes["environment"] = _without_values(record.environment)
-            changes["image"] = record.image and HIDDEN
-        elif isinstance(record, WarningMessage) and _is_the_suites(record):
-            changes["hint"] = record.hint
-        elif isinstance(record, RunReport):
-            changes["items"] = (HIDDEN,) * len(record.items)
-        elif isinstance(record, ValidityEntry) and not (record.report and record.report.validity.small):
-            changes["thumbnails"] = ()
-        return replace(record, **changes)
+    def _learn(self, privacy: Privacy, text: str) -> str:
+        """Take note of a private string, which texts may contain as well."""
+        if privacy is Privacy.WORD:
+            self._word(text, lambda piece: self._learn(Privacy.PATH, piece))
+        elif privacy is not Privacy.TEXT and text:
+            is_known = privacy is not Privacy.OWN_DATA or PurePath(text).suffix[1:].lower() in _SUFFIXES
+            self._known.update({text: (privacy, text)} if is_known and text not in self._known else {})
+        return text
 
-    def _setting(self, setting: Setting) -> Setting:
-        """Its other values come from closed lists."""
-        weights = setting.weights if setting.weights in _WEIGHTS else self._substitute(setting.weights)
-        given = None if setting.input is None else self._substitute(setting.input)
-        return setting.replace(weights=weights, input=given, options=self.walk(setting.options))
+    def record(self, record: T) -> T:
+        """Return a copy of a record."""
+        return mapped(record, self._treated, self._finished)
 
-    def command(self, arguments: Sequence[str]) -> Iterator[str]:
-        """Return a command line. What is or may be a path is hidden as a whole, whatever characters it has."""
-        previous = ""
-        for number, argument in enumerate(arguments):
-            option, sign, value = argument.partition("=")
-            if number == 0:
-                yield PurePath(argument).name
-            elif previous in _FILE_OPTIONS and argument not in _WEIGHTS:
-                yield self._substitute(argument)
-            elif sign and option in _FILE_OPTIONS and value not in _WEIGHTS:
-                yield f"{option}={self._substitute(value)}"
-            elif not argument.startswith("-") and not sign and ("/" in argument or "\\" in argument):
-                yield self._substitute(argument)
-            else:
-                yield self.text(argument)
-            previous = argument
+    def _treated(self, privacy: Privacy, text: str) -> str:
+        if not text:
+            return text
+        if privacy is Privacy.TEXT:
+            return self.text(text)
+        if privacy is Privacy.WORD:
+            return self._word(text, self._substitute)
+        return self._substitute(text, privacy)
+
+    def _finished(self, record: Any, found: Any) -> Any:
+        if isinstance(record, WarningMessage):
+            message, hint = (self._template(record, found, place) for place in (1, 2))
+            return replace(found, message=message, hint=hint)
+        if isinstance(record, ValidityEntry) and not (record.report and record.report.validity.small):
+            return replace(found, thumbnails=())
+        return found
+
+    def _template(self, record: WarningMessage, found: WarningMessage, place: int) -> str:
+        """The message or the hint: a text of the suite stays, with what fills it in redacted."""
+        stored, changed = ((each.message, each.hint)[place - 1] for each in (record, found))
+        code = WarningCode.__members__.get(record.code)
+        if code is not None:
+            template = str(code.value[place])
+            with contextlib.suppress(LookupError, ValueError, TypeError, AttributeError):  # of another version
+                if stored in (template, template.format(**record.values)):
+                    return template if stored == template else template.format(**found.values)
+        return changed
+
+    def _word(self, text: str, substitute: Callable[[str], str]) -> str:
+        """Return one argument of a command line, with what is or may be private replaced by ``substitute``."""
+        if self._is_harmless(text):
+            return text
+        if text in self._known:
+            return substitute(text)
+        assignments = _split(text)
+        if len(assignments) > 1 and all("=" in each for each in assignments):
+            return " ".join(self._word(each, substitute) for each in assignments)
+        name, sign, value = text.partition("=")
+        if sign and self._is_harmless(name):
+            return f"{name}={self._word(value, substitute)}"
+        for separator in ",:":
+            parts = text.split(separator)
+            if len(parts) > 1 and all(self._is_harmless(each) or each in self._known for each in parts):
+                return separator.join(self._word(each, substitute) for each in parts)
+        return substitute(text)
+
+    def _is_harmless(self, word: str) -> bool:
+        return word in self._words or _HARMLESS.fullmatch(word) is not None
 
     def text(self, text: str) -> str:
         """Return ``text`` without names, paths, and values of variables."""
         if self._names is not None:
-            text = self._names.sub(lambda match: self._substitute(match.group()), text)
+            text = self._names.sub(
+                lambda match: self._substitute(match[1] if match[1] in self._known else match[0]), text
+            )
+        text = _QUOTED.sub(self._quoted, text)
+        text = _PATH.sub(lambda match: self._substitute(match.group()), text)
         text = _ASSIGNMENT.sub(rf"\1={HIDDEN}", text)
         text = _ADDRESS.sub(HIDDEN, text)
-        text = _PATH.sub(lambda match: self._substitute(match.group()), text)
-        return _FILE.sub(self._file, text)
+        return _FILE.sub(lambda match: self._substitute(match.group()) if _is_file(match) else match.group(), text)
 
-    def _file(self, match: re.Match[str]) -> str:
-        return self._substitute(match.group()) if match[1].lower() in _SUFFIXES else match.group()
+    def _quoted(self, match: re.Match[str]) -> str:
+        """What is in quotation marks is hidden as a whole if any of it is a path."""
+        quote, inside = match.groups()
+        is_path = _PATH.search(inside) or "\\" in inside or any(map(_is_file, _FILE.finditer(inside)))
+        return f"{quote}{self._substitute(inside)}{quote}" if is_path else str(match.group())
 
-    def _substitute(self, name: str) -> str:
-        return self._seen.setdefault(name, f"PATH-{1 + len(self._seen)}")
-
-
-def _file_names(result: Result) -> Iterator[str]:
-    """The names of the files that the result mentions, with and without directories and suffix."""
-    settings = [entry.setting for entry in result.requested]
-    paths = [setting.input for setting in settings if setting.input]
-    paths += [setting.weights for setting in settings if setting.weights not in _WEIGHTS]
-    for entry in result.validity:
-        paths += [*entry.files, *(each.name for each in entry.thumbnails)]
-    for path in paths:
-        pure = PurePath(path.replace("\\", "/"))
-        yield from (path, pure.name, pure.stem, pure.stem.removesuffix("_compared"))
+    def _substitute(self, text: str, privacy: Privacy = Privacy.PATH) -> str:
+        privacy, whole = self._known.get(text, (privacy, text))
+        if privacy is Privacy.VALUE:
+            return HIDDEN
+        count = sum(kind is privacy for kind, _ in self._seen)
+        return self._seen.setdefault((privacy, whole), f"{privacy.value}-{1 + count}")
 
 
-def _is_the_suites(warning: WarningMessage) -> bool:
-    """Whether the hint is a text of the suite, with nothing filled in: it may name variables with values to set."""
-    code = WarningCode.__members__.get(warning.code)
-    return code is not None and code.value[2] == warning.hint
+def _program(argument: str) -> str:
+    """The program without its directories, if it is the suite's."""
+    name = PurePath(argument).name
+    return name if name in _COMMANDS else argument
 
 
-def _without_values(variables: dict[str, str]) -> dict[str, str]:
-    return dict.fromkeys(variables, HIDDEN)
+def _split(text: str) -> list[str]:
+    """The words of several assignments in one argument."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
+
+
+def _parts(name: str) -> Iterator[str]:
+    """What may stand for a path or an image: its last parts, without the suffix or the tag, and its short name."""
+    pure = PurePath(name.replace("\\", "/"))
+    yield from ("/".join(pure.parts[-count:]) for count in range(1, len(pure.parts)))
+    yield from (pure.stem, pure.stem.removesuffix("_compared"), name.rpartition(":")[0])
+    yield from launcher_names((name,)).values()
+
+
+def _is_file(match: re.Match[str]) -> bool:
+    return match[1].lower() in _SUFFIXES
