@@ -32,6 +32,7 @@ _COMMANDS = ("modelzoo", "performance.py", "validate.py", "run", "validate", "th
 _WORDS = frozenset(
     {
         *(*_COMMANDS, "-", "auto", "default", "none", "on", "off", "pretrained", "random", "base", "large"),
+        *("resnet50", "ssd", "maskrcnn", "bert"),
         *(word for name, field in fields().items() for word in (option_name(name), *field.choices)),
         *(each.value for kind in (Scenario, Smt, Goal) for each in kind),
     }
