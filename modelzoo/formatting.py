@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from typing import Union
@@ -21,6 +22,16 @@ def printable(text: str) -> str:
     'a\\\\nb \\\\x1b[31m'
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def shown_json(text: str) -> str:
+    """Return JSON that is equal to ``text`` and has no character that a terminal would not show as such.
+
+    >>> shown_json('["\x9b", "\u202e"]\n')
+    '["\\u009b", "\\u202e"]\n'
+    """
+    is_shown = text.replace("\n", "").isprintable()
+    return text if is_shown else "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def _escaped(character: str) -> str:

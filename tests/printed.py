@@ -5,15 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-
 from modelzoo.document import Block, Details, Lines, Notices, Section, Table, terminal
+from modelzoo.document.console import PlainConsole
 
 
 def printed(blocks: Sequence[Block], *, width: int = 100, details: bool = False) -> str:
     """What a terminal of ``width`` columns shows, without colours and without blanks at the ends of lines."""
     out = io.StringIO()
-    terminal.show(blocks, Console(file=out, width=width, highlight=False), details=details)
+    terminal.show(blocks, PlainConsole(file=out, width=width, highlight=False), details=details)
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 

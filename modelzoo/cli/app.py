@@ -21,9 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Callable, Optional
 
+from modelzoo.cli.output import tell
 from modelzoo.cli.parser import Parser, add_completion, explicit_bf16, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
-from modelzoo.formatting import printable
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.version import __version__
 
@@ -145,16 +145,16 @@ def guard(call: Callable[[], int]) -> int:
         return call()
     except ModelzooError as error:
         # A message may quote a file name, which may contain a line break.
-        print(f"modelzoo: error: {printable(str(error))}", file=sys.stderr)
+        tell(f"modelzoo: error: {error}")
         return 2
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "modelzoo":
             raise
         hint = "run ./scripts/run once, then 'source .venv/bin/activate'"
-        print(f"modelzoo: error: {sys.executable} has no module {error.name!r}: {hint}", file=sys.stderr)
+        tell(f"modelzoo: error: {sys.executable} has no module {error.name!r}: {hint}")
         return 2
     except KeyboardInterrupt:
-        print("modelzoo: interrupted", file=sys.stderr)
+        tell("modelzoo: interrupted")
         return 130
     except BrokenPipeError:  # the program that reads stdout has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.output import STDOUT, check_directory, print_document, print_lines, write_output
+from modelzoo.cli.output import STDOUT, check_directory, print_document, print_text, write_output
 from modelzoo.errors import EnvironmentProblem, ModelzooError
 from modelzoo.frozen import replace
 
@@ -54,7 +54,7 @@ def doctor(args: argparse.Namespace) -> int:
         report = replace(report, accelerator=examine_device(out, args.device, report, fresh=args.fresh))
     if to_stdout:
         terminal.show(document(report), out)
-        print_lines([doctor_json(report)])
+        print_text(doctor_json(report))
         return 0
     print_document(document(report))
     if args.output:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import fleet_validate, options, run, setting_options, throughput
-from modelzoo.cli.output import file_stem, new_result, print_lines, result_lines, results_directory
+from modelzoo.cli.output import file_stem, new_result, print_lines, result_lines, results_directory, tell
 from modelzoo.cli.parser import Parser, help_texts
 from modelzoo.cli.run import exit_code
 from modelzoo.cli.selection import Jobs, select_settings
@@ -164,7 +163,7 @@ def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Cal
     directory, out = _directory(args), terminal.console()
 
     def say(text: str) -> None:
-        out.print(text, soft_wrap=True, markup=False, highlight=False)
+        out.print(text, soft_wrap=True)
 
     def on_event(event: FleetEvent) -> None:
         say(event_text(event))
@@ -183,7 +182,7 @@ def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Cal
                 _clear(directory)
             gathered = measure_together(here, store, facts, measured, directory / HOSTS, on_event)
     except KeyboardInterrupt:
-        print("modelzoo: interrupted" + (f"; finished runs are in {own}" if own.exists() else ""), file=sys.stderr)
+        tell("modelzoo: interrupted" + (f"; finished runs are in {own}" if own.exists() else ""))
         return INTERRUPTED
     return max(codes) if gathered is None else max(*codes, _compare(*gathered, directory, out))
 
@@ -275,8 +274,8 @@ def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path,
     terminal.show(comparison_document(comparison), out)
     instances = [each.result for each in results if isinstance(each.result.payload, Throughput)]
     if instances:
-        out.print(total_line(instances), soft_wrap=True, markup=False, highlight=False)
-    out.print(f"results: {directory / HOSTS}, comparison: {path}", soft_wrap=True, markup=False, highlight=False)
+        out.print(total_line(instances), soft_wrap=True)
+    out.print(f"results: {directory / HOSTS}, comparison: {path}", soft_wrap=True)
     return 1 if any(host.result is None for host in hosts) else 0
 
 

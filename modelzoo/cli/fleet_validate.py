@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options
-from modelzoo.cli.output import new_result, print_result, result_path
+from modelzoo.cli.output import new_result, print_result, result_path, tell
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import INTERRUPTED
 from modelzoo.cli.validate import show
 from modelzoo.errors import ModelzooError, UsageError
-from modelzoo.formatting import printable
 from modelzoo.plan import Plan
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
@@ -48,10 +46,7 @@ def validate_command(args: argparse.Namespace) -> int:
         with store_of(here) as store:
             return _Call(jobs, args, here, store, files).judge()
     except KeyboardInterrupt:
-        print(
-            f"modelzoo: interrupted; finished shards are kept in {args.shards_dir}, run the same command again",
-            file=sys.stderr,
-        )
+        tell(f"modelzoo: interrupted; finished shards are kept in {args.shards_dir}, run the same command again")
         return INTERRUPTED
 
 
@@ -85,7 +80,7 @@ class _Call:
         return worst
 
     def _say(self, text: str) -> None:
-        self._out.print(text, soft_wrap=True, markup=False, highlight=False)
+        self._out.print(text, soft_wrap=True)
 
     def _judge_setting(self, work: Workload, setting: Setting, group: int) -> int:
         """Take part in judging one setting; the exit code is that of the judgement on the host of the store."""
@@ -120,7 +115,7 @@ class _Call:
             raise
         except ModelzooError as error:
             if stored is None:  # the other settings may be judged all the same
-                print(f"modelzoo: error: {work.name} {setting.label}: {printable(str(error))}", file=sys.stderr)
+                tell(f"modelzoo: error: {work.name} {setting.label}: {error}")
                 return 2
             cannot_judge(self._store, group, str(error))
             entry = ValidityEntry(

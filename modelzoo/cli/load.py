@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple
 
 from modelzoo.cli import options, serving, setting_options
-from modelzoo.cli.output import new_result, print_document, print_result, result_path
+from modelzoo.cli.output import new_result, print_document, print_result, result_path, tell
 from modelzoo.cli.parser import Parser, duration, short_time
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
@@ -133,11 +132,11 @@ def load(args: argparse.Namespace) -> int:
             serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
             print_result(stored.path, (), args.output)
     if interrupted:
-        print(f"modelzoo: interrupted; {len(found.runs)} finished runs are stored in {stored.path}", file=sys.stderr)
+        tell(f"modelzoo: interrupted; {len(found.runs)} finished runs are stored in {stored.path}")
         return INTERRUPTED
     line = report.command(stored.result.command, found)
     if line is not None:
-        out.print(f"command: {line}", soft_wrap=True, markup=False)
+        out.print(f"command: {line}", soft_wrap=True)
     return 0 if results.is_valid(found) else 1
 
 
@@ -266,7 +265,7 @@ def _measure(args: argparse.Namespace, site: Deployment, stored: ResultFile, out
     def on_session(session: LoadSession) -> None:
         keep(results.of(stored.result).plus_session(session))
         for line in report.session_lines(session, results.of(stored.result)):
-            out.print(line, soft_wrap=True, markup=False)
+            out.print(line, soft_wrap=True)
 
     def on_end(session: LoadSession) -> None:
         keep(results.of(stored.result).plus_session(session))
@@ -277,14 +276,14 @@ def _measure(args: argparse.Namespace, site: Deployment, stored: ResultFile, out
 
     def on_run(run: LoadRun) -> None:
         keep(results.of(stored.result).plus(run))
-        out.print(report.run_line(run, results.of(stored.result)), soft_wrap=True, markup=False)
+        out.print(report.run_line(run, results.of(stored.result)), soft_wrap=True)
 
     for run in search.runs(results.of(stored.result), opened, on_session):
         on_run(run)
     if args.loadgen:
         from modelzoo.serve import loadgen
 
-        out.print("MLPerf LoadGen drives the same kind of instances:", markup=False)
+        out.print("MLPerf LoadGen drives the same kind of instances:")
         checked = loadgen.check(site, results.of(stored.result))
         on_run(checked.replayed)
         keep(replace(results.of(stored.result), loadgen=checked.record))

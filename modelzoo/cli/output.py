@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.files import write_atomically
+from modelzoo.formatting import printable, shown_json
 
 if TYPE_CHECKING:
     from modelzoo.cli.selection import Jobs
@@ -45,18 +46,24 @@ def print_result(path: Path, lines: Sequence[str], output: Optional[str]) -> Non
         print_lines(lines)
         return
     for line in lines:
-        print(line, file=sys.stderr)
+        tell(line)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
-    print_lines([path.read_text(encoding="utf-8").rstrip("\n")])
+    _write([shown_json(path.read_text(encoding="utf-8")).rstrip("\n")])
+
+
+def tell(line: str) -> None:
+    """Print a line for people on stderr. Nothing in it begins another line, moves the cursor or sets a colour."""
+    print(printable(line), file=sys.stderr)
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print to stdout, after everything that went to stderr.
+    """Print lines for scripts on stdout, escaped like those of ``tell``; raises what ``print_text`` does."""
+    _write(map(printable, lines))
 
-    Raises:
-        EnvironmentProblem: stdout cannot be written to (the disk is full).
-    """
+
+def _write(lines: Iterable[str]) -> None:
+    """Print to stdout, after everything that went to stderr."""
     sys.stderr.flush()
     try:
         for line in lines:
@@ -82,10 +89,14 @@ def print_document(blocks: Sequence[Block]) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text on stdout, whose encoding may lack a character; raises what ``print_lines`` does."""
+    """Print what a format has made of a document, and escaped, on stdout, whose encoding may lack a character.
+
+    Raises:
+        EnvironmentProblem: stdout cannot be written to (the disk is full).
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    print_lines(text.removesuffix("\n").split("\n"))
+    _write(text.removesuffix("\n").split("\n"))
 
 
 def output_file(named: Optional[str]) -> Optional[Path]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from argparse import ArgumentTypeError
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn, Optional
 
+from modelzoo.cli.output import tell
 from modelzoo.errors import UsageError, suggestion
 
 
@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, message)
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: error: {message}{help_pointer(self.prog)}", file=sys.stderr)
+        tell(f"{self.prog}: error: {message}{help_pointer(self.prog)}")
         raise SystemExit(2)
 
 

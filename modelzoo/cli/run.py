@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
@@ -18,6 +17,7 @@ from modelzoo.cli.output import (
     print_result,
     result_lines,
     result_path,
+    tell,
 )
 from modelzoo.cli.parser import Parser
 from modelzoo.cli.selection import Jobs, select_settings
@@ -127,7 +127,7 @@ def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Co
     failed = stored.result.only_error()
     if failed is not None and ended is None:
         # Everything failed for the same reason: print it once instead of an empty table.
-        print(f"modelzoo: error: {failed.error}", file=sys.stderr)
+        tell(f"modelzoo: error: {failed.error}")
         return 1 if failed.error_kind == WorkerError.__name__ else 2, None
     _show(stored, rows, out, args)
     if ended is not None:
@@ -138,9 +138,9 @@ def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Co
 def _ended_early(ended: InterruptedSessionError, stored: ResultFile) -> int:
     count = len(stored.result.runs)
     if ended.problem is None:
-        print(f"modelzoo: interrupted; {count} finished runs are in {stored.path}", file=sys.stderr)
+        tell(f"modelzoo: interrupted; {count} finished runs are in {stored.path}")
         return INTERRUPTED
-    print(f"modelzoo: error: {ended.problem} (the table above has all {count} finished runs)", file=sys.stderr)
+    tell(f"modelzoo: error: {ended.problem} (the table above has all {count} finished runs)")
     return 2
 
 
@@ -161,10 +161,10 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
     if plot is not None:
         out.print(f"roofline: {plot}", soft_wrap=True)
     if not args.details:
-        out.print(f"details: {details_command(stored.path)}", soft_wrap=True, markup=False)
-    out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
+        out.print(f"details: {details_command(stored.path)}", soft_wrap=True)
+    out.print(f"result: {stored.path}", soft_wrap=True)
     for line in view.baseline_lines(rows):
-        out.print(line, soft_wrap=True, markup=False)
+        out.print(line, soft_wrap=True)
     print_result(stored.path, result_lines(stored.result, rows), args.output)
 
 
@@ -174,7 +174,7 @@ def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
     from modelzoo.views.run import objections
 
     for objection in objections(rows) if strict else ():
-        print(f"modelzoo: --strict: {objection}", file=sys.stderr)
+        tell(f"modelzoo: --strict: {objection}")
     failed = [run for run in result.runs if run.error]
     if failed:
         return 1 if any(run.error_kind == WorkerError.__name__ for run in failed) else 2

@@ -83,7 +83,7 @@ def end(named: Optional[str], stored: ResultFile, plot: Optional[Plot], out: Con
     path = Path(named) if named else stored.path.with_suffix(".svg")
     try:
         if plot is not None:
-            out.print(f"plot: {plot.write(path)}", soft_wrap=True, markup=False)
+            out.print(f"plot: {plot.write(path)}", soft_wrap=True)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --plot FILE") from error
-    out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
+    out.print(f"result: {stored.path}", soft_wrap=True)

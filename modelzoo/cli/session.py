@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Callable, Optional
 
 from modelzoo.cli import options
+from modelzoo.cli.output import tell
 from modelzoo.cli.selection import Jobs
 from modelzoo.cli.validate import judge_setting
 from modelzoo.errors import UsageError
@@ -243,7 +243,7 @@ def repeat(
                 break
     except KeyboardInterrupt:
         stored = f"; the results of {len(codes)} of {requested.count} sessions are stored" if codes else ""
-        print(f"modelzoo: interrupted{stored}", file=sys.stderr)
+        tell(f"modelzoo: interrupted{stored}")
         codes.append(INTERRUPTED)
     if len(complete) > 1:
         from modelzoo.document import terminal
@@ -266,9 +266,12 @@ def in_turn(
     for number in range(1, requested.count + 1):
         name, wait = f"session {number} of {requested.count}", due - clock()
         if wait > 0:
-            out.print(f"\n{name} begins in {duration(wait)}", soft_wrap=True)
+            out.print()
+            out.print(f"{name} begins in {duration(wait)}", soft_wrap=True)
             sleep(wait)
         elif requested.count > 1:
-            out.print(f"\n{name}" if number > 1 else name)
+            if number > 1:
+                out.print()
+            out.print(name)
         due = clock() + requested.every
         yield Session(series, number, requested.count)

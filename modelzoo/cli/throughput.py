@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, serving, setting_options
 from modelzoo.cli.input_files import machine_price
-from modelzoo.cli.output import new_result, print_document, print_result, result_path
+from modelzoo.cli.output import new_result, print_document, print_result, result_path, tell
 from modelzoo.cli.parser import Parser, duration, whole_numbers
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
@@ -167,7 +166,7 @@ def throughput(args: argparse.Namespace) -> int:
     _show(args, stored, out)
     if interrupted:
         count = len(search.found.runs)
-        print(f"modelzoo: interrupted; {count} finished rounds of configurations are stored", file=sys.stderr)
+        tell(f"modelzoo: interrupted; {count} finished rounds of configurations are stored")
         return INTERRUPTED
     soaked = search.found.soak
     if args.soak is not None and soaked is None:
@@ -293,7 +292,7 @@ def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
     terminal.show(report.document(stored.result), out)
     line = report.command(stored.result, args.workload)
     if line is not None:
-        out.print(f"command: {line}", soft_wrap=True, markup=False)
+        out.print(f"command: {line}", soft_wrap=True)
     data = plots.of_result(stored.result)
     serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
     print_result(stored.path, (), args.output)

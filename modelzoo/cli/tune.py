@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.output import new_result, print_document, print_result, result_lines, result_path
+from modelzoo.cli.output import new_result, print_document, print_result, result_lines, result_path, tell
 from modelzoo.cli.parser import Parser, duration
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.session import INTERRUPTED
@@ -115,7 +114,7 @@ def tune(args: argparse.Namespace) -> int:
     _show(stored, args, work.script, out)
     if interrupted:
         hint = f"continue with: modelzoo tune {args.workload} --resume {stored.path}"
-        print(f"modelzoo: interrupted; {len(stored.result.runs)} finished runs are stored; {hint}", file=sys.stderr)
+        tell(f"modelzoo: interrupted; {len(stored.result.runs)} finished runs are stored; {hint}")
         return INTERRUPTED
     return 0
 
@@ -186,8 +185,8 @@ def _show(stored: ResultFile, args: argparse.Namespace, script: str, out: Consol
     terminal.show(view.document(stored.result), out)
     if tuning.of(stored.result).is_complete:
         for line in view.write_files(stored.result, stored.path, args.workload, script):
-            out.print(line, soft_wrap=True, markup=False)
-    out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
+            out.print(line, soft_wrap=True)
+    out.print(f"result: {stored.path}", soft_wrap=True)
     part = tuning.confirmation(stored.result)
     said = result_lines(part, summary.rows(part)) if part is not None else []
     print_result(stored.path, said, args.output)

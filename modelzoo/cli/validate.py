@@ -68,7 +68,7 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
                     out.print()
                 show(entry, out)
                 group += 1
-    out.print(f"details: {details_command(stored.path)}", soft_wrap=True, markup=False)
+    out.print(f"details: {details_command(stored.path)}", soft_wrap=True)
     out.print(f"result: {stored.path}", soft_wrap=True)
     entries = stored.result.validity
     judged = [valid_line(entry.report.validity) for entry in entries if entry.report is not None]
@@ -83,7 +83,7 @@ def show(entry: ValidityEntry, out: Console) -> None:
 
     if entry.report is None:
         error = printable(entry.error or "it could not be judged")
-        out.print(f"modelzoo: error: {entry.workload}: {error}", style="bold red", soft_wrap=True, markup=False)
+        out.print(f"modelzoo: error: {entry.workload}: {error}", style="bold red", soft_wrap=True)
     else:
         terminal.show(validity.document(entry), out)
 

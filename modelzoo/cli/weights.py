@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.output import print_document
+from modelzoo.cli.output import print_document, tell
 from modelzoo.cli.selection import load_workloads
 from modelzoo.errors import DamagedWeightsError, ModelzooError, UsageError, WeightsError
 from modelzoo.records.workload import Verification
@@ -74,7 +73,7 @@ def weights(args: argparse.Namespace) -> int:
     rows, errors, is_incomplete = _table(workloads, verify=args.action == "verify")
     print_document(document(rows, is_incomplete))
     for error in errors:
-        print(f"modelzoo: error: {error}", file=sys.stderr)
+        tell(f"modelzoo: error: {error}")
     return 2 if errors else 0
 
 
@@ -97,7 +96,7 @@ def _convert(args: argparse.Namespace) -> int:
     written = convert_weights(
         Path(args.workloads[0]).expanduser(), None if args.output is None else Path(args.output).expanduser()
     )
-    print(f"wrote {written.path}: {written.tensors} tensors, {written.bytes / 1e6:.1f} MB", file=sys.stderr)
+    tell(f"wrote {written.path}: {written.tensors} tensors, {written.bytes / 1e6:.1f} MB")
     return 0
 
 
@@ -112,7 +111,7 @@ def _fetch(workloads: Sequence[Workload], every: bool) -> None:
     for workload in workloads:
         for checkpoint in _checkpoints(workload, every):
             if find_checkpoint(checkpoint) is None:
-                print(f"fetching {checkpoint.name} ({checkpoint.megabytes} MB)", file=sys.stderr)
+                tell(f"fetching {checkpoint.name} ({checkpoint.megabytes} MB)")
                 try:
                     fetch_checkpoint(checkpoint)
                 except DamagedWeightsError:

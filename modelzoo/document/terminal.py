@@ -56,10 +56,10 @@ _SEVERITIES = {Severity.INVALIDATES: "bold red", Severity.DISTORTS: "yellow", Se
 
 def console() -> Console:
     """Return the console for people: stderr. rich honours NO_COLOR and drops colours without a terminal."""
-    from rich.console import Console
+    from modelzoo.document.console import PlainConsole
 
-    wanted = Console(stderr=True, highlight=False)
-    return wanted if wanted.is_terminal else Console(stderr=True, highlight=False, width=_UNLIMITED)
+    wanted = PlainConsole(stderr=True, highlight=False)
+    return wanted if wanted.is_terminal else PlainConsole(stderr=True, highlight=False, width=_UNLIMITED)
 
 
 def show(blocks: Sequence[Block], out: Console, *, details: bool = False) -> None:
@@ -89,10 +89,10 @@ def text(blocks: Sequence[Block], *, colour: bool, width: int = _UNLIMITED) -> s
         colour: whether the text goes to a terminal, which may show colours; rich honours NO_COLOR.
         width: columns of the terminal; by default it is for a file or a pipe.
     """
-    from rich.console import Console
+    from modelzoo.document.console import PlainConsole
 
     out = io.StringIO()
-    show(blocks, Console(file=out, force_terminal=colour, width=width, highlight=False, legacy_windows=False))
+    show(blocks, PlainConsole(file=out, force_terminal=colour, width=width, highlight=False, legacy_windows=False))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 

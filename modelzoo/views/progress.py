@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Protocol
 import msgspec
 
 from modelzoo import stats
-from modelzoo.formatting import duration, percent
+from modelzoo.formatting import duration, percent, printable
 from modelzoo.records.protocol import Progress
 from modelzoo.records.run import Result, Run
 from modelzoo.views.judgement import judged_so_far
@@ -152,7 +152,7 @@ class LiveProgress:
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        self._out.print(text, markup=False)
+        self._out.print(text)
 
     def finished(self, run: Run) -> None:
         """Take note of a run that has ended."""
@@ -204,14 +204,14 @@ class LiveProgress:
         if state.phase in QUIET_PHASES or now - self._printed_at < LINE_SECONDS:
             return
         self._printed_at = now
-        self._out.print(f"{doing(state)}; {times(state.elapsed, state.remaining)}", soft_wrap=True, markup=False)
+        self._out.print(f"{doing(state)}; {times(state.elapsed, state.remaining)}", soft_wrap=True)
 
     def _block(self) -> Group:
         from rich.console import Group
         from rich.text import Text
 
         lines = ["starting"] if self._state is None else block_lines(self._state, self._clock() - self._shown_at)
-        return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
+        return Group(*(Text(printable(line), no_wrap=True, overflow="ellipsis") for line in lines))
 
 
 def block_lines(state: ProgressState, since: float = 0.0) -> list[str]:

@@ -9,11 +9,11 @@ from typing import Any, Optional
 
 import pytest
 from fake_runs import MACHINE
-from rich.console import Console
 
 from modelzoo.cli import serving
 from modelzoo.cli.serving import latency_bound
 from modelzoo.document import Text
+from modelzoo.document.console import PlainConsole
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine import facts
@@ -63,7 +63,7 @@ def test_the_end_says_where_everything_is(tmp_path: Path) -> None:
 
     def ended(named: Optional[str], plot: Optional[Plot] = PLOT) -> list[str]:
         stored: Any = SimpleNamespace(path=Path("r.json"))
-        out = Console(width=80)
+        out = PlainConsole(width=80)
         with out.capture() as printed:
             serving.end(named, stored, plot, out)
         return printed.get().splitlines()

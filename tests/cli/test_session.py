@@ -14,12 +14,12 @@ import pytest
 from example_machine import SERVER, machine_with
 from fake_runs import make, result_of
 from kept_sessions import beside, kept
-from rich.console import Console
 from toy_workloads import MLP
 
 from modelzoo import cli
 from modelzoo.cli import session
 from modelzoo.cli.session import INTERRUPTED, in_turn, repeat, to_judge
+from modelzoo.document.console import PlainConsole
 from modelzoo.frozen import replace
 from modelzoo.machine import facts, sensors
 from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
@@ -349,7 +349,7 @@ class Clock:
 def begins(requested: Sessions, lengths: list[float]) -> tuple[list[float], str]:
     """When sessions of these lengths begin, and what is printed."""
     clock, file, found = Clock(), io.StringIO(), []
-    for one, length in zip(in_turn(requested, Console(file=file), clock, clock.sleep), lengths):
+    for one, length in zip(in_turn(requested, PlainConsole(file=file), clock, clock.sleep), lengths):
         assert (one.number, one.count) == (len(found) + 1, requested.count)
         found.append(clock.now - 1000)
         clock.sleep(length)
@@ -389,7 +389,7 @@ def test_a_single_session_is_not_announced() -> None:
 def test_sessions_of_a_call_belong_together() -> None:
     """They share the name of their series."""
     clock = Clock()
-    sessions = in_turn(Sessions(3), Console(file=io.StringIO()), clock, clock.sleep)
+    sessions = in_turn(Sessions(3), PlainConsole(file=io.StringIO()), clock, clock.sleep)
     assert len({session.series for session in sessions}) == 1
 
 
@@ -398,7 +398,7 @@ def outcome(
 ) -> tuple[int, str, str]:
     """The exit code of ``count`` sessions, what is printed to the console, and stderr."""
     file = io.StringIO()
-    code = repeat(Sessions(count), call, Console(file=file, width=160))
+    code = repeat(Sessions(count), call, PlainConsole(file=file, width=160))
     return code, file.getvalue(), capsys.readouterr().err
 
 
@@ -444,7 +444,7 @@ def test_control_c_between_sessions_loses_nothing(capsys: pytest.CaptureFixture[
             raise KeyboardInterrupt
 
     file = io.StringIO()
-    assert repeat(Sessions(5, 60.0), complete, Console(file=file, width=160), lambda: 0.0, sleep) == 130
+    assert repeat(Sessions(5, 60.0), complete, PlainConsole(file=file, width=160), lambda: 0.0, sleep) == 130
     assert capsys.readouterr().err == "modelzoo: interrupted; the results of 2 of 5 sessions are stored\n"
     assert "Over 2 sessions" in file.getvalue()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 from places import DATA
-from rich.console import Console
 
 from modelzoo.cli.validate import show
+from modelzoo.document.console import PlainConsole
 from modelzoo.frozen import replace
 from modelzoo.records.run import ValidityEntry
 from modelzoo.results import store
@@ -16,7 +16,7 @@ from modelzoo.results import store
 def shown(entry: ValidityEntry) -> str:
     """What is printed in a narrow terminal."""
     out = io.StringIO()
-    show(entry, Console(file=out, width=40))
+    show(entry, PlainConsole(file=out, width=40))
     return out.getvalue()
 
 

@@ -6,7 +6,6 @@ import io
 
 import pytest
 from printed import printed
-from rich.console import Console
 
 from modelzoo.document import (
     Block,
@@ -28,6 +27,7 @@ from modelzoo.document import (
     named,
     terminal,
 )
+from modelzoo.document.console import PlainConsole
 from modelzoo.document.terminal import WIDTH, fitting
 from modelzoo.warning import Severity
 
@@ -216,5 +216,7 @@ def test_the_console_is_stderr_and_cuts_nothing_in_a_pipe(capsys: pytest.Capture
 def test_show_prints_colours_on_a_terminal() -> None:
     """What is bold stands out there."""
     out = io.StringIO()
-    terminal.show([named([("toy", "fast")])], Console(file=out, force_terminal=True, width=80, color_system="standard"))
+    terminal.show(
+        [named([("toy", "fast")])], PlainConsole(file=out, force_terminal=True, width=80, color_system="standard")
+    )
     assert out.getvalue() == "\x1b[1mtoy:\x1b[0m fast\n"

@@ -6,8 +6,8 @@ import io
 from dataclasses import dataclass
 
 from fake_runs import make, result_of
-from rich.console import Console
 
+from modelzoo.document.console import PlainConsole
 from modelzoo.frozen import replace
 from modelzoo.records.protocol import Progress
 from modelzoo.records.run import Result, SettingRequest
@@ -52,7 +52,7 @@ def state(
 def test_without_a_terminal_there_is_a_line_a_minute_at_most() -> None:
     """Only when weights and inputs are there: an early error stays the only line."""
     text, clock = io.StringIO(), Clock()
-    with LiveProgress(Console(file=text), RESULT, clock) as shown:
+    with LiveProgress(PlainConsole(file=text), RESULT, clock) as shown:
         for phase in ("weights", "load"):
             shown.update(event(phase))
         assert text.getvalue() == ""
@@ -71,7 +71,7 @@ def test_without_a_terminal_there_is_a_line_a_minute_at_most() -> None:
 def test_the_time_that_is_left_follows_from_the_budget() -> None:
     """It counts from the moment when the measurement begins. After the budget it is unknown, not zero."""
     text, clock = io.StringIO(), Clock()
-    with LiveProgress(Console(file=text), RESULT, clock) as shown:
+    with LiveProgress(PlainConsole(file=text), RESULT, clock) as shown:
         clock.now += 5
         shown.begin(90)
         shown.update(event("steady"))
@@ -86,7 +86,7 @@ def test_the_time_that_is_left_follows_from_the_budget() -> None:
 def test_what_was_spent_before_counts() -> None:
     """Judging is part of a budget, and says nothing of how long the processes take."""
     text, clock = io.StringIO(), Clock()
-    with LiveProgress(Console(file=text), RESULT, clock) as shown:
+    with LiveProgress(PlainConsole(file=text), RESULT, clock) as shown:
         shown.begin(90)
         shown.judging(event("load"))
         clock.now += 60
@@ -105,7 +105,7 @@ def test_what_was_spent_before_counts() -> None:
 def test_the_time_that_a_fixed_number_of_processes_takes_is_estimated() -> None:
     """Those that are left take as long as those before."""
     text, clock = io.StringIO(), Clock()
-    with LiveProgress(Console(file=text), RESULT, clock) as shown:
+    with LiveProgress(PlainConsole(file=text), RESULT, clock) as shown:
         shown.begin(None, processes=3)
         shown.update(event("steady"))
         for number in range(2):
@@ -121,7 +121,7 @@ def test_the_time_that_a_fixed_number_of_processes_takes_is_estimated() -> None:
 def test_settings_that_a_search_adds_are_counted_too() -> None:
     """By their group: labels may change when settings are added."""
     text = io.StringIO()
-    with LiveProgress(Console(file=text), RESULT) as shown:
+    with LiveProgress(PlainConsole(file=text), RESULT) as shown:
         shown.finished(make([1.0]))
         added = SettingRequest("toy", Setting(threads=2))
         shown.take_settings(replace(RESULT, requested=(*RESULT.requested, added)))
@@ -133,7 +133,7 @@ def test_settings_that_a_search_adds_are_counted_too() -> None:
 def block(result: Result, *events: Event) -> str:
     """All that is drawn on a terminal of 100 columns."""
     text = io.StringIO()
-    console = Console(file=text, force_terminal=True, width=100, _environ={"TERM": "xterm"})
+    console = PlainConsole(file=text, force_terminal=True, width=100, _environ={"TERM": "xterm"})
     with LiveProgress(console, result) as shown:
         for each in events:
             shown.update(each)
@@ -155,7 +155,7 @@ def test_on_a_terminal_a_block_shows_what_runs_and_what_is_known() -> None:
 def test_a_judgement_is_no_process() -> None:
     """The predictions of a setting are judged once."""
     text = io.StringIO()
-    with LiveProgress(Console(file=text), RESULT) as shown:
+    with LiveProgress(PlainConsole(file=text), RESULT) as shown:
         shown.judging(event("2 of 8: fp32"))
     assert text.getvalue().startswith("toy fp32, judging: 2 of 8: fp32; ")
 
