@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Union
 
@@ -24,11 +25,29 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
-def shown_json(text: str) -> str:
-    """Return JSON that is equal to ``text`` and has no character that a terminal would not show as such.
+def for_people(text: str) -> str:
+    r"""Return ``text`` as ``printable`` does, and so that no line of it can be taken for one that scripts parse.
 
-    >>> shown_json('["\x9b", "\u202e"]\n')
-    '["\\u009b", "\\u202e"]\n'
+    >>> print(for_people("[TARGET] toy Time 1"))
+    \x5bTARGET] toy Time 1
+    """
+    return printable(text).replace("[TARGET]", r"\x5bTARGET]").replace("[VALID]", r"\x5bVALID]")
+
+
+def word(text: str) -> str:
+    """Return ``text`` as one word of a line that scripts parse: a hyphen stands for blanks.
+
+    >>> word("my net\\n[TARGET] x")
+    'my-net-[TARGET]-x'
+    """
+    return printable(re.sub(r"\s+", "-", text))
+
+
+def shown_json(text: str) -> str:
+    r"""Return JSON that is equal to ``text`` and has no character that a terminal would not show as such.
+
+    >>> print(shown_json('["\x9b", "\u202e"]'))
+    ["\u009b", "\u202e"]
     """
     is_shown = text.replace("\n", "").isprintable()
     return text if is_shown else "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

@@ -42,3 +42,32 @@ def built_sentences(tree: ast.Module) -> Iterator[str]:
             text = "".join(map(str, parts))
             if above is None and len(re.findall("[A-Za-z]{2,}", text)) >= 3:
                 yield text
+
+
+PRINTING = {
+    "cli/output.py",
+    "cli/parser.py",  # the script of --print-completion
+    *("engines/jittor/server.py", "engines/jittor/warmup.py", "evidence/profiler.py", "machine/sensors.py"),
+    "results/schema.py",
+}
+"""Modules that may print: the door, and processes that answer another one or run on their own."""
+DOORS = {
+    "print": PRINTING,
+    "Console": set(),
+    "PlainConsole": {"document/terminal.py"},
+    "RichText": {"document/terminal.py"},
+    "Text.from_markup": set(),
+    "csv.writer": {"document/delimited.py"},
+}
+"""Where each of these may be called."""
+
+
+def test_what_reaches_a_terminal_or_a_spreadsheet_goes_through_one_door() -> None:
+    """Which escapes it: names, warnings and errors may come from a stranger's result or another host."""
+    found = {
+        (call, str(path.relative_to(PACKAGE)))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and (call := ast.unparse(node.func)) in DOORS
+    }
+    assert {(call, module) for call, module in found if module not in DOORS[call]} == set()

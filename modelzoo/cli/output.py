@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.files import write_atomically
-from modelzoo.formatting import printable, shown_json
+from modelzoo.formatting import for_people, printable, shown_json
 
 if TYPE_CHECKING:
     from modelzoo.cli.selection import Jobs
@@ -46,7 +46,7 @@ def print_result(path: Path, lines: Sequence[str], output: Optional[str]) -> Non
         print_lines(lines)
         return
     for line in lines:
-        tell(line)
+        print(printable(line), file=sys.stderr)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     _write([shown_json(path.read_text(encoding="utf-8")).rstrip("\n")])
@@ -54,11 +54,11 @@ def print_result(path: Path, lines: Sequence[str], output: Optional[str]) -> Non
 
 def tell(line: str) -> None:
     """Print a line for people on stderr. Nothing in it begins another line, moves the cursor or sets a colour."""
-    print(printable(line), file=sys.stderr)
+    print(for_people(line), file=sys.stderr)
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines for scripts on stdout, escaped like those of ``tell``; raises what ``print_text`` does."""
+    """Print lines for scripts on stdout, each escaped; raises what ``print_text`` does."""
     _write(map(printable, lines))
 
 

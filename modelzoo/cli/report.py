@@ -20,7 +20,7 @@ from modelzoo.cli.output import (
     write_output,
 )
 from modelzoo.errors import UsageError
-from modelzoo.formatting import printable
+from modelzoo.formatting import for_people, printable
 from modelzoo.records.load import Load
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
@@ -132,8 +132,8 @@ def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Na
 
 
 def _heading(path: str, result: Result) -> str:
-    name = f"{printable(result.name)}, " if result.name else ""
-    return f"{printable(path)}: {name}{result.created}, modelzoo {result.version}"
+    name = f"{result.name}, " if result.name else ""
+    return f"{path}: {name}{result.created}, modelzoo {result.version}"
 
 
 def _print(args: argparse.Namespace) -> int:
@@ -142,7 +142,7 @@ def _print(args: argparse.Namespace) -> int:
     for number, (path, result) in enumerate(stored):
         if number:
             print_text("")
-        print_text(_heading(path, result))
+        print_text(for_people(_heading(path, result)))
         blocks = _blocks(result, args)
         if blocks:
             print_text("")

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from modelzoo.formatting import printable
+from modelzoo.formatting import for_people
 
 
 class PlainConsole(Console):
@@ -19,4 +19,4 @@ class PlainConsole(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return ``text`` as one line."""
-        return Text(printable(text), options.get("style", ""))
+        return Text(for_people(text), options.get("style", ""))

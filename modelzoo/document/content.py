@@ -8,7 +8,7 @@ from typing import Optional, Union
 
 import msgspec
 
-from modelzoo.formatting import printable
+from modelzoo.formatting import for_people
 from modelzoo.warning import Severity
 
 
@@ -59,7 +59,7 @@ class Column(msgspec.Struct, frozen=True):
 
     @property
     def width(self) -> int:
-        return max(len(printable(line)) for text in (self.title, *self.cells) for line in text.split("\n"))
+        return max(len(for_people(line)) for text in (self.title, *self.cells) for line in text.split("\n"))
 
     def tone(self, row: int) -> Tone:
         """The tone of the cell in ``row``."""

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from modelzoo.document.content import Column
 from modelzoo.formatting import printable
 
-_FORMULA = ("=", "+", "-", "@")
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """A cell that begins so is a formula to spreadsheets (OWASP, "CSV Injection"); an apostrophe makes it text."""
 
 
 def csv_text(columns: Sequence[Column]) -> str:
     """Return the columns as CSV (RFC 4180, but with line feeds); what spreadsheets would evaluate is made text."""
+    return csv_lines((tuple(column.title for column in columns), *zip(*(column.cells for column in columns))))
+
+
+def csv_lines(rows: Iterable[Iterable[str]]) -> str:
+    """Return rows likewise."""
     out = io.StringIO()
-    rows = (tuple(column.title for column in columns), *zip(*(column.cells for column in columns)))
     csv.writer(out, lineterminator="\n").writerows(map(_cell, row) for row in rows)
     return out.getvalue()
 
 
 def _cell(text: str) -> str:
     shown = printable(text)
-    return f"'{shown}" if shown.startswith(_FORMULA) and not _is_number(shown) else shown
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) and not _is_number(shown) else shown
 
 
 def _is_number(text: str) -> bool:

@@ -25,7 +25,7 @@ from modelzoo.document.content import (
     Table,
     Tone,
 )
-from modelzoo.formatting import printable
+from modelzoo.formatting import for_people
 from modelzoo.frozen import replace
 from modelzoo.warning import Severity
 
@@ -122,10 +122,10 @@ def _shown(block: Block, width: int) -> Iterator[Union[RichText, RichTable]]:
 
     text_width = min(WIDTH, width)
     if isinstance(block, Section):
-        yield RichText(printable(block.title), "bold")
+        yield RichText(for_people(block.title), "bold")
     elif isinstance(block, Lines):
         if block.title:
-            yield RichText(f"{printable(block.title)}:", "bold")
+            yield RichText(f"{for_people(block.title)}:", "bold")
         for line in block.items:
             yield from _line(line, text_width, is_titled=bool(block.title))
     elif isinstance(block, Notices):
@@ -189,13 +189,13 @@ def _wrapped(prefix: str, text: str, width: int, style: str = "", indent: Option
     """
     from rich.text import Text as RichText
 
-    prefix = printable(prefix)
+    prefix = for_people(prefix)
     later = " " * (len(prefix) if indent is None else indent)
     found = [
         line
         for number, part in enumerate(text.split("\n"))
         for line in textwrap.wrap(
-            printable(part),
+            for_people(part),
             width,
             initial_indent=later if number else prefix,
             subsequent_indent=later,
@@ -214,7 +214,7 @@ def _lines(text: str) -> RichText:
     """``text`` with its own line breaks and no others."""
     from rich.text import Text as RichText
 
-    return RichText("\n".join(map(printable, text.split("\n"))))
+    return RichText("\n".join(map(for_people, text.split("\n"))))
 
 
 def fitting(columns: Sequence[Column], width: int) -> list[Column]:
@@ -275,7 +275,7 @@ def _widths(columns: Sequence[Column], width: int, *, is_plain: bool) -> list[in
 def _longest(column: Column, separator: Optional[str]) -> int:
     """Length of the longest line of its cells, or, with ``None``, of its longest word, that of its title included."""
     texts = column.cells if separator else (column.title, *column.cells)
-    return max((len(printable(part)) for text in texts for part in text.split(separator)), default=0)
+    return max((len(for_people(part)) for text in texts for part in text.split(separator)), default=0)
 
 
 def _cell(column: Column, row: int) -> RichText:

@@ -10,7 +10,7 @@ from typing import Optional
 import msgspec
 
 from modelzoo import stats
-from modelzoo.formatting import significant
+from modelzoo.formatting import significant, word
 from modelzoo.records.accelerator import bound_by_launching
 from modelzoo.records.evidence import REFERENCE_SHARE, LogSource, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
@@ -295,12 +295,13 @@ def target_lines(found: Sequence[SummaryRow]) -> list[str]:
 
 def _target_name(row: SummaryRow) -> str:
     """A name without spaces: ``toy-fp32-2`` for the label ``fp32 #2``."""
+    name = word(row.workload)
     if not row.is_baseline:
-        return f"{row.workload}-{re.sub(r'[ =#]+', '-', row.requested)}"
+        return word(f"{name}-{re.sub('[ =#]+', '-', row.requested)}")
     in_flight = row.setting.in_flight
     if in_flight is None:
-        return row.workload
-    return f"{row.workload}-stages" if in_flight == 1 else f"{row.workload}-in-flight-{in_flight}"
+        return name
+    return f"{name}-stages" if in_flight == 1 else f"{name}-in-flight-{in_flight}"
 
 
 # Warnings

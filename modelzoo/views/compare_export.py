@@ -20,7 +20,7 @@ from modelzoo.comparison.machines import Cost, Rates, RowRates
 from modelzoo.comparison.model import Metric, Obstacle, Row, Side
 from modelzoo.document import Column
 from modelzoo.document.delimited import csv_text
-from modelzoo.formatting import printable
+from modelzoo.formatting import printable, shown_json
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.stats import Outcome
 from modelzoo.version import __version__
@@ -131,7 +131,7 @@ class Comparisons(msgspec.Struct, frozen=True):
 def json_text(judged: Judged) -> str:
     """Return the comparisons as JSON."""
     found = Comparisons(FORMAT, __version__, tuple(_comparison(*each) for each in judged))
-    return encode_json(found).decode() + "\n"
+    return shown_json(encode_json(found).decode()) + "\n"
 
 
 def _comparison(found: Comparison, gate: Gate) -> ComparisonSummary:

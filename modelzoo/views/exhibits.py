@@ -16,7 +16,6 @@ draw on it.
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import re
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import msgspec
 
+from modelzoo.document.delimited import csv_lines
 from modelzoo.errors import UsageError, WorkerError
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot
 from modelzoo.records.run import THUMBNAIL_BYTES, THUMBNAILS, Thumbnail
@@ -146,10 +146,7 @@ class ExhibitWriter:
     def _write_csv(self, content: CsvRows, path: Path) -> None:
         is_new = path not in self.files
         with path.open("w" if is_new else "a", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            if is_new:
-                writer.writerow(content.columns)
-            writer.writerows(content.rows)
+            file.write(csv_lines((content.columns, *content.rows) if is_new else content.rows))
         if is_new:
             self.files.append(path)
 

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple, Optional
 
 from modelzoo.document import Column, Table, Text, Tone
-from modelzoo.formatting import MISSING, significant
+from modelzoo.formatting import MISSING, significant, word
 from modelzoo.records.partial import LONGEST_WITH_MASKS, JudgedSoFar, PictureNote
 from modelzoo.records.run import ValidityEntry, ValidityReport
 from modelzoo.records.validity import (
@@ -105,7 +105,7 @@ def valid_line(judged: Validity) -> str:
     data set, if that was used.
     """
     values = ["-" if value is None else f"{value:.4g}" for value in (judged.reference, judged.tested)]
-    text = " ".join(["[VALID]", judged.workload, judged.metric, *values, judged.verdict.value])
+    text = " ".join(["[VALID]", word(judged.workload), word(judged.metric), *values, judged.verdict.value])
     if judged.verdict not in (ValidityVerdict.VALID, ValidityVerdict.NOT_VALID):
         return f"{text} ({reason_text(judged)})"
     return f"{text} ({scope_text(judged)})" if judged.small else text

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Protocol
 import msgspec
 
 from modelzoo import stats
-from modelzoo.formatting import duration, percent, printable
+from modelzoo.formatting import duration, for_people, percent
 from modelzoo.records.protocol import Progress
 from modelzoo.records.run import Result, Run
 from modelzoo.views.judgement import judged_so_far
@@ -211,7 +211,7 @@ class LiveProgress:
         from rich.text import Text
 
         lines = ["starting"] if self._state is None else block_lines(self._state, self._clock() - self._shown_at)
-        return Group(*(Text(printable(line), no_wrap=True, overflow="ellipsis") for line in lines))
+        return Group(*(Text(for_people(line), no_wrap=True, overflow="ellipsis") for line in lines))
 
 
 def block_lines(state: ProgressState, since: float = 0.0) -> list[str]:

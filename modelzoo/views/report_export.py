@@ -13,6 +13,7 @@ import msgspec
 from modelzoo import stats
 from modelzoo.document import Column
 from modelzoo.document.delimited import csv_text
+from modelzoo.formatting import shown_json
 from modelzoo.records.codec import encode_json
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
@@ -93,7 +94,7 @@ def report_row(result: str, row: SummaryRow) -> ReportRow:
 
 def json_text(rows: Sequence[ReportRow]) -> str:
     """Return the rows as JSON."""
-    return encode_json(Report(FORMAT, __version__, tuple(rows))).decode() + "\n"
+    return shown_json(encode_json(Report(FORMAT, __version__, tuple(rows))).decode()) + "\n"
 
 
 def csv_export(rows: Sequence[ReportRow]) -> str:

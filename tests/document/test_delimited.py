@@ -11,7 +11,7 @@ from modelzoo.document import Column
 from modelzoo.document.delimited import csv_text
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+a", "-a", "@SUM(A1)"])
+@pytest.mark.parametrize("text", ["=1+1", "+a", "-a", "@SUM(A1)", " =1", "＝1+1"])
 def test_spreadsheets_evaluate_nothing(text: str) -> None:
     """A cell that would be a formula begins with an apostrophe."""
     assert csv_text([Column("a", (text,))]) == f"a\n'{text}\n"

@@ -44,6 +44,13 @@ def test_rows_of_the_same_file_are_appended(tmp_path: Path) -> None:
     assert writer.files == [old]
 
 
+def test_spreadsheets_evaluate_no_cell_of_an_exhibit(tmp_path: Path) -> None:
+    """A question or the name of a picture may begin like a formula; numbers stay numbers, and a row is one line."""
+    writer = ExhibitWriter(tmp_path, "toy")
+    writer.write(Exhibit("top5.csv", csv=CsvRows(("a", "b"), (("=1+1", "-0.5"), ("@x\n=2", "\x1b[31m")))))
+    assert writer.files[0].read_text(encoding="utf-8") == "a,b\n'=1+1,-0.5\n'@x\\n=2,\\x1b[31m\n"
+
+
 def test_pictures_are_read_again_and_drawn(tmp_path: Path, source: PictureSource) -> None:
     """One with the detections and a comparison per input; special characters leave the name."""
     writer = ExhibitWriter(tmp_path / "out", "toy")
