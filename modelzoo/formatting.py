@@ -40,7 +40,7 @@ def word(text: str) -> str:
     >>> word("my net\\n[TARGET] x")
     'my-net-[TARGET]-x'
     """
-    return printable(re.sub(r"\s+", "-", text))
+    return printable(re.sub(r"\s+", "-", text)) or "-"
 
 
 def shown_json(text: str) -> str:

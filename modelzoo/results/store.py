@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import msgspec
 
@@ -22,11 +22,25 @@ from modelzoo.errors import InputError, ModelzooError, UsageError
 from modelzoo.files import private_path, write_atomically
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
+from modelzoo.records.exhibits import ShownAnswers, ShownClasses, ShownObjects
 from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.load import Load
-from modelzoo.records.run import FORMAT, FORMAT_VERSION, Latency, Payload, Result, Run, SettingRequest, ValidityEntry
+from modelzoo.records.run import (
+    FORMAT,
+    FORMAT_VERSION,
+    Latency,
+    Payload,
+    Result,
+    Run,
+    RunReport,
+    SettingRequest,
+    ValidityEntry,
+)
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Throughput
+from modelzoo.records.timing import LATENCY
 from modelzoo.records.tuning import Tuning
+from modelzoo.records.validity import Validity
 from modelzoo.setting import Setting
 
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
@@ -34,6 +48,12 @@ MAJOR, MINOR = FORMAT_VERSION
 _HINT = "give a file that modelzoo wrote"
 _SHORTEST, _LONGEST = 1e-12, 1e9
 """Seconds; no call takes a picosecond or 30 years."""
+_FIGURES = {
+    ShownClasses: "flips near_ties",
+    ShownObjects: "detection_agreement matched lost new moved",
+    ShownAnswers: "em_reference em_tested f1_reference f1_tested identical_answers answer_agreement",
+}
+"""The figures that belong to the items which a judgement shows."""
 
 
 class ResultFile:
@@ -202,14 +222,64 @@ def _check(result: Result) -> None:
     for run in result.runs:
         if not all(_SHORTEST < value < _LONGEST for value in (*run.steady, *(turn.seconds for turn in run.reference))):
             raise ValueError(f"{run.workload} has a time that is not possible")
-    if isinstance(result.payload, Latency):
-        _check_latency(result.payload)
-    elif isinstance(result.payload, Tuning):
-        _check_tuning(result.payload, len(result.requested))
-    elif isinstance(result.payload, Throughput):
-        _check_throughput(result.payload, len(result.requested))
+        if run.report is not None:
+            _check_report(run.report)
+    for entry in result.validity:
+        if entry.report is not None:
+            _check_validity(entry.report.validity)
+    _check_payload(result.payload, len(result.requested))
+
+
+def _check_payload(found: Payload, settings: int) -> None:
+    """Raises ``ValueError`` if what only one kind of call measures contradicts itself, or the settings asked for."""
+    if isinstance(found, Latency):
+        _check_latency(found)
+    elif isinstance(found, Tuning):
+        _check_tuning(found, settings)
+    elif isinstance(found, Throughput):
+        _check_throughput(found, settings)
     else:
-        _check_load(result.payload)
+        _check_load(found)
+
+
+def _check_report(report: RunReport) -> None:
+    """Raises ``ValueError`` if a machine has no cores, or a time is not possible."""
+    machine = report.provenance.machine
+    if min(machine.cores, machine.logical, machine.threads_per_core, machine.threads.physical_cores) < 1:
+        raise ValueError("a machine has no cores")
+    timing = report.timing
+    if timing is not None and not all(map(_is_time, (timing.cold_start, *timing.warmup))):
+        raise ValueError(f"{report.workload} has a time that is not possible")
+    if timing is not None and report.pipeline is not None:
+        stages = {stage.name for stage in report.pipeline.stages} if report.pipeline.in_flight == 1 else set()
+        if not stages | {LATENCY} <= {series.name for series in timing.series}:
+            raise ValueError(f"{report.workload} has a stage that was not timed")
+
+
+def _check_validity(judged: Validity) -> None:
+    """Raises ``ValueError`` if items are shown without the figures and names that belong to them."""
+    required = next((names for kind, names in _FIGURES.items() if isinstance(judged.shown, kind)), "").split()
+    missing = [name for name in required if name not in judged.figures]
+    if missing:
+        raise ValueError(f"the judgement of {judged.workload} has no figure {missing[0]}")
+    if isinstance(judged.shown, ShownClasses):
+        tops = [top for each in judged.shown.changed for top in (each.reference, each.tested)]
+        tops += [top for each in judged.shown.first for top in (each.reference, each.tested)]
+        named = set(judged.shown.indices[: len(judged.shown.names)])
+        if not all(named.issuperset(top.classes) and len(top.classes) <= len(top.probabilities) for top in tops):
+            raise ValueError(f"the judgement of {judged.workload} has a class without a name or a probability")
+        if not all(top.classes or not top.finite for top in tops):
+            raise ValueError(f"the judgement of {judged.workload} has an image without a class")
+
+
+def _is_time(seconds: float) -> bool:
+    return _SHORTEST < seconds < _LONGEST
+
+
+def _check_bound(bound: Optional[LatencyBound]) -> None:
+    """Raises ``ValueError`` if a bound on a latency is not possible."""
+    if bound is not None and not (0 < bound.percentile < 100 and _is_time(bound.seconds)):
+        raise ValueError("a bound on the latency is not possible")
 
 
 def _check_latency(found: Latency) -> None:
@@ -244,6 +314,7 @@ def _check_load(found: Load) -> None:
             raise ValueError("a run under load has a rate that is not possible")
     if not all(each.calibration.seconds and each.calibration.rate > 0 for each in found.sessions):
         raise ValueError("instances under load were not calibrated")
+    _check_bound(found.plan.bound)
 
 
 def _check_throughput(found: Throughput, settings: int) -> None:
@@ -252,12 +323,23 @@ def _check_throughput(found: Throughput, settings: int) -> None:
         raise ValueError("a configuration has a setting that was not asked for")
     named = [run.configuration for run in found.runs] + [each.configuration for each in found.dropped]
     named += [found.soak.configuration] if found.soak is not None else []
+    if found.confirmation is not None:
+        named += [found.confirmation.winner, *filter(None, (found.confirmation.baseline,))]
     if not all(0 <= index < len(found.configurations) for index in named):
         raise ValueError("a round names a configuration that does not exist")
+    if not all(min(each.instances, each.cores, each.batch) > 0 for each in found.configurations):
+        raise ValueError("a configuration has no instances, cores or items")
     for run in found.runs:
-        times = [run.window, *(value for each in run.instances for value in each.latencies)]
-        if not all(value is None or 0 <= value < _LONGEST for value in times):
+        if len(run.instances) > len(found.configurations[run.configuration].places):
+            raise ValueError("a round has more instances than its configuration")
+        times = [value for each in run.instances for value in each.latencies]
+        if not all(0 <= value < _LONGEST for value in times) or not (run.window is None or _is_time(run.window)):
             raise ValueError("an instance has a time that is not possible")
+    points = found.soak.points if found.soak is not None else ()
+    soaked = [value for each in points for value in (each.seconds, each.latency, each.at + each.seconds)]
+    if not all(map(_is_time, [*soaked, *([found.soak.planned] if found.soak is not None else [])])):
+        raise ValueError("a soak test has a time that is not possible")
+    _check_bound(found.bound)
 
 
 def _check_numbers(data: Any) -> None:
