@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from modelzoo.cli import app
 from modelzoo.frozen import field_names, replace
@@ -39,8 +39,14 @@ UNSHOWN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2
 """What no output may contain: control characters, and those that change the direction of text."""
 
 
-def with_strings(record: Any, chosen: Callable[[str], str]) -> Any:
-    """A copy of ``record`` in which ``chosen`` has replaced every string that is not of a closed list."""
+def with_strings(record: Any, chosen: Callable[[str], str], *, keys: bool = True) -> Any:
+    """A copy of ``record`` in which ``chosen`` has replaced every string that is not of a closed list.
+
+    Args:
+        record: a result.
+        chosen: returns what takes the place of a string.
+        keys: whether to replace the keys of maps as well; figures are found by theirs.
+    """
 
     def changed(value: Any) -> Any:
         if isinstance(value, str) and not isinstance(value, Enum):
@@ -49,7 +55,7 @@ def with_strings(record: Any, chosen: Callable[[str], str]) -> Any:
             is_numbers = value and isinstance(value[0], (int, float)) and not isinstance(value[0], Enum)
             return value if is_numbers else tuple(map(changed, value))
         if isinstance(value, dict):
-            return {chosen(key) if isinstance(key, str) else key: changed(each) for key, each in value.items()}
+            return {chosen(key) if keys and isinstance(key, str) else key: changed(each) for key, each in value.items()}
         names = field_names(value)
         if not names:
             return value
@@ -97,6 +103,25 @@ def with_number(record: Any, kind: type, field: str, number: float) -> Any:
         return replace(value, **changes) if changes else value
 
     return changed(record)
+
+
+def with_record(record: Any, kind: type, new: Any) -> Any:
+    """A copy of ``record`` with ``new`` in every field that may hold a record of its kind."""
+    names = field_names(record)
+    if isinstance(record, tuple) and not (record and isinstance(record[0], (int, float))):
+        return tuple(with_record(each, kind, new) for each in record)
+    if not names or isinstance(record, Setting):
+        return record
+    hints, changes = get_type_hints(type(record)), {}
+    for name in names:
+        within = (
+            hints[name],
+            *get_args(hints[name]),
+            *(part for each in get_args(hints[name]) for part in get_args(each)),
+        )
+        own = (new,) if get_origin(hints[name]) is tuple else new
+        changes[name] = own if kind in within else with_record(getattr(record, name), kind, new)
+    return replace(record, **changes)
 
 
 def stored(result: Result, path: Path) -> Path:

@@ -55,7 +55,7 @@ class LayerError(msgspec.Struct, frozen=True):
     @property
     def ratio(self) -> Optional[float]:
         """Error ÷ the expected rounding error."""
-        return None if self.error is None or self.baseline is None else self.error / self.baseline
+        return None if self.error is None or not self.baseline else self.error / self.baseline
 
     @property
     def excess_scale(self) -> float:

@@ -252,7 +252,7 @@ def _check_report(report: RunReport) -> None:
         raise ValueError(f"{report.workload} has a time that is not possible")
     if timing is not None and report.pipeline is not None:
         stages = {stage.name for stage in report.pipeline.stages} if report.pipeline.in_flight == 1 else set()
-        if not stages | {LATENCY} <= {series.name for series in timing.series}:
+        if not report.pipeline.stages or not stages | {LATENCY} <= {series.name for series in timing.series}:
             raise ValueError(f"{report.workload} has a stage that was not timed")
 
 
@@ -262,6 +262,13 @@ def _check_validity(judged: Validity) -> None:
     missing = [name for name in required if name not in judged.figures]
     if missing:
         raise ValueError(f"the judgement of {judged.workload} has no figure {missing[0]}")
+    if not all(change.detectable_loss > 0 for change in judged.changes):
+        raise ValueError(f"the judgement of {judged.workload} could detect a loss of nothing")
+    if judged.layers is not None and not 0 <= (judged.layers.suspect or 0) <= max(0, len(judged.layers.layers) - 1):
+        raise ValueError(f"the judgement of {judged.workload} suspects a layer that it does not have")
+    for table in judged.tables:
+        if len({len(column.cells) for column in table.columns}) != 1:
+            raise ValueError(f"a table of the judgement of {judged.workload} has columns of different lengths")
     if isinstance(judged.shown, ShownClasses):
         tops = [top for each in judged.shown.changed for top in (each.reference, each.tested)]
         tops += [top for each in judged.shown.first for top in (each.reference, each.tested)]

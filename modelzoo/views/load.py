@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Sequence
 from statistics import median
@@ -380,7 +381,7 @@ def _figure(run: LoadRun, name: str) -> Optional[float]:
         return results.achieved(run)
     if name == "mean":
         return sum(run.latencies) / len(run.latencies) if run.latencies else None
-    return percentile(run.latencies, float(name[1:]))
+    return percentile(run.latencies, float(name[1:])) if re.fullmatch(r"p\d\d?(\.\d+)?", name) else None
 
 
 def _shown(name: str, value: float) -> str:

@@ -5,6 +5,7 @@ torch's, and what all of them forbid. Pure.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Optional, Union
 
@@ -248,7 +249,7 @@ def _kind(found: OutputAgreement) -> tuple[Optional[str], ...]:
 
 
 def _errors(worst: Sequence[OutputError], *, is_named: bool) -> str:
-    names = Merged(int(each.name) if each.name.isdigit() else each.name for each in worst)
+    names = Merged(int(each.name) if re.fullmatch("[0-9]{1,9}", each.name) else each.name for each in worst)
     relative = [each.relative for each in worst if each.relative is not None]
     if not relative:
         return f"output {names} is not finite, or has another shape"

@@ -7,13 +7,10 @@ from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from load_results import load as load_of
-from load_results import measured
-from load_results import result as load_result
-from places import DATA
+from example_results import EXAMPLES
 from printed import printed
 from record_strategies import is_record
-from shown_documents import search, several_workloads, staged, throughput_of
+from shown_documents import several_workloads
 
 from modelzoo.cli import app, report
 from modelzoo.cli.parser import Parser
@@ -25,7 +22,6 @@ from modelzoo.records.codec import encode_json
 from modelzoo.records.doctor import DoctorReport
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.workload import WeightsKind
-from modelzoo.results import store
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.views.page import build
 from modelzoo.views.page.build import ResultSet
@@ -110,22 +106,6 @@ def test_no_private_field_of_a_record_reaches_its_redacted_json(kind: type, secr
     before = planted(record, secret)
     assert CANARY.encode() in encode_json(before)
     assert CANARY.encode() not in encode_json(redacted_record(before))
-
-
-def examples() -> dict[str, Result]:
-    """Results of every command."""
-    stored = {path.stem: store.read(path) for path in sorted((DATA / "results").glob("[!e]*.json"))}
-    return {
-        **stored,
-        "several": several_workloads(),
-        "staged": staged(),
-        "tune": search(),
-        "throughput": throughput_of(),
-        "load": load_result(measured(load_of(queries=662))),
-    }
-
-
-EXAMPLES = examples()
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
