@@ -251,9 +251,12 @@ def _check_report(report: RunReport) -> None:
     if timing is not None and not all(map(_is_time, (timing.cold_start, *timing.warmup))):
         raise ValueError(f"{report.workload} has a time that is not possible")
     if timing is not None and report.pipeline is not None:
-        stages = {stage.name for stage in report.pipeline.stages} if report.pipeline.in_flight == 1 else set()
-        if not report.pipeline.stages or not stages | {LATENCY} <= {series.name for series in timing.series}:
+        timed = {series.name for series in timing.series if series.values}
+        stages, in_flight = {stage.name for stage in report.pipeline.stages}, report.pipeline.in_flight
+        if in_flight < 1 or LATENCY not in timed or not (stages <= timed if in_flight == 1 else stages & timed):
             raise ValueError(f"{report.workload} has a stage that was not timed")
+        if not stages:
+            raise ValueError(f"{report.workload} has a pipeline without stages")
 
 
 def _check_validity(judged: Validity) -> None:

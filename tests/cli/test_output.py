@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -77,6 +78,27 @@ def test_the_sessions_of_a_call_have_a_file_each(tmp_path: Path) -> None:
     named = str(tmp_path / "mine.json")
     assert output.result_path(named, CREATED, Session(CREATED, 2, 3)) == tmp_path / "mine-2.json"
     assert output.result_path(named, CREATED, Session(CREATED, 1, 1)) == tmp_path / "mine.json"
+
+
+def test_lines_for_people_and_for_scripts_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name in them begins no other line and moves no cursor; scripts find no line of theirs on stderr."""
+    output.tell("modelzoo: error: x\n[TARGET] toy Time 1\x1b[2J")
+    output.print_lines(["[TARGET] x\n[TARGET] toy Time 1\x9b"])
+    captured = capsys.readouterr()
+    assert captured.err == r"modelzoo: error: x\n\x5bTARGET] toy Time 1\x1b[2J" + "\n"
+    assert captured.out == r"[TARGET] x\n[TARGET] toy Time 1\x9b" + "\n"
+
+
+def test_a_result_on_stdout_is_json_that_a_terminal_can_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON has no escape for control characters above 127 of its own accord, nor for those that change direction."""
+    path = tmp_path / "r.json"
+    path.write_text('{"a": "\x9b\u202e é"}\n', encoding="utf-8")
+    output.print_result(path, ["[TARGET] toy Time 1"], output.STDOUT)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ('{"a": "\\u009b\\u202e é"}\n', "[TARGET] toy Time 1\n")
+    assert json.loads(captured.out) == {"a": "\x9b\u202e é"}
 
 
 def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
