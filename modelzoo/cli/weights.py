@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.output import print_document, tell
+from modelzoo.cli.output import print_document, print_lines, tell
 from modelzoo.cli.selection import load_workloads
 from modelzoo.errors import DamagedWeightsError, ModelzooError, UsageError, WeightsError
 from modelzoo.records.workload import Verification
@@ -125,12 +125,11 @@ def _pin(workloads: Sequence[Workload], every: bool) -> int:
     """Print, for each checkpoint, the arguments of its ``Checkpoint`` that pin what the hub has now."""
     for workload in workloads:
         for checkpoint in _checkpoints(workload, every):
-            print(f"downloading {checkpoint.name} ({checkpoint.megabytes} MB)", file=sys.stderr)
+            tell(f"downloading {checkpoint.name} ({checkpoint.megabytes} MB)")
             pinned = pin_checkpoint(checkpoint)
-            print(f"# {workload.directory / 'workload.py'}: {checkpoint.name}")
-            for name in ("commit", "sha256"):
-                if getattr(pinned, name):
-                    print(f'{name}="{getattr(pinned, name)}",', flush=True)
+            values = (("commit", pinned.commit), ("sha256", pinned.sha256))
+            place = f"# {workload.directory / 'workload.py'}: {checkpoint.name}"
+            print_lines([place, *(f'{name}="{value}",' for name, value in values if value)])
     return 0
 
 

@@ -97,6 +97,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
         "environment": Privacy.VALUE,
     },
     machine.Cache: {"name": _SHOWN},
+    machine.NumaNode: {"cpus": _SHOWN},
     machine.Threads: {"cpus_allowed": _SHOWN},
     machine.Placement: {"problem policy_problem": _TEXT},
     libraries.Libraries: {"versions build_line backends": _TEXT},
