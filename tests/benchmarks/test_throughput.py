@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Optional
 
 import pytest
-from throughput import agreement_claim, warm, window_claims
-
-from modelzoo.records.run_report import Turn
+from fake_runs import make
+from throughput import agreement_claim, printed, window_claims
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,6 @@ def test_the_worst_round_decides_on_the_window() -> None:
     assert [each.holds for each in window_claims([1e-3, 6e-3], [0.7, 0.95], 2)] == [False, False]
 
 
-def test_the_first_batch_of_each_turn_is_left_out() -> None:
-    """It finds the caches as another process left them."""
-    turns = [Turn(0.0, 1.0, samples=2), Turn(2.0, 3.0, samples=3)]
-    assert warm([9.0, 1.0, 9.0, 2.0, 3.0], turns) == [1.0, 2.0, 3.0]
+def test_the_figure_of_run_is_the_one_that_it_prints() -> None:
+    """The batch of 4 ÷ the mean latency, although the median is 1 s."""
+    assert printed(make([1.0, 1.0, 1.0, 1.0, 5.0])) == pytest.approx(20 / 9)
