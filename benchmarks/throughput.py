@@ -97,7 +97,9 @@ def agreement(request: Request, cores: int, number: int) -> float:
 
 def printed(run: Run) -> float:
     """Return the items per second that ``modelzoo run`` prints for a process."""
-    (row,) = summary.rows(Result(("throughput.py",), run.started, (SettingRequest(run.workload, run.requested),), (run,)))
+    (row,) = summary.rows(
+        Result(("throughput.py",), run.started, (SettingRequest(run.workload, run.requested),), (run,))
+    )
     assert row.throughput is not None
     return row.throughput.value
 

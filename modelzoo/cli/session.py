@@ -74,6 +74,9 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
         if args.validate
     ]
     with locked_clocks(args.lock_clocks), _reference(requests, wanted=machine.emulator is None) as reference:
+        if reference is not None and reference.is_narrow:
+            stored.set_payload(Latency(narrow_load=reference.ran))
+            reference = None
         if reference is not None:
             load = history.reference_name(reference_load.VERSION, reference.threads)
             evidence = history.load_evidence(known, load, [work.name for work, _ in jobs])

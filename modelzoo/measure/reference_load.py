@@ -1,18 +1,19 @@
 """The ``reference`` job: a fixed computation that takes short turns between the workers' turns.
 
 The load is one layer of a transformer as numpy computes it: the product of a 384 × 768 and a 768 × 3072 matrix by
-numpy's BLAS with the workers' threads, then two passes over the 4.7 MB of the result. So it depends on the speed of the
-vector units, on the caches and on the memory, as the workloads do. It is the same code whatever engine, release or
-image is measured. Shapes and operations are frozen: ``VERSION`` changes with any of them, and turns of different
-versions are never compared.
+numpy's BLAS with the workers' threads, then two passes over the 4.7 MB of the result by one thread. So it depends on
+the speed of the vector units, on the caches and on the memory, as the workloads do. It is the same code whatever
+engine, release or image is measured. Shapes and operations are frozen: ``VERSION`` changes with any of them, and turns
+of different versions are never compared.
 """
 
 from __future__ import annotations
 
 from statistics import median
 from time import perf_counter, time
-from typing import Callable
+from typing import Callable, Optional
 
+from modelzoo.frozen import replace
 from modelzoo.records.protocol import Message, Paused, ReferenceJob, ReferenceTaken
 from modelzoo.records.timing import ReferenceTurn
 
@@ -27,10 +28,19 @@ def run(job: ReferenceJob, send: Callable[[Message], None], take_turn: Callable[
     """Take turns until the parent ends this process; never returns."""
     once = load()
     once()
+    threads = blas_threads()
     while True:
         send(Paused())
         take_turn()
-        send(ReferenceTaken(take(once)))
+        send(ReferenceTaken(replace(take(once), threads=threads)))
+
+
+def blas_threads() -> Optional[int]:
+    """Return the threads of numpy's BLAS, whose build limits them; ``None`` if it does not tell."""
+    import threadpoolctl
+
+    counts = [entry["num_threads"] for entry in threadpoolctl.threadpool_info() if entry["user_api"] == "blas"]
+    return max(counts, default=None)
 
 
 def load() -> Callable[[], None]:

@@ -80,11 +80,13 @@ class Reference:
 
     Attributes:
         threads: as given.
+        ran: the threads of a first turn, which does not count; ``None`` if they are not known.
         problem: why it takes no more turns; ``None`` while it does.
     """
 
     def __init__(self, threads: int, launcher: Optional[Launcher] = None) -> None:
         self.threads = threads
+        self.ran: Optional[int] = None
         self.problem: Optional[str] = None
         variables = job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(threads))).variables
         job = ReferenceJob(os.getpid())
@@ -93,7 +95,14 @@ class Reference:
     def __enter__(self) -> Reference:
         self._process.__enter__()
         self._advance()
+        first = self.turn()
+        self.ran = first.threads if first is not None else None
         return self
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether numpy's BLAS has fewer threads than the workers, so that it shows the speed of some cores only."""
+        return self.ran is not None and self.ran < self.threads
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

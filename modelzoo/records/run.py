@@ -180,6 +180,8 @@ class Latency(msgspec.Struct, frozen=True, tag="latency"):
             sessions on it; ``None`` if there were none.
         reference_load: what ran as the calibration workload: its version, its threads, and numpy, whose BLAS it runs;
             only times of the same one can be compared. Empty if none ran or it was not recorded.
+        narrow_load: the most threads that numpy's BLAS has, if the settings have more. Then the calibration workload
+            would not show how fast the machine is for them, and does not run.
         load_evidence: what earlier sessions on this machine showed of each workload that was asked for and this load,
             when this session began. It takes part in deciding which latencies are normalized.
     """
@@ -188,6 +190,7 @@ class Latency(msgspec.Struct, frozen=True, tag="latency"):
     reference_seconds: Optional[float] = None
     reference_load: str = ""
     load_evidence: tuple[LoadEvidence, ...] = ()
+    narrow_load: Optional[int] = None
 
     def plus(self, design: Design) -> Latency:
         """Return a copy with ``design`` in place of an earlier one of its workload."""

@@ -234,12 +234,14 @@ class ReferenceTurn(msgspec.Struct, frozen=True):
         end: likewise.
         seconds: median seconds of one pass of the load.
         version: version of the load; only turns of one version can be compared.
+        threads: those that numpy's BLAS used; ``None`` if it does not tell.
     """
 
     start: float
     end: float
     seconds: float
     version: int
+    threads: Optional[int] = None
 
 
 class LoadEvidence(msgspec.Struct, frozen=True):

@@ -72,7 +72,10 @@ def adjustments(results: Sequence[Result], reference: Optional[float] = None) ->
     """
     found = fit(results, reference)
     made = [Adjustment() if found is None else _adjusted(result, found) for result in results]
-    return [replace(each, without_load=_without_load(result)) for each, result in zip(made, results)]
+    return [
+        replace(each, without_load=_without_load(result), narrow_load=result.latency.narrow_load)
+        for each, result in zip(made, results)
+    ]
 
 
 def _without_load(result: Result) -> int:
@@ -131,12 +134,14 @@ class Adjustment(msgspec.Struct, frozen=True):
             less 1.
         latencies: the adjusted latency of each group, in seconds, with its interval.
         without_load: how many timed processes ran without the reference load, because it had ended.
+        narrow_load: the threads of the reference load, if it did not run because they are too few.
     """
 
     fit: Optional[Fit] = None
     spread: Optional[float] = None
     latencies: Mapping[int, stats.Interval] = msgspec.field(default_factory=dict)
     without_load: int = 0
+    narrow_load: Optional[int] = None
 
     @property
     def refused(self) -> Optional[Unadjusted]:

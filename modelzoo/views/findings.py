@@ -73,6 +73,9 @@ def steadiness(found: Adjustment) -> str:
         elif found.left_out:
             names = ", ".join(found.left_out)
             said.append(f"the calibration workload does not predict the latency of {names}, which is not normalized")
+    if found.narrow_load is not None:
+        limit = f"numpy's BLAS has at most {found.narrow_load} threads, fewer than the models"
+        said.append(f"no calibration workload ran: {limit}")
     if found.without_load:
         said.append(
             f"the calibration workload ended early (number of processes that ran without it: {found.without_load})"

@@ -54,8 +54,11 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """Replace the machine, its reference load and all measurements; return what the schedule was asked for."""
 
     class Load:
+        most = 64
+
         def __init__(self, threads: int) -> None:
-            self.threads = threads
+            self.threads, self.ran = threads, min(threads, self.most)
+            self.is_narrow = threads > self.most
 
         def __enter__(self) -> Load:
             return self
@@ -258,6 +261,18 @@ def test_the_reference_load_has_as_many_threads_as_most_settings(
     settings = [part for value in values for part in ("--setting", f"threads={value}")]
     cli.main(["run", str(MLP), "--json", str(tmp_path / "r.json"), *settings])
     assert requested[0][3].threads == expected
+
+
+def test_half_the_cores_do_not_stand_for_all(
+    simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where numpy's BLAS has fewer threads than the models, no reference load runs, and the result says why."""
+    requested = simulated(rounds(1))
+    monkeypatch.setattr("modelzoo.measure.rounds.Reference.most", 1)
+    assert run(tmp_path / "r.json", "--threads", "2") == 0
+    assert requested[0][3] is None
+    latency = store.read(tmp_path / "r.json").latency
+    assert (latency.narrow_load, latency.reference_load) == (1, "")
 
 
 def test_clocks_are_locked_for_gpus_only(

@@ -29,6 +29,16 @@ def test_turns_are_taken_on_demand_and_the_process_is_suspended_in_between() -> 
     assert not child.is_running()
 
 
+def test_threads_are_those_that_ran() -> None:
+    """As many as asked for, or the most that numpy's BLAS was built for, which the turns say."""
+    with Reference(2) as reference:
+        taken = reference.turn()
+        assert taken is not None and taken.threads == reference.ran == 2
+        assert not reference.is_narrow
+        reference.threads = 128
+        assert reference.is_narrow
+
+
 def test_a_load_that_was_killed_ends_without_an_error() -> None:
     """The measurement goes on without it, and says why."""
     others = workers()

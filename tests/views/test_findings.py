@@ -140,6 +140,10 @@ def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
             "latency of maskrcnn, which is not normalized",
         ),
         (
+            Adjustment(narrow_load=64),
+            "no calibration workload ran: numpy's BLAS has at most 64 threads, fewer than the models",
+        ),
+        (
             Adjustment(without_load=3),
             "the calibration workload ended early (number of processes that ran without it: 3)",
         ),
