@@ -22,6 +22,7 @@ from modelzoo.machine.cpu import available_memory
 from modelzoo.measure.jobs import JobEnvironment, OnEvent, Request, assignment, job_environment, listener, prepare
 from modelzoo.measure.launcher import Launcher, LocalLauncher
 from modelzoo.measure.process import WorkerProcess
+from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.protocol import Judged, Looks, Measured, MeasureJob, Preparation, ReferenceJob, ReferenceTaken
 from modelzoo.records.run import Run, RunReport, now
@@ -32,6 +33,9 @@ MEMORY_SHARE = 0.8
 """The workers that are alive at the same time may use this share of the memory that is available."""
 FIRST_PEAK = 2 << 30
 """Bytes that each worker is taken to need before any has been measured."""
+DEVICE_CONTEXT = 1 << 30
+"""Bytes that a process occupies on an accelerator besides its tensors: the context of the driver, the libraries' work
+space, and what torch's allocator has reserved. A guess on the safe side."""
 FULL_AUDITS = 1
 """Processes per setting that are audited in full; of the others it is proven that the same kernels ran."""
 
@@ -44,6 +48,20 @@ def capacity(available: int, largest: int) -> int:
         largest: peak memory of the largest worker so far, in bytes; 0 before any has been measured.
     """
     return max(2, int(MEMORY_SHARE * available) // (largest or FIRST_PEAK))
+
+
+def device_capacity(uses: Collection[AcceleratorUse]) -> int:
+    """Return how many workers fit into the memory of an accelerator at the same time, at least two.
+
+    Args:
+        uses: by the workers so far. Before the first one, and if torch does not tell the size or what was occupied, it
+            is two.
+    """
+    peaks = [each.peak_memory for each in uses if each.peak_memory]
+    sizes = [each.device.memory for each in uses if each.device.memory]
+    if not peaks or not sizes:
+        return 2
+    return max(2, int(MEMORY_SHARE * min(sizes)) // (max(peaks) + DEVICE_CONTEXT))
 
 
 def blocks(settings: Sequence[int], capacity: int, sweep: int) -> list[tuple[int, ...]]:
@@ -151,6 +169,7 @@ class Rounds:
     _measured: dict[int, int] = field(default_factory=dict)
     _over: set[int] = field(default_factory=set)
     _largest: int = 0
+    _uses: list[AcceleratorUse] = field(default_factory=list)
 
     @property
     def can_run(self) -> bool:
@@ -169,10 +188,16 @@ class Rounds:
         request = replace(self.request, plan=replace(self.request.plan, max_seconds=seconds))
         wanted = range(len(request.settings)) if among is None else sorted(among)
         possible = [index for index in wanted if index not in self._over]
-        for block in blocks(possible, capacity(available_memory(), self._largest), self.sweeps):
+        for block in blocks(possible, self._capacity(possible), self.sweeps):
             yield from self._run(request, [index for index in block if index not in self._over])
             self._round += 1
         self.sweeps += 1
+
+    def _capacity(self, possible: Sequence[int]) -> int:
+        """How many of the possible settings' workers may be alive at the same time."""
+        most = capacity(available_memory(), self._largest)
+        on_device = any(self.request.settings[index].device != "cpu" for index in possible)
+        return min(most, device_capacity(self._uses)) if on_device else most
 
     def _run(self, request: Request, block: Sequence[int]) -> Iterator[Run]:
         """Yield the runs of one round, whose workers are alive at the same time."""
@@ -199,8 +224,11 @@ class Rounds:
     def _remember(self, index: int, done: Run) -> Run:
         if done.error is None:
             self._measured[index] = self._measured.get(index, 0) + 1
-            self._largest = max(self._largest, done.report.peak_memory if done.report is not None else 0)
-            if done.report is not None and done.report.provenance.machine.emulator is not None:
+            report = done.report
+            self._largest = max(self._largest, report.peak_memory if report is not None else 0)
+            if report is not None and report.accelerator is not None:
+                self._uses.append(report.accelerator)
+            if report is not None and report.provenance.machine.emulator is not None:
                 self.is_emulated = True
                 self._over.add(index)
         elif done.error_kind != WorkerError.__name__:

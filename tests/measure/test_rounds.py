@@ -17,7 +17,8 @@ from toy_workloads import BF16, RANDOM, SHORT, mlp, numpy_setting, odd, odd_nump
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
 from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
-from modelzoo.measure.rounds import Reference, blocks, capacity
+from modelzoo.measure.rounds import Reference, blocks, capacity, device_capacity
+from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.protocol import Job, MeasureJob, Preparation, PrepareJob, Progress, SettingsPrepared
 from modelzoo.records.run import Prepared, RunReport
 from modelzoo.records.timing import ReferenceTurn
@@ -62,6 +63,33 @@ def test_without_settings_there_is_no_block() -> None:
 def test_memory_limits_how_many_run_side_by_side(available: int, largest: int, expected: int) -> None:
     """A fifth of the memory stays free; a pair must fit; before anything is known, 2 GiB each are assumed."""
     assert capacity(available, largest) == expected
+
+
+@pytest.mark.parametrize(
+    ("memory", "peaks", "expected"),
+    [
+        (80 << 30, [7 << 30, 3 << 30], 8),
+        (8 << 30, [7 << 30], 2),
+        (80 << 30, [], 2),
+        (80 << 30, [None], 2),
+        (None, [1 << 30], 2),
+    ],
+)
+def test_the_memory_of_a_device_limits_it_too(memory: Optional[int], peaks: list[Optional[int]], expected: int) -> None:
+    """By the largest worker so far and what its process occupies besides; before one is known, only a pair runs."""
+    device = Accelerator("cuda", 0, "a GPU", memory=memory)
+    assert device_capacity([AcceleratorUse(device, peak) for peak in peaks]) == expected
+
+
+def test_a_first_round_on_a_device_is_of_pairs(workers: FakeWorkers) -> None:
+    """Twelve settings at once may need more than it has; later rounds have as many as fit."""
+    settings = tuple(Setting(device="cuda:0", batch=batch) for batch in (1, 2, 4, 8))
+    use = AcceleratorUse(Accelerator("cuda", 0, "a GPU", memory=80 << 30), 3 << 30)
+    report = fake_runs.make([1.0] * 5, accelerator=use).report
+    workers.measured = lambda job: report
+    runs = runs_of(Request(mlp(), settings, SHORT), 2)
+    sizes = [len([run for run in runs if run.round == number]) for number in sorted({run.round for run in runs})]
+    assert sizes == [2, 2, 2, 4]
 
 
 WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/w", "0" * 64)
