@@ -75,7 +75,7 @@ CHECKS: dict[str, Requirement] = {
         "bf16 preserves 99 % of a trained model's answers; near ties may select another span",
     ),
     "class_loss": Requirement(
-        "certain loss of the worst class", "1 % of all items (MLPerf), if it falls on one class in ten"
+        "certain loss of the worst class", "1 % of all items (MLPerf), all in one class that holds a tenth of them"
     ),
     "layer_scale": Requirement(
         "largest change of scale of a layer",
@@ -175,7 +175,7 @@ def scope_text(judged: Validity) -> str:
     if judged.item == "crop":
         return f"{items} of 1 photograph: agreement only"
     if judged.task == "answers" and judged.small:
-        return f"{items} on {_counted(judged.clusters, judged.cluster)} written for the suite"
+        return f"{items} on {_counted(judged.clusters, judged.cluster)} written for modelzoo"
     if judged.task == "classification":
         kind = "labelled images" if judged.labelled else "images without known classes: agreement only"
         return f"{judged.items} {kind}"
@@ -280,7 +280,7 @@ def check_table(judged: Validity, *, is_brief: bool = False) -> Table:
         Column("would pass at", tuple(would_pass), is_number=True, order=2 if is_brief else None),
         Column("", tuple(word for word, _ in outcomes), tones=tuple(tone for _, tone in outcomes)),
         Column(
-            "--tolerance",
+            "tolerance",
             tuple(each.name if each.would_pass_at is not None else MISSING for each in checks),
             order=1 if is_brief else None,
         ),

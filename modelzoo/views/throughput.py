@@ -194,7 +194,7 @@ def _wanting(row: Row) -> str:
         return " (it takes two rounds at least: --rounds)"
     if row.judged.more_rounds:
         more = row.judged.more_rounds
-        return f" (about {more:,} more round{'s' if more > 1 else ''} would decide: --rounds)"
+        return f" (about {more:,} more round{'s' if more > 1 else ''} would probably decide: --rounds)"
     return ""
 
 

@@ -109,7 +109,7 @@ def test_a_bound_of_which_nothing_can_be_said_is_no_answer_to_it() -> None:
     assert note.startswith(
         "1 × 1 core, batch 1: whether it meets the bound cannot be said with 99 % confidence (about "
     )
-    assert note.endswith(" more rounds would decide: --rounds)")
+    assert note.endswith(" more rounds would probably decide: --rounds)")
 
 
 def test_the_best_is_a_command_with_the_options_of_the_call() -> None:

@@ -102,8 +102,8 @@ def test_the_line_has_six_fields_and_says_how_small_the_data_set_was() -> None:
         (replace(VALIDITY, task="detection"), "100 images"),
         (replace(VALIDITY, task="detection", labelled=False), "100 images without annotations: agreement only"),
         (ANSWERS, "42 questions"),
-        (replace(ANSWERS, small=True), "42 questions on 8 passages written for the suite"),
-        (replace(ANSWERS, small=True, clusters=1), "42 questions on 1 passage written for the suite"),
+        (replace(ANSWERS, small=True), "42 questions on 8 passages written for modelzoo"),
+        (replace(ANSWERS, small=True, clusters=1), "42 questions on 1 passage written for modelzoo"),
         (replace(VALIDITY, task="own", item="sound"), "100 sounds"),
     ],
 )
@@ -209,8 +209,8 @@ def test_every_check_has_a_title_and_a_source() -> None:
         ),
         (
             check_value("class_loss", 0.0, {}),
-            "1 % of all items (MLPerf), if it falls on one class in ten; 99 % confidence over 20 classes of 5 items or "
-            "more",
+            "1 % of all items (MLPerf), all in one class that holds a tenth of them; 99 % confidence over 20 classes "
+            "of 5 items or more",
         ),
         (
             check_value("class_loss", 0.6, {"class_loss": 0.5}, ClassChange("crane", 20, 0.95, 0.0, 0.0, True)),

@@ -119,13 +119,14 @@ def _measured(rows: Sequence[SummaryRow]) -> Table:
     ]
     if any(row.compile_seconds is not None for row in rows):
         columns.insert(-3, Column("compiling", tuple(seconds(row.compile_seconds) for row in rows), True))
+    note = (
+        "Percentiles: of the steady samples of all processes. First answer: from the end of loading the weights to the "
+        "first output, compiling included, median of the processes"
+    )
     if any(row.warm_start is not None for row in rows):
         columns.insert(-3, Column("first answer, cached", tuple(seconds(row.warm_start) for row in rows), True))
-    note = (
-        "Percentiles: of the steady samples of all processes. First answer: from the loaded weights to the first "
-        "output, compiling included, median of the processes; cached: if all compiled code came from the cache."
-    )
-    return Table(title or "Measurements", tuple(columns), Text(note))
+        note += "; cached: if all compiled code came from the cache"
+    return Table(title or "Measurements", tuple(columns), Text(f"{note}."))
 
 
 def _said(shown: Sequence[SummaryRow]) -> list[Block]:
