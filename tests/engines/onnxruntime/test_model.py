@@ -26,7 +26,7 @@ from modelzoo.engines.onnxruntime.model import (
     run_canary,
     session_settings,
 )
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence.canary import canary_cases
 from modelzoo.evidence.flops import count_flops
 from modelzoo.records.canary import Canary, CanaryVerdict
@@ -190,7 +190,7 @@ def test_a_model_without_its_weights_is_explained(folder: Path, tmp_path: Path) 
     weights = Path(export.path) / WEIGHTS
     weights.rename(tmp_path / WEIGHTS)
     try:
-        with pytest.raises(UsageError, match="classifier cannot run"):
+        with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
             loaded(CLASSIFIER, export)
     finally:
         (tmp_path / WEIGHTS).rename(weights)
