@@ -28,7 +28,7 @@ def add_details(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--details",
         action="store_true",
-        help="also print percentiles, the first call, each process, the kernels that ran, and every warning",
+        help="also print percentiles, first answers, memory, each process, the kernels that ran, and every warning",
     )
 
 
