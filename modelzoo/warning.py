@@ -167,6 +167,11 @@ class WarningCode(Enum):
         "process {number} of {count} was {percent:.0f} % {direction} than the others, more than chance explains",
         "it counts like the others; repeat the run if something else may have disturbed it",
     )
+    STALLED_PROCESS = (
+        Severity.DISTORTS,
+        "process {number} of {count} took {factor:.1f} times as long as the others, more than chance explains",
+        "it counts like the others; repeat the run if something else may have disturbed it",
+    )
     PROCESSES_DIFFER = (
         Severity.DISTORTS,
         "the medians of the processes differ by {percent:.0f} %",

@@ -31,6 +31,7 @@ def effect(row: SummaryRow, found: WarningMessage) -> float:
         share = _number(found, "seconds") / (_number(found, "total") or 1.0)
     elif found.code in (
         WarningCode.ODD_PROCESS.name,
+        WarningCode.STALLED_PROCESS.name,
         WarningCode.PROCESSES_DIFFER.name,
         WarningCode.PROCESSES_DISAGREE.name,
         WarningCode.STOLEN_TIME.name,

@@ -348,6 +348,8 @@ def _between_processes(timed: Sequence[Run]) -> list[WarningMessage]:
         if abs(off) > stats.EQUIVALENCE:
             direction = "slower" if off > 0 else "faster"
             values = {"number": odd + 1, "count": len(medians), "percent": 100 * abs(off)}
+            if off >= 1:
+                return [warning_for(WarningCode.STALLED_PROCESS, factor=1 + off, **values)]
             return [warning_for(WarningCode.ODD_PROCESS, direction=direction, **values)]
     spread = (max(medians) - min(medians)) / statistics.median(medians)
     if max(medians) >= 2 * min(medians):

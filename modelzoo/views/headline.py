@@ -35,6 +35,7 @@ Judged = tuple[Optional[Outcome], Optional[Interval]]
 _NOISE = {
     None: "speed varied by {percent:.0f} %",
     WarningCode.ODD_PROCESS: "one process is off by {percent:.0f} %",
+    WarningCode.STALLED_PROCESS: "one process took more than twice as long as the others",
     WarningCode.PROCESSES_DIFFER: "processes differ by {percent:.0f} %",
     WarningCode.PROCESSES_DISAGREE: "one process took more than twice as long as another",
     WarningCode.OTHER_LOAD: "other programs were running",

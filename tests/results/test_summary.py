@@ -236,6 +236,7 @@ def test_what_only_the_first_processes_are_checked_for_is_not_counted_over_all()
         ([1.0, 1.2, 404.0, 20.0], ["PROCESSES_DISAGREE"]),
         ([1.0, 1.05, 1.01], []),
         ([1.0, 1.001, 0.999, 1.3, 1.0, 1.002], ["ODD_PROCESS"]),
+        ([1.0, 1.001, 0.999, 11.7, 1.0, 1.002], ["STALLED_PROCESS"]),
         ([1.0, 1.0, 1.0, 1.01, 1.0, 1.0], []),
     ],
 )
