@@ -185,6 +185,12 @@ def begin(device: Optional[AsynchronousDevice], events: Optional[Events]) -> Ori
     return Origin(at, event)
 
 
+def release(origin: Origin, events: Optional[Events]) -> None:
+    """Let the event of ``origin`` be taken again, from which all spans have been read."""
+    if events is not None and origin.event is not None:
+        events.give_back([origin.event])
+
+
 def wait(device: Optional[AsynchronousDevice]) -> int:
     """Wait until the device has done everything, and return the host's time in ns."""
     if device is not None:
@@ -287,8 +293,7 @@ class InFlight:
         if failed is not None:
             raise failed
         flights = [_flight(batch, left, origin) for batch, left in done]
-        if self._events is not None and origin.event is not None:
-            self._events.give_back([origin.event])
+        release(origin, self._events)
         return flights
 
     def _enter(self) -> None:

@@ -27,7 +27,7 @@ import msgspec
 from modelzoo.engines.protocol import AsynchronousDevice
 from modelzoo.errors import UsageError
 from modelzoo.files import write_atomically
-from modelzoo.measure.pipeline import Flight, InFlight, Marks, Span, Step, begin, events_of, wait
+from modelzoo.measure.pipeline import Flight, InFlight, Marks, Span, Step, begin, events_of, release, wait
 from modelzoo.records.codec import encode_json
 from modelzoo.records.timing import LATENCY, PER_BATCH, SYNCHRONIZED, UNDIVIDED, Place
 
@@ -107,8 +107,7 @@ class PipelineClock:
         end = wait(self._device)
         del output  # after the last time stamp
         found = Pass(origin.at, marks.spans(origin), (end - origin.at) * 1e-9)
-        if self._events is not None and origin.event is not None:
-            self._events.give_back([origin.event])
+        release(origin, self._events)
         self.passes.append(found)
         return found
 
