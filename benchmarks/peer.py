@@ -1,6 +1,6 @@
 """How long does ±5 % take? The suite and optimum-benchmark's protocol, in fresh processes in turn.
 
-    .venv/bin/python benchmarks/peer.py [--processes 16] [--peer INSTALLED]
+    .venv/bin/python benchmarks/peer.py [--processes 16] [--peer INSTALLED] [--keep FILE | --replay FILE]
 
 Both time BERT-base with random weights, one question of 384 tokens, fp32. The protocol: one process, 10 warm-up calls,
 10 s of calls; it is repeated in fresh processes. The suite's processes sample as long as it chooses, with its audit,
@@ -15,7 +15,8 @@ plain code:
     .venv/bin/pip install --target INSTALLED hydra-core colorlog datasets flatten-dict pandas
     sed -i s/SpecialTokensMixin/PreTrainedTokenizerBase/ INSTALLED/optimum_benchmark/backends/transformers_utils.py
 
-(transformers 5 has no SpecialTokensMixin.) The claim: the suite takes at most half as long.
+(transformers 5 has no SpecialTokensMixin.) ``--keep`` also writes all samples to a file, as they come; ``--replay``
+judges such a file instead of timing anything. The claim: the suite takes at most half as long.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from time import perf_counter
 from typing import Optional
 
 import common  # noqa: F401 - puts the checkout on the path
+import msgspec
 from adjusting import fit
 from claims import Claim, conclude, percent, table
 
@@ -119,12 +121,16 @@ def peer(model: Path, seconds: int, installed: Optional[Path]) -> Iterator[Timed
         yield Timed(json.loads(done.stdout.splitlines()[-1]), wall)
 
 
-def in_turn(ours: Iterator[Timed], theirs: Iterator[Timed], processes: int) -> tuple[list[Timed], list[Timed]]:
-    """Take processes of both sides, A B, B A …"""
+def in_turn(
+    ours: Iterator[Timed], theirs: Iterator[Timed], processes: int, keep: Optional[Path] = None
+) -> tuple[list[Timed], list[Timed]]:
+    """Take processes of both sides, A B, B A …, and write them to ``keep`` after each pair."""
     sides: tuple[list[Timed], list[Timed]] = ([], [])
     for number in range(processes):
         for side in (0, 1) if number % 2 == 0 else (1, 0):
             sides[side].extend(islice((ours, theirs)[side], 1))
+        if keep is not None:
+            keep.write_bytes(msgspec.json.encode(sides))
         print(f"{number + 1} of {processes} processes of each", file=sys.stderr, flush=True)
     return sides
 
@@ -194,15 +200,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=16, help="of each side")
     parser.add_argument("--peer", type=Path, metavar="INSTALLED", help="where optimum-benchmark is installed")
+    files = parser.add_mutually_exclusive_group()
+    files.add_argument("--keep", type=Path, metavar="FILE", help="write all samples to this file")
+    files.add_argument("--replay", type=Path, metavar="FILE", help="judge the samples in this file, and time nothing")
     args = parser.parse_args()
     if args.processes < 3:
         parser.error("--processes must be at least 3")
+    protocol = "optimum-benchmark" if args.peer else "its protocol in plain code"
+    if args.replay is not None:
+        ours, theirs = msgspec.json.decode(args.replay.read_bytes(), type=tuple[list[Timed], list[Timed]])
+        return conclude(judge(ours, theirs, protocol))
     bert = discovery.load_workload(discovery.find_workload("bert"))
     request = Request(bert, (Setting(weights="random"),), Plan())
-    protocol = "optimum-benchmark" if args.peer else "its protocol in plain code"
     with tempfile.TemporaryDirectory() as name:
         subprocess.run([sys.executable, str(PROCESS), "--save", name], check=True, capture_output=True)
-        ours, theirs = in_turn(suite(request), peer(Path(name), PEER_SECONDS, args.peer), args.processes)
+        sides = suite(request), peer(Path(name), PEER_SECONDS, args.peer)
+        ours, theirs = in_turn(*sides, args.processes, args.keep)
     return conclude(judge(ours, theirs, protocol))
 
 

@@ -110,6 +110,12 @@ def seconds_together(values: Sequence[float]) -> str:
     return ", ".join(significant(factor * value, 3) for value in values) + f" {unit}"
 
 
+def cpus(numbers: Sequence[int], most: int | None = None) -> str:
+    """Name logical CPUs, at most ``most`` of them: ``CPU 3``, ``CPUs 0, 96``, ``CPUs 0, 1 …``."""
+    more = " …" if most is not None and len(numbers) > most else ""
+    return f"CPU{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:most]))}{more}"
+
+
 def percent(fraction: float) -> str:
     """Format a relative half width: ``1.3 %``; ``over 100 %`` if the interval is wider than its value."""
     return f"{100 * fraction:.1f} %" if fraction < 1 else "over 100 %"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from modelzoo.formatting import seconds, significant
+from modelzoo.formatting import cpus, seconds, significant
 from modelzoo.records.load import GeneratorPlace, Load
 from modelzoo.records.machine import Throttling
 
@@ -16,7 +16,7 @@ def where(place: GeneratorPlace, load: Load) -> str:
     if not place.is_own:
         cores = f"the instances use all {len(load.topology.cores)} cores, so the generator takes time from them"
         return f"{cores}{fewer}"
-    own = f"on CPU {', '.join(map(str, place.cpus))}, which no instance uses"
+    own = f"on {cpus(place.cpus)}, which no instance uses"
     if place.has_quota:
         return own
     quota = f"the instances may use up the whole quota of {load.topology.quota:g} CPUs"

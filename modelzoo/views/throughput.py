@@ -9,7 +9,7 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.document import Block, Column, Section, Table, Text, Tone, first_line, lines, named
-from modelzoo.formatting import MISSING, rounded, seconds, significant, within
+from modelzoo.formatting import MISSING, cpus, rounded, seconds, significant, within
 from modelzoo.records.machine import quiet_limit
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
@@ -290,10 +290,9 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
 def _straggler_lines(row: Row) -> list[str]:
     lines = []
     for number, (share, rounds) in list(row.stragglers.items())[:_NAMED]:
-        cpus = row.configuration.places[number].cpus
-        listed = ", ".join(map(str, cpus[:4])) + (" …" if len(cpus) > 4 else "")
+        place = cpus(row.configuration.places[number].cpus, most=4)
         lines.append(
-            f"instance {number} on CPU {listed} completed {100 * share:.0f} % of the median instance's batches in "
+            f"instance {number} on {place} completed {100 * share:.0f} % of the median instance's batches in "
             f"{rounds} of {row.rounds} rounds"
         )
     more = len(row.stragglers) - _NAMED
@@ -383,8 +382,8 @@ def _per_row(rows: Sequence[Row], texts: Sequence[str]) -> list[str]:
 
 def _usage_lines(found: Throughput) -> list[str]:
     """What else used the CPUs."""
-    usages, cpus = [run.usage for run in found.runs if run.usage is not None], found.machine.threads.affinity
-    other = [each.other_cores for each in usages if (each.other_cores or 0) > quiet_limit(cpus, each.resolution)]
+    usages, allowed = [run.usage for run in found.runs if run.usage is not None], found.machine.threads.affinity
+    other = [each.other_cores for each in usages if (each.other_cores or 0) > quiet_limit(allowed, each.resolution)]
     steal = [run.usage.steal_percent for run in found.runs if run.usage is not None and run.usage.steal_percent]
     lines = []
     if other:
