@@ -31,10 +31,20 @@ def test_time_to_five_percent() -> None:
 
 
 def test_the_claim_about_the_peer(capsys: Any) -> None:
-    """Half the wall time per process at the same spread is enough; twice is not."""
+    """A narrower spread in half the wall time per process is enough; the reverse is not."""
     assert peer.judge(timed(0.05, 9.0, 1), timed(0.1, 18.0, 2), "protocol")[0].holds
-    assert not peer.judge(timed(0.1, 18.0, 1), timed(0.1, 9.0, 2), "protocol")[0].holds
+    assert not peer.judge(timed(0.1, 18.0, 2), timed(0.05, 9.0, 1), "protocol")[0].holds
     assert "the suite" in capsys.readouterr().out
+
+
+def test_pairs_that_met_other_load_are_left_out_of_the_claim(capsys: Any) -> None:
+    """A burst that one side met takes the other's process with it; the table of all pairs is printed before."""
+    ours, theirs = timed(0.05, 9.0, 1), timed(0.1, 18.0, 2)
+    ours[3] = peer.Timed([5.0, 5.1], 9.0)
+    assert not peer.is_disturbed(peer.Timed([1.0] * 18 + [5.0, 5.0], 9.0), 1.0)  # a tenth
+    assert [len(side) for side in peer.undisturbed(ours, theirs)] == [15, 15]
+    assert peer.judge(ours, theirs, "protocol")[0].holds
+    assert "without the 1 of 16 pairs that met a burst of other load:" in capsys.readouterr().out
 
 
 def test_our_levels_are_adjusted_as_the_suite_would() -> None:
@@ -47,8 +57,8 @@ def test_our_levels_are_adjusted_as_the_suite_would() -> None:
     assert peer.adjusted_levels(timed(0.1, 9.0, 0)) is None
 
 
-def test_processes_are_taken_in_turn() -> None:
-    """A B, B A."""
+def test_processes_are_taken_in_turn_and_kept(tmp_path: Path) -> None:
+    """A B, B A; the file can be judged again."""
     order: list[str] = []
 
     def side(name: str) -> Iterator[peer.Timed]:
@@ -56,9 +66,11 @@ def test_processes_are_taken_in_turn() -> None:
             order.append(name)
             yield peer.Timed([1.0], 1.0)
 
-    ours, theirs = peer.in_turn(side("a"), side("b"), 3)
+    sides = peer.in_turn(side("a"), side("b"), 3, tmp_path / "kept.json")
     assert order == ["a", "b", "b", "a", "a", "b"]
-    assert len(ours) == len(theirs) == 3
+    assert [len(each) for each in sides] == [3, 3]
+    kept = peer.read(tmp_path / "kept.json")
+    assert [[each.level for each in side] for side in kept] == [[each.level for each in side] for side in sides]
 
 
 def test_how_long_the_suite_samples_follows_from_its_first_processes() -> None:
