@@ -27,6 +27,7 @@ from modelzoo.machine.linux import (
     read_cgroup_limits,
     read_integer,
     read_meminfo,
+    read_numa_nodes,
     read_text,
 )
 from modelzoo.records.machine import Core, Threads, Topology
@@ -206,7 +207,9 @@ def _flatten(entries: list[dict[str, Any]], into: dict[str, str]) -> None:
         _flatten(entry.get("children", []), into)
 
 
-def read_topology(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None = None) -> Topology:
+def read_topology(
+    root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None = None, *, caches: bool = True
+) -> Topology:
     """Return the cores that this process may use.
 
     A core whose siblings the system does not name counts as one core for each logical CPU. A CPU that belongs to no
@@ -215,6 +218,7 @@ def read_topology(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None 
     Args:
         root: the directory that stands for ``/``.
         affinity: the affinity mask, by default that of this process, or, for another root, all CPUs.
+        caches: read which cores share a last-level cache, too, from several files of each CPU.
     """
     if affinity is None and root == FILESYSTEM_ROOT:
         affinity = allowed_cpus()
@@ -222,7 +226,7 @@ def read_topology(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None 
     online = online_cpus(root) or affinity or frozenset()
     cpuset = read_cgroup_cpus(root)
     allowed = online & (online if affinity is None else affinity) & (online if cpuset is None else cpuset)
-    nodes = _nodes(root)
+    nodes = {cpu: node for node, cpus in read_numa_nodes(root).items() for cpu in cpus}
     found: dict[tuple[int, ...], Core] = {}
     for cpu in sorted(allowed):
         folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
@@ -231,23 +235,14 @@ def read_topology(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None 
         usable = tuple(each for each in siblings if each in allowed)
         socket = read_integer(folder / "physical_package_id")
         # Some ARM firmware reports -1 for unknown.
-        core = Core(usable, siblings, None if socket == -1 else socket, nodes.get(cpu, 0), last_level_cache(cpu, root))
-        found.setdefault(usable, core)
+        cache = last_level_cache(cpu, root) if caches else None
+        found.setdefault(usable, Core(usable, siblings, None if socket == -1 else socket, nodes.get(cpu, 0), cache))
     return Topology(
         cores=tuple(sorted(found.values(), key=lambda core: (core.node, core.cpus))),
         offline=tuple(sorted(present - online)),
         excluded=tuple(sorted(online - allowed)),
         quota=read_cgroup_limits(root).cpus,
     )
-
-
-def _nodes(root: Path) -> dict[int, int]:
-    """The NUMA node of every logical CPU."""
-    found = {}
-    for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
-        for cpu in _cpu_list(folder / "cpulist"):
-            found[cpu] = int(folder.name[len("node") :])
-    return found
 
 
 def _cpu_list(path: Path) -> frozenset[int]:

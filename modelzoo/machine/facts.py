@@ -67,6 +67,8 @@ def read_machine(
     if hypervisor is None and cpu.architecture != "x86_64":  # x86 CPUs report it themselves
         hypervisor = identify_hypervisor(root)
     cloud = identify_cloud(root)
+    topology = read_topology(root, cpus, caches=False)
+    numa_nodes = len(linux.read_numa_nodes(root)) or None
     return Machine(
         cpu=cpu.model,
         product=cpu.product,
@@ -78,8 +80,8 @@ def read_machine(
         cores=cores,
         logical=len(online),
         threads_per_core=threads_per_core,
-        numa_nodes=linux.count_numa_nodes(root),
-        numa_allowed=linux.count_numa_nodes(root, cpus),
+        numa_nodes=numa_nodes,
+        numa_allowed=len(topology.nodes) if numa_nodes else None,
         caches=linux.read_caches(online, root),
         governor=frequency.governor,
         mhz=frequency.mhz or _cpuinfo_mhz(cpuinfo),
@@ -105,7 +107,7 @@ def read_machine(
         image_id=environ.get(IMAGE_ID_VARIABLE),
         vcpus_per_core=count_vcpus_per_core(hypervisor is not None, threads_per_core, cpu.architecture, cpu.model),
         niceness=os.getpriority(os.PRIO_PROCESS, 0) if real else None,
-        nodes=_nodes(read_topology(root, cpus)),
+        nodes=_nodes(topology),
     )
 
 

@@ -125,13 +125,11 @@ def count_sockets(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> int | N
     return None if packages & {None, -1} else len(packages) or None
 
 
-def count_numa_nodes(root: Path = FILESYSTEM_ROOT, cpus: frozenset[int] | None = None) -> int | None:
-    """Count the NUMA nodes that have CPUs (some have memory only), or have CPUs of ``cpus``."""
-    nodes = []
-    for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
-        members = parse_cpu_list(read_text(folder / "cpulist") or "")
-        nodes.append(members if cpus is None else members & cpus)
-    return sum(1 for members in nodes if members) or None
+def read_numa_nodes(root: Path = FILESYSTEM_ROOT) -> dict[int, frozenset[int]]:
+    """Return the logical CPUs of each NUMA node that has any (some have memory only); empty on kernels without them."""
+    folders = sorted((root / "sys/devices/system/node").glob("node[0-9]*"))
+    found = {int(folder.name[len("node") :]): parse_cpu_list(read_text(folder / "cpulist") or "") for folder in folders}
+    return {node: cpus for node, cpus in sorted(found.items()) if cpus}
 
 
 def read_caches(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> tuple[Cache, ...]:
