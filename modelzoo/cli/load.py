@@ -206,6 +206,7 @@ def _planned(args: argparse.Namespace) -> _Planned:
     instances = args.instances or 1
     cores = args.cores_per_instance or planning.cores_beside_generator(topology, instances)
     places = planning.plan(topology, instances, cores)
+    serving.allow_open_files(instances)
     batch = 1 if Scenario(args.scenario) is Scenario.SINGLE_STREAM else args.batch
     work, (setting,) = select_one(args, batch=batch, threads=len(places[0].cpus))
     plan = LoadPlan(

@@ -68,6 +68,32 @@ def read_host() -> tuple[Machine, Topology]:
     return machine, topology
 
 
+_FILES = 3
+"""Open files for each instance: its input, its output, and what it prints to stderr."""
+_OTHER_FILES = 100
+"""Open files besides; a call has about 20."""
+
+
+def allow_open_files(instances: int) -> None:
+    """Raise the limit on this process's open files, if necessary, to that of so many instances at the same time.
+
+    Raises:
+        UsageError: the hard limit is lower.
+    """
+    import resource
+
+    needed = instances * _FILES + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise UsageError(
+            f"{instances} instances take {needed} open files, and this process may have {hard}: raise the hard limit "
+            "(ulimit -Hn), or give fewer --instances"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
 def end(named: Optional[str], stored: ResultFile, plot: Optional[Plot], out: Console) -> None:
     """Write the plot, and say where it and the result are.
 

@@ -231,6 +231,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, Result]:
             settings.append(setting)
         group = settings.index(setting)
         configurations.append(Configuration(group, instances, cores, batch, smt, places))
+    serving.allow_open_files(max(each.instances for each in configurations))
     throughput = Throughput(
         workload=work.name,
         unit=work.unit,

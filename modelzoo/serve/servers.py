@@ -57,6 +57,8 @@ class ProcessServer:
     Args:
         instances: by their numbers.
         fixed_size: as in ``Server``.
+        watch: what it waits with, opened before the instances were started: the time-out of ``epoll`` is in whole
+            milliseconds, so it sleeps in ``select``, whose descriptors have to be below 1,024.
         polls: never sleep. That is for a loop that has a core of its own: a virtual CPU that has gone to sleep wakes up
             milliseconds late, and so would the loop and any other thread on it.
         wake: a file descriptor that also ends ``wait`` when it is readable; the caller reads it.
@@ -66,14 +68,16 @@ class ProcessServer:
         self,
         instances: Sequence[Instance],
         fixed_size: Optional[int],
+        watch: select.epoll,
         *,
         polls: bool,
         wake: Optional[int] = None,
     ) -> None:
         self._instances, self._fixed_size, self._polls = tuple(instances), fixed_size, polls
         self._by_descriptor = {each.fileno(): number for number, each in enumerate(instances)}
-        self._wake = () if wake is None else (wake,)
-        self._watched = [*self._by_descriptor, *self._wake]
+        self._watch = watch
+        for descriptor in self._by_descriptor if wake is None else (*self._by_descriptor, wake):
+            watch.register(descriptor, select.EPOLLIN)
 
     @property
     def instances(self) -> int:
@@ -91,11 +95,12 @@ class ProcessServer:
 
     def wait(self, until: float) -> Sequence[Reply]:
         while True:
-            left = until - time.monotonic()
-            timeout = 0.0 if self._polls else None if math.isinf(left) else max(0.0, left)
-            ready = select.select(self._watched, (), (), timeout)[0]
+            if not self._polls:
+                left = until - time.monotonic()
+                select.select((self._watch,), (), (), None if math.isinf(left) else max(0.0, left))
+            ready = self._watch.poll(0)
             if ready:
-                return [reply for each in ready if each in self._by_descriptor for reply in self._read(each)]
+                return [reply for each, _ in ready if each in self._by_descriptor for reply in self._read(each)]
             if time.monotonic() >= until:
                 return ()
 
@@ -104,7 +109,7 @@ class ProcessServer:
         try:
             replies = self._instances[number].replies()
         except ModelzooError as error:
-            self._watched.remove(descriptor)
+            self._watch.unregister(descriptor)
             return [Reply(number, 0.0, 0.0, str(error))]
         return [Reply(number, each.started, each.ended) for each in replies if isinstance(each, BatchDone)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Callable, Optional
@@ -73,6 +74,7 @@ def open_session(
     batch = load.plan.batch
     sizes = tuple(range(1, batch)) if load.fixed_size is None else ()
     with ExitStack() as stack:
+        watch = stack.enter_context(select.epoll())
         instances = [
             stack.enter_context(_start(site, number, repeat, sizes, extras=extras))
             for number in range(len(site.places))
@@ -80,7 +82,7 @@ def open_session(
         started = now()
         ready = [each.wait(Ready) for each in instances]
         place = stack.enter_context(settled(site.generator))
-        server = ProcessServer(instances, load.fixed_size, polls=place.polls, wake=site.wake)
+        server = ProcessServer(instances, load.fixed_size, watch, polls=place.polls, wake=site.wake)
         calibration = calibrate(server, batch)
         cpus = tuple(place.cpus for place in site.places)
         session = LoadSession(repeat, started, cpus, place, calibration)

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
+import re
+import resource
+import select
 import time
 from collections.abc import Iterator, Sequence
 
 import pytest
 
-from modelzoo.errors import WorkerError
+from modelzoo.cli import serving
+from modelzoo.errors import UsageError, WorkerError
 from modelzoo.measure.instances import Instance
 from modelzoo.records.serving import BatchDone, Command, RunBatch
 from modelzoo.serve.servers import ProcessServer
 
 
 class Pipe:
-    """What ``ProcessServer`` needs of an instance."""
+    """What ``ProcessServer`` needs of an instance.
 
-    def __init__(self) -> None:
-        self._reader, self._writer = os.pipe()
+    Args:
+        lowest: its descriptor is not below this.
+    """
+
+    def __init__(self, lowest: int = 0) -> None:
+        reader, self._writer = os.pipe()
+        self._reader = fcntl.fcntl(reader, fcntl.F_DUPFD_CLOEXEC, lowest)
+        os.close(reader)
         self.sent: list[Command] = []
         self.is_dead = False
 
@@ -52,15 +63,24 @@ def pipes() -> Iterator[list[Pipe]]:
         each.close()
 
 
-def server(pipes: Sequence[Pipe], *, polls: bool = False, wake: int | None = None) -> ProcessServer:
+@pytest.fixture
+def watch() -> Iterator[select.epoll]:
+    """What the server waits with."""
+    with select.epoll() as found:
+        yield found
+
+
+def server(
+    pipes: Sequence[Pipe], watch: select.epoll, *, polls: bool = False, wake: int | None = None
+) -> ProcessServer:
     """They serve."""
     instances: Sequence[Instance] = pipes  # type: ignore[assignment]
-    return ProcessServer(instances, 4, polls=polls, wake=wake)
+    return ProcessServer(instances, 4, watch, polls=polls, wake=wake)
 
 
-def test_batches_are_sent_and_replies_are_read(pipes: list[Pipe]) -> None:
+def test_batches_are_sent_and_replies_are_read(pipes: list[Pipe], watch: select.epoll) -> None:
     """From whichever instance has answered."""
-    found = server(pipes)
+    found = server(pipes, watch)
     assert (found.instances, found.fixed_size) == (2, 4)
     found.start(1, 3)
     assert pipes[1].sent == [RunBatch(3)]
@@ -69,17 +89,17 @@ def test_batches_are_sent_and_replies_are_read(pipes: list[Pipe]) -> None:
 
 
 @pytest.mark.parametrize("polls", [False, True])
-def test_a_wait_ends_at_its_deadline_and_not_before(pipes: list[Pipe], polls: bool) -> None:
+def test_a_wait_ends_at_its_deadline_and_not_before(pipes: list[Pipe], watch: select.epoll, polls: bool) -> None:
     """Without replies."""
-    found = server(pipes, polls=polls)
+    found = server(pipes, watch, polls=polls)
     until = found.now() + 0.01
     assert found.wait(until) == ()
     assert time.monotonic() >= until
 
 
-def test_a_dead_instance_is_reported_once(pipes: list[Pipe]) -> None:
+def test_a_dead_instance_is_reported_once(pipes: list[Pipe], watch: select.epoll) -> None:
     """Its end of the pipe stays readable, but nobody looks any more."""
-    found = server(pipes)
+    found = server(pipes, watch)
     pipes[0].is_dead = True
     pipes[0].answer()
     (reply,) = found.wait(math.inf)
@@ -88,10 +108,44 @@ def test_a_dead_instance_is_reported_once(pipes: list[Pipe]) -> None:
     assert found.wait(found.now() + 0.01) == ()
 
 
-def test_another_descriptor_wakes_it(pipes: list[Pipe]) -> None:
+def test_another_descriptor_wakes_it(pipes: list[Pipe], watch: select.epoll) -> None:
     """There are no replies then; the caller reads it."""
     reader, writer = os.pipe()
     os.write(writer, b".")
-    assert server(pipes, wake=reader).wait(math.inf) == []
+    assert server(pipes, watch, wake=reader).wait(math.inf) == []
     os.close(reader)
     os.close(writer)
+
+
+@pytest.mark.parametrize("polls", [False, True])
+def test_there_may_be_more_instances_than_select_can_watch(watch: select.epoll, polls: bool) -> None:
+    """With three open files each, the descriptors of 342 instances are beyond 1,023."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    serving.allow_open_files(700)
+    far = Pipe(lowest=2000)
+    try:
+        found = server([far], watch, polls=polls)
+        far.answer()
+        assert [reply.instance for reply in found.wait(math.inf)] == [0]
+        assert found.wait(found.now() + 0.001) == ()
+    finally:
+        far.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_more_open_files_than_are_allowed_are_refused_before_anything_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The soft limit is raised if it is too low; the hard one is the user's to raise."""
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (256, 1024))
+    raised: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limits: raised.append(limits))
+    serving.allow_open_files(52)
+    serving.allow_open_files(100)
+    assert raised == [(400, 1024)]
+    message = (
+        "400 instances take 1300 open files, and this process may have 1024: raise the hard limit (ulimit -Hn), or "
+        "give fewer --instances"
+    )
+    with pytest.raises(UsageError, match=re.escape(message)):
+        serving.allow_open_files(400)
