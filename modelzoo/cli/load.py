@@ -48,7 +48,8 @@ def add_arguments(parser: Parser) -> None:
         "--cores-per-instance",
         type=int,
         metavar="N",
-        help="physical cores of each instance, all of one NUMA node (default: as many as fit)",
+        help="physical cores of each instance, all of one NUMA node (default: as many as fit beside a core for the "
+        "load generator)",
     )
     group.add_argument(
         "--max-wait",

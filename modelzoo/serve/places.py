@@ -192,14 +192,15 @@ def generator_place(topology: Topology, places: Sequence[InstancePlace], allowed
 def cores_beside_generator(topology: Topology, instances: int) -> int:
     """Return the cores of each of ``instances`` instances under load, unless a number was given; at least 1.
 
-    As many as fit, but a quota also has to last for the generator: if it is used up, all of them stop until the next
-    period of the kernel's scheduler, and latencies have stalls that a server does not have.
+    As many as fit beside a core for the generator, if there is one. A quota also has to last for the generator: if it
+    is used up, all of them stop until the next period of the kernel's scheduler, and latencies have stalls that a
+    server does not have.
     """
+    beside = topology
     if _is_limited(topology) and topology.quota is not None:
-        beside = most_cores(replace(topology, quota=topology.quota - 1), instances)
-        if beside:
-            return beside
-    return max(1, most_cores(topology, instances))
+        beside = replace(topology, quota=topology.quota - 1)
+    largest = min(most_cores(beside, instances), (len(topology.cores) - 1) // instances)
+    return max(1, largest or most_cores(topology, instances))
 
 
 def _is_limited(topology: Topology) -> bool:

@@ -37,6 +37,22 @@ def test_the_generator_is_near_the_instances() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sizes", "instances", "cores"),
+    [((64,), 1, 63), ((64,), 4, 15), ((16, 16), 1, 16), ((16, 16), 2, 15), ((2,), 1, 1)],
+)
+def test_a_core_is_left_to_the_generator(sizes: tuple[int, ...], instances: int, cores: int) -> None:
+    """Unless the cores of an instance were given."""
+    machine = topology(*sizes)
+    assert cores_beside_generator(machine, instances) == cores
+    assert generator_place(machine, plan(machine, instances, cores), ALL).is_own
+
+
+def test_no_core_is_left_to_the_generator_if_each_has_an_instance() -> None:
+    """As asked for by --instances."""
+    assert cores_beside_generator(topology(4), 4) == cores_beside_generator(topology(1), 1) == 1
+
+
+@pytest.mark.parametrize(
     ("quota", "instances", "cores", "polls"),
     [(4.0, 1, 3, True), (6.5, 2, 2, True), (1.0, 1, 1, False), (None, 1, 16, True), (400.0, 1, 16, True)],
 )
