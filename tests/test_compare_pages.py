@@ -1,4 +1,4 @@
-"""Every command of docs/compare.md and docs/ci.md runs, with the exit code that the pages say."""
+"""Every command of docs/compare.md, docs/report.md and docs/ci.md runs, with the exit code that the pages say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from modelzoo.frozen import replace
 from modelzoo.results import store
 from modelzoo.setting import Setting
 
-PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("compare.md", "ci.md")}
+PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("compare.md", "report.md", "ci.md")}
 COMMANDS = [
     line
     for page in PAGES.values()
@@ -46,12 +46,15 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for day, name in enumerate(("baseline", "candidate"), 5):
         written(Path(name), *(session_of(LEVELS, 3 * day + number) for number in range(3)))
     Path("prices.csv").write_text(PRICES, encoding="utf-8")
+    written(Path("results"), session_of(LEVELS, 21), session_of(LEVELS, 22))
+    store.write(session_of(LEVELS, 23), Path("results/FILE.json"))
     return tmp_path
 
 
 def test_the_pages_have_commands() -> None:
-    """Each of the two, so they are read."""
+    """Each of the three, so they are read."""
     assert sum(line.startswith("modelzoo compare") for line in COMMANDS) > 15
+    assert sum(line.startswith("modelzoo report") for line in COMMANDS) > 5
     assert any(line.startswith("modelzoo run") for line in COMMANDS)
 
 
@@ -59,9 +62,11 @@ def test_the_pages_have_commands() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_commands_of_the_pages_run(command: str) -> None:
     """A comparison of equals passes; commands that measure are only parsed."""
-    words = explicit_bf16(shlex.split(command)[1:])
-    if words[0] == "compare":
+    words = explicit_bf16(shlex.split(command, comments=True)[1:])
+    words = [each for word in words for each in (map(str, sorted(Path().glob(word))) if "*" in word else [word])]
+    if words[0] in ("compare", "report"):
         assert app.main(words) == 0
+        assert "-o" not in words or Path(words[words.index("-o") + 1]).stat().st_size
     else:
         assert app.make_parser().parse_args(words)
 

@@ -27,12 +27,22 @@ def without_fences(text: str) -> str:
 
 SHELL = re.compile(r"^ *```(?:sh|bash)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 PROGRAMS = ("modelzoo", "docker", "python3", "torchrun", "cd", "source", "mkdir")
+INLINE = re.compile(r"`((?:modelzoo|torchrun|(?:\./)?scripts/[\w-]+)\s[^`]+|(?:python )?benchmarks/\w+\.py[^`]*)`")
+NAMES = re.compile(
+    r"modelzoo( weights| fleet)? [a-z]+( (--(vary|setting|price|redact)|-o page\.html))?|modelzoo --version"
+)
+"""What sentences call a command or an option of it, without what it takes."""
 
 
 def commands_of(page: Path) -> list[str]:
-    """Return the commands of a page: indented lines, and those in blocks of shell code that begin with a program."""
+    """Return the commands of a page: indented lines, those in sentences and tables that are more than a name, and
+    those in blocks of shell code that begin with a program.
+    """
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = re.findall(r"^    (\S.*)$", without_fences(text), re.MULTILINE)
+    prose = without_fences(text)
+    lines = re.findall(r"^    (\S.*)$", prose, re.MULTILINE)
+    inline = [" ".join(found.split()) for found in INLINE.findall(prose)]
+    lines += [each for each in inline if not NAMES.fullmatch(each)]
     for block in SHELL.findall(text):
         lines += [line.strip() for line in block.splitlines() if starts_program(line)]
     return [line.split(" # ")[0].strip() for line in lines if not line.startswith("[")]
