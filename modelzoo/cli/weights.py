@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,13 +113,19 @@ def _fetch(workloads: Sequence[Workload], every: bool) -> None:
         for checkpoint in _checkpoints(workload, every):
             if find_checkpoint(checkpoint) is None:
                 tell(f"fetching {checkpoint.name} ({checkpoint.megabytes} MB)")
-                try:
+                with _hint("without a network, put it into a directory and name that in MODELZOO_WEIGHTS"):
                     fetch_checkpoint(checkpoint)
-                except DamagedWeightsError:
-                    raise
-                except WeightsError as error:
-                    hint = "without a network, put it into a directory and name that in MODELZOO_WEIGHTS"
-                    raise WeightsError(f"{error}; {hint}") from error
+
+
+@contextmanager
+def _hint(text: str) -> Iterator[None]:
+    """Say what to do if a checkpoint cannot be had; a damaged one says it itself."""
+    try:
+        yield
+    except DamagedWeightsError:
+        raise
+    except WeightsError as error:
+        raise WeightsError(f"{error}; {text}") from error
 
 
 def _pin(workloads: Sequence[Workload], every: bool) -> int:
@@ -126,7 +133,8 @@ def _pin(workloads: Sequence[Workload], every: bool) -> int:
     for workload in workloads:
         for checkpoint in _checkpoints(workload, every):
             tell(f"downloading {checkpoint.name} ({checkpoint.megabytes} MB)")
-            pinned = pin_checkpoint(checkpoint)
+            with _hint("pin it on a machine that can reach the hub"):
+                pinned = pin_checkpoint(checkpoint)
             values = (("commit", pinned.commit), ("sha256", pinned.sha256))
             place = f"# {workload.directory / 'workload.py'}: {checkpoint.name}"
             print_lines([place, *(f'{name}="{value}",' for name, value in values if value)])

@@ -201,12 +201,12 @@ def _download(checkpoint: Checkpoint, directory: Path | None = None) -> Path:
 
 
 def _reason(error: Exception) -> str:
-    """Why a download failed. urllib hides it: ``<urlopen error [Errno -2] Name or service not known>``."""
+    """Why a download failed. urllib hides it: ``<urlopen error [Errno -2] Name or service not known>``, httpx half."""
     from urllib.error import URLError
 
     cause = error.reason if type(error) is URLError else error
     lines = (getattr(cause, "strerror", None) or str(cause)).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return re.sub(r"^\[Errno -?\d+\] ", "", lines[0]) if lines else type(error).__name__
 
 
 def _is_offline() -> bool:

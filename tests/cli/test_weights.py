@@ -160,7 +160,7 @@ def test_pin_without_network_is_one_error(capfd: pytest.CaptureFixture[str]) -> 
     assert captured.out == ""
     assert captured.err.splitlines()[1:] == [
         "modelzoo: error: csarron/bert-base-uncased-squad-v1 cannot be pinned: MODELZOO_OFFLINE or HF_HUB_OFFLINE is "
-        "set"
+        "set; pin it on a machine that can reach the hub"
     ]
 
 
