@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.output import print_document
-from modelzoo.engines import ENGINES
+from modelzoo.engines import ENGINES, INSTALL
 from modelzoo.errors import UsageError
 from modelzoo.machine.installation import installed_version
 from modelzoo.workload import Workload
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 MISSING = "not installed"
 EXTRAS = {
-    "nvidia-ml-py": ("cuda", "clocks, power and temperature of NVIDIA GPUs, --lock-clocks"),
-    "mlcommons-loadgen": ("loadgen", "modelzoo load --loadgen"),
-    "ruptures": ("history", "change points in the history of a directory of results"),
-    "shtab": ("completion", "modelzoo --print-completion"),
+    "nvidia-ml-py": "clocks, power and temperature of NVIDIA GPUs, --lock-clocks",
+    "mlcommons-loadgen": "modelzoo load --loadgen",
+    "ruptures": "change points in the history of a directory of results",
+    "shtab": "modelzoo --print-completion",
 }
-"""Optional packages: the extra that installs each, and what it is for."""
+"""Optional packages, and what each is for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,14 +87,12 @@ def _engines() -> list[tuple[str, ...]]:
 
     found = {name: installed_version(name) for name in ENGINES}
     found["jittor"] = environment.version()  # in an environment of its own
-    install = {name: f"pip install 'modelzoo[{name}]'" for name in ENGINES}
-    install.update(torch="scripts/setup", jittor="scripts/setup-jittor")
-    return [(name, version or MISSING, "" if version else install[name]) for name, version in found.items()]
+    return [(name, version or MISSING, "" if version else INSTALL[name]) for name, version in found.items()]
 
 
 def _extras() -> list[tuple[str, ...]]:
     found = {package: installed_version(package) for package in EXTRAS}
     return [
-        (package, found[package] or MISSING, purpose, "" if found[package] else f"pip install 'modelzoo[{extra}]'")
-        for package, (extra, purpose) in EXTRAS.items()
+        (package, found[package] or MISSING, purpose, "" if found[package] else f"pip install {package}")
+        for package, purpose in EXTRAS.items()
     ]

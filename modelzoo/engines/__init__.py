@@ -17,6 +17,13 @@ ENGINES = {
     "jittor": "modelzoo.engines.jittor.engine:JittorEngine",
 }
 """The engines that the suite contains: name, and where the class is defined."""
+INSTALL = {
+    "torch": "scripts/setup lock.txt",
+    "onnxruntime": "pip install onnxruntime onnx onnxscript",
+    "openvino": "pip install openvino",
+    "jittor": "scripts/setup-jittor",
+}
+"""How to install each. Not by the extras in pyproject.toml: what PyPI has under the suite's name is another project."""
 
 
 def create_engine(name: str = "torch") -> Engine:

@@ -93,7 +93,7 @@ def parse_npu_smi(output: str) -> SensorValues:
     return SensorValues(mhz=values["mhz"], watts=values["watts"], celsius=values["celsius"])
 
 
-INSTALL = "pip install 'modelzoo[cuda]'"
+INSTALL = "pip install nvidia-ml-py"
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 THROTTLE_REASONS = {
     0x04: "power cap",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from modelzoo import formatting
 from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, Tone, named
+from modelzoo.engines import INSTALL
 from modelzoo.errors import UsageError
 from modelzoo.files import write_atomically
 from modelzoo.formatting import MISSING, duration
@@ -236,7 +237,8 @@ def _left_out(result: Result) -> list[tuple[str, str]]:
 
 def _obstacle(result: Result, left_out: LeftOut) -> str:
     if left_out.obstacle is Obstacle.NOT_INSTALLED:
-        return f"it is not installed: pip install 'modelzoo[{left_out.value}]'"
+        install = INSTALL.get(left_out.value or "")
+        return "it is not installed" + (f": {install}" if install else "")
     if left_out.obstacle is Obstacle.FIXED:
         value = value_text(getattr(result.requested[0].setting, left_out.field, None))
         return f"the call says {option_name(left_out.field)}={value}"

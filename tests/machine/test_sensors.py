@@ -92,9 +92,9 @@ def test_a_gpu_that_nvml_does_not_know(identifier: str | None, index: int, monke
 
 
 def test_a_missing_library_or_driver_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package is an extra; without a driver it cannot be used."""
+    """The package is optional; without a driver it cannot be used."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    with pytest.raises(EnvironmentProblem, match=r"read by nvidia-ml-py: pip install 'modelzoo\[cuda\]'"):
+    with pytest.raises(EnvironmentProblem, match=r"read by nvidia-ml-py: pip install nvidia-ml-py"):
         sensors.library()
 
     def fail() -> None:
@@ -198,7 +198,7 @@ def test_without_nvml_there_is_no_lock(monkeypatch: pytest.MonkeyPatch, capsys: 
         monkeypatch.setattr(signal, "signal", lambda *_: None)
         assert number
     assert sensors.main(["1200"]) == 2
-    assert "pip install 'modelzoo[cuda]'" in capsys.readouterr().out
+    assert "pip install nvidia-ml-py" in capsys.readouterr().out
 
 
 def test_gpus_that_were_locked_before_one_refused_are_set_back(capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,7 +136,7 @@ def test_what_was_left_out_is_said_once_per_reason() -> None:
     assert sentences([out]) == [
         "thp=on: off",
         "malloc=tcmalloc, malloc=jemalloc: missing",
-        "engine=openvino: it is not installed: pip install 'modelzoo[openvino]'",
+        "engine=openvino: it is not installed: pip install openvino",
         "precision=bf16: this CPU has no instructions for bf16",
         "threads=16: a core has one hardware thread here, or may use only one",
         "channels-last: the call says channels-last=off",

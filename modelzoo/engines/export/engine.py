@@ -12,6 +12,7 @@ from typing import ClassVar, Optional
 
 from msgspec.structs import asdict
 
+from modelzoo.engines import INSTALL
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
@@ -67,7 +68,8 @@ class ExportedEngine:
                 importlib.import_module(package)
             except ImportError as error:
                 problem = "is not installed" if installed_version(package) is None else f"cannot be imported ({error})"
-                raise EnvironmentProblem(f"{package} {problem}: run pip install 'modelzoo[{self.name}]'") from error
+                install = INSTALL.get(self.name, f"pip install {' '.join(self.packages)}")
+                raise EnvironmentProblem(f"{package} {problem}: run {install}") from error
 
     def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
         method = self.bf16_method if setting.precision == "bf16" else None

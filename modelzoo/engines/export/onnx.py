@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from modelzoo.engines import INSTALL
 from modelzoo.engines.export.source import ARRAY, LIST, Structure
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.installation import installed_version
@@ -57,7 +58,7 @@ def onnx_conversion(source: TorchSource, newest_opset: int) -> Conversion:
     """
     versions = {name: installed_version(name) for name in ("torch", "onnx", "onnxscript")}
     if versions["onnx"] is None:
-        raise EnvironmentProblem("the package onnx is not installed: run pip install 'modelzoo[onnxruntime]'")
+        raise EnvironmentProblem(f"the package onnx is not installed: run {INSTALL['onnxruntime']}")
     torch = _release(versions["torch"])
     dynamo = versions["onnxscript"] is not None and torch >= GRAPH_TORCH and newest_opset >= GRAPH_OPSET
     if dynamo and not _dynamic_sizes_of(source):

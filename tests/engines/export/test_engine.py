@@ -41,7 +41,7 @@ def test_a_package_that_is_missing_is_told_from_one_that_is_broken(monkeypatch: 
     monkeypatch.setattr(importlib, "import_module", load)
     for version, problem in ((None, "is not installed"), ("1.0", r"cannot be imported \(no symbol\)")):
         monkeypatch.setattr(export_engine, "installed_version", lambda name, found=version: found)
-        with pytest.raises(EnvironmentProblem, match=rf"^format {problem}: run pip install 'modelzoo\[fast\]'$"):
+        with pytest.raises(EnvironmentProblem, match=rf"^format {problem}: run pip install fast format$"):
             Fast().load()
     assert imported == ["fast", "format"] * 2
 
