@@ -214,14 +214,14 @@ def _new(args: argparse.Namespace) -> tuple[Workload, Result]:
         UsageError: none fits into this machine.
     """
     from modelzoo.machine.ceilings import kept_ceilings
-    from modelzoo.serve.places import plan
+    from modelzoo.serve.places import plan, quota_in_cores
 
     machine, topology = serving.read_host()
+    smt = Smt(args.smt)
     batches: Sequence[Optional[int]] = args.batch or (None,)
     # Batch and threads are those of a configuration.
     work, (base,) = select_one(args, batch=batches[0], threads=1)
-    wanted = splits(args, topology, [batch or work.batch for batch in batches])
-    smt = Smt(args.smt)
+    wanted = splits(args, quota_in_cores(topology, smt), [batch or work.batch for batch in batches])
     settings: list[Setting] = []
     configurations = []
     for instances, cores, batch in wanted:

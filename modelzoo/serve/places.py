@@ -47,7 +47,6 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
             f"{instances} × {_cores(cores)}: the NUMA nodes have room for only {most} "
             f"instance{'s' if most > 1 else ''} of {_cores(cores)} ({topology.text}); give fewer instances or cores"
         )
-    _check_quota(topology, instances, cores)
     places = []
     for _ in range(instances):
         node = max(free, key=lambda each: (len(free[each]), -each))
@@ -55,6 +54,7 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
         free[node] = [core for core in free[node] if core not in chosen]
         places.append(InstancePlace(_cpus(chosen, smt), node))
     _check_threads(places, cores, smt)
+    _check_quota(topology, places, cores)
     return tuple(places)
 
 
@@ -143,11 +143,19 @@ def _cpus(cores: Sequence[Core], smt: Smt) -> tuple[int, ...]:
     return tuple(sorted(cpu for core in cores for cpu in (core.cpus if smt is Smt.ON else core.cpus[:1])))
 
 
-def _check_quota(topology: Topology, instances: int, cores: int) -> None:
-    if topology.quota is not None and instances * cores > topology.quota:
+def quota_in_cores(topology: Topology, smt: Smt) -> Topology:
+    """Return ``topology`` with the quota in cores: each takes a CPU of it for every hardware thread that is used."""
+    if topology.quota is None or smt is Smt.OFF:
+        return topology
+    return replace(topology, quota=topology.quota / max((len(core.cpus) for core in topology.cores), default=1))
+
+
+def _check_quota(topology: Topology, places: Sequence[InstancePlace], cores: int) -> None:
+    threads = sum(len(place.cpus) for place in places)
+    if topology.quota is not None and threads > topology.quota:
         raise UsageError(
-            f"{instances} × {_cores(cores)}: the control group's quota allows {topology.quota:g} CPUs, so instances "
-            "would be stopped in turns; give fewer instances or cores, or raise the quota"
+            f"{len(places)} × {_cores(cores)}, {threads} threads: the control group's quota allows {topology.quota:g} "
+            "CPUs, so instances would be stopped in turns; give fewer instances or cores, or raise the quota"
         )
 
 

@@ -14,7 +14,7 @@ from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, Scenario
 from modelzoo.records.machine import Machine, Topology
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Configuration, InstancePlace, Throughput
-from modelzoo.serve.places import idle_cores, most_cores, most_instances
+from modelzoo.serve.places import idle_cores, most_cores, most_instances, quota_in_cores
 from modelzoo.views import generator
 from modelzoo.views.load import caption
 from modelzoo.warning import rank
@@ -69,7 +69,7 @@ def instances_document(found: Throughput, stages: Sequence[int], runs: int, seco
         seconds: … and how long all of them together count at least.
     """
     tried = found.configurations
-    idle = [max(0, idle_cores(found.topology, each.instances, each.cores)) for each in tried]
+    idle = [max(0, idle_cores(quota_in_cores(found.topology, each.smt), each.instances, each.cores)) for each in tried]
     columns = (
         *_columns([(each.instances, each.cores, each.batch, each.places) for each in tried]),
         Column("idle cores", tuple(str(each) if each else MISSING for each in idle), is_number=True),
@@ -167,7 +167,7 @@ def _quota(topology: Topology) -> Iterator[str]:
 
 def _idle(each: Configuration, idle: int, found: Throughput) -> str:
     """Why a configuration does not use all cores."""
-    topology = found.topology
+    topology = quota_in_cores(found.topology, each.smt)
     name = f"idle: {each.instances} × {each.cores} leaves {idle} core{'s' if idle > 1 else ''} idle"
     if found.is_search and each.instances == 1 and each.cores == most_cores(topology, 1):
         return f"{name}: the others are compared with a single instance, which stays within a node"

@@ -12,7 +12,7 @@ from modelzoo.errors import UsageError
 from modelzoo.machine.cpu import read_topology
 from modelzoo.records.machine import Core, Topology
 from modelzoo.records.throughput import Smt
-from modelzoo.serve.places import idle_cores, most_cores, most_instances, plan, splits
+from modelzoo.serve.places import idle_cores, most_cores, most_instances, plan, quota_in_cores, splits
 
 
 @pytest.mark.parametrize(("instances", "cores"), [(1, 32), (4, 32), (8, 16), (16, 8), (128, 1), (5, 3), (40, 3)])
@@ -87,6 +87,15 @@ def test_a_quota_limits_the_instances() -> None:
     assert splits(less_than_one) == ((1, 1),)
     with pytest.raises(UsageError, match=r"the control group's quota allows 0\.5 CPUs"):
         plan(less_than_one, 1, 1)
+
+
+def test_a_quota_is_used_up_by_threads() -> None:
+    """With --smt on, a core takes two CPUs of it."""
+    machine = topology(8, smt=2, quota=4)
+    assert len(plan(machine, 4, 1)) == len(plan(machine, 2, 1, Smt.ON)) * 2
+    with pytest.raises(UsageError, match="4 × 1 core, 8 threads: the control group's quota allows 4 CPUs"):
+        plan(machine, 4, 1, Smt.ON)
+    assert splits(quota_in_cores(machine, Smt.ON)) == ((1, 2), (2, 1))
 
 
 @pytest.mark.parametrize(("instances", "cores"), [(0, 1), (1, 0), (-1, 2)])
