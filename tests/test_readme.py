@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from places import ROOT
 
 from modelzoo.cli import app
@@ -112,6 +113,20 @@ def accepted(words: list[str]) -> None:
     # What 'weights convert' takes is a file.
     for name in [] if "convert" in words else getattr(args, "workloads", []):
         assert name.startswith(("./", "/")) or discovery.find_workload(name)
+
+
+def test_a_fleet_is_started_by_ssh_docker_and_kubernetes_alike() -> None:
+    """The commands of docs/scale.md for a member differ in the directory of the shards only, and are accepted."""
+    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    shells = [block for block in SHELL.findall(page) if "--node-rank" in block]
+    calls = [shlex.split(block.replace("\\\n", " ").split(" -m modelzoo ")[1].partition('" &')[0]) for block in shells]
+    _, job = yaml.safe_load_all(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    calls.append(container["command"][container["command"].index("modelzoo") + 1 :])
+    assert len(calls) == 3
+    for call in calls:
+        accepted(call)
+        assert call[:-1] == calls[0][:-1]
 
 
 def test_workload_of_readme_is_complete() -> None:
