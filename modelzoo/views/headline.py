@@ -83,9 +83,12 @@ def _speed(shown: Sequence[SummaryRow]) -> str:
     if not compared:
         return _alone(shown)
     names, workloads = pair_names(shown), by_workload(shown)
+    untested = all(row.speed is not None and row.speed.verdict.doubt is Doubt.ONE_PROCESS for row in compared)
     if names is not None:
         if len(workloads) == 1:
             return _pair(*names, compared[0])
+        if untested:
+            return f"too few processes to compare {names[1]} with {names[0]}: one process each cannot show a difference"
         # A setting that failed anywhere counts as such.
         missing: list[Judged] = [(None, None)] * (len(workloads) - len(compared))
         return several(*names, [*map(_judged, compared), *missing], "models")
@@ -93,6 +96,8 @@ def _speed(shown: Sequence[SummaryRow]) -> str:
     settings = f"{len(compared)} setting" + ("s" if len(compared) > 1 else "")
     judged = list(map(_judged, compared))
     counts = _counts(judged)
+    if untested and len(compared) > 1:
+        return f"too few processes to compare {settings} with {base}: one process each cannot show a difference"
     if list(counts) == [Outcome.AMBIGUOUS] and len(compared) > 1:
         return f"no significant difference between {base} and the {len(compared)} other settings"
     counted = ", ".join(f"{_OUTCOMES[each]}: {counts[each]}{_range(judged, each)}" for each in counts)

@@ -91,6 +91,20 @@ def test_what_is_not_significant_although_the_interval_excludes_1_has_a_reason()
     assert said([base, replace(other, speed=alone)]).startswith(text)
 
 
+def test_one_process_each_is_no_test_of_several_models_or_settings_either() -> None:
+    """Nothing was shown, not even that no difference is significant."""
+
+    def alone(row: SummaryRow) -> SummaryRow:
+        speed = Speed(stats.Interval(2.0, 0.0, math.inf), Verdict(Outcome.AMBIGUOUS, Doubt.ONE_PROCESS))
+        return row if row.is_baseline else replace(row, speed=speed)
+
+    why = "one process each cannot show a difference; "
+    models = [alone(row) for row in pairs(Outcome.AMBIGUOUS, Outcome.AMBIGUOUS)]
+    assert said(models).startswith(f"too few processes to compare bf16 with fp32: {why}")
+    settings = [alone(row) for row in shown(*(timed("toy", Setting(threads=number)) for number in (1, 2, 3)))]
+    assert said(settings).startswith(f"too few processes to compare 2 settings with threads=1: {why}")
+
+
 def test_a_model_whose_second_setting_never_began_counts_as_failed() -> None:
     """As after an error of the first one."""
     failed = shown(make(None, workload="other", error="died"))
