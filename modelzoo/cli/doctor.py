@@ -39,8 +39,8 @@ def doctor(args: argparse.Namespace) -> int:
     """Run ``modelzoo doctor``; return the exit code, which is 0 even if there are warnings.
 
     Raises:
-        EnvironmentProblem: torch cannot be imported.
-        UsageError: the file named by ``-o`` cannot be written.
+        EnvironmentProblem: torch cannot be imported, or the device cannot be used.
+        UsageError: the file named by ``-o`` cannot be written, or there is no such kind of device.
     """
     from modelzoo.document import terminal
     from modelzoo.views.doctor import document
@@ -49,7 +49,7 @@ def doctor(args: argparse.Namespace) -> int:
     if args.output and not to_stdout:
         check_directory(Path(args.output))
     out = terminal.console()
-    report = examine(out, fresh=args.fresh)
+    report = examine(out, device=args.device, fresh=args.fresh)
     if args.device != "cpu":
         report = replace(report, accelerator=examine_device(out, args.device, report, fresh=args.fresh))
     if to_stdout:
@@ -62,15 +62,21 @@ def doctor(args: argparse.Namespace) -> int:
     return 0
 
 
-def examine(out: Console, *, fresh: bool = False) -> DoctorReport:
+def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> DoctorReport:
     """Examine this machine; takes about 30 s, or 5 s if its ceilings are known and ``fresh`` is not set.
 
     Call it before torch is imported: fast-math variables are removed from this process's environment, so that the
     fp32 ceilings are really those of fp32.
 
+    Args:
+        device: what is examined afterwards, as ``--device`` has it; that it is there is checked before anything else.
+        fresh: measure even if the ceilings are known.
+
     Raises:
-        EnvironmentProblem: torch cannot be imported.
+        EnvironmentProblem: torch cannot be imported, or there is no such device.
+        UsageError: there is no such kind of device.
     """
+    from modelzoo.engines.torch.devices import check_device
     from modelzoo.machine.ceilings import find_ceilings
     from modelzoo.machine.diagnosis import diagnose, probe_page_faults, probe_torchvision
     from modelzoo.machine.environment import FAST_MATH_VARIABLES
@@ -87,6 +93,7 @@ def examine(out: Console, *, fresh: bool = False) -> DoctorReport:
     for name in FAST_MATH_VARIABLES:
         os.environ.pop(name, None)
     import_torch()
+    check_device(device)
     with out.status("measuring the CPU usage of other programs …"):
         monitor = CpuUsageMonitor().start()
         time.sleep(WATCH_SECONDS)

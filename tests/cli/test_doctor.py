@@ -105,6 +105,7 @@ def test_the_ceilings_of_an_accelerator(
         requested.append(rest[0])
         return replace(CEILINGS, device="Simulated GPU")
 
+    monkeypatch.setattr(devices, "check_device", lambda name: None)
     monkeypatch.setattr(devices, "select_device", lambda name: simulated)
     monkeypatch.setattr(ceiling_benchmark, "measure_device_ceilings", measure)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (7, 5))
@@ -115,6 +116,16 @@ def test_the_ceilings_of_an_accelerator(
     assert "cuda:0: Simulated GPU, compute capability 9.0" in capsys.readouterr().out
     stored = decode(DoctorReport, json.loads((tmp_path / "doctor.json").read_text()))
     assert stored.accelerator is not None and stored.accelerator.ceilings.device == "Simulated GPU"
+
+
+def test_a_device_that_is_not_there_is_an_error_before_the_host_is_measured(
+    measured: list[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That takes half a minute."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert cli.main(["doctor", "--device", "cuda"]) == 2
+    assert capsys.readouterr().err.startswith("modelzoo: error: --device cuda: no cuda device is available here")
+    assert measured == []
 
 
 def test_an_unwritable_report_is_one_line(
