@@ -26,7 +26,7 @@ from modelzoo.fleet.hosts import kinds
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.doctor import AcceleratorReport, DoctorReport
-from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
 from modelzoo.records.hosts import FleetComparison, FleetHost, ShardingReport
 from modelzoo.records.load import GeneratorPlace, LoadgenRun, NamedValue
 from modelzoo.records.run import Result
@@ -67,6 +67,35 @@ def several_workloads() -> Result:
                 more = {"evidence": evidence(proof), "warnings": found if name == "bert" else ()}
                 runs.append(make(samples, workload=name, setting=setting, round=number, **more))
     runs.append(make(None, workload="ssd", error="the worker was ended by SIGKILL: out of memory?"))
+    return result_of(*runs)
+
+
+def of_release(kernel: str, operators: dict[str, float]) -> Evidence:
+    """An audit of one pass, whose Linear layers ran in ``kernel``, with the seconds of each operator."""
+    linear = operators["aten::addmm"]
+    use = OperatorUse(
+        "aten::addmm", OperatorClass.LINEAR, (), kernel, "bf16", ProofSource.BOTH, 1, linear, 0.95 * linear
+    )
+    shares = tuple(TimeShare(name, seconds, 0.0, 1) for name, seconds in operators.items())
+    audited = {"iterations": 1, "seconds": sum(operators.values()), "operators": (use,), "by_operator": shares}
+    return replace(evidence(ProofVerdict.ACTIVE), **audited)
+
+
+def releases() -> Result:
+    """bf16 in two releases of torch: BERT in a reference kernel, ResNet50 with fewer copies."""
+    runs = []
+    brgemm, reference = "oneDNN brg_matmul:avx512_core_bf16", "oneDNN ref:any"
+    audits = {
+        ("bert", None): of_release(brgemm, {"aten::addmm": 0.08, "aten::copy_": 0.03, "aten::gelu": 0.01}),
+        ("bert", "new"): of_release(reference, {"aten::addmm": 0.65, "aten::copy_": 0.03, "aten::gelu": 0.005}),
+        ("resnet50", None): of_release(brgemm, {"aten::addmm": 0.02, "aten::copy_": 0.02}),
+        ("resnet50", "new"): of_release(brgemm, {"aten::addmm": 0.02, "aten::copy_": 0.01}),
+    }
+    for (name, release), audit in audits.items():
+        setting = Setting("bf16", python=f"/envs/{release}/bin/python" if release else None)
+        for number in range(8):
+            samples = [audit.seconds * (0.9 + 0.002 * number)] * 30
+            runs.append(make(samples, workload=name, setting=setting, round=number, evidence=audit))
     return result_of(*runs)
 
 
@@ -201,6 +230,7 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     "run-details": lambda: run_of(stored("mlp"), details=True),
     "run-several": lambda: run_of(several_workloads()),
     "run-stages": lambda: run_of(staged()),
+    "run-releases": lambda: run_of(releases()),
     "run-failed": lambda: run_of(stored("failing")),
     "tune": lambda: tuning.document(search()),
     "throughput": lambda: throughput.document(throughput_of()),

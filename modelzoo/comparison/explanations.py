@@ -18,7 +18,7 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.machines import RATED, reports_of
-from modelzoo.comparison.model import Metric, Row, SideSetting
+from modelzoo.comparison.model import Metric, Row
 from modelzoo.evidence.kernel_names import PASS_EVENT, operator_class
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile
@@ -112,35 +112,47 @@ class _Passes(msgspec.Struct, frozen=True):
 
 
 def explanation(row: Row, metric: Metric) -> Optional[Explanation]:
-    """Return what explains the difference of ``row``, in seconds per batch.
-
-    ``None`` if there is no difference in speed to explain, if a side was neither audited nor profiled as the other was,
-    and if the batch sizes differ. If there are both, the audits are used: they slow the passes down less.
-    """
+    """Return what explains the difference of ``row``; ``None`` if there is none in speed, or nothing explains it."""
     if row.base is None or row.other is None or metric not in RATED or row.outcome not in EXPLAINED:
         return None
-    base, other = reports_of(row.base), reports_of(row.other)
+    return explained(row.workload, row.label, reports_of(row.base), reports_of(row.other))
+
+
+def explained(
+    workload: str, label: str, base: Sequence[RunReport], other: Sequence[RunReport]
+) -> Optional[Explanation]:
+    """Return what explains the difference between the processes of two settings, in seconds per batch.
+
+    ``None`` if a side was neither audited nor profiled as the other was, and if the batch sizes differ. If there are
+    both, the audits are used: they slow the passes down less.
+
+    Args:
+        workload: its name.
+        label: of the setting that is compared with the baseline.
+        base: the reports of the baseline; some of them timed.
+        other: those of the other setting, likewise.
+    """
     if len({report.setting.batch for report in (*base, *other)}) != 1:
         return None
     for source, read in (("audited", _audited), ("profiled", _profiled)):
         base_passes, other_passes = read(base), read(other)
         if base_passes is not None and other_passes is not None:
             return Explanation(
-                workload=row.workload,
-                label=row.label,
+                workload=workload,
+                label=label,
                 source=source,
                 parts=_parts(base_passes, other_passes),
                 base_passes=base_passes.count,
                 other_passes=other_passes.count,
-                base_timed=_timed(row.base),
-                other_timed=_timed(row.other),
+                base_timed=_timed(base),
+                other_timed=_timed(other),
             )
     return None
 
 
-def _timed(side: SideSetting) -> float:
-    """Seconds of the model per batch; rows with an outcome were timed."""
-    timings = [each.timing for each in reports_of(side) if each.timing is not None and each.timing.steady]
+def _timed(reports: Sequence[RunReport]) -> float:
+    """Seconds of the model per batch."""
+    timings = [each.timing for each in reports if each.timing is not None and each.timing.steady]
     return stats.geometric_mean([median(model_times(timing)) for timing in timings])
 
 
@@ -161,8 +173,9 @@ def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:
     listed = sorted(parts, key=lambda part: (-abs(part.change), part.name))[:MOST_PARTS]
     remainder = Part(
         EVERYTHING_ELSE,
-        base.seconds - sum(part.base for part in listed),
-        other.seconds - sum(part.other for part in listed),
+        # Sums in another order differ in the last digits.
+        round(base.seconds - sum(part.base for part in listed), 12),
+        round(other.seconds - sum(part.other for part in listed), 12),
     )
     return (*listed, remainder)
 

@@ -7,15 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
-from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice, Rates
 from modelzoo.comparison.model import Basis, Metric, Row, Side
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, Tone, first_line, lines, named
-from modelzoo.formatting import seconds
 from modelzoo.frozen import replace
 from modelzoo.stats import Outcome
-from modelzoo.views import compare_columns
-from modelzoo.views.compare_columns import setting_text, signed, values_text
+from modelzoo.views import compare_columns, explanations
+from modelzoo.views.compare_columns import setting_text, values_text
 from modelzoo.views.headline import several, subject
 from modelzoo.views.results_table import ratio
 from modelzoo.views.speed import basis_text, refusal, row_reason
@@ -82,7 +80,8 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
     for explanation in comparison.explanations:
         is_decided = (explanation.workload, explanation.label) in decided
         if details or is_decided:
-            blocks += _explanation(explanation, comparison, is_decided=is_decided)
+            sides = (comparison.base.name, comparison.other.name)
+            blocks.append(explanations.section(explanation, sides, is_decided=is_decided))
     blocks += _stages(comparison)
     blocks += _rates(comparison)
     blocks += _costs(comparison)
@@ -238,15 +237,6 @@ def _tabular(title: str, columns: Sequence[Column], *more: Block, wraps: bool = 
     return Section(title, (Table(title, tuple(columns), wraps=wraps), *more))
 
 
-def _explanation(found: Explanation, comparison: Comparison, *, is_decided: bool) -> list[Block]:
-    """The operations of both sides; of a row without a significant difference there is none to explain."""
-    names, row = (comparison.base.name, comparison.other.name), f"{found.workload} {found.label}"
-    title = f"Where the difference of {row} comes from" if is_decided else f"Operations of {row} on both sides"
-    columns = compare_columns.explanation_columns(found, names)
-    said = lines(passes_text(found, names, is_decided=is_decided))
-    return [Section(title, (said, Table(title, tuple(columns), wraps=True)))]
-
-
 def _stages(comparison: Comparison) -> list[Block]:
     if not comparison.stages:
         return []
@@ -345,36 +335,3 @@ def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:
 
 def _shown_ratio(row: Row) -> str:
     return f", ratio {ratio(row.estimate.ratio)}" if row.estimate is not None else f", {row_reason(row)}"
-
-
-def passes_text(found: Explanation, names: tuple[str, str], *, is_decided: bool = True) -> str:
-    """Say how much longer or shorter the audited or profiled passes were than the timed ones, and what they explain.
-
-    Args:
-        found: the explanation.
-        names: of the baseline and of the other side.
-        is_decided: whether there is a difference to explain.
-    """
-    sides = (
-        (names[0], found.base, found.base_timed, found.base_passes),
-        (names[1], found.other, found.other_timed, found.other_passes),
-    )
-    said = [_of_side(found.source, *side) for side in sides]
-    share = f"{_share(found)} " if is_decided else ""
-    return f"{said[0]}; {said[1]}. {share}A single operation's time has no interval."
-
-
-def _of_side(source: str, name: str, passed: float, timed: float, count: int) -> str:
-    slower = f"{100 * abs(passed / timed - 1):.0f} % {'more' if passed >= timed else 'less'}"
-    passes = f"{count} {source} pass{'es' if count > 1 else ''}"
-    return f"{name}: {passes} of {seconds(passed)}, {slower} than the timed ones ({seconds(timed)} as measured)"
-
-
-def _share(found: Explanation) -> str:
-    change, timed = found.other - found.base, found.other_timed - found.base_timed
-    if timed == 0 or change * timed <= 0:
-        return (
-            f"They differ by {signed(change)} and the timed ones by {signed(timed)}, so they do not explain the timed "
-            "difference."
-        )
-    return f"They differ by {signed(change)}, {100 * change / timed:.0f} % of the timed difference ({signed(timed)})."

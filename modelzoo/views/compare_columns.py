@@ -8,11 +8,10 @@ from typing import Callable
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.conditions import Difference
-from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.machines import Cost, Extrapolation, Price, Rates, RowRates
 from modelzoo.comparison.model import Basis, Metric, Row
 from modelzoo.document import Column, Tone
-from modelzoo.formatting import MISSING, seconds, significant, within
+from modelzoo.formatting import MISSING, significant, within
 from modelzoo.views.results_table import OUTCOME_TONE, interval, ratio
 
 NOTHING = "~"
@@ -100,33 +99,6 @@ def values_text(values: Sequence[str]) -> str:
 
 def _concerned(difference: Difference) -> str:
     return ", ".join(difference.rows) or "all rows"
-
-
-def explanation_columns(explanation: Explanation, names: tuple[str, str]) -> list[Column]:
-    """Return the operations that explain the difference of a row, the largest change first, and their sum."""
-    parts = explanation.parts
-    changes = [part.change for part in parts]
-    columns = [
-        Column("operation", (*(part.name for part in parts), "sum")),
-        Column(names[0], (*(seconds(part.base) for part in parts), seconds(explanation.base)), is_number=True),
-        Column(names[1], (*(seconds(part.other) for part in parts), seconds(explanation.other)), is_number=True),
-        Column("change", (*map(signed, changes), signed(explanation.other - explanation.base)), is_number=True),
-    ]
-    kernels = [_kernels(part.base_kernels, part.other_kernels) for part in parts]
-    return [*columns, Column("kernels", (*kernels, ""))] if any(kernels) else columns
-
-
-def signed(value: float) -> str:
-    """A time with its sign."""
-    return f"{'+' if value >= 0 else '−'}{seconds(abs(value))}"
-
-
-def _kernels(base: Sequence[str], other: Sequence[str]) -> str:
-    """The kernels of an operation; of both sides if they differ."""
-    here, there = (", ".join(each) or MISSING for each in (base, other))
-    if here == there:
-        return "" if here == MISSING else here
-    return f"{here} → {there}"
 
 
 def stage_columns(comparison: Comparison) -> list[Column]:

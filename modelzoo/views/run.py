@@ -12,7 +12,7 @@ from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.sessions import SessionsSummary
 from modelzoo.results.summary import SummaryRow, is_unproven
-from modelzoo.views import findings, kernel_tables, proof, results_table, stages
+from modelzoo.views import explanations, findings, kernel_tables, proof, results_table, stages
 from modelzoo.views.details import detail_lines
 from modelzoo.views.differences import conditions, machine
 from modelzoo.views.findings import not_adjusted
@@ -44,6 +44,8 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
         *_stages(result),
         named([(about, text) for about, text in said.items() if text], title="Within this session"),
     ]
+    changed = None if details else explanations.brief(shown)
+    blocks += [changed] if changed is not None else []
     notices = conditions(shown)
     kept = notices if details else _worst(notices)
     blocks += [Notices(tuple(kept))] if kept else []
@@ -52,6 +54,7 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
         blocks.append(lines(f"{left_out} more: --details"))
     if details:
         blocks += [replace(lines(*detail_lines(each)), title=f"{each.workload} {each.label}") for each in shown]
+        blocks += [explanations.section(each.found, each.names) for each in explanations.of_run(shown)]
     return blocks
 
 

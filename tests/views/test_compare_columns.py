@@ -9,7 +9,6 @@ from proven_results import BF16, FP32, session, session_of, side
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison, Question, compare
 from modelzoo.comparison.conditions import Difference
-from modelzoo.comparison.explanations import Explanation, Part
 from modelzoo.comparison.machines import Price
 from modelzoo.comparison.model import Metric
 from modelzoo.comparison.pairing import parse_pairing
@@ -95,16 +94,6 @@ def test_differences_name_the_rows_that_they_concern() -> None:
     assert found["concerns"] == ("all rows", "toy fp32")
     plain = replace(comparison, conditions=replace(comparison.conditions, differing=differing[:1]))
     assert "concerns" not in cells(compare_columns.difference_columns(plain))
-
-
-def test_explanations_add_up() -> None:
-    """The last row is the sum; kernels are named on both sides if they differ."""
-    parts = (Part("convolution: kernels", 0.002, 0.001, ("gemm",), ("brgconv",)), Part("aten::add", 0.0, 0.0005))
-    explanation = Explanation("toy", "fp32", "audited", parts, 2, 2, 0.002, 0.0015)
-    found = cells(compare_columns.explanation_columns(explanation, ("old", "new")))
-    assert found["operation"] == ("convolution: kernels", "aten::add", "sum")
-    assert found["change"] == ("−1.000 ms", "+500.0 µs", "−500.0 µs")
-    assert found["kernels"] == ("gemm → brgconv", "", "")
 
 
 def test_rates_and_costs_have_intervals() -> None:

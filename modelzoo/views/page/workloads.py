@@ -13,7 +13,7 @@ from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.records.validity import ClassChange, MetricChange, Validity
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import details, kernel_tables, stages
+from modelzoo.views import details, explanations, kernel_tables, stages
 from modelzoo.views.differences import group_names, short_names
 from modelzoo.views.judgement import METRICS, check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import kernels as kernel_plot
@@ -97,8 +97,9 @@ def _kernels(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
     plot = _kernels_plot(shown)
     shares: list[Block] = [plot.figure(f"{mark}-kernels")] if plot is not None else []
     shares += kernel_tables.kernel_details(shown)
+    changed: list[Block] = [explanations.section(each.found, each.names) for each in explanations.of_run(shown)]
     operators = kernel_tables.operator_details(shown)
-    found = (("Time by kernel and precision", shares), ("Operators", operators))
+    found = (("Time by kernel and precision", shares), ("Operations that changed", changed), ("Operators", operators))
     return [Section(title, tuple(blocks)) for title, blocks in found if blocks]
 
 

@@ -1,0 +1,178 @@
+"""Where a difference in speed comes from: the operations that changed, with the kernels that ran. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from modelzoo.comparison.explanations import EVERYTHING_ELSE, Explanation, Part, explained
+from modelzoo.document import Column, Lines, Section, Table, lines, named
+from modelzoo.formatting import MISSING, seconds
+from modelzoo.results.summary import SummaryRow
+from modelzoo.setting import launchers
+from modelzoo.stats import Outcome
+from modelzoo.views.differences import by_workload, short_names
+
+NAMED_PARTS = 3
+"""A sentence names up to this many operations."""
+NAMED_SHARE = 0.1
+"""Operations that changed by less than this fraction of the difference are not in a sentence."""
+NAMED_ROWS = 4
+"""Rows that are explained without ``--details``."""
+
+
+class ExplainedRow(NamedTuple):
+    """A setting that is faster or slower than its baseline, with what explains it."""
+
+    row: SummaryRow
+    names: tuple[str, str]
+    found: Explanation
+
+
+def of_run(shown: Sequence[SummaryRow]) -> list[ExplainedRow]:
+    """Return what explains the rows of a call that are faster or slower than their baselines."""
+    found: list[ExplainedRow] = []
+    for workload, rows in by_workload(shown).items():
+        names = dict(zip(map(id, rows), short_names(rows)))
+        base = next((row for row in rows if row.is_baseline), None)
+        for row in rows:
+            if base is None or row.speed is None or row.speed.verdict.outcome not in (Outcome.FASTER, Outcome.SLOWER):
+                continue
+            made = explained(workload, names[id(row)], base.reports, row.reports)
+            if made is not None:
+                found.append(ExplainedRow(row, (names[id(base)], names[id(row)]), made))
+    return found
+
+
+def brief(shown: Sequence[SummaryRow]) -> Lines | None:
+    """Return a sentence for each row that is slower, or that another release, image or engine made faster.
+
+    That another precision or mode is faster is what it is used for; its operations are details. ``None`` if there is
+    no such row.
+    """
+    unexpected = [each for each in of_run(shown) if _is_unexpected(each, shown)]
+    if not unexpected:
+        return None
+    several = len(by_workload(shown)) > 1
+    said = [
+        (f"{each.row.workload} {each.names[1]}" if several else each.names[1], sentence(each.found))
+        for each in unexpected[:NAMED_ROWS]
+    ]
+    left_out = len(unexpected) - len(said)
+    if left_out:
+        said.append((f"{left_out} more", "--details"))
+    return named(said, title="Operations that changed most")
+
+
+def _is_unexpected(each: ExplainedRow, shown: Sequence[SummaryRow]) -> bool:
+    if each.row.speed is not None and each.row.speed.verdict.outcome is Outcome.SLOWER:
+        return True
+    base = next(row for row in shown if row.is_baseline and row.workload == each.row.workload)
+    software = (*launchers(), "engine")
+    return any(getattr(each.row.setting, name) != getattr(base.setting, name) for name in software)
+
+
+def sentence(found: Explanation) -> str:
+    """The operations that changed most, the largest change first, with the kernels of both sides.
+
+    ``audited passes +312.0 ms, timed +298.1 ms; linear: kernels +310.2 ms (brg_matmul:avx10_1_512 → ref:any)``
+    """
+    change = found.other - found.base
+    intro = f"{found.source} passes {signed(change)}, timed {signed(found.other_timed - found.base_timed)}"
+    if not explains(found):
+        return f"{intro}: they do not explain the difference"
+    parts = [
+        part
+        for part in found.parts
+        if part.name != EVERYTHING_ELSE and abs(part.change) >= NAMED_SHARE * abs(change) and part.change
+    ][:NAMED_PARTS]
+    if not parts:
+        return f"{intro}; no operation changed by {100 * NAMED_SHARE:.0f} % of that"
+    return "; ".join([intro, *map(_part, parts)])
+
+
+def _part(part: Part) -> str:
+    said = f"{part.name} {signed(part.change)}"
+    if part.base_kernels != part.other_kernels:
+        return f"{said} ({_kernels(part)})"
+    return f"{said} (same kernels)" if part.base_kernels else said
+
+
+def section(found: Explanation, names: tuple[str, str], *, is_decided: bool = True) -> Section:
+    """Return the operations of both sides as a table, and what their sum explains.
+
+    Args:
+        found: the explanation.
+        names: of the baseline and of the other side.
+        is_decided: whether there is a significant difference, so that there is something to explain.
+    """
+    row = f"{found.workload} {found.label}"
+    title = f"Where the difference of {row} comes from" if is_decided else f"Operations of {row} on both sides"
+    said = lines(passes_text(found, names, is_decided=is_decided))
+    return Section(title, (said, Table(title, tuple(columns(found, names)), wraps=True)))
+
+
+def columns(found: Explanation, names: tuple[str, str]) -> list[Column]:
+    """Return the operations that explain the difference of a row, the largest change first, and their sum."""
+    parts = found.parts
+    changes = [part.change for part in parts]
+    shown = [
+        Column("operation", (*(part.name for part in parts), "sum")),
+        Column(names[0], (*(seconds(part.base) for part in parts), seconds(found.base)), is_number=True),
+        Column(names[1], (*(seconds(part.other) for part in parts), seconds(found.other)), is_number=True),
+        Column("change", (*map(signed, changes), signed(found.other - found.base)), is_number=True),
+    ]
+    kernels = [_kernels(part) for part in parts]
+    return [*shown, Column("kernels", (*kernels, ""))] if any(kernels) else shown
+
+
+def signed(value: float) -> str:
+    """A time with its sign."""
+    return f"{'+' if value >= 0 else '−'}{seconds(abs(value))}"
+
+
+def _kernels(part: Part) -> str:
+    """The kernels of an operation; of both sides if they differ."""
+    here, there = (", ".join(each) or MISSING for each in (part.base_kernels, part.other_kernels))
+    if here == there:
+        return "" if here == MISSING else here
+    return f"{here} → {there}"
+
+
+def explains(found: Explanation) -> bool:
+    """Whether the passes differ in the direction in which the timed ones do."""
+    change, timed = found.other - found.base, found.other_timed - found.base_timed
+    return change * timed > 0
+
+
+def passes_text(found: Explanation, names: tuple[str, str], *, is_decided: bool = True) -> str:
+    """Say how much longer or shorter the audited or profiled passes were than the timed ones, and what they explain.
+
+    Args:
+        found: the explanation.
+        names: of the baseline and of the other side.
+        is_decided: whether there is a difference to explain.
+    """
+    sides = (
+        (names[0], found.base, found.base_timed, found.base_passes),
+        (names[1], found.other, found.other_timed, found.other_passes),
+    )
+    said = [_of_side(found.source, *side) for side in sides]
+    share = f"{_share(found)} " if is_decided else ""
+    return f"{said[0]}; {said[1]}. {share}A single operation's time has no interval."
+
+
+def _of_side(source: str, name: str, passed: float, timed: float, count: int) -> str:
+    slower = f"{100 * abs(passed / timed - 1):.0f} % {'more' if passed >= timed else 'less'}"
+    passes = f"{count} {source} pass{'es' if count > 1 else ''}"
+    return f"{name}: {passes} of {seconds(passed)}, {slower} than the timed ones ({seconds(timed)} as measured)"
+
+
+def _share(found: Explanation) -> str:
+    change, timed = found.other - found.base, found.other_timed - found.base_timed
+    if not explains(found):
+        return (
+            f"They differ by {signed(change)} and the timed ones by {signed(timed)}, so they do not explain the timed "
+            "difference."
+        )
+    return f"They differ by {signed(change)}, {100 * change / timed:.0f} % of the timed difference ({signed(timed)})."
