@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -92,6 +95,32 @@ def test_nothing_is_timed_under_an_emulator(
     shown = capsys.readouterr().out
     assert "EMULATED" in shown
     assert "no peaks" in shown
+
+
+DOCTOR = """
+import sys
+from functools import partial
+
+from modelzoo import cli
+from modelzoo.cli import doctor
+from modelzoo.machine import ceiling_benchmark
+
+doctor.WATCH_SECONDS = 0.0
+ceiling_benchmark.measure_ceilings = partial(ceiling_benchmark.measure_ceilings, sizes=(64,), seconds=0.05)
+sys.exit(cli.main(["doctor", "--fresh"]))
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="these switches of oneDNN and torch are those of x86")
+def test_a_cpu_limited_to_avx2_is_examined_whole(tmp_path: Path) -> None:
+    """Without AVX-512 and bf16 instructions, as far as the switches allow, oneDNN's bf16 convolution really fails."""
+    limits = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MODELZOO_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", DOCTOR]
+    done = subprocess.run(command, env={**os.environ, **limits}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "bf16 conv: not available on this CPU (mkldnn_convolution: bf16 path needs the cpu support" in done.stdout
+    assert "FORCED_KERNELS" in done.stdout
+    assert "Traceback" not in done.stderr
 
 
 def test_the_ceilings_of_an_accelerator(
