@@ -15,6 +15,7 @@ from places import ROOT
 
 USAGE = {
     "setup": [[], ["lock-cpu.txt"], ["lock.txt", "lock-test.txt"], ["--help"], ["--check"], ["lock.txt", "--check"]],
+    "lock": [["--help"], ["--cpu-index"], ["--cpu-index", "2.14.1"], ["lock.txt"]],
     "build-images": [["--help"], ["--general-index", "--help"]],
     "push-images": [[], ["no-slash"], ["host/zoo", "--help"]],
     "smoke-images": [["--help"]],
@@ -48,7 +49,7 @@ def test_an_unknown_torch_build_is_refused() -> None:
     done = call("setup", "lock.txt", MODELZOO_TORCH="CPU")
     assert (done.returncode, done.stderr) == (
         2,
-        "setup: error: MODELZOO_TORCH=CPU is not known; set it to cpu or leave it unset\n",
+        "setup: error: MODELZOO_TORCH=CPU is not known; set it to cpu or cuda, or leave it unset\n",
     )
 
 
@@ -259,17 +260,42 @@ def test_a_tool_is_one_pin_with_checksums(name: str) -> None:
     assert re.fullmatch(r"[a-z-]+==[0-9.]+( \\\n    --hash=sha256:[0-9a-f]{64})+\n", pinned)
 
 
-def test_a_torch_without_checksums_is_said_aloud(checkout: Checkout) -> None:
-    """PyTorch's CPU build is not in the locks; everything else is verified."""
+def test_a_torch_that_is_not_pinned_is_said_aloud(checkout: Checkout) -> None:
+    """Without a lock of PyTorch's CPU build, taken on request only; everything else is verified."""
     checkout.uv()
     done = checkout.call("setup", "lock.txt", MODELZOO_TORCH="cpu")
     assert done.returncode == 0, done.stderr
     assert (
-        "setup: torch and torchvision come from https://download.pytorch.org/whl/cpu WITHOUT checksums: those of this "
-        "build are not in requirements/\n"
+        "setup: torch 2.10.0 and torchvision from https://download.pytorch.org/whl/cpu are not pinned: requirements/ "
+        "has no checksums of this build (scripts/lock --cpu-index writes them)\n"
     ) in done.stderr
     assert any("--require-hashes --compile-bytecode -r requirements/lock-cpu.txt" in line for line in checkout.calls())
-    assert "WITHOUT" not in checkout.call("setup", "lock-test.txt").stderr
+    assert "not pinned" not in checkout.call("setup", "lock-test.txt").stderr
+
+
+def test_a_lock_of_cpu_builds_is_taken_by_itself(checkout: Checkout) -> None:
+    """With checksums, from PyTorch's index and the general one; MODELZOO_TORCH=cuda takes the general build."""
+    checkout.uv('echo "$UV_INDEX $UV_INDEX_STRATEGY" >>"$RECORD"')
+    for name in ("lock", "lock-test"):
+        lock = checkout.root / "requirements" / f"{name}.txt"
+        shutil.copy(lock, lock.with_name(name.replace("lock", "lock-cpu-index", 1) + ".txt"))
+    for arguments, variables, lock_file, where in (
+        ("lock.txt", {}, "lock-cpu-index.txt", "https://download.pytorch.org/whl/cpu unsafe-best-match"),
+        (
+            "lock-test.txt",
+            {"CPU_INDEX": "https://mirror/cpu"},
+            "lock-cpu-index-test.txt",
+            "https://mirror/cpu unsafe-best-match",
+        ),
+        ("lock.txt", {"MODELZOO_TORCH": "cuda"}, "lock.txt", " "),
+    ):
+        done = checkout.call("setup", arguments, **variables)
+        assert done.returncode == 0, done.stderr
+        assert "not pinned" not in done.stderr
+        calls = checkout.calls()
+        (install,) = (number for number, line in enumerate(calls) if line.startswith("uv "))
+        assert calls[install].endswith(f"--no-deps --require-hashes --compile-bytecode -r requirements/{lock_file}")
+        assert calls[install + 1] == where
 
 
 def test_without_uv_a_pinned_one_is_installed(checkout: Checkout) -> None:
@@ -383,6 +409,23 @@ def test_a_torch_that_is_locked_is_installed_with_checksums(
     assert "WITHOUT" not in done.stderr
     (install,) = (line for line in checkout.calls() if line.startswith("uv "))
     assert install.endswith(f"--no-deps --require-hashes --requirement requirements/{lock}")
+
+
+def test_a_locked_cpu_build_needs_no_option(checkout: Checkout) -> None:
+    """Only the release that `scripts/lock --cpu-index` has locked."""
+    checkout.uv('echo "$UV_INDEX $UV_INDEX_STRATEGY" >>"$RECORD"')
+    checkout.program(checkout.root / ".venv" / "bin" / "python", MAKES_ENVIRONMENTS)
+    lock = checkout.root / "requirements" / "lock-cpu-index.txt"
+    lock.write_text("torch==2.14.1+cpu \\\n    --hash=sha256:0\n")
+    done = checkout.call("torch-env", "2.14.1", MODELZOO_TORCH="cpu")
+    assert done.returncode == 0, done.stderr
+    assert "WITHOUT" not in done.stderr
+    calls = checkout.calls()
+    (install,) = (number for number, line in enumerate(calls) if line.startswith("uv "))
+    assert calls[install].endswith("--no-deps --require-hashes --requirement requirements/lock-cpu-index.txt")
+    assert calls[install + 1] == "https://download.pytorch.org/whl/cpu unsafe-best-match"
+    done = checkout.call("torch-env", "2.13.0", MODELZOO_TORCH="cpu")
+    assert "the checksums of torch 2.13.0 from the CPU index of PyTorch are not in requirements/" in done.stderr
 
 
 def test_an_environment_that_was_not_completed_is_completed(checkout: Checkout, tmp_path: Path) -> None:

@@ -1,0 +1,180 @@
+"""scripts/lock --cpu-index, with a real uv and two local indexes: a general one and one of CPU builds."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import platform
+import shutil
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+UV = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+pytestmark = pytest.mark.skipif(UV is None, reason="uv is not installed: pip install uv")
+
+PROJECT = """\
+[build-system]
+requires = ["setuptools>=64"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "toy"
+version = "0"
+requires-python = ">=3.9"
+dependencies = ["torch>=1.13", "torchvision>=0.14", "tiny"]
+
+[project.optional-dependencies]
+test = ["checker"]
+"""
+LOCK = """\
+tiny==1.0 \\
+    --hash=sha256:0000
+torch==2.10.0 \\
+    --hash=sha256:0000
+"""
+LINUX = "manylinux_2_28_{}"
+
+
+def wheel(index: Path, name: str, version: str, *, tag: str = "py3-none-any", requires: str = "") -> None:
+    """Put a wheel into an index in the layout of PEP 503, and write its page anew, with checksums."""
+    folder = index / name
+    folder.mkdir(parents=True, exist_ok=True)
+    information = f"{name}-{version}.dist-info"
+    needs = f"Requires-Dist: {requires}\n" if requires else ""
+    with zipfile.ZipFile(folder / f"{name}-{version}-{tag}.whl", "w") as file:
+        file.writestr(f"{name}.py", f"version = {version!r}\n")
+        file.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}\n")
+        file.writestr(f"{information}/WHEEL", f"Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: false\nTag: {tag}\n")
+        file.writestr(f"{information}/RECORD", f"{name}.py,,\n{information}/METADATA,,\n{information}/WHEEL,,\n")
+    links = (
+        f'<a href="{each.name}#sha256={hashlib.sha256(each.read_bytes()).hexdigest()}">{each.name}</a>'
+        for each in sorted(folder.glob("*.whl"))
+    )
+    (folder / "index.html").write_text(f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>")
+
+
+class Indexes:
+    """A server with a general index and one of CPU builds, and a checkout that is locked from them."""
+
+    def __init__(self, directory: Path, address: str) -> None:
+        self.directory, self.address = directory, address
+        self.checkout = directory / "checkout"
+        (self.checkout / "scripts").mkdir(parents=True)
+        (self.checkout / "requirements").mkdir()
+        shutil.copy(ROOT / "scripts" / "lock", self.checkout / "scripts")
+        (self.checkout / "pyproject.toml").write_text(PROJECT)
+        (self.checkout / "requirements" / "lock-test.txt").write_text(LOCK)
+        general = directory / "general"
+        for version in ("1.0", "2.0"):
+            wheel(general, "tiny", version)
+        wheel(general, "checker", "1.0")
+        wheel(general, "setuptools", "80.0")
+        # What must not be taken: the CUDA builds of the general index, whose libraries there are none of.
+        for name, version in (("torch", "2.14.1"), ("torchvision", "0.29.1")):
+            wheel(general, name, version, requires="nvidia-cuda")
+        wheel(directory / "cpu", "tiny", "0.5")
+
+    def build(self, *machines: str) -> None:
+        """Put the CPU builds for these machines into PyTorch's index."""
+        for machine in machines:
+            for name, version in (("torch", "2.14.1+cpu"), ("torchvision", "0.29.1+cpu")):
+                wheel(self.directory / "cpu", name, version, tag=f"py3-none-{LINUX.format(machine)}")
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment of the script and of uv."""
+        assert UV is not None
+        return {
+            "PATH": f"{Path(UV).parent}:/usr/bin:/bin",
+            "HOME": str(self.directory),
+            "UV_CACHE_DIR": str(self.directory / "cache"),
+            "UV_DEFAULT_INDEX": f"{self.address}/general/",
+            "CPU_INDEX": f"{self.address}/cpu/",
+            "UV_PYTHON": sys.executable,
+            "NO_PROXY": "127.0.0.1",
+        }
+
+    def lock(self) -> subprocess.CompletedProcess[str]:
+        """Call ``scripts/lock --cpu-index``."""
+        command = [self.checkout / "scripts" / "lock", "--cpu-index", "2.14.1", "0.29.1"]
+        return subprocess.run(command, env=self.variables, capture_output=True, text=True, check=False)
+
+    def written(self) -> list[str]:
+        """The locks of the checkout."""
+        return sorted(path.name for path in (self.checkout / "requirements").iterdir())
+
+
+class Silent(http.server.SimpleHTTPRequestHandler):
+    """Serves files and prints nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def indexes(tmp_path: Path) -> Iterator[Indexes]:
+    """Two indexes, the one of CPU builds without torch."""
+    handler = functools.partial(Silent, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield Indexes(tmp_path, f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+
+
+def test_cpu_builds_of_both_machines_are_locked_with_checksums(indexes: Indexes) -> None:
+    """Everything else as in the lock of the general index; what is locked can be installed."""
+    indexes.build("x86_64", "aarch64")
+    done = indexes.lock()
+    assert done.returncode == 0, done.stderr
+    assert indexes.written() == ["lock-cpu-index-test.txt", "lock-cpu-index.txt", "lock-test.txt"]
+    lock = indexes.checkout / "requirements" / "lock-cpu-index.txt"
+    pins = lock.read_text().split("\n    --hash=sha256:")
+    assert len(pins) == 1 + 2 + 2 + 1, "a checksum for each wheel"
+    assert [line.split(" ")[0] for line in lock.read_text().splitlines() if not line.startswith(" ")] == [
+        "tiny==1.0",
+        "torch==2.14.1+cpu",
+        "torchvision==0.29.1+cpu",
+    ]
+    assert "checker==1.0" in (indexes.checkout / "requirements" / "lock-cpu-index-test.txt").read_text()
+    if platform.machine() not in ("x86_64", "aarch64"):
+        return
+    strategy = {"UV_INDEX": indexes.variables["CPU_INDEX"], "UV_INDEX_STRATEGY": "unsafe-best-match"}
+    target = indexes.directory / "installed"
+    command = [str(UV), "pip", "install", "--target", str(target), "--no-deps", "--require-hashes", "-r", str(lock)]
+    done = subprocess.run(command, env={**indexes.variables, **strategy}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (target / "torch.py").read_text() == "version = '2.14.1+cpu'\n"
+    assert (target / "tiny.py").read_text() == "version = '1.0'\n"
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_an_index_with_builds_for_one_machine_only_is_refused(machine: str, indexes: Indexes) -> None:
+    """ARM and x86 are compared on one release; nothing is written."""
+    indexes.build(machine)
+    done = indexes.lock()
+    assert done.returncode == 2
+    other = {"x86_64": "aarch64", "aarch64": "x86_64"}[machine]
+    assert done.stderr.splitlines()[-1] == (
+        f"lock: error: {indexes.variables['CPU_INDEX']} has no CPU build of torch 2.14.1 and torchvision 0.29.1 for "
+        f"{other} (see above); nothing was written"
+    )
+    assert indexes.written() == ["lock-test.txt"]
+
+
+def test_an_index_without_the_release_is_named(indexes: Indexes) -> None:
+    """The builds of the general index are not taken in their place."""
+    done = indexes.lock()
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"lock: error: torch 2.14.1 and torchvision 0.29.1 cannot be locked from {indexes.variables['CPU_INDEX']} (see "
+        "above); nothing was written"
+    )
+    assert indexes.written() == ["lock-test.txt"]
