@@ -18,7 +18,7 @@ variable "ENGINES" { default = "" }
 // The index with the CPU build for x86-64. Empty: the CUDA build of the general index (7 GB; it works without a GPU).
 variable "TORCH_INDEX" { default = "https://download.pytorch.org/whl/cpu" }
 
-// wheel (minutes) or source (hours), see pytorch_env/README.md.
+// wheel (minutes) or source (hours, not supported: PyTorch was never compiled by it), see pytorch_env/README.md.
 variable "ROUTE" { default = "wheel" }
 
 // A certificate file for the package index, and other indexes; none of them is stored in an image.
@@ -29,11 +29,19 @@ variable "PIP_EXTRA_INDEX_URL" { default = "" }
 // The commit, for the image's labels.
 variable "REVISION" { default = "" }
 
-// The same pins as in pytorch_env/versions.sh; a test checks that they agree.
+// Not empty: use the base images of this machine, also where the pins have a digest (see scripts/build-images).
+variable "LOCAL_BASES" { default = "" }
+function "base" {
+  params = [pin]
+  result = LOCAL_BASES == "" ? pin : split("@", pin)[0]
+}
+
+// The same pins as in pytorch_env/versions.sh; a test checks that they agree. scripts/lock --bases writes the digests of the
+// bases. Images of archival releases can be built, but get no security updates (docs/containers.md).
 variable "VERSIONS" {
   default = [
-    { torch = "2.10.0", base = "debian:bookworm-slim", lock = "lock-cpu.txt", cuda = "lock.txt" },
-    { torch = "1.13.0", base = "debian:bullseye-slim", lock = "lock-torch1.13.txt", cuda = "lock-torch1.13-cuda.txt" },
+    { torch = "2.10.0", base = "debian:bookworm-slim", lock = "lock-cpu.txt", cuda = "lock.txt", support = "current" },
+    { torch = "1.13.0", base = "debian:bullseye-slim", lock = "lock-torch1.13.txt", cuda = "lock-torch1.13-cuda.txt", support = "archival" },
   ]
 }
 
@@ -79,8 +87,9 @@ target "environments" {
   dockerfile = backend == "acl" ? "pytorch_env/Dockerfile.torch_acl" : "pytorch_env/Dockerfile.torch_blas"
   platforms  = ["linux/arm64"]
   tags       = ["${REGISTRY}:torch${version.torch}_${backend}"]
+  labels     = { "modelzoo-support" = version.support }
   args = {
-    BASE_IMAGE = version.base
+    BASE_IMAGE = base(version.base)
     LOCK       = version.lock
     ROUTE      = ROUTE
     TORCH      = version.torch
@@ -94,8 +103,9 @@ target "environments_x86" {
   dockerfile = "pytorch_env/Dockerfile.torch_x86"
   platforms  = ["linux/amd64"]
   tags       = ["${REGISTRY}:torch${version.torch}_x86"]
+  labels     = { "modelzoo-support" = version.support }
   args = {
-    BASE_IMAGE  = version.base
+    BASE_IMAGE  = base(version.base)
     LOCK        = TORCH_INDEX != "" ? version.lock : version.cuda
     TORCH_INDEX = TORCH_INDEX
   }
@@ -120,10 +130,11 @@ target "suites" {
   contexts = {
     "environment-${backend == "x86" ? "amd64" : "arm64"}" = "target:torch${replace(version.torch, ".", "_")}_${backend}"
   }
-  tags = ["${REGISTRY}:torch${version.torch}_${backend}_modelzoo"]
+  tags   = ["${REGISTRY}:torch${version.torch}_${backend}_modelzoo"]
+  labels = { "modelzoo-support" = version.support }
   args = {
     TAG        = "torch${version.torch}_${backend}_modelzoo"
-    BASE_IMAGE = version.base
+    BASE_IMAGE = base(version.base)
     ENGINES    = version.torch == "1.13.0" ? "" : ENGINES
   }
 }
@@ -135,9 +146,11 @@ target "modelzoo" {
     environment-amd64 = "target:torch2_10_0_x86"
     environment-arm64 = "target:torch2_10_0_acl"
   }
-  tags = ["${REGISTRY}:modelzoo"]
+  tags   = ["${REGISTRY}:modelzoo"]
+  labels = { "modelzoo-support" = VERSIONS[0].support }
   args = {
-    TAG     = "modelzoo"
-    ENGINES = ENGINES
+    TAG        = "modelzoo"
+    BASE_IMAGE = base(VERSIONS[0].base)
+    ENGINES    = ENGINES
   }
 }

@@ -8,13 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 from places import ROOT
+from wheels import wheel
 
 from modelzoo.warning import WarningCode
 
@@ -33,7 +33,7 @@ def promised() -> dict[str, list[str]]:
     return found
 
 
-def bake(*targets: str, **variables: str) -> dict[str, Any]:
+def bake(*targets: str, folder: Path = ROOT, **variables: str) -> dict[str, Any]:
     """Return the targets of ``docker buildx bake --print``, which needs buildx but no engine."""
     if (
         shutil.which("docker") is None
@@ -42,7 +42,7 @@ def bake(*targets: str, **variables: str) -> dict[str, Any]:
         pytest.skip("docker buildx is not installed")
     done = subprocess.run(
         ["docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print", *targets],
-        cwd=ROOT,
+        cwd=folder,
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -137,6 +137,21 @@ def test_bake_file_and_versions_agree() -> None:
     assert [line[0] for line in lines] == list(VERSIONS)
     for version, base, lock in lines:
         assert {"BASE_IMAGE": base, "LOCK": lock} == sourced(version)
+
+
+def test_a_base_with_a_digest_can_be_replaced_by_the_one_of_this_machine(tmp_path: Path) -> None:
+    """Where no registry answers: LOCAL_BASES drops the digest, of every target."""
+    with_digest = BAKE.replace('base = "debian:bookworm-slim', 'base = "debian:bookworm-slim@sha256:aa')
+    (tmp_path / "docker-bake.hcl").write_text(with_digest)
+    for variables, base in (({}, "debian:bookworm-slim@sha256:aa"), ({"LOCAL_BASES": "yes"}, "debian:bookworm-slim")):
+        plan = bake("current", folder=tmp_path, **variables)
+        assert {target["args"]["BASE_IMAGE"] for target in plan.values()} == {base}
+
+
+def test_images_of_the_first_torch_are_labelled_as_archival() -> None:
+    """Their Debian and Python get no security updates."""
+    for name, target in bake("all").items():
+        assert target["labels"] == {"modelzoo-support": "archival" if "1_13" in name else "current"}
 
 
 def test_groups_name_every_target() -> None:
@@ -320,19 +335,6 @@ def test_smoke_test_finds_the_warning_about_emulation() -> None:
 
 
 # pytorch_env/unpack-wheels
-
-
-def wheel(folder: Path, name: str, version: str, tag: str) -> Path:
-    """Write a wheel of one module that contains its own version and tag."""
-    file = folder / f"{name}-{version}-{tag}.whl"
-    info = f"{name}-{version}.dist-info"
-    folder.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(f"{name}.py", f"SEEN = {(version, tag)!r}\n")
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n")
-        archive.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
-    return file
 
 
 def pinned(*wheels: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -19,10 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runs import evidence, make, result_of
 from places import ROOT
 
 from modelzoo.errors import EnvironmentProblem
+from modelzoo.frozen import replace
 from modelzoo.measure import container as engine
+from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
+from modelzoo.setting import Setting
 
 IMAGE = os.environ.get("MODELZOO_TEST_IMAGE", "modelzoo:torch2.10.0_x86_modelzoo")
 SHORT = ["run", "examples/mlp", "--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"]
@@ -257,6 +262,36 @@ def test_a_wrong_call_is_one_line() -> None:
     assert "no-such-command" in done.stderr
 
 
+def classes(kernels: dict[tuple[str, OperatorClass], str]) -> tuple[list[str], bool]:
+    """What ``tests/docker/libraries.py`` shows of a run in two precisions with these kernels."""
+    runs = []
+    for number, precision in enumerate(("fp32", "bf16")):
+        operators = tuple(
+            OperatorUse("aten::op", kind, (), kernel, wanted, ProofSource.BOTH, 1, 1.0, 1.0)
+            for (wanted, kind), kernel in kernels.items()
+            if wanted == precision
+        )
+        audited = replace(evidence(ProofVerdict.FP32), operators=operators)
+        runs.append(make([1.0], workload="every_class", setting=Setting(precision), group=number, evidence=audited))
+        # What another workload ran says nothing of the classes.
+        runs.append(make([1.0], workload="bert", setting=Setting(precision), group=number + 2, evidence=audited))
+    lines, is_complete = runpy.run_path(str(ROOT / "tests/docker/libraries.py"))["lines"](result_of(*runs))
+    return lines, is_complete
+
+
+def test_the_smoke_test_names_the_library_of_each_class_of_operator() -> None:
+    """In both precisions; a class that nothing ran, or whose kernel no log shows, fails it."""
+    every = {(each, kind): f"kernel of {kind}" for each in ("fp32", "bf16") for kind in OperatorClass}
+    lines, is_complete = classes(every)
+    assert is_complete
+    assert len(lines) == 8
+    assert "bf16 requested, attention: kernel of attention, bf16" in lines
+    missing = {key: kernel for key, kernel in every.items() if key != ("bf16", OperatorClass.MATMUL)}
+    assert classes(missing) == ([*lines[:6], "bf16 requested, matmul: nothing ran", lines[7]], False)
+    _, is_complete = classes({**every, ("fp32", OperatorClass.CONV): "no kernel log"})
+    assert not is_complete
+
+
 def smoke(*tags: str, **variables: str) -> str:
     """Run ``scripts/smoke-images``, which must succeed, and return its output."""
     done = subprocess.run(
@@ -290,6 +325,7 @@ def test_arm_images_compute_what_x86_does(tag: str) -> None:
     assert "[TARGET]" not in seen
     assert "times are not reported" in seen
     assert len(re.findall(r"outputs differ by at most", seen)) == 2
+    assert len(re.findall(r"^(?:fp32|bf16) requested, (?:conv|linear|matmul|attention): ", seen, re.MULTILINE)) == 8
 
 
 @pytest.mark.arm

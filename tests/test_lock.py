@@ -10,12 +10,12 @@ import shutil
 import subprocess
 import sys
 import threading
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from places import ROOT
+from wheels import wheel
 
 UV = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
 pytestmark = pytest.mark.skipif(UV is None, reason="uv is not installed: pip install uv")
@@ -43,22 +43,14 @@ torch==2.10.0 \\
 LINUX = "manylinux_2_28_{}"
 
 
-def wheel(index: Path, name: str, version: str, *, tag: str = "py3-none-any", requires: str = "") -> None:
+def publish(index: Path, name: str, version: str, tag: str = "py3-none-any", requires: str = "") -> None:
     """Put a wheel into an index in the layout of PEP 503, and write its page anew, with checksums."""
-    folder = index / name
-    folder.mkdir(parents=True, exist_ok=True)
-    information = f"{name}-{version}.dist-info"
-    needs = f"Requires-Dist: {requires}\n" if requires else ""
-    with zipfile.ZipFile(folder / f"{name}-{version}-{tag}.whl", "w") as file:
-        file.writestr(f"{name}.py", f"version = {version!r}\n")
-        file.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}\n")
-        file.writestr(f"{information}/WHEEL", f"Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: false\nTag: {tag}\n")
-        file.writestr(f"{information}/RECORD", f"{name}.py,,\n{information}/METADATA,,\n{information}/WHEEL,,\n")
+    wheel(index / name, name, version, tag, requires)
     links = (
         f'<a href="{each.name}#sha256={hashlib.sha256(each.read_bytes()).hexdigest()}">{each.name}</a>'
-        for each in sorted(folder.glob("*.whl"))
+        for each in sorted((index / name).glob("*.whl"))
     )
-    (folder / "index.html").write_text(f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>")
+    (index / name / "index.html").write_text(f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>")
 
 
 class Indexes:
@@ -74,19 +66,19 @@ class Indexes:
         (self.checkout / "requirements" / "lock-test.txt").write_text(LOCK)
         general = directory / "general"
         for version in ("1.0", "2.0"):
-            wheel(general, "tiny", version)
-        wheel(general, "checker", "1.0")
-        wheel(general, "setuptools", "80.0")
+            publish(general, "tiny", version)
+        publish(general, "checker", "1.0")
+        publish(general, "setuptools", "80.0")
         # What must not be taken: the CUDA builds of the general index, whose libraries there are none of.
         for name, version in (("torch", "2.14.1"), ("torchvision", "0.29.1")):
-            wheel(general, name, version, requires="nvidia-cuda")
-        wheel(directory / "cpu", "tiny", "0.5")
+            publish(general, name, version, requires="nvidia-cuda")
+        publish(directory / "cpu", "tiny", "0.5")
 
     def build(self, *machines: str) -> None:
         """Put the CPU builds for these machines into PyTorch's index."""
         for machine in machines:
             for name, version in (("torch", "2.14.1+cpu"), ("torchvision", "0.29.1+cpu")):
-                wheel(self.directory / "cpu", name, version, tag=f"py3-none-{LINUX.format(machine)}")
+                publish(self.directory / "cpu", name, version, tag=f"py3-none-{LINUX.format(machine)}")
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -151,8 +143,8 @@ def test_cpu_builds_of_both_machines_are_locked_with_checksums(indexes: Indexes)
     command = [str(UV), "pip", "install", "--target", str(target), "--no-deps", "--require-hashes", "-r", str(lock)]
     done = subprocess.run(command, env={**indexes.variables, **strategy}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert (target / "torch.py").read_text() == "version = '2.14.1+cpu'\n"
-    assert (target / "tiny.py").read_text() == "version = '1.0'\n"
+    assert "2.14.1+cpu" in (target / "torch.py").read_text()
+    assert "'1.0'" in (target / "tiny.py").read_text()
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

@@ -348,6 +348,40 @@ def test_check_changes_nothing(checkout: Checkout) -> None:
     assert checkout.call("setup", "--check", "lock.txt").returncode == 0
 
 
+REGISTRY = """case "$*" in
+    *imagetools*bookworm*) echo sha256:aaaa ;;
+    *imagetools*) {other} ;;
+esac
+"""
+
+
+def pins(checkout: Checkout) -> list[str]:
+    """The base images of both files."""
+    texts = [(checkout.root / name).read_text() for name in ("pytorch_env/versions.sh", "docker-bake.hcl")]
+    return [base for text in texts for base in re.findall(r'(?:BASE_IMAGE=|base = ")([^" ]+)', text)]
+
+
+def test_one_command_pins_the_base_images(checkout: Checkout) -> None:
+    """To the digests that their tags have in the registry, in both files; a repetition writes the new ones."""
+    (checkout.root / "pytorch_env").mkdir()
+    shutil.copy(ROOT / "pytorch_env" / "versions.sh", checkout.root / "pytorch_env")
+    shutil.copy(ROOT / "docker-bake.hcl", checkout.root)
+    before = pins(checkout)
+    assert len(before) == 4
+    checkout.program(checkout.path / "docker", REGISTRY.format(other="echo nothing >&2; exit 1"))
+    done = checkout.call("lock", "--bases")
+    name = next(base for base in before if "bookworm" not in base).partition("@")[0]
+    said = f"lock: error: the registry has no digest of {name} (see above); nothing was changed"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, said)
+    assert pins(checkout) == before
+    for digest in ("bbbb", "cccc"):
+        checkout.program(checkout.path / "docker", REGISTRY.format(other=f"echo sha256:{digest}"))
+        done = checkout.call("lock", "--bases")
+        assert done.returncode == 0, done.stderr
+        digests = ("aaaa" if "bookworm" in base else digest for base in before)
+        assert pins(checkout) == [f"{base.partition('@')[0]}@sha256:{each}" for base, each in zip(before, digests)]
+
+
 # scripts/torch-env
 
 
