@@ -20,6 +20,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -35,6 +36,10 @@ from modelzoo.results import store  # noqa: E402
 from modelzoo.views.page.redaction import names_here, redacted, redacted_record, redacted_text  # noqa: E402
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert")
+INTERRUPTED = 130
+"""Exit code of a step that Ctrl-C ended, as ``modelzoo`` has it."""
+SECONDS_TO_END = 30.0
+"""How long a command may take to store what it has after Ctrl-C."""
 TOPOLOGY = (
     "proc/cpuinfo",
     "proc/meminfo",
@@ -113,25 +118,27 @@ def steps(folder: Path, *, quick: bool, workloads: Sequence[str] = WORKLOADS) ->
 
 
 def perform(step: Step, folder: Path, progress: Callable[[str], None]) -> Outcome:
-    """Run a step; what it prints is kept in ``folder``."""
+    """Run a step; what it prints is kept in ``folder``.
+
+    Ctrl-C reaches the command as well, which stores the runs that it has finished; the exit code is ``INTERRUPTED``.
+    """
     progress(f"{step.name} …")
-    begun = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, *step.command],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    (folder / f"{step.name}.txt").write_text(done.stdout)
-    outcome = Outcome(step.name, done.returncode, round(time.monotonic() - begun, 1))
-    if done.returncode:
-        last = (done.stdout.strip().splitlines() or ["no output"])[-1]
-        progress(f"{step.name} failed with exit code {done.returncode}: {last}")
-    return outcome
+    begun, printed = time.monotonic(), folder / f"{step.name}.txt"
+    with printed.open("wb") as output:
+        command = [sys.executable, *step.command]
+        child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            code = child.wait()
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(SECONDS_TO_END)
+            child.kill()
+            child.wait()
+    if code not in (0, INTERRUPTED):
+        last = (printed.read_text(errors="replace").strip().splitlines() or ["no output"])[-1]
+        progress(f"{step.name} failed with exit code {code}: {last}")
+    return Outcome(step.name, code, round(time.monotonic() - begun, 1))
 
 
 def topology(root: Path = Path("/")) -> Iterator[tuple[str, str]]:
@@ -149,7 +156,7 @@ def redact(folder: Path, people: Sequence[str]) -> list[str]:
     lost = []
     for path in sorted(folder.iterdir()):
         if path.suffix == ".txt":
-            path.write_text(redacted_text(path.read_text(), people))
+            path.write_text(redacted_text(path.read_text(errors="replace"), people))
         elif path.name == "doctor.json":
             report = decode(DoctorReport, json.loads(path.read_text()))
             path.write_bytes(encode_json(redacted_record(report, people)))
@@ -176,11 +183,11 @@ def survey(archive: Path, todo: Callable[[Path], Sequence[Step]], progress: Call
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "survey")
         folder.mkdir()
-        try:
-            for step in todo(folder):
-                outcomes.append(perform(step, folder, progress))
-        except KeyboardInterrupt:
-            progress("interrupted; what is finished is written")
+        for step in todo(folder):
+            outcomes.append(perform(step, folder, progress))
+            if outcomes[-1].exit_code == INTERRUPTED:
+                progress("interrupted; what is finished is written")
+                break
         lost = redact(folder, names_here())
         for name, content in topology():
             path = folder / "topology" / name

@@ -61,6 +61,31 @@ def test_an_archive_has_what_was_measured_and_says_what_failed(tmp_path: Path, m
             assert secret not in text, path.name
 
 
+INTERRUPTS = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: (print("kept", flush=True), sys.exit(130)))
+print("began", flush=True)
+os.kill(os.getppid(), signal.SIGINT)
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(60)
+"""
+
+
+def test_an_interruption_leaves_what_is_done(tmp_path: Path) -> None:
+    """Ctrl-C reaches the survey and its command, which keeps what it has; later steps are not begun."""
+    todo = [Step("first", ("-c", "print(1)")), Step("second", ("-c", INTERRUPTS)), Step("third", ("-c", "print(3)"))]
+    said: list[str] = []
+    archive = tmp_path / "survey.tar.gz"
+    outcomes = survey.survey(archive, lambda folder: todo, said.append)
+    assert [(each.name, each.exit_code) for each in outcomes] == [("first", 0), ("second", 130)]
+    assert said[-1] == "interrupted; what is finished is written"
+    with tarfile.open(archive) as file:
+        file.extractall(tmp_path)
+    assert (tmp_path / "survey/first.txt").read_text() == "1\n"
+    assert (tmp_path / "survey/second.txt").read_text() == "began\nkept\n"
+    assert not (tmp_path / "survey/third.txt").exists()
+
+
 def test_a_report_of_doctor_is_redacted(tmp_path: Path) -> None:
     """Its facts stay; values of variables go."""
     machine = replace(SERVER, environment={"OMP_NUM_THREADS": "8", "LD_PRELOAD": "/home/mallory/x.so"})

@@ -1,7 +1,8 @@
 """Record what the audit of a small network observes on this machine: ``record_onednn.py OUTPUT_DIR [MODE …]``.
 
 Each mode runs in its own process, with 1 thread, and writes ``onednn_<machine>_torch<version>_<mode>.json``: oneDNN's
-and MKL's raw output, the profiler's events, and the canary's errors under the same setting.
+and MKL's raw output, the profiler's events, and the canary's errors under the same setting. Under QEMU, the machine is
+named with the processor that is emulated (``QEMU_CPU``): ``aarch64-neoverse-n2``.
 """
 
 from __future__ import annotations
@@ -110,6 +111,11 @@ def record(mode: str) -> dict[str, object]:
     }
 
 
+def machine_name() -> str:
+    """The architecture, and the processor that QEMU emulates."""
+    return "-".join(filter(None, [platform.machine(), os.environ.get("QEMU_CPU")]))
+
+
 def main() -> None:
     if sys.argv[1] == "--child":
         print("\n" + json.dumps(record(sys.argv[2])))
@@ -125,7 +131,7 @@ def main() -> None:
         )
         recording = json.loads(done.stdout.decode().strip().splitlines()[-1])
         version = recording["torch"].split("+")[0]
-        path = folder / f"onednn_{platform.machine()}_torch{version}_{mode}.json"
+        path = folder / f"onednn_{machine_name()}_torch{version}_{mode}.json"
         path.write_text(json.dumps(recording, indent=None, separators=(",", ":")) + "\n")
         print(path, path.stat().st_size)
 
