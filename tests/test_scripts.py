@@ -22,6 +22,7 @@ USAGE = {
     "torch-env": [[], ["--help"], ["--unpinned"], ["2.9"], ["latest"], ["2.9.1", "dir", "more"]],
     "test-torch": [[], ["--unpinned"]],
     "install-checkout": [[], ["python", "more"]],
+    "build-wheel": [["dist"], ["--help"]],
     "setup-jittor": [["--help"], [""], ["dir", "more"]],
     "container-engine": [[], ["restart"], ["stop", "--all"]],
 }
@@ -245,6 +246,7 @@ def test_everything_that_a_script_installs_has_a_checksum_or_says_that_it_has_no
     assert sorted(without) == [
         '"$python" -m pip ${quiet:+"$quiet"} install --retries 1 --index-url "$cpu" "$torch" "torchvision==$vision.*" '
         ">&2 ||",
+        '"$work/env/bin/python" -m pip --quiet install --no-deps "$wheel"',
         'PYTHONPATH=$build "$python" -m pip --quiet install --no-deps --no-build-isolation --editable . >&2',
         'install --constraint "$directory/constraints.txt" --requirement "$directory/requirements.txt" "$torch" '
         '"torchvision==$vision.*"',
@@ -411,7 +413,8 @@ def test_another_torch_comes_with_its_torchvision_and_the_pins_of_the_lock(
     assert re.search(f"^{numpy}.*\n    --hash=sha256:", hashed, re.MULTILINE)
     assert not re.search("^(torch|nvidia|triton|sympy)", hashed, re.MULTILINE)
     requirements = (environment / "requirements.txt").read_text().splitlines()
-    assert {"torch>=1.13", "msgspec>=0.20", "matplotlib>=3.7"} < set(requirements)
+    assert {"torch>=1.13", "transformers>=4.25", "msgspec>=0.20", "matplotlib>=3.7"} < set(requirements)
+    assert not [line for line in requirements if line.startswith(("modelzoo", "onnx", "pytest"))]
     constraints = (environment / "constraints.txt").read_text()
     assert f"\n{numpy}" in constraints
     assert not re.search("^(torch|nvidia|triton|sympy)", constraints, re.MULTILINE)

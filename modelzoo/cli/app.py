@@ -150,8 +150,9 @@ def guard(call: Callable[[], int]) -> int:
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "modelzoo":
             raise
-        hint = "run ./scripts/run once, then 'source .venv/bin/activate'"
-        tell(f"modelzoo: error: {sys.executable} has no module {error.name!r}: {hint}")
+        from modelzoo.workload.discovery import installation_advice
+
+        tell(f"modelzoo: error: {sys.executable} has no module {error.name!r}: {installation_advice()}")
         return 2
     except KeyboardInterrupt:
         tell("modelzoo: interrupted")

@@ -10,9 +10,16 @@ from modelzoo.cli.output import print_document
 from modelzoo.engines import ENGINES, INSTALL
 from modelzoo.errors import UsageError
 from modelzoo.machine.installation import installed_version
+from modelzoo.version import DISTRIBUTION
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import find_checkpoint
-from modelzoo.workload.discovery import CHECKOUT, available_workloads, is_checkout, load_workload
+from modelzoo.workload.discovery import (
+    CHECKOUT,
+    available_workloads,
+    is_checkout,
+    load_workload,
+    workloads_directory,
+)
 
 if TYPE_CHECKING:
     from modelzoo.document import Block
@@ -68,7 +75,7 @@ def _workloads() -> list[tuple[str, ...]]:
 def _workload(name: str) -> tuple[str, ...]:
     """What to type, what it is, its default input, whether its weights are here, and whether it can be judged."""
     try:
-        work = load_workload(CHECKOUT / name)
+        work = load_workload(workloads_directory() / name)
     except UsageError as error:
         return name, str(error), "", "", ""
     inputs = work.defaults or f"batch {work.batch}"
@@ -79,7 +86,10 @@ def _weights(work: Workload) -> str:
     checkpoint = work.checkpoint(work.option_values({}))
     if checkpoint is None:
         return "random only"
-    return "here" if find_checkpoint(checkpoint) else f"not here ({checkpoint.megabytes} MB)"
+    try:
+        return "here" if find_checkpoint(checkpoint) else f"not here ({checkpoint.megabytes} MB)"
+    except ModuleNotFoundError as error:
+        return f"unknown: {error.name} is not installed"
 
 
 def _engines() -> list[tuple[str, ...]]:
@@ -87,7 +97,10 @@ def _engines() -> list[tuple[str, ...]]:
 
     found = {name: installed_version(name) for name in ENGINES}
     found["jittor"] = environment.version()  # in an environment of its own
-    return [(name, version or MISSING, "" if version else INSTALL[name]) for name, version in found.items()]
+    install = {**INSTALL, "jittor": environment.how_to_install()}
+    if not is_checkout():
+        install["torch"] = f"pip install '{DISTRIBUTION}[torch]'"
+    return [(name, version or MISSING, "" if version else install[name]) for name, version in found.items()]
 
 
 def _extras() -> list[tuple[str, ...]]:

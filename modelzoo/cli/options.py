@@ -147,8 +147,8 @@ def add_validity(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--artifacts",
         metavar="DIR",
-        help="directory for images, tables and plots (default: output/ in the workload's directory, or in "
-        "MODELZOO_RESULTS if that is set)",
+        help="directory for images, tables and plots (default: output/ in the workload's directory; in "
+        "MODELZOO_RESULTS if that is set, and in results/ for the workloads of an installed package)",
     )
     group.add_argument(
         "--explain", action="store_true", help="report the error of every layer, as a CSV file and a plot"
@@ -207,11 +207,18 @@ def tolerances(given: Sequence[str]) -> dict[str, float]:
 
 
 def _artifacts(named: str | None, workload: Workload) -> Path:
-    """``--artifacts``, else beside the results if MODELZOO_RESULTS is set, else in the workload's own directory."""
+    """``--artifacts``, else the workload's own directory, or beside the results if those have one of their own.
+
+    That is so if MODELZOO_RESULTS is set, and for a workload of an installed package.
+    """
+    from modelzoo.cli.output import results_directory
+    from modelzoo.workload.discovery import PACKAGE
+
     if named:
         return Path(named).absolute() / workload.name
-    results = os.environ.get("MODELZOO_RESULTS")
-    return Path(results).absolute() / "output" / workload.name if results else workload.directory / "output"
+    if os.environ.get("MODELZOO_RESULTS") or workload.directory.is_relative_to(PACKAGE):
+        return results_directory().absolute() / "output" / workload.name
+    return workload.directory / "output"
 
 
 def make_plan(args: argparse.Namespace) -> Plan:

@@ -24,7 +24,7 @@ from modelzoo.machine.linux import allowed_cpus, current_cpus
 from modelzoo.measure.answers import accepted
 from modelzoo.measure.guardian import GROUP, GUARDIAN
 from modelzoo.records.protocol import Job, Message, decode_message
-from modelzoo.workload.discovery import CHECKOUT, is_checkout
+from modelzoo.workload.discovery import PACKAGE, import_root, installation_advice
 
 WORKER = ("-m", "modelzoo.measure.worker")
 """The arguments with which an interpreter runs a worker."""
@@ -149,7 +149,7 @@ class LocalLauncher(msgspec.Struct, frozen=True):
 
     def explain(self, job: Job, code: int, output: str) -> ModelzooError:
         own = self.python == sys.executable
-        hint = "run ./scripts/run once, then use .venv/bin/python" if own else "install it there"
+        hint = installation_advice() if own else "install it there"
         return explain_end(code, output, self.python, hint)
 
     def _affinity(self) -> list[str]:
@@ -272,21 +272,20 @@ def find_interpreter(name: str) -> str:
     missing = [module for module in REQUIRED if module not in about.modules]
     if missing:
         raise UsageError(f"python={name} lacks {', '.join(missing)}; {_ADVICE}")
-    if not is_checkout() and about.suite is None:
-        raise UsageError(f"python={name} lacks modelzoo; install this version there, or run from a checkout")
     return str(path)
 
 
 def suite_path(python: str, environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the variable with which ``python`` imports this suite; none if it would find the same anyway.
 
-    Without a checkout, the suite lies among the packages of one interpreter, which another must not import.
+    Raises:
+        EnvironmentProblem: the cache cannot be written to.
     """
     if python != sys.executable:
         suite = _ask(python).suite
-        if not is_checkout() or (suite is not None and Path(suite).resolve().parents[1] == CHECKOUT):
+        if suite is not None and Path(suite).resolve().parent == PACKAGE:
             return {}
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), environ.get("PYTHONPATH")]))}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(import_root()), environ.get("PYTHONPATH")]))}
 
 
 @functools.cache

@@ -37,7 +37,7 @@ from modelzoo.records.protocol import (
 from modelzoo.records.run import Prepared
 from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.setting import Setting
-from modelzoo.workload.discovery import CHECKOUT, STANDARD_WORKLOADS
+from modelzoo.workload.discovery import STANDARD_WORKLOADS, workloads_directory
 from modelzoo.workload.weights import SOURCES
 
 IMAGE_ROOT = PurePosixPath("/modelzoo")
@@ -154,8 +154,9 @@ def inside(job: Job, cache: str) -> Job:
 def _in_image(directory: str) -> Optional[str]:
     """Where an image has its own copy of a workload; ``None`` if it has none."""
     path = Path(directory)
-    if path.is_relative_to(CHECKOUT):
-        inner = path.relative_to(CHECKOUT)
+    root = workloads_directory()
+    if path.is_relative_to(root):
+        inner = path.relative_to(root)
         if inner.parts and inner.parts[0] in _IN_IMAGES:
             return str(IMAGE_ROOT / inner)
     return None

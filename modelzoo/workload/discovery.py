@@ -8,13 +8,18 @@ otherwise fail minutes later, in a worker.
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from modelzoo.errors import UsageError, suggestion
+from modelzoo.errors import EnvironmentProblem, UsageError, suggestion
 from modelzoo.frozen import replace
+from modelzoo.machine.directories import cache_directory
+from modelzoo.version import DISTRIBUTION
 from modelzoo.workload.declaration import Workload
 
 PUBLIC = "modelzoo.workload"
@@ -29,7 +34,8 @@ RENAMED = {
     "scale_outputs": "standardize_outputs",
 }
 """Former names of functions that workloads use."""
-CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[1]
+CHECKOUT = PACKAGE.parent
 """The directory that holds the package: the checkout's root, or site-packages (see ``is_checkout``)."""
 STANDARD_WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert")
 """The workloads that run if none is named."""
@@ -89,41 +95,66 @@ def _offers(name: str) -> bool:
 
 
 def is_checkout() -> bool:
-    """Whether the package runs from a checkout, which holds the standard workloads, or was installed without one."""
+    """Whether the package runs from a checkout, with the standard workloads beside it, or was installed without one."""
     return any((CHECKOUT / name / "workload.py").is_file() for name in STANDARD_WORKLOADS)
+
+
+def workloads_directory() -> Path:
+    """The directory of the standard workloads: that of the checkout, or ``modelzoo/workloads`` of a wheel."""
+    return CHECKOUT if is_checkout() else PACKAGE / "workloads"
+
+
+def import_root() -> Path:
+    """The directory with which, in PYTHONPATH, another interpreter imports this suite.
+
+    That is the checkout. An installed package lies among others, whose torch is the wrong one for that interpreter, so
+    a directory of the cache holds a link to it.
+
+    Raises:
+        EnvironmentProblem: the cache cannot be written to.
+    """
+    if is_checkout():
+        return CHECKOUT
+    directory = cache_directory() / "suite" / hashlib.sha256(os.fsencode(PACKAGE)).hexdigest()[:12]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            (directory / PACKAGE.name).symlink_to(PACKAGE, target_is_directory=True)
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"{directory} cannot be written to: {error.strerror}; name another directory with MODELZOO_CACHE"
+        ) from error
+    return directory
+
+
+def installation_advice() -> str:
+    """What to do if a package that runs models is missing; the end of an error."""
+    if is_checkout():
+        return "run ./scripts/run once, then use .venv/bin/python"
+    return f"run pip install '{DISTRIBUTION}[torch]'"
 
 
 def find_workload(name: str) -> Path:
     """Return the directory of a workload.
 
     Args:
-        name: path of a directory that holds a ``workload.py``, or name of a workload in the checkout.
+        name: path of a directory that holds a ``workload.py``, or the name of one of ``available_workloads``.
 
     Raises:
         UsageError: there is no such directory.
     """
-    for directory in (Path(name), CHECKOUT / name):
+    for directory in (Path(name), workloads_directory() / name):
         if (directory / "workload.py").is_file():
             return directory.resolve()
     known = available_workloads()
-    if not known and name in STANDARD_WORKLOADS:
-        raise UsageError(
-            f"workload {name!r} is not part of the installed package: clone modelzoo's repository and run "
-            "'pip install --editable .' there, or give a directory that holds a workload.py"
-        )
-    choice = f"one of {', '.join(known)}, or " if known else ""
+    choice = f"one of {', '.join(known)}, or a" if known else "a"
     hint = suggestion(name, known)
-    raise UsageError(f"no workload {name!r}: give {choice}a directory that holds a workload.py{hint}")
+    raise UsageError(f"no workload {name!r}: give {choice} directory that holds a workload.py{hint}")
 
 
 def available_workloads() -> list[str]:
-    """Return the names of the workloads in the checkout, the standard ones first.
-
-    The list is empty if the package is installed without a checkout.
-    """
-    if not is_checkout():
-        return []  # other packages in site-packages may have a workload.py
-    found = {path.parent.name for path in CHECKOUT.glob("*/workload.py")}
+    """Return the names of the workloads in the checkout or the installed package, the standard ones first."""
+    found = {path.parent.name for path in workloads_directory().glob("*/workload.py")}
     return [name for name in STANDARD_WORKLOADS if name in found] + sorted(found.difference(STANDARD_WORKLOADS))
 
 

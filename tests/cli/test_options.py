@@ -90,3 +90,5 @@ def test_output_goes_beside_the_results(tmp_path: Path, monkeypatch: pytest.Monk
     assert judging.output == tmp_path / "own" / "mlp"
     monkeypatch.delenv("MODELZOO_RESULTS")
     assert arguments._artifacts(None, MLP) == MLP.directory / "output"
+    monkeypatch.setattr(discovery, "PACKAGE", MLP.directory.parent)
+    assert arguments._artifacts(None, MLP) == discovery.CHECKOUT / "results" / "output" / "mlp"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.workload import discovery
 
 DECLARATION = "from modelzoo.workload import Workload\nWORKLOAD = Workload('tiny', 'a tiny one', 'rows', None, None)\n"
@@ -85,18 +85,38 @@ def test_a_bad_declaration_is_one_sentence(text: str, message: str, tmp_path: Pa
     assert "\n" not in str(caught.value)
 
 
-def test_an_installation_without_a_checkout_says_where_the_workloads_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An installed wheel has no workloads of its own; another package's workload.py is not one of them."""
+def test_an_installed_package_has_the_workloads_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a checkout, they are in ``modelzoo/workloads``; another package's workload.py is not one of them."""
     make(tmp_path / "celery")
+    inside = make(tmp_path / "modelzoo" / "workloads" / "bert")
     assert discovery.is_checkout()
     monkeypatch.setattr(discovery, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(discovery, "PACKAGE", tmp_path / "modelzoo")
     assert not discovery.is_checkout()
     monkeypatch.chdir(make(tmp_path / "elsewhere"))
-    assert discovery.available_workloads() == []
-    with pytest.raises(UsageError, match="'resnet50' is not part of the installed package: clone"):
-        discovery.find_workload("resnet50")
-    with pytest.raises(UsageError, match="no workload 'mine': give a directory that holds a workload.py"):
-        discovery.find_workload("mine")
+    assert discovery.available_workloads() == ["bert"]
+    assert discovery.find_workload("bert") == inside
     assert discovery.find_workload(".") == tmp_path / "elsewhere"
+    with pytest.raises(
+        UsageError, match="no workload 'celery': give one of bert, or a directory that holds a workload"
+    ):
+        discovery.find_workload("celery")
+
+
+def test_another_interpreter_imports_an_installed_package_without_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link in the cache; a checkout has no neighbours that matter."""
+    assert discovery.import_root() == discovery.CHECKOUT
+    package = tmp_path / "site-packages" / "modelzoo"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(discovery, "CHECKOUT", package.parent)
+    monkeypatch.setattr(discovery, "PACKAGE", package)
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "cache"))
+    for _ in range(2):
+        (link,) = discovery.import_root().iterdir()
+        assert (link.name, link.resolve()) == ("modelzoo", package)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "file"))
+    with pytest.raises(EnvironmentProblem, match="cannot be written to: Not a directory; name another directory with"):
+        discovery.import_root()

@@ -12,7 +12,7 @@ from pathlib import Path
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.directories import cache_directory
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
-from modelzoo.workload.discovery import CHECKOUT
+from modelzoo.workload.discovery import CHECKOUT, is_checkout
 
 DIRECTORY_VARIABLE = "MODELZOO_JITTOR"
 """The environment variable that names the directory, if it is not ``envs/jittor``."""
@@ -26,13 +26,20 @@ LIBRARY = "libdnnl.so.2"
 ONEDNN_DIRECTORY = "dnnl_lnx_2.2.0_cpu_gomp"
 """Where Jittor looks for oneDNN before it downloads it; Jittor appends ``_aarch64`` on aarch64."""
 SYSTEM = Path("/usr")
-_ADVICE = "run scripts/setup-jittor"
 
 
 def directory() -> Path:
     """The directory of the environment; it need not exist."""
     configured = os.environ.get(DIRECTORY_VARIABLE)
-    return Path(configured).absolute() if configured else CHECKOUT / "envs" / "jittor"
+    if configured:
+        return Path(configured).absolute()
+    return CHECKOUT / "envs" / "jittor" if is_checkout() else cache_directory() / "jittor"
+
+
+def how_to_install() -> str:
+    """The command that makes the environment; the script is not part of the installed package."""
+    script = "scripts/setup-jittor"
+    return script if is_checkout() else f"{script} {directory()} in a clone of the repository"
 
 
 def interpreter() -> str:
@@ -44,7 +51,7 @@ def interpreter() -> str:
     place = directory()
     if not (place / STAMP).is_file() or not (place / "bin" / "python").exists():
         state = "is incomplete" if place.is_dir() else "does not exist"
-        raise EnvironmentProblem(f"Jittor is not installed, its environment {place} {state}: {_ADVICE}")
+        raise EnvironmentProblem(f"Jittor is not installed, its environment {place} {state}: run {how_to_install()}")
     return str(place / "bin" / "python")
 
 
@@ -58,7 +65,7 @@ def compiling_python() -> Path:
     """
     python = Path(sys.prefix) / "bin" / "jittor-python"
     if not python.exists():
-        raise EnvironmentProblem(f"{python} does not exist: {_ADVICE} again")
+        raise EnvironmentProblem(f"{python} does not exist: run {how_to_install()} again")
     return python
 
 
@@ -105,7 +112,9 @@ def link_onednn(home: Path) -> None:
     library = SYSTEM / "lib" / f"{platform.machine()}-linux-gnu" / LIBRARY
     missing = next((path for path in (header, library) if not path.exists()), None)
     if missing is not None:
-        raise EnvironmentProblem(f"{missing} does not exist: {_ADVICE}, or apt-get install libdnnl-dev (oneDNN 2.x)")
+        raise EnvironmentProblem(
+            f"{missing} does not exist: run {how_to_install()}, or apt-get install libdnnl-dev (oneDNN 2.x)"
+        )
     suffix = "_aarch64" if platform.machine() == "aarch64" else ""
     place = home / ".cache" / "jittor" / "mkl" / f"{ONEDNN_DIRECTORY}{suffix}"
     try:
@@ -114,4 +123,4 @@ def link_onednn(home: Path) -> None:
             with suppress(FileExistsError):
                 link.symlink_to(target)
     except OSError as error:
-        raise EnvironmentProblem(f"{place} cannot be written to: {error.strerror}; {_ADVICE}") from error
+        raise EnvironmentProblem(f"{place} cannot be written to: {error.strerror}; run {how_to_install()}") from error

@@ -49,7 +49,7 @@ def import_jittor() -> Any:
         try:
             import jittor
         except Exception as error:  # a failed compiler call raises errors of many types
-            problem = f"Jittor cannot be imported ({reason_of(error)}): run scripts/setup-jittor again"
+            problem = f"Jittor cannot be imported ({reason_of(error)}): run {environment.how_to_install()} again"
             raise EnvironmentProblem(problem) from error
     # One word, because Jittor takes the others for files that it compiles.
     jittor.flags.python_path = str(python)

@@ -23,7 +23,7 @@ from modelzoo.errors import WorkerError
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload.discovery import CHECKOUT, is_checkout
+from modelzoo.workload.discovery import import_root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -147,6 +147,5 @@ class RemoteModel:
 
 def _environment(setting: ResolvedSetting) -> dict[str, str]:
     found = {**os.environ, **environment.variables(setting.threads)}
-    if is_checkout():
-        found["PYTHONPATH"] = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
+    found["PYTHONPATH"] = os.pathsep.join(filter(None, [str(import_root()), os.environ.get("PYTHONPATH")]))
     return found

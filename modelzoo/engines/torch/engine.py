@@ -28,6 +28,7 @@ from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
+from modelzoo.workload.discovery import installation_advice
 from modelzoo.workload.weights import load_model
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class TorchEngine:
         except (ImportError, RuntimeError, AttributeError) as error:
             installation.import_torchvision()
             if isinstance(error, ImportError):
-                raise EnvironmentProblem(f"{error}; run ./scripts/run once, then use .venv/bin/python") from error
+                raise EnvironmentProblem(f"{error}; {installation_advice()}") from error
             raise
 
     def open(self, setting: ResolvedSetting) -> TorchSession:

@@ -1,0 +1,130 @@
+"""The wheel: one package with the workloads inside, that reads results without torch and writes to no other place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+from modelzoo.version import DISTRIBUTION, __version__
+from modelzoo.workload.discovery import STANDARD_WORKLOADS
+
+SOURCES = ("modelzoo", *STANDARD_WORKLOADS, "pyproject.toml", "setup.py", "README.md", "LICENSE")
+SCRIPTS = {"performance.py", "validate.py"}
+"""They import the suite from the checkout that they are in."""
+LIMIT = 1_000_000
+WITHOUT_TORCH = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in (
+            "torch", "torchvision", "transformers", "tokenizers", "huggingface_hub", "safetensors", "pycocotools"
+        ):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+"""A ``sitecustomize.py``: the packages of the extra "torch" are not there."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, made of its source distribution with the setuptools of the environment, offline."""
+    source, unpacked, made = (tmp_path_factory.mktemp(name) for name in ("source", "unpacked", "dist"))
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, source)
+    (source / "bert" / "output").mkdir(exist_ok=True)
+    (source / "bert" / "output" / "private.txt").write_text("what a user's check of accuracy has left")
+    shutil.unpack_archive(made / built("sdist", source, made), unpacked, filter="data")
+    (top,) = unpacked.iterdir()
+    return made / built("wheel", top, made)
+
+
+def built(what: str, source: Path, into: Path) -> str:
+    """Build ``wheel`` or ``sdist``; return its name."""
+    code = f"from setuptools import build_meta; import sys; print(build_meta.build_{what}(sys.argv[1]))"
+    command = [sys.executable, "-c", code, into]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that it was unpacked into, beside which there is no torch."""
+    directory = tmp_path_factory.mktemp("site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(directory)
+    (directory / "sitecustomize.py").write_text(WITHOUT_TORCH)
+    return directory
+
+
+def call(installed: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the installed ``modelzoo`` in an empty directory."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MODELZOO_", "PYTHON"))}
+    (home / "work").mkdir(parents=True, exist_ok=True)
+    environment = {
+        **kept,
+        "HOME": str(home),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "PYTHONPATH": str(installed),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [sys.executable, "-m", "modelzoo", *arguments]
+    return subprocess.run(
+        command, cwd=home / "work", env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_its_only_package_is_the_suite_with_the_workloads_inside(wheel: Path) -> None:
+    """Every tracked file of a workload but its scripts is there, nothing of a user, and it stays small."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    top = {name.partition("/")[0] for name in names}
+    assert top == {"modelzoo", f"{DISTRIBUTION.replace('-', '_')}-{__version__}.dist-info"}
+    listed = subprocess.run(
+        ["git", "ls-files", "modelzoo", *STANDARD_WORKLOADS], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    own = {path for path in listed if path.startswith("modelzoo/")}
+    expected = own | {f"modelzoo/workloads/{path}" for path in {*listed} - own if Path(path).name not in SCRIPTS}
+    assert {name for name in names if name.startswith("modelzoo/")} == expected
+    assert wheel.stat().st_size < LIMIT
+
+
+def test_an_installed_suite_finds_its_workloads_and_reads_results_without_torch(
+    installed: Path, tmp_path: Path
+) -> None:
+    """``list``, ``report`` and ``compare`` need no package of the extra; what is not known is not claimed."""
+    listed = call(installed, tmp_path, "list")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert set(STANDARD_WORKLOADS) <= {line.partition(" ")[0] for line in listed.stdout.splitlines()}
+    assert "unknown: huggingface_hub is not installed" in listed.stdout
+    stored = str(ROOT / "tests" / "data" / "results" / "mlp.json")
+    for arguments in (("report", stored), ("compare", stored, stored)):
+        done = call(installed, tmp_path, *arguments)
+        assert (done.returncode, done.stderr) == (0, ""), arguments
+
+
+def test_a_model_cannot_run_without_torch_and_nothing_is_written_beside_the_results(
+    installed: Path, tmp_path: Path
+) -> None:
+    """One line with what to install, and exit code 2; results go to the current directory."""
+    before = {path for path in installed.rglob("*") if path.is_file()}
+    for command in ("run", "validate"):
+        done = call(installed, tmp_path, command, "bert", "--weights", "random")
+        assert done.returncode == 2
+        (error,) = (line for line in done.stderr.splitlines() if line.startswith("modelzoo: error: "))
+        assert error.endswith("PyTorch is not installed: run pip install 'modelzoo-bench[torch]'")
+    assert {path for path in installed.rglob("*") if path.is_file()} == before
+    assert {path.name for path in (tmp_path / "work").iterdir()} == {"results"}
