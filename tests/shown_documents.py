@@ -8,7 +8,8 @@ from collections.abc import Callable
 import instances
 from compared_hosts import PERFORMANCE, fleet, host
 from example_machine import CEILINGS, LIBRARIES, NOISE, QUIET, SERVER
-from fake_runs import MACHINE, evidence, make, result_of, warning
+from fake_runs import MACHINE, changed, evidence, judgement, make, result_of, warning
+from interleaved_sides import CLASSIFIER, audited, checked, use
 from load_results import load as load_of
 from load_results import measured
 from pipelines import pipeline_run
@@ -19,8 +20,9 @@ from stored_search import TUNING, searched, with_other_weights
 from modelzoo.cli import weights
 from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, gate
 from modelzoo.comparison.compare import compare as compared
+from modelzoo.comparison.interleaved import compare_interleaved
 from modelzoo.comparison.machines import Price
-from modelzoo.comparison.model import Side
+from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.document import Block
 from modelzoo.fleet.hosts import kinds
 from modelzoo.frozen import replace
@@ -34,10 +36,11 @@ from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Confirmation, MachinePrice, Soak, SoakPoint
 from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
 from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut, Obstacle
+from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store, summary
 from modelzoo.results.sessions import over_sessions
 from modelzoo.setting import Setting
-from modelzoo.views import doctor, load, run, throughput, tuning, validity
+from modelzoo.views import check, doctor, load, run, throughput, tuning, validity
 from modelzoo.views import fleet as fleets
 from modelzoo.warning import WarningCode, warning_for
 
@@ -225,6 +228,34 @@ def sessions_of() -> list[Block]:
     return run.sessions_document(over_sessions(found))
 
 
+def check_of() -> list[Block]:
+    """A check whose head is slower in one model, open in another, and unverified in a third."""
+    noisy = [1.05, 0.97, 1.02, 0.99, 1.04, 0.98, 1.01, 1.03]
+    steady = [1.08 + 0.002 * (number % 3) for number in range(8)]
+    result = checked({"resnet50": steady, "bert": noisy, "ssd": noisy})
+    kernels = {
+        0: audited(use("brgconv:avx512_core"), use("brgemm:avx512_core", CLASSIFIER)),
+        1: audited(use("jit:avx2", seconds=0.26), use("brgemm:avx512_core", CLASSIFIER, seconds=0.21)),
+        5: evidence(ProofVerdict.UNKNOWN),
+    }
+    runs = []
+    for each in result.runs:
+        assert each.report is not None
+        versions = {"torch": ("2.13.0", "2.14.1")[each.group % 2], "transformers": "4.57.0"}
+        report = changed(each.report, versions=versions)
+        if each.group in kernels:
+            report = changed(report, evidence=kernels[each.group])
+        runs.append(replace(each, report=report))
+    valid = [
+        replace(judgement(ValidityVerdict.VALID, 88.0, 87.9 - 0.2 * side), workload="bert", group=2 + side)
+        for side in (0, 1)
+    ]
+    result = replace(result, runs=tuple(runs), validity=tuple(valid))
+    found = compare_interleaved(StoredResult("check.json", result), ("base", "head"))
+    judged = gate(found, (FailOn("slower", 0.03), FailOn("invalid")))
+    return check.document(result, found, judged, ("torch==2.13.0", "torch==2.14.1"))
+
+
 VIEWS: dict[str, Callable[[], list[Block]]] = {
     "run": lambda: run_of(stored("mlp")),
     "run-details": lambda: run_of(stored("mlp"), details=True),
@@ -241,6 +272,7 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
         block for entry in stored("bert").validity for block in validity.document(entry, details=True)
     ],
     "validity-pictures": lambda: [block for entry in stored("ssdlite").validity for block in validity.document(entry)],
+    "check": check_of,
     "fleet": fleet_of,
     "sharding": sharding_of,
     "sessions": sessions_of,

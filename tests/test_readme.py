@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_readme_is_short() -> None:
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_command_is_understood(page: str, command: str) -> None:
     """Each script exists, and modelzoo accepts the options of each command."""
-    words = [word for word in shlex.split(command) if not re.fullmatch(r"[A-Z_]+=.*", word)]
+    words = list(dropwhile(lambda word: re.fullmatch(r"[A-Z_]+=.*", word), shlex.split(command)))
     if words[0] == "modelzoo":
         accepted(words[1:])
     elif words[0] == "torchrun":

@@ -17,6 +17,7 @@ from modelzoo.cli.compare import rendered
 from modelzoo.comparison.compare import Question
 from modelzoo.document import Block, Page, Section
 from modelzoo.document.html import html
+from modelzoo.document.markdown import markdown
 from modelzoo.views.page import comparisons
 
 Approved = Callable[[str, str], None]
@@ -47,6 +48,11 @@ def test_a_comparison_is_shown_as_approved(approved: Approved) -> None:
     approved("compare.html", main([section]))
 
 
+def test_a_check_is_shown_in_a_pull_request_as_approved(approved: Approved) -> None:
+    """One page of Markdown."""
+    approved("check.md", markdown(VIEWS["check"]()))
+
+
 def main(blocks: Sequence[Block]) -> str:
     """The HTML of ``blocks``, without the drawings."""
     page = html(Page("title", "subtitle", (Section("Results", tuple(blocks), "results"),)))
@@ -57,5 +63,5 @@ def main(blocks: Sequence[Block]) -> str:
 def test_every_snapshot_is_of_a_view() -> None:
     """A view that goes takes its snapshots with it."""
     expected = {f"{view}.txt" for view in VIEWS} | {f"{view}.html" for view in PAGES}
-    expected |= {"compare.txt", "compare-details.txt", "compare.md", "compare.html", "plans"}
+    expected |= {"compare.txt", "compare-details.txt", "compare.md", "compare.html", "check.md", "plans"}
     assert {path.name for path in SNAPSHOTS.iterdir()} == expected

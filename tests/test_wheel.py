@@ -94,7 +94,11 @@ def test_its_only_package_is_the_suite_with_the_workloads_inside(wheel: Path) ->
     top = {name.partition("/")[0] for name in names}
     assert top == {"modelzoo", f"{DISTRIBUTION.replace('-', '_')}-{__version__}.dist-info"}
     listed = subprocess.run(
-        ["git", "ls-files", "modelzoo", *STANDARD_WORKLOADS], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "modelzoo", *STANDARD_WORKLOADS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()
     own = {path for path in listed if path.startswith("modelzoo/")}
     expected = own | {f"modelzoo/workloads/{path}" for path in {*listed} - own if Path(path).name not in SCRIPTS}

@@ -35,6 +35,7 @@ COMMANDS = {
     "tune": "find the fastest setting that is valid and verified on this machine",
     "fleet": "run, throughput and validate on many hosts, started by torchrun",
     "report": "show stored results as they were printed, or as a page with plots",
+    "check": "time two builds side by side: is the second one slower or wrong, and which kernels changed",
     "compare": "compare stored results: other machines, images, builds or days",
     "list": "list the workloads and the engines, and which of them are installed",
     "weights": "list, fetch, verify and pin the checkpoints, or convert one to safetensors",

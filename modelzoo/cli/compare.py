@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question
     from modelzoo.comparison.model import Obstacle, Side, StoredResult
 
-FORMATS = ("terminal", "markdown", "csv", "json", "junit")
+EXPORTS = ("csv", "json", "junit")
+FORMATS = ("terminal", "markdown", *EXPORTS)
 METRICS = ("latency", "throughput", "cold-start", "warm-start", "memory")
 _TIME = re.compile(r"\d{4}-(\d\d-\d\d)T(\d\d)(\d\d)\d\dZ")
 """The name of a result for which none was given."""
@@ -236,12 +237,17 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
 
 def rendered(judged: Sequence[tuple[Comparison, Gate]], form: str, *, details: bool, colour: bool) -> str:
     """Return the comparisons in one of ``FORMATS``."""
-    if form in ("csv", "json", "junit"):
-        from modelzoo.views.compare_export import csv_export, json_text, junit
-
-        return {"csv": csv_export, "json": json_text, "junit": junit}[form](judged)
+    if form in EXPORTS:
+        return export(judged, form)
     from modelzoo.document import markdown, terminal
     from modelzoo.views.compare import document
 
     blocks = [block for found, each in judged for block in document(found, each, details=details)]
     return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=colour)
+
+
+def export(judged: Sequence[tuple[Comparison, Gate]], form: str) -> str:
+    """Return the comparisons in one of ``EXPORTS``."""
+    from modelzoo.views.compare_export import csv_export, json_text, junit
+
+    return {"csv": csv_export, "json": json_text, "junit": junit}[form](judged)

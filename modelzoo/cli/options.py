@@ -44,6 +44,41 @@ def add_no_audit(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--no-audit", action="store_true", help="skip the audit, which shows which kernels ran")
 
 
+def add_effort(group: argparse._ArgumentGroup, budget: str) -> None:
+    """Add the options that decide how long and how often to measure.
+
+    Args:
+        group: receives them.
+        budget: the default of ``--budget``, in words.
+    """
+    group.add_argument(
+        "--margin",
+        type=fraction,
+        default=MARGIN,
+        metavar="M",
+        help=f"stop when the 95 %% interval of each time is within ± this: 5%% or 0.05 (default {MARGIN:.0%}%)",
+    )
+    group.add_argument(
+        "--budget",
+        type=duration,
+        metavar="TIME",
+        help=f"take at most this long, accuracy checks included: 90s, 10m, 2h (default: {budget})",
+    )
+    group.add_argument(
+        "--processes", type=int, metavar="N", help="fresh processes per setting (default: as many as --margin requires)"
+    )
+    group.add_argument(
+        "--iterations", type=int, metavar="N", help="steady-state samples per process (default: see --max-seconds)"
+    )
+    add_warmup(group)
+    group.add_argument(
+        "--max-seconds",
+        type=float,
+        metavar="SECONDS",
+        help="steady-state sampling per process (default: chosen from how much samples and processes differ)",
+    )
+
+
 def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None:
     """Add the options that decide how long to measure, and what is recorded besides the time.
 
@@ -56,20 +91,7 @@ def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None
         return argparse.SUPPRESS if in_fleet else text
 
     group = parser.add_argument_group("measurement")
-    group.add_argument(
-        "--margin",
-        type=fraction,
-        default=MARGIN,
-        metavar="M",
-        help=f"stop when the 95 %% interval of each time is within ± this: 5%% or 0.05 (default {MARGIN:.0%}%)",
-    )
-    group.add_argument(
-        "--budget",
-        type=duration,
-        metavar="TIME",
-        help="take at most this long, accuracy checks included: 90s, 10m, 2h (default: 70 s per workload and setting, "
-        "without accuracy checks)",
-    )
+    add_effort(group, "70 s per workload and setting, without accuracy checks")
     group.add_argument(
         "--sessions",
         type=int,
@@ -85,23 +107,10 @@ def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None
         help=on_one_host("time from the start of one session to that of the next: 30m (default: at once)"),
     )
     group.add_argument(
-        "--processes", type=int, metavar="N", help="fresh processes per setting (default: as many as --margin requires)"
-    )
-    group.add_argument(
-        "--iterations", type=int, metavar="N", help="steady-state samples per process (default: see --max-seconds)"
-    )
-    group.add_argument(
         "--lock-clocks",
         type=int,
         metavar="MHZ",
         help="lock the clocks of the NVIDIA GPUs while the call runs, and set them back afterwards (needs root)",
-    )
-    add_warmup(group)
-    group.add_argument(
-        "--max-seconds",
-        type=float,
-        metavar="SECONDS",
-        help="steady-state sampling per process (default: chosen from how much samples and processes differ)",
     )
     group.add_argument(
         "--stages",

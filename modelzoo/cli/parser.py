@@ -244,6 +244,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo tune resnet50", "what is the fastest valid setting here?"),
         ("modelzoo report results/FILE.json", "show a stored result again"),
         ("modelzoo compare monday.json tuesday.json", "are two results different?"),
+        ("modelzoo check bert --base torch==2.13.0 --head torch==2.14.1", "is one build slower than another?"),
         ("modelzoo doctor", "what may distort results on this machine?"),
         ("modelzoo list", "which workloads and engines are there?"),
     ),
@@ -334,6 +335,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo compare baseline/ new.json --fail-on slower:3%", "exit code 1 if a row is slower"),
         ("modelzoo compare baseline/ new.json --format markdown -o comment.md", "for a pull request"),
         ("modelzoo compare a.json b.json --price a=0.42 --price b=0.31", "cost per million inferences"),
+    ),
+    "check": (
+        ("modelzoo check bert --base torch==2.13.0 --head torch==2.14.1", "two releases of torch"),
+        ("modelzoo check --base torch==2.13.0 --head ./torch-2.15*.whl -o check.md", "a wheel; for a pull request"),
+        ("modelzoo check --base base/bin/python --head head/bin/python --bf16", "two environments of your own"),
+        ("modelzoo check bert --base default --head default --head-env MKL_NUM_THREADS=1", "a variable"),
+        ("modelzoo check ssd --base default --head new.txt --budget 20m --fail-on slower:3%", "a requirement file"),
     ),
     "list": (("modelzoo list", "what can be measured here?"),),
     "weights": (

@@ -90,12 +90,12 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     args.profiling = args.profiling or bool(args.trace and models)
     sessions = options.make_sessions(args)
     if args.dry_run:
-        return _show_plan(jobs, args, sessions)
+        return show_plan(jobs, args, sessions)
     out = terminal.console()
     return repeat(sessions, lambda session: _run_session(jobs, args, session, out), out)
 
 
-def _show_plan(jobs: Jobs, args: argparse.Namespace, sessions: Sessions) -> int:
+def show_plan(jobs: Jobs, args: argparse.Namespace, sessions: Sessions) -> int:
     """Print what the call would measure; nothing is started, and no weights are needed."""
     from modelzoo.machine.facts import read_machine
     from modelzoo.measure import schedule
@@ -131,11 +131,12 @@ def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Co
         return 1 if failed.error_kind == WorkerError.__name__ else 2, None
     _show(stored, rows, out, args)
     if ended is not None:
-        return _ended_early(ended, stored), None
+        return ended_early(ended, stored), None
     return exit_code(stored.result, rows, args.strict), stored.result
 
 
-def _ended_early(ended: InterruptedSessionError, stored: ResultFile) -> int:
+def ended_early(ended: InterruptedSessionError, stored: ResultFile) -> int:
+    """Say why a session ended early, and where its finished runs are; return the exit code."""
     count = len(stored.result.runs)
     if ended.problem is None:
         tell(f"modelzoo: interrupted; {count} finished runs are in {stored.path}")

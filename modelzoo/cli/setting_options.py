@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Optional
 
 import msgspec
 
@@ -38,19 +39,23 @@ OptionValues = dict[str, str]
 """What one setting names: values by option."""
 
 
-def add_workloads(parser: argparse.ArgumentParser, precision: str) -> None:
-    """Add the options that select workloads, precisions (by default ``precision``) and the workloads' own options."""
+def add_workloads(parser: argparse.ArgumentParser, precision: Optional[str] = None) -> None:
+    """Add the options that select workloads, precisions (by default ``precision``) and the workloads' own options.
+
+    Without ``precision``, the command measures one precision in a call.
+    """
     parser.add_argument(
         "workloads",
         nargs="*",
         metavar="WORKLOAD",
         help=f"a workload's name or directory (default: {', '.join(STANDARD_WORKLOADS)})",
     )
-    parser.add_argument(
-        "--precision",
-        metavar="LIST",
-        help=f"comma-separated list of fp32, tf32 (CUDA devices), bf16 and fp16 (default: {precision})",
-    )
+    if precision is not None:
+        parser.add_argument(
+            "--precision",
+            metavar="LIST",
+            help=f"comma-separated list of fp32, tf32 (CUDA devices), bf16 and fp16 (default: {precision})",
+        )
     _add_option(parser)
 
 

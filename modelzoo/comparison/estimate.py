@@ -109,9 +109,7 @@ def worse_by_more(estimates: Sequence[Estimate], fraction: float) -> list[bool]:
 
     The hypotheses that it is not are tested together, with Holm's correction and at the confidence of verdicts.
     """
-    limit = -math.log1p(fraction)
-    values = [_as_log_ratio(each) for each in estimates]
-    p_values = [each.p_of(limit) if each.value < limit else 1.0 for each in values]
+    p_values = [stats.p_slower(_seen(each), fraction) for each in estimates]
     return [p <= stats.LARGEST_P for p in stats.holm(p_values)]
 
 
@@ -252,6 +250,10 @@ def _outcome(found: Outcome, metric: Metric) -> Outcome:
     if metric is not Metric.MEMORY:
         return found
     return {Outcome.FASTER: Outcome.LESS, Outcome.SLOWER: Outcome.MORE}.get(found, found)
+
+
+def _seen(found: Estimate) -> Sequence[stats.Seen]:
+    return found.seen if found.seen is not None else (stats.Seen(_as_log_ratio(found), 1.0),)
 
 
 def _as_log_ratio(found: Estimate) -> LogRatio:

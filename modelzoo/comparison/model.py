@@ -30,8 +30,9 @@ class Metric(str, Enum):
 
 
 class Basis(str, Enum):
-    """Where the variance between sessions comes from, which an interval between stored results needs."""
+    """Where the variance comes from that an interval needs: rounds that both sides have, or else sessions."""
 
+    ROUNDS = "rounds"
     SESSIONS = "sessions"
     HISTORY = "history"
     ASSUMED = "assumed"
@@ -198,6 +199,7 @@ class Estimate(msgspec.Struct, frozen=True):
         spreads: how much the sessions of each side differ.
         error: standard error of the log ratio.
         freedom: its degrees of freedom; infinite if the variance is assumed.
+        seen: what each look saw if the looks were planned, which may be none so far; ``None``: one look, at the end.
     """
 
     base: SideLevel
@@ -207,10 +209,11 @@ class Estimate(msgspec.Struct, frozen=True):
     spreads: tuple[Spread, ...]
     error: float
     freedom: float
+    seen: Optional[tuple[stats.Seen, ...]] = None
 
     @property
     def basis(self) -> Basis:
-        """Where the variance between sessions comes from: the least certain of the sides'."""
+        """Where the variance comes from: the least certain of the sides'."""
         return max((each.basis for each in self.spreads), key=list(Basis).index)
 
 

@@ -66,10 +66,15 @@ worker that compiles: before it measures, no process is left that could compile.
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)KEY($|_)", re.IGNORECASE)
 
 
+def is_secret(name: str) -> bool:
+    """Whether the name of a variable says that its value is a secret."""
+    return _SECRET.search(name) is not None
+
+
 def recorded_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that change speed or precision, without secrets and private paths."""
     return {
-        name: "(hidden)" if _SECRET.search(name) else private_path(environ[name], environ)
+        name: "(hidden)" if is_secret(name) else private_path(environ[name], environ)
         for name in sorted(environ)
         if name.startswith(RECORDED_PREFIXES) and not name.startswith(_BOOKKEEPING)
     }

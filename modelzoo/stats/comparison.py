@@ -181,16 +181,53 @@ def ratio_test(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] =
     whole = _log_ratio(first, second, paired)
     rounds = min(len(first), len(second))
     best, outside, decisive = 1.0, 1.0, whole.value
-    taken = looks.taken(rounds) if looks is not None else (Look(rounds, 1.0),)
+    taken = seen_at_looks(a, b, looks) if paired else (Seen(whole, 1.0),)
     for look in taken:
-        seen = whole if look.rounds == rounds else _log_ratio(first[: look.rounds], second[: look.rounds], paired)
-        if seen.p_value < best * look.share:
-            best, decisive = seen.p_value / look.share, seen.value
-        outside = min(outside, seen.p_outside(*SAME_WITHIN) / look.share)
+        if look.ratio.p_value < best * look.share:
+            best, decisive = look.ratio.p_value / look.share, look.ratio.value
+        outside = min(outside, look.ratio.p_outside(*SAME_WITHIN) / look.share)
     spread = whole.error * math.sqrt(rounds) if paired and rounds > 1 else None
     share = taken[-1].share if taken else 1.0
     interval = whole.interval(1 - (1 - CONFIDENCE) * share)
     return Comparison(interval, best, outside, decisive, spread, rounds, len(taken))
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What one look saw.
+
+    Attributes:
+        ratio: the log of A's time over B's.
+        share: the look's share of the total error.
+    """
+
+    ratio: LogRatio
+    share: float
+
+
+def seen_at_looks(a: Samples, b: Samples, looks: Optional[Looks] = None) -> tuple[Seen, ...]:
+    """Return what each look at two sides that ran in the same rounds saw; by default there is one look, now.
+
+    Raises:
+        ValueError: as for ``ratio_interval``.
+    """
+    first, second = _levels(a), _levels(b)
+    whole, rounds = _log_ratio(first, second, True), len(first)
+    taken = looks.taken(rounds) if looks is not None else (Look(rounds, 1.0),)
+    ratios = [
+        whole if each.rounds == rounds else _log_ratio(first[: each.rounds], second[: each.rounds], True)
+        for each in taken
+    ]
+    return tuple(Seen(ratio, each.share) for ratio, each in zip(ratios, taken))
+
+
+def p_slower(seen: Sequence[Seen], fraction: float) -> float:
+    """Return the smallest total error at which a look shows that B takes longer than A by more than ``fraction``.
+
+    Two-sided, as the verdicts are; 1 if no look saw that.
+    """
+    limit = -math.log1p(fraction)
+    found = (each.ratio.p_of(limit) / each.share for each in seen if each.ratio.value < limit)
+    return min([1.0, *found])
 
 
 def compare(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] = None) -> tuple[Interval, Verdict]:

@@ -34,11 +34,12 @@ BETTER = {
     Metric.MEMORY: "memory of {base} divided by that of {name} (below 1: {name} takes more)",
 }
 BASIS = {
+    Basis.ROUNDS: "rounds in which both sides ran",
     Basis.SESSIONS: "the sessions that are compared",
     Basis.HISTORY: "earlier sessions of the machine",
     Basis.ASSUMED: "an assumption, because there are sessions on too few days (3 days each are enough)",
 }
-"""Where the variance between sessions comes from, in words."""
+"""Where the variance comes from, in words."""
 HEADLINE = ("CPU", "cores", "instance type", "image", "torch", "BLAS", "device", "threads", "batch")
 """What both sides share is long; this stands above every table."""
 _TONES = {
@@ -163,7 +164,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
         better = BETTER[metric].format(base=names[0], name=names[1])
         yield (
             f"ratio: {better}, with its 95 % interval, which allows for differences between sessions."
-            f"{_correction(len(compared))}"
+            f"{correction(len(compared))}"
         )
     by_basis: dict[str, list[str]] = {}
     for row in compared:
@@ -177,6 +178,8 @@ def _legend(comparison: Comparison) -> Iterator[str]:
 
 def notes(comparison: Comparison) -> list[str]:
     """What the numbers do not say by themselves."""
+    if any(row.estimate is not None and row.estimate.basis is Basis.ROUNDS for row in comparison.rows):
+        return []  # one session has both sides
     if comparison.same_machine:
         found = [
             "Baseline and candidate ran on machines that do not differ in what decides speed (processor, cores, "
@@ -209,7 +212,8 @@ def _quantity(comparison: Comparison) -> str:
     return QUANTITY[comparison.metric] + (", with stages that of the whole pipeline" if pipelines else "")
 
 
-def _correction(count: int) -> str:
+def correction(count: int) -> str:
+    """Say for how many comparisons the verdicts are corrected; empty if there is one."""
     if count == 1:
         return ""
     return f" The verdicts are corrected for {count} comparisons (Holm), the intervals are not."

@@ -210,7 +210,10 @@ def test_the_help_of_every_command_ends_with_its_examples(command: str, capsys: 
 
 
 SCRIPTS = {"performance.py": app.performance, "validate.py": app.validate}
-SHORT = ["run", "validate", "throughput", "load", "tune", "fleet run", "fleet throughput", "fleet validate", *SCRIPTS]
+SHORT = [
+    *("run", "validate", "throughput", "load", "tune", "check", "fleet run", "fleet throughput", "fleet validate"),
+    *SCRIPTS,
+]
 """Commands with more options than most calls need."""
 
 

@@ -1,0 +1,172 @@
+"""What ``modelzoo check`` found, on one page: the verdicts, the kernels that changed, accuracy, what is open. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Optional
+
+from modelzoo.comparison.compare import Comparison, Gate
+from modelzoo.comparison.kernel_changes import KernelChanges, ShapeUse, kernel_changes
+from modelzoo.comparison.model import Metric, Refusal, Row, SideSetting
+from modelzoo.comparison.refusals import ALLOWABLE
+from modelzoo.document import Block, Column, Lines, Notices, Section, Table, Text, lines, named
+from modelzoo.formatting import MISSING, seconds
+from modelzoo.frozen import replace
+from modelzoo.records.run import Result, ValidityEntry
+from modelzoo.results import summary
+from modelzoo.stats import Outcome
+from modelzoo.views import compare_columns, differences, explanations
+from modelzoo.views.compare import DECIDED, QUANTITY, correction, gate_lines, headline, row_name
+from modelzoo.views.judgement import metric_text, reason_text, scope_text
+from modelzoo.views.kernel_tables import shapes_text
+from modelzoo.views.speed import basis_text, outlook_text, refusal, row_reason
+
+MOST_CHANGES = 10
+"""The most shapes of a row whose kernels are listed without ``--details``."""
+MOST_DIFFERENCES = 12
+"""The most conditions that are listed without ``--details``."""
+
+
+def document(
+    result: Result, comparison: Comparison, gate: Gate, asked: tuple[str, str], *, details: bool = False
+) -> list[Block]:
+    """Return the page.
+
+    Args:
+        result: of the call.
+        comparison: of its two sides.
+        gate: what ``--fail-on`` makes of it.
+        asked: what the sides were asked to be.
+        details: list everything, and explain rows that are neither faster nor slower.
+    """
+    names = (comparison.base.name, comparison.other.name)
+    shown = summary.rows(result)
+    title = f"{names[1]} compared with {names[0]}"
+    verdicts = Table(title, tuple(compare_columns.row_columns(comparison, {})))
+    first: list[Block] = [
+        headline(comparison),
+        lines(*(gate_lines(comparison, gate) if gate.conditions else ())),
+        named([*zip(names, asked), ("both", differences.machine(shown))]),
+        verdicts,
+        lines(*_legend(comparison)),
+    ]
+    blocks: list[Block] = [Section(title, tuple(block for block in first if block != lines()))]
+    blocks += _open(comparison)
+    blocks += [_kernels(found, names, details=details) for found in map(kernel_changes, comparison.rows) if found]
+    decided = {(row.workload, row.label) for row in comparison.rows if row.outcome in DECIDED}
+    for each in comparison.explanations:
+        is_decided = (each.workload, each.label) in decided
+        if is_decided or details:
+            blocks.append(explanations.section(each, names, is_decided=is_decided))
+    blocks += [_accuracy(comparison, names), *_differences(comparison, details=details)]
+    notices = differences.conditions(shown)
+    return [*blocks, *([Section("Conditions", (Notices(tuple(notices)),))] if notices else [])]
+
+
+def _legend(comparison: Comparison) -> Iterator[str]:
+    base, head = comparison.base.name, comparison.other.name
+    yield f"{base}, {head}: {QUANTITY[Metric.LATENCY]}, geometric mean of the processes' medians, ± its 95 % interval."
+    compared = [row for row in comparison.rows if row.estimate is not None]
+    table = max((row.verdict.table for row in comparison.rows if row.verdict is not None), default=0)
+    if table:
+        yield (
+            f"ratio: speedup of {head} (below 1: slower) with its 95 % interval, from rounds in which both sides ran "
+            f"in alternating turns.{correction(table)}"
+        )
+    for row in compared:
+        if row.estimate is not None and row.verdict is not None:
+            yield f"{row_name(row)}: {row.verdict.rounds} rounds; {basis_text(row.estimate)}."
+
+
+def _open(comparison: Comparison) -> list[Block]:
+    """What could not be decided, and what would decide it."""
+    found = [(row_name(row), text) for row in comparison.rows for text in _open_texts(row)]
+    return [Section("Not decided", (named(found),))] if found else []
+
+
+def _open_texts(row: Row) -> Iterator[str]:
+    if row.outcome is Outcome.AMBIGUOUS:
+        outlook = row.verdict.outlook if row.verdict is not None else None
+        more = f"; {outlook_text(outlook)}: give a larger --budget" if outlook is not None else ""
+        yield f"{row_reason(row)}{more}"
+    for each in row.refused:
+        yield f"not comparable: {_with_way_out(each)}"
+    for each in row.allowed:
+        yield f"allowed: {refusal(each)}"
+
+
+def _with_way_out(found: Refusal) -> str:
+    way = f" (--allow {found.obstacle} compares all the same)" if found.obstacle in ALLOWABLE else ""
+    return f"{refusal(found)}{way}"
+
+
+def _kernels(found: KernelChanges, names: tuple[str, str], *, details: bool) -> Section:
+    """The shapes whose products other kernels computed."""
+    title = f"Kernels of {found.workload} {found.label}"
+    if not found.changes:
+        said = f"The same kernels computed all products on both sides (shapes: {found.shapes})."
+        return Section(title, (lines(said),))
+    changes = found.changes if details else found.changes[:MOST_CHANGES]
+    left_out = len(found.changes) - len(changes)
+    said = f"Other kernels computed {len(found.changes)} of {found.shapes} shapes of products"
+    said += f"; the {len(changes)} whose time changed most (--details lists all)." if left_out else "."
+    sides = tuple(zip(names, (tuple(each.base for each in changes), tuple(each.other for each in changes))))
+    columns = (
+        Column("operation", tuple(str(each.operator_class) for each in changes)),
+        Column("shapes", tuple(shapes_text(each.shapes) for each in changes)),
+        *(Column(f"kernel of {name}", tuple(map(_kernel, uses))) for name, uses in sides),
+        *(Column(f"{name} per pass", tuple(map(_seconds, uses)), is_number=True, order=0) for name, uses in sides),
+        Column("change", tuple(explanations.signed(each.change) for each in changes), is_number=True),
+    )
+    note = Text("Times are those of audited passes, without intervals.")
+    return Section(title, (lines(said), Table(title, columns, note)))
+
+
+def _kernel(use: ShapeUse) -> str:
+    return ", ".join(use.kernels) or MISSING
+
+
+def _seconds(use: ShapeUse) -> str:
+    return seconds(use.seconds) if use.kernels else MISSING
+
+
+def _accuracy(comparison: Comparison, names: tuple[str, str]) -> Section:
+    """What the judgement of each side says."""
+    title = "Accuracy"
+    sides = [(row, name, side) for row in comparison.rows for name, side in zip(names, (row.base, row.other)) if side]
+    judged = [(f"{row_name(row)}, {name}", _judged(side.validity)) for row, name, side in sides if side.validity]
+    if judged:
+        return Section(title, (named(judged),))
+    return Section(title, (lines(_not_judged([side for _, _, side in sides])),))
+
+
+def _judged(entry: Optional[ValidityEntry]) -> str:
+    if entry is None or entry.report is None:
+        return f"could not be judged: {entry.error if entry is not None else ''}"
+    found = entry.report.validity
+    why = reason_text(found)
+    said = ": ".join(filter(None, (str(found.verdict), metric_text(found))))
+    return "; ".join(filter(None, (said, why, scope_text(found))))
+
+
+def _not_judged(sides: Sequence[SideSetting]) -> str:
+    if all(side.requested == side.requested.reference() for side in sides):
+        return (
+            "Not checked: fp32 in eager mode is what other settings are judged against. --bf16 or --mode, with "
+            "--validate, judges each side against its own fp32."
+        )
+    return "Not checked: --validate judges the predictions of each side against its own fp32."
+
+
+def _differences(comparison: Comparison, *, details: bool) -> list[Block]:
+    """What differs between the sides; kernels, which are a consequence, have tables of their own."""
+    found = comparison.conditions.differing
+    if not found:
+        return [Section("What differs", (lines("Nothing that is recorded."),))]
+    shown = found if details else found[:MOST_DIFFERENCES]
+    left_out = len(found) - len(shown)
+    title = "What differs, the most decisive first"
+    some = replace(comparison, conditions=replace(comparison.conditions, differing=tuple(shown)))
+    table = Table(title, tuple(compare_columns.difference_columns(some)), wraps=True)
+    more: tuple[Lines, ...] = (lines(f"{left_out} more with --details"),) if left_out else ()
+    return [Section(title, (table, *more))]

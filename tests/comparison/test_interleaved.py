@@ -1,0 +1,98 @@
+"""Two sides in the same rounds: their ratio is that of the rounds, and what else is said is as for stored results."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from fake_runs import evidence, judgement
+from interleaved_sides import checked
+
+from modelzoo.comparison.compare import Comparison, FailOn, gate
+from modelzoo.comparison.interleaved import compare_interleaved
+from modelzoo.comparison.model import Basis, Obstacle, StoredResult
+from modelzoo.frozen import replace
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import Result
+from modelzoo.records.timing import StopReason
+from modelzoo.records.validity import ValidityVerdict
+from modelzoo.results.speed import speeds
+from modelzoo.stats import Outcome
+
+ROUNDS = [0.999, 1.001, 1.0, 1.002, 0.998, 1.0, 1.001, 0.999]
+
+
+def compared(result: Result, *allowed: Obstacle) -> Comparison:
+    """The comparison of its two sides."""
+    return compare_interleaved(StoredResult("check.json", result), ("base", "head"), allowed)
+
+
+def test_a_row_has_the_ratio_and_the_verdict_of_the_rounds() -> None:
+    """As ``modelzoo run`` shows them, corrected for all rows; the interpreter is no part of the label."""
+    result = checked({"toy": [1.1 * each for each in ROUNDS], "other": ROUNDS})
+    found = compared(result)
+    slower, same = found.rows
+    assert (slower.outcome, same.outcome) == (Outcome.SLOWER, Outcome.SAME)
+    assert (slower.label, slower.other_label) == ("fp32", "fp32")
+    expected = speeds(result)
+    for row, group in ((slower, 1), (same, 3)):
+        assert row.estimate is not None
+        assert row.estimate.ratio == expected[group].ratio
+        assert row.verdict == expected[group].verdict
+        assert row.estimate.basis is Basis.ROUNDS
+    assert slower.estimate is not None
+    assert slower.estimate.ratio.value == pytest.approx(1 / 1.1, rel=1e-3)
+
+
+@pytest.mark.parametrize(("slower", "fails"), [(1.02, False), (1.05, True)])
+def test_a_gate_has_the_bound_that_was_given(slower: float, fails: bool) -> None:
+    """2 % are SLOWER, and not by more than 3 %."""
+    found = compared(checked({"toy": [slower * each for each in ROUNDS]}))
+    assert found.rows[0].outcome is Outcome.SLOWER
+    judged = gate(found, [FailOn("slower", 0.03)])
+    assert (bool(judged.failures[0]), judged.exit_code) == (fails, int(fails))
+
+
+def test_each_look_at_the_data_spends_its_share_of_the_error() -> None:
+    """What one look at the end would call slower is not, if that look had little left to spend."""
+    rounds = [math.exp(0.004 * (1 + 0.8 * sign)) for sign in (1, -1) * 4]  # p = 0.013
+    once = compared(checked({"toy": rounds}))
+    planned = compared(checked({"toy": rounds}, looks=(8, 12, 16, 64), stop=StopReason.PRECISE))
+    seen = [row.estimate.seen for found in (once, planned) for row in found.rows if row.estimate is not None]
+    assert [[round(look.share, 3) for look in each or ()] for each in seen] == [[1.0], [0.195]]
+    assert [gate(each, [FailOn("slower", 0.0)]).exit_code for each in (once, planned)] == [1, 0]
+
+
+def test_nothing_fails_before_the_first_planned_look() -> None:
+    """Whoever interrupts a call because of what it shows decides nothing by that."""
+    interrupted = checked({"toy": [2.0] * 4}, looks=(8,), stop=StopReason.INTERRUPTED)
+    found = compared(interrupted)
+    assert found.rows[0].outcome is Outcome.AMBIGUOUS
+    assert gate(found, [FailOn("slower", 0.0)]).exit_code == 0
+
+
+def test_a_side_that_is_not_verified_is_not_compared() -> None:
+    """Unless it is allowed, as with ``modelzoo compare``."""
+    result = checked({"toy": ROUNDS}, head={"evidence": evidence(ProofVerdict.UNKNOWN)})
+    (row,) = compared(result).rows
+    assert (row.outcome, [each.obstacle for each in row.refused]) == (Outcome.NOT_COMPARABLE, [Obstacle.UNPROVEN])
+    assert gate(compared(result), []).exit_code == 2
+    (row,) = compared(result, Obstacle.UNPROVEN).rows
+    assert (row.outcome, row.allowed[0].obstacle) == (Outcome.SAME, Obstacle.UNPROVEN)
+
+
+def test_a_side_whose_predictions_are_not_valid_fails() -> None:
+    """``invalid`` is one of the conditions that fail a check by default."""
+    wrong = replace(judgement(ValidityVerdict.NOT_VALID), workload="toy", group=1)
+    found = compared(replace(checked({"toy": ROUNDS}), validity=(wrong,)))
+    assert [each.obstacle for each in found.rows[0].refused] == [Obstacle.INVALID]
+    assert any(gate(found, [FailOn("invalid")]).failures)
+
+
+def test_a_side_that_could_not_run_says_why() -> None:
+    """The row has no ratio, and the page gives the error."""
+    result = checked({"toy": ROUNDS})
+    failed = [replace(run, report=None, error="it crashed") if run.group else run for run in result.runs]
+    (row,) = compared(replace(result, runs=tuple(failed))).rows
+    assert row.outcome is Outcome.NOT_COMPARABLE
+    assert row.refused[0].obstacle is Obstacle.MISSING
