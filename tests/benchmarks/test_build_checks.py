@@ -1,0 +1,35 @@
+"""benchmarks/build_checks.py: checks are replayed by the command's own comparison, and a wrong gate is noticed."""
+
+from __future__ import annotations
+
+from random import Random
+
+import build_checks
+import pytest
+from build_checks import Replay, Row, scaled
+from recordings import kept
+
+STEADY = [0.01, -0.01, 0.005, -0.005, 0.002, -0.002]
+
+
+def test_a_slowdown_is_red_and_equal_sides_are_not() -> None:
+    """By ten times what rounds differ by; a speedup is no failure."""
+    replay = Replay(8)
+    for slower, is_red in ((1.0, False), (1.1, True), (0.9, False)):
+        assert replay.is_red([Row(scaled(STEADY, 0.01), slower), Row(STEADY)], Random(1)) is is_red
+
+
+def test_pools_of_recordings_have_no_difference() -> None:
+    """They are the deviations of the rounds of a pair, of which there must be enough."""
+    (found,) = build_checks.recorded(kept()).values()
+    assert len(found) == 3
+    assert all(sum(each) == pytest.approx(0.0, abs=1e-9) for each in found)
+
+
+def test_a_gate_without_correction_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is red at every difference."""
+    monkeypatch.setattr("modelzoo.comparison.estimate.stats.LARGEST_P", 1.0)
+    assert build_checks.main(["--checks", "20", "--rounds", "8"]) == 1
+    assert "DOES NOT HOLD: epyc-2vcpu-long.json.gz, as recorded: at most 2.0 %" in capsys.readouterr().out
