@@ -126,7 +126,8 @@ def check_command(args: argparse.Namespace) -> int:
     plain = select_settings(args, "fp32")  # before minutes are spent on environments
     sides = tuple(builds.parse_build(f"--{name}", getattr(args, name), getattr(args, f"{name}_env")) for name in NAMES)
     base, head = sides
-    args.budget = args.budget or min(MOST_SECONDS, SECONDS_PER_WORKLOAD * len(plain))
+    if args.budget is None and args.processes is None:
+        args.budget = min(MOST_SECONDS, SECONDS_PER_WORKLOAD * len(plain))
     if args.dry_run:
         return show_plan(_both(plain, base.interpreter, head.interpreter), args, Sessions())
     jobs = _both(plain, *builds.interpreters(base, head, tell))

@@ -200,7 +200,7 @@ def _made(build: Build, pins: tuple[str, ...], say: Say) -> str:
             say(f"{build.option}: making an environment with {build.title} in {directory}, which takes a few minutes")
             shutil.rmtree(directory, ignore_errors=True)
             _make(build, directory, pins, say)
-            write_atomically(directory / STAMP, key)
+            write_atomically(directory / STAMP, build.title)  # not the key: an index may have a password
     return str(python)
 
 
