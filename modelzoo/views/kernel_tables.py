@@ -153,9 +153,10 @@ def _gflops(layer: LayerRow) -> str:
 
 
 def shapes_text(shapes: Sequence[Shape]) -> str:
-    """Return shapes as ``1×64×56×56, 64×64×3×3``; after three tensors ``…``."""
-    shown = ["×".join(map(str, shape)) for shape in shapes[:3]]
-    return ", ".join(shown) + (" …" if len(shapes) > 3 else "")
+    """Return shapes as ``1×64×56×56, 64×64×3×3``; after three tensors ``…``. Numbers, which have none, are left out."""
+    tensors = [shape for shape in shapes if shape]
+    shown = ["×".join(map(str, shape)) for shape in tensors[:3]]
+    return ", ".join(shown) + (" …" if len(tensors) > 3 else "")
 
 
 def _ms(seconds: float) -> str:
