@@ -75,7 +75,8 @@ def _legend(comparison: Comparison) -> Iterator[str]:
         )
     for row in compared:
         if row.estimate is not None and row.verdict is not None:
-            yield f"{row_name(row)}: {row.verdict.rounds} rounds; {basis_text(row.estimate)}."
+            rounds = f"{row.verdict.rounds} round{'s' if row.verdict.rounds != 1 else ''}"
+            yield f"{row_name(row)}: {rounds}; {basis_text(row.estimate)}."
 
 
 def _open(comparison: Comparison) -> list[Block]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from modelzoo.comparison.estimate import FEW_PROCESSES
 from modelzoo.comparison.model import (
     Basis,
@@ -59,7 +61,10 @@ def row_reason(row: Row) -> str:
 def basis_text(estimate: Estimate) -> str:
     """``sessions differ by 10 % (assumed), standard deviation``; both sides' spread once if it is the same."""
     if estimate.basis is Basis.ROUNDS:
-        return f"the ratios of rounds differ by {100 * estimate.spreads[0].deviation:.3g} %, standard deviation"
+        deviation = estimate.spreads[0].deviation
+        if not math.isfinite(deviation):
+            return "how much rounds differ is not known"
+        return f"the ratios of rounds differ by {100 * deviation:.3g} %, standard deviation"
     return f"sessions differ by {' and '.join(dict.fromkeys(map(_spread, estimate.spreads)))}, standard deviation"
 
 

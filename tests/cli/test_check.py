@@ -122,6 +122,13 @@ def test_a_side_that_crashes_fails_whatever_the_conditions(
     assert "all processes of head failed: it crashed" in capsys.readouterr().out
 
 
+def test_one_round_shows_no_spread(measures: Measure, capsys: pytest.CaptureFixture[str]) -> None:
+    """And decides nothing, however large the difference."""
+    measures(checked({"toy": [2.0]}))
+    assert called() == 0
+    assert "mlp fp32: 1 round; how much rounds differ is not known." in capsys.readouterr().out
+
+
 def test_an_interrupted_check_keeps_and_shows_what_it_has(
     measures: Measure, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
