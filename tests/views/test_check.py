@@ -1,0 +1,69 @@
+"""The page of ``modelzoo check``: what is listed, and what is said where there is nothing to list."""
+
+from __future__ import annotations
+
+from fake_runs import changed, judgement
+from interleaved_sides import audited, checked, use
+from printed import headings, sentences
+
+from modelzoo.comparison.compare import FailOn, gate
+from modelzoo.comparison.interleaved import compare_interleaved
+from modelzoo.comparison.model import StoredResult
+from modelzoo.document import Block, Section, Table
+from modelzoo.frozen import replace
+from modelzoo.records.run import Result, ValidityEntry
+from modelzoo.records.validity import ValidityVerdict
+from modelzoo.setting import Setting
+from modelzoo.views.check import MOST_CHANGES, document
+
+ROUNDS = [1.0, 1.001, 0.999, 1.0]
+
+
+def page(result: Result, *, details: bool = False) -> list[Block]:
+    """The page of a result."""
+    found = compare_interleaved(StoredResult("check.json", result), ("base", "head"))
+    return document(result, found, gate(found, (FailOn("slower", 0.0),)), ("a", "b"), details=details)
+
+
+def section(blocks: list[Block], title: str) -> Section:
+    """The section with this title."""
+    (found,) = [block for block in blocks if isinstance(block, Section) and block.title == title]
+    return found
+
+
+def test_the_shapes_whose_time_changed_most_are_listed_unless_all_are_wanted() -> None:
+    """The number of the others is said."""
+    shapes = [((1, number), (number, 8)) for number in range(2, MOST_CHANGES + 5)]
+    audits = [audited(*(use(kernel, each) for each in shapes)) for kernel in ("a", "b")]
+    result = checked({"toy": ROUNDS})
+    runs = [replace(run, report=changed(run.report, evidence=audits[run.group])) for run in result.runs if run.report]
+    result = replace(result, runs=tuple(runs))
+    for details, listed in ((False, MOST_CHANGES), (True, len(shapes))):
+        said, table = section(page(result, details=details), "Kernels of toy fp32").blocks
+        assert isinstance(table, Table)
+        assert len(table.rows) == listed
+        ending = "" if details else "; the 10 whose time changed most (--details lists all)"
+        assert sentences([said]) == [f"Other kernels computed 13 of 13 shapes of products{ending}."]
+
+
+def test_what_was_not_looked_at_is_not_claimed() -> None:
+    """No audit is not the same kernels, and no judgement is not valid."""
+    blocks = page(checked({"toy": ROUNDS}))
+    assert "Kernels of toy fp32" not in headings(blocks)
+    (said,) = sentences([section(blocks, "Accuracy")])
+    assert said.startswith("Not checked: fp32 in eager mode is what other settings are judged against.")
+    assert sentences([section(blocks, "What differs")]) == ["Nothing that is recorded."]
+    result = checked({"toy": ROUNDS})
+    requested = tuple(replace(each, setting=each.setting.replace(mode="compile")) for each in result.requested)
+    (said,) = sentences([section(page(replace(result, requested=requested)), "Accuracy")])
+    assert said == "Not checked: --validate judges the predictions of each side against its own fp32."
+
+
+def test_a_judgement_that_failed_gives_its_error() -> None:
+    """Beside the other side's."""
+    failed = ValidityEntry("toy", 1, Setting(), exit_code=2, error="no memory")
+    valid = replace(judgement(ValidityVerdict.VALID), workload="toy", group=0)
+    result = replace(checked({"toy": ROUNDS}), validity=(valid, failed))
+    base, head = sentences([section(page(result), "Accuracy")])
+    assert base.startswith("toy fp32, base: VALID: F1 88.00 in fp32, 87.00 in bf16=autocast; ")
+    assert head == "toy fp32, head: could not be judged: no memory"
