@@ -93,6 +93,7 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
                     stored.set_payload(stored.result.latency.plus(outcome))
                 else:
                     stored.add_run(outcome)
+                    progress.name_failure(outcome)
                     progress.finished(outcome)
         except KeyboardInterrupt:
             _end(stored)

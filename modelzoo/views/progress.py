@@ -101,6 +101,7 @@ class LiveProgress:
         self.take_settings(result)
         self._medians: dict[int, list[float]] = {}
         self._ended: Counter[int] = Counter()
+        self._unsaid: dict[int, str] = {}
         self._started = self._shown_at = clock()
         self._printed_at = -math.inf
         self._seconds: float | None = None
@@ -152,13 +153,22 @@ class LiveProgress:
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        self._out.print(text)
+        self._out.print(for_people(text), soft_wrap=True)
 
     def finished(self, run: Run) -> None:
         """Take note of a run that has ended."""
         self._ended[run.group] += 1
         if run.steady:
             self._medians.setdefault(run.group, []).append(median(run.steady))
+
+    def name_failure(self, run: Run) -> None:
+        """Say that the setting of ``run`` failed in its first process, as soon as another setting is timed.
+
+        The user may want to start again rather than wait for the rest. If nothing is timed, the error is all that the
+        call prints. Call it before ``finished``.
+        """
+        if run.error is not None and not self._ended[run.group]:
+            self._unsaid[run.group] = run.error
 
     def _show(self, event: ProgressEvent, process: int) -> None:
         message, elapsed = event.message, self._clock() - self._started
@@ -191,6 +201,10 @@ class LiveProgress:
     def show(self, state: ProgressState) -> None:
         """Show ``state``."""
         self._state, self._shown_at = state, self._clock()
+        if state.phase not in QUIET_PHASES:
+            for group, error in self._unsaid.items():
+                self.say(f"failed: {' '.join(self._names[group])}: {error} (the other settings are timed)")
+            self._unsaid = {}
         if not self._out.is_terminal:
             self._print_line(state)
 

@@ -68,6 +68,23 @@ def test_without_a_terminal_there_is_a_line_a_minute_at_most() -> None:
     ]
 
 
+def test_a_setting_that_cannot_run_is_named_when_another_one_is_timed() -> None:
+    """Not only at the end; and not before, because an early error stays the only line if all settings fail."""
+    text, clock = io.StringIO(), Clock()
+    with LiveProgress(PlainConsole(file=text), RESULT, clock) as shown:
+        for _ in range(2):
+            failed = make(None, setting=Setting("bf16"), group=1, error="no bf16 here\n[TARGET] x")
+            shown.name_failure(failed)
+            shown.finished(failed)
+        shown.update(event("load"))
+        assert text.getvalue() == ""
+        for phase in ("cold", "steady"):
+            shown.update(event(phase))
+    first, *others = text.getvalue().splitlines()
+    assert first == r"failed: toy bf16: no bf16 here\n\x5bTARGET] x (the other settings are timed)"
+    assert not any(line.startswith("failed") for line in others)
+
+
 def test_the_time_that_is_left_follows_from_the_budget() -> None:
     """It counts from the moment when the measurement begins. After the budget it is unknown, not zero."""
     text, clock = io.StringIO(), Clock()
