@@ -122,6 +122,29 @@ def test_a_missing_program_is_reported(script: str, arguments: list[str], messag
     assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("present", "tag", "message"),
+    [
+        ("", "torch2.10.0_x86_modelzoo", " is not on this machine; scripts/build-images torch2_10_0_x86_modelzoo"),
+        (
+            "torch2.10.0_acl_modelzoo",
+            "modelzoo",
+            " is not on this machine, with whose outputs those of torch2.10.0_acl_modelzoo are compared (REFERENCE "
+            "names another image); scripts/build-images modelzoo",
+        ),
+    ],
+)
+def test_an_image_that_is_missing_is_reported_before_any_runs(
+    present: str, tag: str, message: str, tmp_path: Path
+) -> None:
+    """Nor is one of that name pulled from a registry of strangers."""
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\n[ "$1" = version ] && echo amd64 && exit\n[ "$3" = "modelzoo:{present}" ]\n')
+    docker.chmod(0o755)
+    done = call("smoke-images", present or tag, PATH=f"{tmp_path}:/usr/bin:/bin")
+    assert (done.returncode, done.stderr) == (2, f"smoke-images: error: modelzoo:{tag}{message} builds it\n")
+
+
 # Setting up, with programs that only record their arguments
 
 RECORD = '#!/bin/sh\necho "{name} $*" >>"$RECORD"\n{rest}'
