@@ -11,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.version import DISTRIBUTION
 
 
 def installed_version(distribution: str) -> str | None:
@@ -78,7 +77,7 @@ def explain_torch_failure(error: BaseException) -> str:
     """Return one line that says why ``import torch`` failed and how to fix it."""
     text = _one_line(error)
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-        return f"PyTorch is not installed: run pip install '{DISTRIBUTION}[torch]'"
+        return "PyTorch is not installed: run pip install torch torchvision"
     if "backend extension" in text or "torch_npu" in text:
         return (
             f"PyTorch cannot load a device backend ({text}): install that device's driver, or set "

@@ -335,8 +335,7 @@ def _uv() -> str:
     found = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if found is None:
         raise EnvironmentProblem(
-            f"uv is not installed, which makes the environments: run pip install '{DISTRIBUTION}[check]', or name two "
-            "interpreters"
+            "uv is not installed, which makes the environments: run pip install uv, or name two interpreters"
         )
     return found
 

@@ -127,8 +127,9 @@ def columns(found: Explanation, names: tuple[str, str]) -> list[Column]:
 
 
 def signed(value: float) -> str:
-    """A time with its sign."""
-    return f"{'+' if value >= 0 else '−'}{seconds(abs(value))}"
+    """A time with its sign. Less than a nanosecond is what rounding leaves of a sum."""
+    rounded = round(value, 9)
+    return f"{'+' if rounded >= 0 else '−'}{seconds(abs(rounded))}"
 
 
 def _kernels(part: Part) -> str:

@@ -183,7 +183,9 @@ def test_without_uv_interpreters_still_work(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(builds.shutil, "which", lambda *args, **options: None)
     own = named("default")
     assert interpreters(own, parse_build("--head", ["default"]), print) == (sys.executable, sys.executable)
-    with pytest.raises(EnvironmentProblem, match=r"uv is not installed, .*: run pip install 'modelzoo-bench\[check\]'"):
+    with pytest.raises(
+        EnvironmentProblem, match=r"uv is not installed, .*: run pip install uv, or name two interpreters"
+    ):
         interpreters(own, HEAD, print)
 
 
