@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import PurePath
 from typing import Union
 
 MISSING = "–"
@@ -204,3 +205,32 @@ class Merged:
             return "; ".join(dict.fromkeys(map(str, self._values)))
         low, high = format(min(numbers), spec), format(max(numbers), spec)
         return low if low == high else f"{low} to {high}"
+
+
+def launcher_names(values: Collection[str]) -> dict[str, str]:
+    """A short name for each interpreter or image, as long as it takes to tell them apart.
+
+    An interpreter is called after its environment, an image of this suite by its tag.
+
+    >>> launcher_names(["/home/me/envs/torch-2.9.1/bin/python", "/home/me/.venv/bin/python"])
+    {'/home/me/envs/torch-2.9.1/bin/python': 'torch-2.9.1', '/home/me/.venv/bin/python': '.venv'}
+    >>> launcher_names(["/usr/bin/python3.9", "/usr/bin/python3.11"])
+    {'/usr/bin/python3.9': 'python3.9', '/usr/bin/python3.11': 'python3.11'}
+    >>> launcher_names(["zoo:torch1.13.0_acl", "zoo:torch2.10.0_acl"])
+    {'zoo:torch1.13.0_acl': 'torch1.13.0_acl', 'zoo:torch2.10.0_acl': 'torch2.10.0_acl'}
+    """
+    distinct = list(dict.fromkeys(values))
+    longest = max((len(PurePath(value).parts) for value in distinct), default=0)
+    choices = [[_environment_name(value) for value in distinct]]
+    choices += [["/".join(PurePath(value).parts[-count:]) for value in distinct] for count in range(1, longest)]
+    return dict(zip(distinct, next((names for names in choices if len(set(names)) == len(names)), distinct)))
+
+
+def _environment_name(value: str) -> str:
+    """``torch-2.9.1`` for ``/envs/torch-2.9.1/bin/python``, and the tag of an image."""
+    path = PurePath(value)
+    if value.startswith(("/", "~")):  # stored results have ~ in place of the home directory
+        environment = path.parent.parent.name if path.parent.name == "bin" else ""
+        return path.name if environment in ("", "usr", "local") else environment
+    tag = value.rpartition(":")[2]
+    return value if not tag or "/" in tag or "@" in value else tag

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from pathlib import PurePath
 from typing import Annotated, Any, Optional, Union, get_type_hints
 
 import msgspec
 
 from modelzoo.errors import UsageError
 from modelzoo.field import Field, Labelled
+from modelzoo.formatting import launcher_names
 from modelzoo.frozen import replace
 
-CONVERTING = ("bf16", "fp16")
-"""The precisions that are enabled by a bf16 method."""
+METHODS = {"bf16": "bf16_method", "fp16": "bf16_method", "int8": "recipe"}
+"""The field that says how each precision below fp32 is obtained; the others have no such field."""
 BACKEND_VARIABLE = "MODELZOO_BACKEND"
 """The environment variable that supplies the default of ``--backend``."""
 OptionValue = Union[bool, int, float, str, None]
@@ -28,9 +28,9 @@ class Setting(msgspec.Struct, frozen=True):
     precision: Annotated[
         str,
         Field(
-            "fp32, tf32 (fp32 tensors, which kernels of CUDA devices round), bf16 or fp16",
+            "fp32, tf32 (fp32 tensors, which kernels of CUDA devices round), bf16, fp16 or int8",
             "",
-            choices=("fp32", "tf32", "bf16", "fp16"),
+            choices=("fp32", "tf32", "bf16", "fp16", "int8"),
             is_execution=True,
         ),
     ] = "fp32"
@@ -41,6 +41,17 @@ class Setting(msgspec.Struct, frozen=True):
             "whole model is converted), or hint (OpenVINO's own: it chooses the layers)",
             "",
             choices=("fastmath", "autocast", "cast", "hint"),
+            is_execution=True,
+        ),
+    ] = None
+    recipe: Annotated[
+        Optional[str],
+        Field(
+            "how a model is quantized to int8, which this implies: torchao (scales per channel and token), dynamic "
+            "(torch's quantize_dynamic), or dynamic-x86, dynamic-onednn, dynamic-qnnpack (with that engine); default: "
+            "what suits the machine",
+            "RECIPE",
+            choices=("torchao", "dynamic", "dynamic-x86", "dynamic-onednn", "dynamic-qnnpack"),
             is_execution=True,
         ),
     ] = None
@@ -209,13 +220,19 @@ class Setting(msgspec.Struct, frozen=True):
             raise UsageError("--include-copies and --stages contradict each other: copies are stages; leave one out")
 
     @property
+    def method(self) -> Optional[str]:
+        """How the precision is obtained: the bf16 method, or the recipe of a quantized model."""
+        found: Optional[str] = getattr(self, METHODS[self.precision]) if self.precision in METHODS else None
+        return found
+
+    @property
     def label(self) -> str:
         """A short name for tables: the precision, and what differs from the defaults of how a model is executed."""
         return labels([self])[0]
 
     def _label(self, short: Mapping[str, str]) -> str:
         """``label``, with the ``short`` names of the interpreter and the image."""
-        parts = [self.precision + (f"={self.bf16_method}" if self.bf16_method else "")]
+        parts = [self.precision + (f"={self.method}" if self.method else "")]
         for name, declared in fields().items():
             value = getattr(self, name)
             if declared.label is Labelled.IF_VARIED or value == DEFAULTS[name]:
@@ -279,6 +296,10 @@ def option_name(name: str) -> str:
     return "bf16" if name == "bf16_method" else name.replace("_", "-")
 
 
+METHOD_OPTIONS = {"bf16": "bf16", "recipe": "int8"}
+"""The options that say how a precision is obtained, with the precision that each of them implies."""
+
+
 @cache
 def field_type(name: str) -> type:
     """``bool``, ``int`` or ``str``: what the values of a field are, apart from ``None``."""
@@ -286,16 +307,16 @@ def field_type(name: str) -> type:
     return next((kind for kind in (bool, int, str) if hint in (kind, Optional[kind])), str)
 
 
-SHOWN = tuple(name for name in Setting.__struct_fields__ if name not in ("bf16_method", "options"))
-"""The fields that are compared and shown one by one; the bf16 method belongs to the precision."""
+SHOWN = tuple(name for name in Setting.__struct_fields__ if name not in (*METHODS.values(), "options"))
+"""The fields that are compared and shown one by one; how a precision is obtained belongs to the precision."""
 
 
 class ResolvedSetting(Setting, frozen=True):
     """A setting in which nothing is left to decide.
 
     It is made once, in the ``prepare`` process. The parent derives the workers' environment from it, and a worker
-    that would decide otherwise fails. ``bf16_method`` is ``None`` only in fp32 and tf32; ``options`` holds every option
-    of the workload.
+    that would decide otherwise fails. ``bf16_method`` is ``None`` unless the precision is bf16 or fp16, ``recipe``
+    unless it is int8; ``options`` holds every option of the workload.
     """
 
     batch: int = 1
@@ -303,8 +324,9 @@ class ResolvedSetting(Setting, frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.precision in CONVERTING) != (self.bf16_method is not None):
-            raise ValueError(f"{self.precision} with the bf16 method {self.bf16_method} is not resolved")
+        for name in dict.fromkeys(METHODS.values()):
+            if (METHODS.get(self.precision) == name) != (getattr(self, name) is not None):
+                raise ValueError(f"{self.precision} with {option_name(name)}={getattr(self, name)} is not resolved")
 
     def reference(self) -> ResolvedSetting:
         """As ``Setting.reference``; what was resolved stays so."""
@@ -342,35 +364,6 @@ def labels(settings: Sequence[Setting], *, with_open: bool = True) -> list[str]:
         count = 1 + sum(other == label or other.startswith(f"{label} #") for other in found)
         found.append(label if count == 1 else f"{label} #{count}")
     return found
-
-
-def launcher_names(values: Collection[str]) -> dict[str, str]:
-    """A short name for each interpreter or image, as long as it takes to tell them apart.
-
-    An interpreter is called after its environment, an image of this suite by its tag.
-
-    >>> launcher_names(["/home/me/envs/torch-2.9.1/bin/python", "/home/me/.venv/bin/python"])
-    {'/home/me/envs/torch-2.9.1/bin/python': 'torch-2.9.1', '/home/me/.venv/bin/python': '.venv'}
-    >>> launcher_names(["/usr/bin/python3.9", "/usr/bin/python3.11"])
-    {'/usr/bin/python3.9': 'python3.9', '/usr/bin/python3.11': 'python3.11'}
-    >>> launcher_names(["zoo:torch1.13.0_acl", "zoo:torch2.10.0_acl"])
-    {'zoo:torch1.13.0_acl': 'torch1.13.0_acl', 'zoo:torch2.10.0_acl': 'torch2.10.0_acl'}
-    """
-    distinct = list(dict.fromkeys(values))
-    longest = max((len(PurePath(value).parts) for value in distinct), default=0)
-    choices = [[_environment_name(value) for value in distinct]]
-    choices += [["/".join(PurePath(value).parts[-count:]) for value in distinct] for count in range(1, longest)]
-    return dict(zip(distinct, next((names for names in choices if len(set(names)) == len(names)), distinct)))
-
-
-def _environment_name(value: str) -> str:
-    """``torch-2.9.1`` for ``/envs/torch-2.9.1/bin/python``, and the tag of an image."""
-    path = PurePath(value)
-    if value.startswith(("/", "~")):  # stored results have ~ in place of the home directory
-        environment = path.parent.parent.name if path.parent.name == "bin" else ""
-        return path.name if environment in ("", "usr", "local") else environment
-    tag = value.rpartition(":")[2]
-    return value if not tag or "/" in tag or "@" in value else tag
 
 
 def value_text(value: OptionValue) -> str:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import modelzoo.records
 from modelzoo import setting, warning
 from modelzoo.plan import Effort, Plan, Sessions
-from modelzoo.setting import CONVERTING, ResolvedSetting, Setting, choices
+from modelzoo.setting import METHODS, ResolvedSetting, Setting, choices
 
 LARGEST = 3
 """Maximum length of lists and maps: larger ones find nothing more and take long."""
@@ -99,8 +99,9 @@ _SECONDS = st.floats(0, exclude_min=True, allow_infinity=False)
 @st.composite
 def _resolved(draw: st.DrawFn) -> ResolvedSetting:
     precision = draw(st.sampled_from(choices("precision")))
-    method = draw(st.sampled_from(choices("bf16_method"))) if precision in CONVERTING else None
-    given = {"precision": st.just(precision), "bf16_method": st.just(method), "batch": COUNTS, "threads": COUNTS}
+    own = METHODS.get(precision)
+    methods = {name: st.sampled_from(choices(name)) if name == own else st.none() for name in METHODS.values()}
+    given = {"precision": st.just(precision), **methods, "batch": COUNTS, "threads": COUNTS}
     return draw(fields(ResolvedSetting, **given, **_EXECUTION))
 
 
@@ -108,7 +109,7 @@ def _settings() -> st.SearchStrategy[Setting]:
     return fields(
         Setting,
         precision=st.sampled_from(choices("precision")),
-        bf16_method=st.none() | st.sampled_from(choices("bf16_method")),
+        **{name: st.none() | st.sampled_from(choices(name)) for name in METHODS.values()},
         batch=st.none() | COUNTS,
         threads=st.none() | COUNTS,
         **_EXECUTION,

@@ -22,7 +22,7 @@ from modelzoo.setting import ResolvedSetting, Setting, fields, labels, option_na
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"precision": "fp64"}, "--precision must be one of fp32, tf32, bf16, fp16, not 'fp64'"),
+        ({"precision": "fp64"}, "--precision must be one of fp32, tf32, bf16, fp16, int8, not 'fp64'"),
         ({"mode": "fast"}, "--mode must be one of eager, compile, script, "),
         ({"backend": "acl"}, "--backend must be one of auto, onednn, blas, not 'acl'"),
         ({"precision": "bf16", "bf16_method": "magic"}, "--bf16 must be one of fastmath, autocast, cast, hint"),
@@ -121,7 +121,22 @@ def test_a_changed_copy_leaves_the_original_and_is_checked() -> None:
 
 def test_a_setting_survives_json() -> None:
     """What is stored can be read back as the same setting."""
-    given = ("bf16", "cast", "torch", "script", "onednn", "cpu", 4, 2, True, "random", "/a/b", 7, {"size": "base"})
+    given = (
+        "bf16",
+        "cast",
+        None,
+        "torch",
+        "script",
+        "onednn",
+        "cpu",
+        4,
+        2,
+        True,
+        "random",
+        "/a/b",
+        7,
+        {"size": "base"},
+    )
     setting = Setting(*given)
     assert decode(Setting, json.loads(json.dumps(encode(setting)))) == setting
     setting = Setting(malloc="jemalloc", thp="on", python="/p")

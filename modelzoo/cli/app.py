@@ -115,7 +115,9 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
         work = load_workload(Path(script).resolve().parent)
 
         def judge(args: argparse.Namespace) -> int:
-            setting = setting_options.make_setting(args, work, setting_options.own_options(args))
+            setting = setting_options.make_setting(
+                args, work, setting_options.own_options(args), setting_options.precision_of(args)
+            )
             return judge_settings([(work, (setting,))], args)
 
         parser = _parser("validate.py", f"Check the predictions of {work.title} against those of fp32")

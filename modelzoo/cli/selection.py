@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import Optional
 
 from modelzoo.cli.setting_options import (
+    AUTO,
     FIELDS,
     Axis,
     OptionValues,
@@ -18,9 +18,21 @@ from modelzoo.cli.setting_options import (
     parse_axis,
     parse_setting,
     parse_settings,
+    precision_of,
 )
 from modelzoo.errors import UsageError, suggestion
-from modelzoo.setting import CONVERTING, DEFAULTS, OptionValue, Setting, choices, field_type, fields, labels
+from modelzoo.setting import (
+    DEFAULTS,
+    METHOD_OPTIONS,
+    METHODS,
+    OptionValue,
+    Setting,
+    choices,
+    field_type,
+    fields,
+    labels,
+    option_name,
+)
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_workload
 
@@ -105,8 +117,8 @@ class _Selection:
 
     def settings(self, default: str) -> tuple[Setting, ...]:
         """All settings, the baseline first."""
-        if self._args.fp16 and self._args.bf16:
-            raise UsageError("--fp16 together with --bf16 contradicts itself; leave one out")
+        if self._args.precision is None:
+            precision_of(self._args)
         given = self._exact() if self._args.setting else combine(self._axes(default))
         check_number(len(given))
         typed = "--setting" if self._args.setting else "--vary"
@@ -139,14 +151,22 @@ class _Selection:
         axes = [axis for axis in varied if axis.name in FIELDS or axis.name in self._names]
         if self._args.precision is not None:
             axes = [parse_axis(f"precision={self._precision_list()}"), *axes]
-        elif not varied and not self._args.bf16 and not self._args.fp16:
+        elif not varied and precision_of(self._args) == "fp32":
             axes = [parse_axis(f"precision={default}")]
         precisions = [choice["precision"] for axis in axes if axis.name == "precision" for choice in axis.choices]
-        if self._args.bf16 and precisions and not any(each in CONVERTING for each in precisions):
-            raise UsageError(f"--bf16 together with --precision {precisions[0]} contradicts itself; leave one out")
-        if self._args.fp16 and precisions:
-            raise UsageError(f"--fp16 together with precision {precisions[0]} contradicts itself; leave one out")
+        if precisions:
+            self._check_precisions(precisions)
         return axes
+
+    def _check_precisions(self, precisions: Sequence[str]) -> None:
+        """Raise ``UsageError`` if an option implies another precision than those that are listed."""
+        options = {option_name(METHODS[each]) for each in precisions if each in METHODS}
+        excluded = ["fp16", "int8", *(option for option in METHOD_OPTIONS if option not in options)]
+        for option in excluded:
+            if getattr(self._args, option):
+                raise UsageError(
+                    f"--{option} together with precision {precisions[0]} contradicts itself; leave one out"
+                )
 
     def _precision_list(self) -> str:
         """The value of ``--precision``, which is one word or several."""
@@ -160,8 +180,8 @@ class _Selection:
 
     def _check_not_fixed(self, name: str) -> None:
         """Raise ``UsageError`` if the option that is varied also has one value for the whole call."""
-        if name == "bf16":
-            fixed = self._args.bf16 not in (None, "auto")
+        if name in METHOD_OPTIONS:
+            fixed = getattr(self._args, name) not in (None, AUTO)
         elif name in FIELDS and name != "precision":
             fixed = getattr(self._args, _attribute(name)) not in (None, DEFAULTS[_attribute(name)])
         else:
@@ -174,33 +194,36 @@ class _Selection:
         self._check(given, typed)
         values = {_attribute(name): _value(name, text, name) for name, text in given.items() if name in FIELDS}
         own = {name: text for name, text in given.items() if name in self._names}
-        args = argparse.Namespace(**{**vars(self._args), **values, "bf16": self._method(given)})
-        setting = make_setting(args, self._work, {**self._own, **own})
-        return setting.replace(precision=given.get("precision", setting.precision))
+        args = argparse.Namespace(**{**vars(self._args), **values})
+        return make_setting(args, self._work, {**self._own, **own}, self._precision(given))
 
     def _check(self, given: OptionValues, typed: str) -> None:
         """Raise ``UsageError`` if a value is out of range: ``Setting`` would name ``--mode`` for ``--vary mode=…``."""
         for name, text in given.items():
             source = f"{typed} {name}={text}: {name}"
-            if name == "bf16" and text != "auto":
-                fields()["bf16_method"].check(source, text)
+            if name in METHOD_OPTIONS:
+                if text != AUTO:
+                    fields()[METHODS[METHOD_OPTIONS[name]]].check(source, text)
             elif name in FIELDS:
                 fields()[_attribute(name)].check(source, _value(name, text, source))
         for option in self._work.options:
             if option.name in given:
                 option.parse(given[option.name], f"{typed} {option.name}={given[option.name]}: {option.name}")
 
-    def _method(self, given: OptionValues) -> Optional[str]:
-        """What ``--bf16`` says: the method, ``auto`` if it is left to the engine, and ``None`` without conversion."""
-        method = given.get("bf16", self._args.bf16)
-        precision = given.get("precision", "fp16" if self._args.fp16 else "bf16" if method else "fp32")
+    def _precision(self, given: OptionValues) -> str:
+        """The precision that is ``given``, or that a method or the options of the call imply."""
+        named = [name for name in METHOD_OPTIONS if name in given]
+        precision = given.get("precision")
+        if precision is None:
+            precision = precision_of(self._args) if self._args.precision is None else "fp32"
+            if named and option_name(METHODS.get(precision, "")) != named[0]:
+                precision = METHOD_OPTIONS[named[0]]
         if precision not in choices("precision"):
             raise UsageError(f"precision must be one of {', '.join(choices('precision'))}, not {precision!r}")
-        if precision not in CONVERTING:
-            if "bf16" in given:
-                raise UsageError(f"precision={precision} and bf16={given['bf16']} contradict each other; leave one out")
-            return None
-        return method or "auto"
+        for name in named:
+            if option_name(METHODS.get(precision, "")) != name:
+                raise UsageError(f"precision={precision} and {name}={given[name]} contradict each other; leave one out")
+        return precision
 
     def _baseline(self, text: str, settings: Sequence[Setting]) -> int:
         """Index of the first setting that ``--baseline`` describes, by its label or by some of its values."""
@@ -225,8 +248,8 @@ def _attribute(name: str) -> str:
 
 def _field(setting: Setting, name: str) -> object:
     """What ``setting`` has for the option ``name``."""
-    if name == "bf16":
-        return setting.precision, setting.bf16_method
+    if name in METHOD_OPTIONS:
+        return setting.precision, setting.method
     return getattr(setting, _attribute(name)) if name in FIELDS else setting.options.get(name)
 
 

@@ -21,7 +21,7 @@ from modelzoo import setting as settings
 from modelzoo.cli.parser import whole_numbers
 from modelzoo.errors import UsageError, suggestion
 from modelzoo.field import parse_words
-from modelzoo.setting import CONVERTING, OptionValue, Setting, option_name
+from modelzoo.setting import METHOD_OPTIONS, METHODS, OptionValue, Setting, option_name
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
 from modelzoo.workload.weights import SOURCES
@@ -30,6 +30,8 @@ THREADS_PER_CPU = 16
 """More threads per CPU than this measure nothing useful, and starting them may take minutes."""
 DEFAULT = "default"
 """What ``--vary`` calls the interpreter that runs the suite, outside of any container."""
+AUTO = "auto"
+"""What says that the engine chooses how a precision is obtained."""
 _OPTION_PREFIX = "option:"
 FIELDS = tuple(option_name(name) for name in Setting.__struct_fields__ if name != "options")
 """The options of every setting; a workload's own options come in addition."""
@@ -54,7 +56,7 @@ def add_workloads(parser: argparse.ArgumentParser, precision: Optional[str] = No
         parser.add_argument(
             "--precision",
             metavar="LIST",
-            help=f"comma-separated list of fp32, tf32 (CUDA devices), bf16 and fp16 (default: {precision})",
+            help=f"comma-separated list of fp32, tf32 (CUDA devices), bf16, fp16 and int8 (default: {precision})",
         )
     _add_option(parser)
 
@@ -95,6 +97,9 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
     )
     group.add_argument(
         "--fp16", action="store_true", help="run in fp16 instead of fp32, by the method that suits the engine"
+    )
+    group.add_argument(
+        "--int8", action="store_true", help="quantize the model to int8, by the recipe that suits the machine"
     )
     for name, field in settings.fields().items():
         option, is_hidden = f"--{settings.option_name(name)}", for_instances and field.per_process
@@ -162,8 +167,24 @@ def own_options(args: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[str, OptionValue]) -> Setting:
-    """Return the setting of ``args``: fp32 unless ``--bf16`` or ``--fp16`` was given.
+def precision_of(args: argparse.Namespace) -> str:
+    """The precision that the options say: fp32 without any.
+
+    Raises:
+        UsageError: they contradict each other.
+    """
+    given = {"--bf16": "bf16", "--fp16": "fp16", "--int8": "int8", "--recipe": "int8"}
+    named = [option for option in given if getattr(args, option[2:])]
+    for option in named[1:]:
+        if given[option] != given[named[0]]:
+            raise UsageError(f"{option} together with {named[0]} contradicts itself; leave one out")
+    return given[named[0]] if named else "fp32"
+
+
+def make_setting(
+    args: argparse.Namespace, workload: Workload, options: Mapping[str, OptionValue], precision: str
+) -> Setting:
+    """Return the setting of ``args`` in ``precision``.
 
     Raises:
         UsageError: a value is out of range, a file does not exist, or an environment variable is not valid.
@@ -177,8 +198,8 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[
     image = _image(args.image)
     given = {name: getattr(args, name) for name in settings.fields() if hasattr(args, name)}
     given.update(
-        precision="fp16" if args.fp16 else "bf16" if args.bf16 else "fp32",
-        bf16_method=None if args.bf16 in (None, "auto") else args.bf16,
+        precision=precision,
+        **_methods(args, precision),
         backend=args.backend if args.backend is not None else _backend_variable(image),
         threads=threads,
         weights=args.weights if args.weights in SOURCES else str(Path(args.weights).absolute()),
@@ -188,6 +209,13 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[
         in_flight=_in_flight(args),
     )
     return Setting(**given, options=workload.option_values(options))
+
+
+def _methods(args: argparse.Namespace, precision: str) -> dict[str, str | None]:
+    """The fields that say how a precision is obtained; those of other precisions than ``precision`` are empty."""
+    given = {field: getattr(args, option_name(field)) for field in METHODS.values()}
+    own = METHODS.get(precision)
+    return {field: value if field == own and value != AUTO else None for field, value in given.items()}
 
 
 def _in_flight(args: argparse.Namespace) -> int | None:
@@ -246,8 +274,8 @@ class Axis(msgspec.Struct, frozen=True):
 
     Attributes:
         name: the option.
-        choices: what each value sets; ``precision`` and ``bf16`` share an axis, because only bf16 and fp16 have a
-            method.
+        choices: what each value sets; ``precision``, ``bf16`` and ``recipe`` share an axis, because only bf16 and fp16
+            have a method, and only int8 has a recipe.
     """
 
     name: str
@@ -322,24 +350,24 @@ def combine(axes: Sequence[Axis]) -> list[OptionValues]:
 
 
 def _with_methods(axes: Sequence[Axis]) -> list[Axis]:
-    """Merge the axis ``bf16`` into ``precision``, so that each method occurs with bf16 or fp16, none with fp32."""
-    methods = next((axis for axis in axes if axis.name == "bf16"), None)
+    """Merge the axes ``bf16`` and ``recipe`` into ``precision``, so that each value occurs with the precisions that it
+    belongs to."""
+    methods = {axis.name: axis for axis in axes if axis.name in METHOD_OPTIONS}
     precisions = next((axis for axis in axes if axis.name == "precision"), None)
-    if methods is None or precisions is None:
+    if not methods or precisions is None:
         return list(axes)
-    if not any(choice["precision"] in CONVERTING for choice in precisions.choices):
-        raise UsageError("bf16 is varied, but bf16 is not among the precisions; add it, or leave one of the two out")
-    merged = []
-    for axis in axes:
-        if axis.name == "precision":
-            choices: list[OptionValues] = []
-            for choice in axis.choices:
-                converts = choice["precision"] in CONVERTING
-                choices += [{**choice, **method} for method in methods.choices] if converts else [choice]
-            merged.append(Axis("precision", tuple(choices)))
-        elif axis is not methods:
-            merged.append(axis)
-    return merged
+    options = [option_name(METHODS.get(choice["precision"], "")) for choice in precisions.choices]
+    for name in methods:
+        if name not in options:
+            raise UsageError(
+                f"{name} is varied, but {METHOD_OPTIONS[name]} is not among the precisions; add it, or leave one of "
+                "the two out"
+            )
+    choices: list[OptionValues] = []
+    for choice, option in zip(precisions.choices, options):
+        choices += [{**choice, **method} for method in methods[option].choices] if option in methods else [choice]
+    kept = [axis for axis in axes if axis.name not in methods]
+    return [Axis("precision", tuple(choices)) if axis is precisions else axis for axis in kept]
 
 
 def check_number(count: int) -> None:

@@ -193,6 +193,7 @@ def _work(report: RunReport, result: Result) -> Facts:
     yield "device", setting.device
     yield "batch", str(setting.batch)
     yield "bf16 method", setting.bf16_method or NONE
+    yield "int8 recipe", setting.recipe or NONE
     yield "weights", f"{report.prepared.weights.name} ({report.prepared.weights.sha256[:DIGITS]})"
     yield "inputs", report.inputs_digest and report.inputs_digest[:DIGITS]
     yield "workload file", report.provenance.digest and report.provenance.digest[:DIGITS]

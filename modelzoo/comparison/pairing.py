@@ -22,7 +22,7 @@ from modelzoo.records.load import Load
 from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.records.throughput import Throughput
 from modelzoo.results.sessions import work_key
-from modelzoo.setting import CONVERTING, SHOWN, OptionValue, Setting, labels, option_name, value_text
+from modelzoo.setting import METHOD_OPTIONS, METHODS, SHOWN, OptionValue, Setting, labels, option_name, value_text
 
 Words = Mapping[str, str]
 """A setting in the notation of ``--setting``: values as text, by the names of the options."""
@@ -79,7 +79,8 @@ def _words(half: str, text: str) -> Words:
 def words(requested: Setting) -> dict[str, str]:
     """Return a setting in the notation of ``--setting``. Paths are shortened to what says something elsewhere."""
     found = {option_name(name): _text(getattr(requested, name)) for name in SHOWN}
-    found["bf16"] = requested.bf16_method or "auto" if requested.precision in CONVERTING else "off"
+    own = option_name(METHODS.get(requested.precision, ""))
+    found.update({name: (requested.method or "auto") if name == own else "off" for name in METHOD_OPTIONS})
     for name, value in sorted(requested.options.items()):
         found.setdefault(name, _text(value))
     return found
@@ -188,15 +189,16 @@ def _chosen(
 def _is_changed(first: _Key, second: _Key, after: Words) -> bool:
     """Whether ``second`` is ``first`` with ``after`` in it."""
     expected, given = {**dict(first.words), **after}, dict(second.words)
-    if "precision" in after and "bf16" not in after:
+    if "precision" in after:
         # A method that is not named may be any one.
-        expected["bf16"] = given["bf16"]
+        expected.update({name: given[name] for name in METHOD_OPTIONS if name not in after})
     return (first.workload, first.number, expected) == (second.workload, second.number, given)
 
 
 def _with_precision(given: Words) -> Words:
-    """A bf16 method means bf16."""
-    return {"precision": "bf16", **given} if "bf16" in given else given
+    """A bf16 method means bf16, and a recipe int8."""
+    implied = next((precision for name, precision in METHOD_OPTIONS.items() if name in given), None)
+    return given if implied is None else {"precision": implied, **given}
 
 
 def _shown(given: Words) -> str:

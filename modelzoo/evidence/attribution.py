@@ -36,6 +36,7 @@ from modelzoo.evidence.kernel_names import (
     UNKNOWN_KERNEL,
     attention_kernel,
     display_name,
+    is_native_loop,
     library_kernel,
     operator_class,
     other_kernel,
@@ -287,8 +288,9 @@ def _attribute_library_call(
         always_onednn = "mkldnn" in event.name or event.name == "aten::_convolution"
         if given == "fp32" and (always_onednn or not audit.shows_onednn):
             proof = NO_PROOF  # oneDNN may have run it, but no log shows how
+    is_slow = audit.shows_onednn and is_native_loop(event.name)
     return AttributedTime(
-        display_name(event), kind, event.shapes, kernel, proof.precision, proof.decided_by, event.seconds
+        display_name(event), kind, event.shapes, kernel, proof.precision, proof.decided_by, event.seconds, 1, is_slow
     )
 
 

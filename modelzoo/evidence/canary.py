@@ -7,6 +7,7 @@ reach every backend's real kernels (oneDNN skips very small convolutions).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,12 +28,21 @@ BF16_BELOW = 3e-2
 root-mean-square (uniform over a binade); two operands and a rounded output give 1.6e-3 to 2.5e-3."""
 
 
+INT8_FROM = 4e-3
+INT8_BELOW = 5e-2
+"""Of quantized operators. Numbers in a range of r are rounded to steps of r/255, an error of r/255/√12 root-mean-square
+(uniform over a step). r is 6 to 9 standard deviations of the normal numbers here: 0.7 to 1 % for one operand, 1.0 to
+1.4 % for both, and 2.2 % if one of them has 7 bits, as with ``reduce_range``."""
 Kernels = Callable[[], Optional[tuple[str, ...]]]
 """Returns which kernels ran so far, as in ``OperatorCheck.kernels``."""
+Watch = Callable[[], AbstractContextManager[Kernels]]
+"""Returns the context in which an operator runs, if it is to be known which kernels ran."""
 
 
-def level_of(error: float) -> CanaryLevel:
-    """Return the precision that a relative root-mean-square error shows."""
+def level_of(error: float, *, is_quantized: bool = False) -> CanaryLevel:
+    """Return the precision that a relative root-mean-square error shows, of an operator that may be quantized."""
+    if is_quantized and error >= INT8_FROM:
+        return CanaryLevel.INT8 if error < INT8_BELOW else CanaryLevel.BROKEN
     if error < FP32_BELOW:
         return CanaryLevel.FP32
     if error < BF16_FROM:
@@ -40,9 +50,7 @@ def level_of(error: float) -> CanaryLevel:
     return CanaryLevel.BF16 if error < BF16_BELOW else CanaryLevel.BROKEN
 
 
-def run_canary(
-    device: str = "cpu", dtype: Any = None, watch: Callable[[], AbstractContextManager[Kernels]] | None = None
-) -> Canary:
+def run_canary(device: str = "cpu", dtype: Any = None, watch: Watch | None = None) -> Canary:
     """Run matmul (256×256), linear (128×256 to 128) and a 3×3 convolution (4×32×56×56 to 64 channels).
 
     Call it with the setting under test in force. Inputs are seeded; the global random state is left unchanged.
@@ -69,17 +77,43 @@ def run_canary(
             (tensor(4, 32, 56, 56), tensor(64, 32, 3, 3), tensor(64)),
         ),
     ]
-    watched = watch or (lambda: nullcontext(lambda: None))
+    watched = watch or _unwatched
     return Canary(tuple(_check(name, call, operands, device, dtype, watched) for name, call, operands in cases))
 
 
+def _unwatched() -> AbstractContextManager[Kernels]:
+    return nullcontext(lambda: None)
+
+
+def run_quantized_canary(quantize: Callable[[Any], Any], watch: Watch | None = None) -> Canary:
+    """Run the same linear, quantized; what is not quantized runs as in fp32, so nothing else is checked.
+
+    Args:
+        quantize: takes a ``torch.nn.Linear`` and returns its quantized form.
+        watch: as of ``run_canary``.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    rows, weight, bias = (torch.randn(*shape, generator=generator) for shape in ((128, 256), (128, 256), (128,)))
+    layer = torch.nn.Linear(256, 128)
+    with torch.no_grad():
+        layer.weight.copy_(weight)
+        layer.bias.copy_(bias)
+        exact = torch.nn.functional.linear(rows.double(), weight.double(), bias.double())
+    try:
+        call = quantize(layer)
+    except RuntimeError as error:
+        return Canary((_failed("linear", error),))
+    return Canary((_compared("linear", call, (rows,), exact, watch or _unwatched, is_quantized=True),))
+
+
+def _failed(name: str, error: RuntimeError) -> OperatorCheck:
+    return OperatorCheck(name, None, CanaryLevel.FAILED, str(error).strip().splitlines()[0])
+
+
 def _check(
-    name: str,
-    call: Callable[..., Any],
-    operands: tuple[Any, ...],
-    device: str,
-    dtype: Any,
-    watched: Callable[[], AbstractContextManager[Kernels]],
+    name: str, call: Callable[..., Any], operands: tuple[Any, ...], device: str, dtype: Any, watched: Watch
 ) -> OperatorCheck:
     import torch
 
@@ -88,17 +122,32 @@ def _check(
     moved = [x.to(device) for x in operands]
     if dtype is not None:
         moved = [x.to(dtype) for x in moved]
+    return _compared(name, call, moved, exact, watched)
+
+
+def _compared(
+    name: str,
+    call: Callable[..., Any],
+    operands: Sequence[Any],
+    exact: Any,
+    watched: Watch,
+    *,
+    is_quantized: bool = False,
+) -> OperatorCheck:
+    """Call an operator, and compare its output with the ``exact`` one, in fp64 on the host."""
+    import torch
+
     try:
         with torch.inference_mode(), watched() as ran:
-            result = call(*moved)
+            result = call(*operands)
             kernels = ran()
         output = result.double().cpu()
     except RuntimeError as error:
-        return OperatorCheck(name, None, CanaryLevel.FAILED, str(error).strip().splitlines()[0])
+        return _failed(name, error)
     rms = float((output - exact).pow(2).mean().sqrt() / exact.pow(2).mean().sqrt())
     if not math.isfinite(rms):
         return OperatorCheck(name, None, CanaryLevel.BROKEN, "the output is not finite", kernels)
-    return OperatorCheck(name, rms, level_of(rms), kernels=kernels)
+    return OperatorCheck(name, rms, level_of(rms, is_quantized=is_quantized), kernels=kernels)
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,33 @@ def operator_class(name: str) -> OperatorClass | None:
     return next((kind for kind, pattern in _CLASS_PATTERNS if pattern.search(base)), None)
 
 
+def has_weights(name: str) -> bool:
+    """Return whether one factor of a product may be the weights of a layer, which a recipe for int8 quantizes.
+
+    Attention multiplies activations, fused or in batches of matrices.
+    """
+    return operator_class(name) is not OperatorClass.ATTENTION and base_name(name) not in _BATCHED
+
+
+_BATCHED = ("bmm", "baddbmm", "addbmm")
+
+
+def converts_back(event: Event) -> bool:
+    """Return whether an operator turns integers of 8 bits or fewer into floating point, as dequantizing does."""
+    base = base_name(event.name)
+    if base.startswith("dequantize"):
+        return True
+    dtypes = [_DTYPES[dtype] for dtype in event.dtypes if dtype in _DTYPES]
+    is_mixed = not {"fp32", "bf16", "fp16"}.isdisjoint(dtypes) and not {"int4", "int8"}.isdisjoint(dtypes)
+    return is_mixed and base in ("copy_", "mul", "mul_")
+
+
+def is_native_loop(name: str) -> bool:
+    """Return whether an operator that oneDNN does not compute runs a loop of torch's own, as slow as a reference kernel
+    (``_int_mm_out_cpu`` in ``aten/src/ATen/native/LinearAlgebra.cpp``)."""
+    return base_name(name) == "_int_mm"
+
+
 def base_name(name: str) -> str:
     """``aten::add_.Tensor`` without namespace and overload: ``add_``."""
     return name.split("::")[-1].split(".")[0]
@@ -215,6 +242,17 @@ _MOVEMENT = """
     unsqueeze_copy view view_as view_as_complex view_as_complex_copy view_as_real view_as_real_copy view_copy vsplit
     vstack zero zeros zeros_like
 """
+_QUANTIZATION = """
+    choose_qparams_optimized dequantize fake_quantize_per_channel_affine fake_quantize_per_channel_affine_cachemask
+    fake_quantize_per_tensor_affine fake_quantize_per_tensor_affine_cachemask int_repr q_per_channel_scales
+    q_per_channel_zero_points q_scale q_zero_point qscheme quantize_per_channel quantize_per_tensor
+    quantize_per_tensor_dynamic
+"""
+_QUANTIZATION_OF_GRAPHS = """
+    choose_qparams choose_qparams_per_token choose_qparams_per_token_asymmetric choose_qparams_symmetric
+    convert_element_type dequantize_per_channel dequantize_per_channel_group dequantize_per_tensor dequantize_per_token
+    quantize_per_channel quantize_per_channel_group quantize_per_tensor quantize_per_token
+"""
 _RANDOM = """
     alpha_dropout bernoulli cauchy exponential geometric log_normal multinomial normal poisson rand rand_like randint
     randint_like randn randn_like random randperm rrelu_with_noise uniform
@@ -271,8 +309,11 @@ _NARROW = (
 _MOVEMENT_NAMES = _words(_MOVEMENT)
 _KNOWN = {
     "aten": _MOVEMENT_NAMES
-    | _words(_POINTWISE, _REDUCTIONS, _NORMALIZATION, _POOLING_AND_RESAMPLING, _SORTING_AND_SEARCHING, _RANDOM, _FACTS),
+    | _words(_POINTWISE, _REDUCTIONS, _NORMALIZATION, _POOLING_AND_RESAMPLING, _SORTING_AND_SEARCHING, _RANDOM, _FACTS)
+    | _words(_QUANTIZATION),
     "torchvision": _words(_TORCHVISION),
+    "quantized_decomposed": _words(_QUANTIZATION_OF_GRAPHS),
+    "torchao": _words("choose_qparams_affine quantize_affine dequantize_affine"),
 }
 _IN_PLACE = re.compile(r"(?<=[^_])_$")
 

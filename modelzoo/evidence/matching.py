@@ -146,7 +146,7 @@ class _PrimitiveQueue:
 
 def _has_operand(event: Event, key: _Key) -> bool:
     """Whether a primitive may have the operands of ``event``: two layers of one size may differ in their types."""
-    given = operand_type(event) if shows_its_operands(event.name) else "unknown"
+    given = operand_type(event) if shows_its_operands(event.name) else named_precision(event.name) or "unknown"
     return "unknown" in (given, key.source) or given == key.source
 
 
@@ -175,6 +175,8 @@ def _take_product(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
     if "mkldnn" in event.name:
         found = queue.take_size(wanted, event)
         return _take_if_onednn(queue, event) if found is None else found
+    if named_precision(event.name):
+        return queue.take_size(wanted, event)  # a quantized Linear adds its bias in the primitive, if it has one
     # mm and addmm of the same size may run in different libraries; only addmm's primitive adds something.
     is_sum = "add" in base_name(event.name)
     found = queue.take(lambda key: key.adds == is_sum and _is_same_size(wanted, key.size) and _has_operand(event, key))

@@ -18,8 +18,10 @@ from modelzoo.evidence.coverage import (
     time_shares,
 )
 from modelzoo.evidence.flops import Call, sum_flops
+from modelzoo.evidence.kernel_names import converts_back, has_weights
 from modelzoo.evidence.observation import Audit
 from modelzoo.evidence.onednn_log import logged_types
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import (
     ACTIVE_SHARE,
@@ -36,6 +38,8 @@ from modelzoo.records.evidence import (
 )
 from modelzoo.records.profile import Flops
 
+QUANTIZED = ("int8",)
+"""Precisions that a recipe obtains by quantizing the layers that have weights."""
 Conclusion = tuple[ProofVerdict, Union[OtherPrecision, InexactCanary, NotUsed, None]]
 """A verdict, and what speaks against the requested precision."""
 
@@ -53,6 +57,7 @@ class AttributedAudit(msgspec.Struct, frozen=True):
         lists_all: whether ``parts`` are known to list everything that ran, as on an accelerator whose driver reports
             each kernel; otherwise what was counted must show that nothing is missing.
         logged: the data types that the kernel log has outside products.
+        dequantized: operators that converted int8 numbers back to floating point.
         unread: lines of the kernel log that could not be read.
         onednn_version: as in ``Evidence``, and so are the following.
     """
@@ -65,6 +70,7 @@ class AttributedAudit(msgspec.Struct, frozen=True):
     counted: Flops | None = None
     lists_all: bool = False
     logged: frozenset[str] = frozenset()
+    dequantized: tuple[str, ...] = ()
     unread: int = 0
     onednn_version: str = ""
     onednn_isa: str = ""
@@ -87,6 +93,12 @@ class _Findings(msgspec.Struct, frozen=True):
     def seconds(self) -> float:
         return sum(part.seconds for part in self.compute)
 
+    @property
+    def asked(self) -> Sequence[AttributedTime]:
+        """The products that were to run in the precision: a recipe for int8 quantizes those with weights only."""
+        is_quantized = self.requested in QUANTIZED
+        return [part for part in self.compute if not is_quantized or has_weights(part.operator)]
+
     def share(self, precision: str) -> float:
         """The share of compute time in ``precision``, 0 to 1."""
         return fraction((part.seconds for part in self.compute if part.precision == precision), self.seconds)
@@ -96,6 +108,20 @@ class _Findings(msgspec.Struct, frozen=True):
         if self.audit.lists_all:
             return None
         return arithmetic_share(self.compute, precision, self.audit.iterations, self.audit.counted)
+
+    def least_share(self, precision: str) -> float:
+        """The share in ``precision`` of what was to run in it: of its time or of its operations, whichever is less."""
+        asked, counted = self.asked, self.audit.counted
+        seconds = sum(part.seconds for part in asked)
+        share = fraction((part.seconds for part in asked if part.precision == precision), seconds)
+        if self.audit.lists_all or share < ACTIVE_SHARE:
+            return share
+        if counted is not None and self.requested in QUANTIZED:
+            with_weights = {name: flop for name, flop in counted.by_operator.items() if has_weights(name)}
+            counted = replace(counted, total=sum(with_weights.values()), by_operator=with_weights)
+        # A layer may be much faster in fp32 than the others are in bf16, and most of the model for all that.
+        of_arithmetic = arithmetic_share(asked, precision, self.audit.iterations, counted)
+        return share if of_arithmetic is None else min(share, of_arithmetic)
 
 
 def build_evidence(
@@ -112,8 +138,8 @@ def build_evidence(
     Args:
         audit: what ran.
         canary: what the canary showed under the same setting, if it ran.
-        requested: ``fp32``, ``tf32``, ``bf16`` or ``fp16``.
-        bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for fp32 and tf32.
+        requested: ``fp32``, ``tf32``, ``bf16``, ``fp16`` or ``int8``.
+        bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for other precisions than bf16 and fp16.
         calls: the recorded calls of one eager pass of the same model under the same setting.
         counted: the operations of one pass; by default those of ``calls``.
     """
@@ -125,6 +151,7 @@ def build_evidence(
         bf16_allowed=_onednn_allowed_bf16(audit),
         counted=counted or (sum_flops(calls) if calls else None),
         logged=logged_types(audit.log.primitives),
+        dequantized=tuple(sorted({event.name for event in audit.events if converts_back(event)})),
         unread=audit.log.unparsed,
         onednn_version=audit.log.version,
         onednn_isa=audit.log.isa,
@@ -219,14 +246,10 @@ def _judge_reduced(findings: _Findings) -> Conclusion:
     if not findings.compute:
         return ProofVerdict.UNKNOWN, None
     name = findings.requested
-    share = findings.share(name)
     other = _other_precision([part for part in findings.compute if is_narrower(part.precision, name)])
     if not findings.coverage.is_enough:
         return _judge_what_is_known(findings), None
-    of_arithmetic = findings.arithmetic(name)
-    if of_arithmetic is not None and share >= ACTIVE_SHARE:
-        # A layer may be much faster in fp32 than the others are in bf16, and most of the model for all that.
-        share = min(share, of_arithmetic)
+    share = findings.least_share(name)
     if share >= ACTIVE_SHARE and other is None:
         return ProofVerdict.ACTIVE, None
     if share >= INACTIVE_SHARE:
@@ -237,8 +260,8 @@ def _judge_reduced(findings: _Findings) -> Conclusion:
 def _judge_what_is_known(findings: _Findings) -> ProofVerdict:
     """PARTLY if what is known already shows both precisions, whatever the rest is; otherwise UNKNOWN."""
     name, whole = findings.requested, sum(part.seconds for part in findings.audit.parts)
-    in_name = fraction((part.seconds for part in findings.compute if part.precision == name), whole)
-    known = [part for part in findings.compute if part.precision not in (name, UNKNOWN)]
+    in_name = fraction((part.seconds for part in findings.asked if part.precision == name), whole)
+    known = [part for part in findings.asked if part.precision not in (name, UNKNOWN)]
     in_others = fraction((part.seconds for part in known), whole)
     shows_both = in_name >= INACTIVE_SHARE and in_others >= 1 - ACTIVE_SHARE
     return ProofVerdict.PARTLY if shows_both else ProofVerdict.UNKNOWN
@@ -261,6 +284,7 @@ def _not_used(findings: _Findings) -> NotUsed:
         kernels=tuple(longest(findings.compute, lambda part: part.implementation)[:2]),
         library=findings.audit.library,
         allowed=findings.audit.bf16_allowed,
+        dequantized=findings.audit.dequantized if findings.requested in QUANTIZED else (),
     )
 
 

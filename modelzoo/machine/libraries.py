@@ -28,6 +28,7 @@ RECORDED_PACKAGES = (
     "pillow",
     "pycocotools",
     "torch_npu",
+    "torchao",
 )
 """Packages that affect the predictions, the judgement of them, or the speed."""
 _BLAS_LIBRARIES = ("mkl", "openblas", "nvpl", "blis")

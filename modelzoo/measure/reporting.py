@@ -198,7 +198,7 @@ def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
     if canary is not None and report.observed.canary_verdict is not CanaryVerdict.ACTIVE:
         partly = report.observed.canary_verdict is CanaryVerdict.PARTLY
         code = WarningCode.BF16_PARTLY if partly else WarningCode.BF16_NOT_ACTIVE
-        method = setting.bf16_method or "a switch of the libraries"
+        method = setting.method or "a switch of the libraries"
         yield warning_for(code, precision=setting.precision, method=method, detail=detail)
 
 

@@ -17,8 +17,10 @@ class CanaryLevel(str, Enum):
     REDUCED = "reduced"
     """Between fp32 and bf16: TF32 and fp16."""
     BF16 = "bf16"
+    INT8 = "int8"
+    """Of a quantized operator only; elsewhere the same error may be that of bf16."""
     BROKEN = "broken"
-    """A larger error than bf16 explains, or an output that is not finite."""
+    """A larger error than that of the precision explains, or an output that is not finite."""
     FAILED = "failed"
     """The operator raised an error."""
 
@@ -27,7 +29,7 @@ class CanaryLevel(str, Enum):
 
 
 class CanaryVerdict(str, Enum):
-    """All operators together: the last two for fp32, the others if less was requested (bf16, fp16, tf32)."""
+    """All operators together: the last two for fp32, the others if less was requested (bf16, fp16, tf32, int8)."""
 
     ACTIVE = "active"
     PARTLY = "partly"
@@ -71,12 +73,13 @@ class Canary:
     operators: tuple[OperatorCheck, ...]
 
     def verdict(self, precision: str) -> CanaryVerdict:
-        """Whether the operators ran in ``precision`` (``fp32``, ``tf32``, ``bf16`` or ``fp16``)."""
+        """Whether the operators ran in ``precision`` (``fp32``, ``tf32``, ``bf16``, ``fp16``, ``int8``)."""
         levels = [check.level for check in self.operators]
         if precision == "fp32":
             is_fp32 = all(level == CanaryLevel.FP32 for level in levels)
             return CanaryVerdict.FP32 if is_fp32 else CanaryVerdict.NOT_FP32
-        wanted = CanaryLevel.BF16 if precision == "bf16" else CanaryLevel.REDUCED
+        of_precision = {"bf16": CanaryLevel.BF16, "int8": CanaryLevel.INT8}
+        wanted = of_precision.get(precision, CanaryLevel.REDUCED)
         if all(level == wanted for level in levels):
             return CanaryVerdict.ACTIVE
         return CanaryVerdict.PARTLY if wanted in levels else CanaryVerdict.NOT_ACTIVE

@@ -17,7 +17,8 @@ ACTIVE_SHARE = 0.90
 kernels.
 
 The first or last layer often stays in fp32 for accuracy. If bf16 is twice as fast, converting the remaining tenth could
-save another 5 % of the compute time, less than the difference between machines of the same kind.
+save another 5 % of the compute time, less than the difference between machines of the same kind. int8 is judged by the
+products with weights, since recipes quantize no others.
 """
 INACTIVE_SHARE = 0.01
 """A reduced precision is NOT ACTIVE below this share: 1 % is not measurable (samples are taken to ± 1 %)."""
@@ -243,12 +244,14 @@ class NotUsed(msgspec.Struct, frozen=True, tag="not used"):
         kernels: the kernels that took the most time, at most two.
         library: what computes the products.
         allowed: whether the library was allowed to round fp32 operands; ``None`` if it computed nothing.
+        dequantized: operators that converted int8 numbers back to floating point, if int8 was requested.
     """
 
     precision: str
     kernels: tuple[str, ...]
     library: str
     allowed: Optional[bool]
+    dequantized: tuple[str, ...] = ()
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -258,7 +261,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     Attributes:
         requested: the precision asked for.
-        bf16_method: how bf16 or fp16 was enabled.
+        bf16_method: how bf16 or fp16 was enabled; ``None`` for other precisions.
         verdict: whether the requested precision ran.
         reason: what speaks against the requested precision; ``None`` if nothing does, or if too little is known.
         decided_by: what decided the precisions.

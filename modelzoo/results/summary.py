@@ -19,7 +19,7 @@ from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.proof import Proof, merged_proof
 from modelzoo.results.speed import Speed, agreement_of, speeds
-from modelzoo.setting import Setting, labels
+from modelzoo.setting import METHODS, Setting, labels
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 
@@ -94,7 +94,7 @@ class SummaryRow(msgspec.Struct, frozen=True):
 
     Attributes:
         requested: label of the setting as asked for.
-        label: label of the setting as it was run, with the bf16 method that was chosen.
+        label: label of the setting as it was run, with the bf16 method or the recipe that was chosen.
         is_baseline: whether this is the setting that the workload's other settings are compared with.
         runs: its processes, failed ones included; at least one.
         latency: seconds of one forward batch in this session, with its interval: the geometric mean of the processes'
@@ -260,12 +260,12 @@ def by_precision(result: Result, workload: str) -> bool:
 
 
 def labels_as_run(result: Result) -> list[str]:
-    """The label of each group, with the bf16 method that its first finished run resolved."""
+    """The label of each group, with the bf16 method or the recipe that its first finished run resolved."""
     resolved = [entry.setting for entry in result.requested]
     for run in reversed(result.runs):
         if run.report is not None:
-            method = run.report.setting.bf16_method
-            resolved[run.group] = resolved[run.group].replace(bf16_method=method)
+            chosen = {field: getattr(run.report.setting, field) for field in METHODS.values()}
+            resolved[run.group] = resolved[run.group].replace(**chosen)
     found = [""] * len(resolved)
     for workload in {entry.workload for entry in result.requested}:
         groups = [group for group, entry in enumerate(result.requested) if entry.workload == workload]

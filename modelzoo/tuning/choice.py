@@ -23,7 +23,7 @@ from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.proof import merged_proof
 from modelzoo.results.speed import not_comparable, not_fp32
-from modelzoo.setting import Setting
+from modelzoo.setting import METHODS, Setting
 from modelzoo.tuning.halving import Logs, ranked, speed
 
 TOLD_APART = 0.05
@@ -34,7 +34,7 @@ AXES: tuple[tuple[str, ...], ...] = (
     ("mode",),
     ("channels_last",),
     ("linear",),
-    ("precision", "bf16_method"),
+    ("precision", *dict.fromkeys(METHODS.values())),
     ("threads",),
     ("malloc",),
     ("thp",),

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-SIGNIFICANT_BITS = {"bf16": 8, "fp16": 11, "tf32": 11}
-"""Of the numbers of the precisions that are narrower than fp32. Rounding to n bits changes a number by 2⁻ⁿ at most."""
+SIGNIFICANT_BITS = {"bf16": 8, "fp16": 11, "tf32": 11, "int8": 8}
+"""Of the numbers of the precisions that are narrower than fp32. Rounding to n bits changes a number by 2⁻ⁿ at most; in
+int8, the largest number of a tensor or a row, because all of them are rounded to the same step."""
 FP32_DRIFT = 1e-5
 """Relative error that a different order of summation explains in fp32: 8 times ``torch.testing``'s rtol for one
 operation (1.3e-6). Between kernels and memory formats, whole networks differ by 2e-6."""

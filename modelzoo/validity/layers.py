@@ -36,6 +36,8 @@ BLOCKS = 16
 EVERY_LAYER_ROUNDS = MAGNIFIED / LIMITS["tensor_error"].value
 """What the change of the inputs causes is taken this many times as the expected rounding error in fp32, so that the
 largest error that passes is ``MAGNIFIED`` times as large, as when outputs are compared after the timing."""
+PACKED = "_packed_params"
+"""In torch's quantized layers: a module that holds the weights and is never called."""
 CLOSEST = 5
 """Layers that are shown if none is suspect."""
 
@@ -111,7 +113,7 @@ def _hooked(model: Any, wanted: Callable[[str], bool], receive: Callable[[str, A
     handles = [
         module.register_forward_hook(lambda module, _, output, name=name: receive(name, module, output))
         for name, module in model.named_modules()
-        if name and not list(module.children()) and wanted(name)
+        if name and wanted(name) and (hasattr(module, PACKED) or not list(module.children()))
     ]
     try:
         yield
@@ -153,7 +155,7 @@ def layer_errors(
         if changed is not None:
             baseline, magnified = observe(reference, changed, wanted, output_tensor), EVERY_LAYER_ROUNDS
     elif is_observable(reference):
-        with rounded_to(tested.precision, reference.model):
+        with rounded_to(tested.precision, reference.model, tested.recipe):
             baseline = observe(reference, args, wanted, output_tensor)
     explains = _Explained(baseline, floor, magnified, is_known=tested.precision not in SIGNIFICANT_BITS)
     return tuple(

@@ -180,5 +180,5 @@ def load_predictor(
     with session.active():
         model = session.load(workload, weights, inputs, export)
         canary, problem = value_and_problem(session.canary())
-    predictor = Predictor(name, model.predict, setting.precision, model.module, session.active)
+    predictor = Predictor(name, model.predict, setting.precision, model.module, session.active, setting.recipe)
     return LoadedPredictor(predictor, setting, session, model, canary, problem)

@@ -34,9 +34,10 @@ class Predictor(msgspec.Struct, frozen=True):
         name: what tables call it: ``fp32``, ``bf16=autocast`` ….
         call: takes the model's positional arguments (CPU tensors) and returns its output. Autocast, casts and
             copies to a device happen inside.
-        precision: ``fp32``, ``tf32``, ``bf16`` or ``fp16``; decides how much rounding error is expected.
+        precision: ``fp32``, ``tf32``, ``bf16``, ``fp16`` or ``int8``; decides how much rounding error is expected.
         model: the module whose layers can be hooked while ``call`` runs; ``None`` if it is traced or compiled.
         active: returns a context in which the process-wide settings of this model are in force.
+        recipe: by which a model in int8 was quantized; decides what is rounded, and how.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Predictor(msgspec.Struct, frozen=True):
     precision: str = "fp32"
     model: Any = None
     active: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+    recipe: Optional[str] = None
 
 
 class TaskContext(msgspec.Struct, frozen=True):

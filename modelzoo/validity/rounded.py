@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Callable
 
-OPERANDS_ONLY = ("tf32",)
+import msgspec
+
+OPERANDS_ONLY = ("tf32", "int8")
 """Precisions in which kernels round the operands of products and nothing else: tensors stay fp32."""
+WITH_WEIGHTS = ("addmm", "mm")
+"""The products that a recipe for int8 quantizes: those of Linear layers. The second factor is the weights."""
 PRODUCTS = {
     "addmm": (1, 2),
     "addmv": (1, 2),
@@ -22,16 +26,59 @@ PRODUCTS = {
 """Which arguments of ATen's products are multiplied. Others, such as ``linear`` and ``einsum``, consist of these."""
 
 
+class Grid(msgspec.Struct, frozen=True):
+    """The numbers that an operand in int8 can have: equidistant, in a range that follows from the operand itself.
+
+    Attributes:
+        steps: from the smallest to the largest number of the range.
+        is_symmetric: whether 0 is in the middle of the range.
+        by: the dimension along which numbers have the same range; ``None``: the range is that of the whole tensor.
+    """
+
+    steps: int
+    is_symmetric: bool = True
+    by: int | None = None
+
+    def rounded(self, value: Any) -> Any:
+        """Round an fp32 tensor to the nearest numbers of its range."""
+        import torch
+
+        where = {} if self.by is None else {"dim": self.by, "keepdim": True}
+        low, high = value.amin(**where).clamp(max=0), value.amax(**where).clamp(min=0)
+        if self.is_symmetric:
+            scale = (2 * torch.maximum(-low, high) / self.steps).clamp(min=_TINY)
+            lowest, highest = -((self.steps + 1) // 2), self.steps // 2  # -128 and 127
+            # Kernels multiply by the reciprocal, which decides about the largest number: it is at 127.5 steps.
+            return (value * (1 / scale)).round().clamp(lowest, highest) * scale
+        scale = ((high - low) / self.steps).clamp(min=_TINY)
+        zero = (-low / scale).round()
+        return ((value / scale).round() + zero).clamp(0, self.steps).sub(zero) * scale
+
+
+_TINY = 1e-30
+"""The step of a tensor of zeros."""
+_PER_LAYER = Grid(255)
+_RANGES = {
+    "torchao": (Grid(255, by=-1), Grid(255, by=-2)),
+    "dynamic-x86": (Grid(127, is_symmetric=False), _PER_LAYER),
+    "dynamic-onednn": (Grid(127, is_symmetric=False), _PER_LAYER),
+    "dynamic-qnnpack": (Grid(255, is_symmetric=False), _PER_LAYER),
+}
+"""The activations and the weights of each recipe. ``quantize_dynamic`` calls its kernels with ``reduce_range``: 7 bits
+for activations, so that sums of two products fit into 16 bits; QNNPACK ignores it."""
+
+
 @contextlib.contextmanager
-def rounded_to(precision: str, model: Any) -> Iterator[None]:
+def rounded_to(precision: str, model: Any, recipe: str | None = None) -> Iterator[None]:
     """Round the operands and results of products, and the inputs and outputs of every leaf layer of ``model``.
 
     Products are also found outside of layers: attention has two, and the softmax between them magnifies the rounding
     error. ``scaled_dot_product_attention`` and ``MultiheadAttention`` are computed product by product. In TF32 only the
-    operands of products are rounded.
+    operands of products are rounded, in int8 those of Linear layers.
 
     Args:
-        precision: ``bf16``, ``fp16`` or ``tf32``.
+        precision: ``bf16``, ``fp16``, ``tf32`` or ``int8``.
+        recipe: by which a model in int8 is quantized.
     """
     import torch
 
@@ -51,7 +98,7 @@ def rounded_to(precision: str, model: Any) -> Iterator[None]:
             # oneDNN's are fused. ``mkldnn.flags`` would set the precision switches as well.
             stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
             torch._C._set_mkldnn_enabled(False)
-        stack.enter_context(_rounded_products(precision))
+        stack.enter_context(_rounded_products(precision, recipe))
         yield
 
 
@@ -83,21 +130,38 @@ def _without_fused_attention() -> Iterator[None]:
         yield
 
 
-def _rounded_products(precision: str) -> contextlib.AbstractContextManager[Any]:
+def _rounded_products(precision: str, recipe: str | None) -> contextlib.AbstractContextManager[Any]:
     """A context in which products round their operands and, unless only those are rounded, their results."""
     from torch.utils._python_dispatch import TorchDispatchMode
+
+    roundings = _roundings(precision, recipe)
 
     class RoundedProducts(TorchDispatchMode):  # type: ignore[misc]  # torch has no types here
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             named = kwargs or {}
-            operands = PRODUCTS.get(func.overloadpacket.__name__)
-            if operands is None:
+            name = func.overloadpacket.__name__
+            if name not in PRODUCTS:
                 with self:  # in inference mode, operators arrive before they are taken apart
                     found = func.decompose(*args, **named)
                 return func(*args, **named) if found is NotImplemented else found
-            inputs = [rounded(each, precision) if place in operands else each for place, each in enumerate(args)]
+            inputs = list(args)
+            for place, narrowed in roundings.get(name, ()):
+                inputs[place] = narrowed(args[place])
             found = func(*inputs, **named)
             return found if precision in OPERANDS_ONLY else rounded(found, precision)
 
     mode: contextlib.AbstractContextManager[Any] = RoundedProducts()
     return mode
+
+
+def _roundings(precision: str, recipe: str | None) -> dict[str, list[tuple[int, Callable[[Any], Any]]]]:
+    """Which arguments of each product are rounded, and how."""
+    if recipe is None:
+        return {
+            name: [(place, lambda x: rounded(x, precision)) for place in places] for name, places in PRODUCTS.items()
+        }
+    found = {}
+    for name in WITH_WEIGHTS:
+        (left, activations), (right, weights) = zip(PRODUCTS[name], _RANGES[recipe])
+        found[name] = [(left, activations.rounded), (right, weights.rounded)]
+    return found

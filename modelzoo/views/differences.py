@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from modelzoo.document import Notice, Text
-from modelzoo.formatting import Merged
+from modelzoo.formatting import Merged, launcher_names
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Provenance
 from modelzoo.records.workload import Verification, WeightsKind
 from modelzoo.results.noise import effect
 from modelzoo.results.summary import SummaryRow
-from modelzoo.setting import SHOWN, Setting, launcher_names, launchers, option_name, value_text
+from modelzoo.setting import SHOWN, Setting, launchers, option_name, value_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.warning import Severity, WarningCode, WarningMessage, rank
 
@@ -50,8 +50,8 @@ def texts(shown: Sequence[SummaryRow]) -> list[dict[str, str]]:
 
     Equal settings of a workload are numbered; otherwise there is no ``NUMBER``.
     """
-    methods = {each.setting.bf16_method for each in shown if each.setting.bf16_method}
-    described = [_texts(each, several_methods=len(methods) > 1) for each in shown]
+    several = {precision for precision, methods in _methods(shown).items() if len(methods) > 1}
+    described = [_texts(each, several_methods=each.setting.precision in several) for each in shown]
     for name in launchers():
         short = launcher_names([value for each in shown if (value := getattr(each.setting, name)) is not None])
         for values in described:
@@ -66,8 +66,8 @@ def texts(shown: Sequence[SummaryRow]) -> list[dict[str, str]]:
 def _texts(each: SummaryRow, *, several_methods: bool) -> dict[str, str]:
     setting = each.setting
     words = {**_field_texts(setting), "weights": _weights(each)}
-    if several_methods and setting.bf16_method:
-        words["precision"] += f"={setting.bf16_method}"
+    if several_methods and setting.method:
+        words["precision"] += f"={setting.method}"
     for name in ("batch", "threads"):
         if getattr(setting, name) is None:
             words[name] = UNKNOWN
@@ -168,8 +168,17 @@ def shared(shown: Sequence[SummaryRow]) -> list[str]:
         is_option = name not in defaults
         if name not in _ALWAYS_SHARED and (one_workload if is_option else value != defaults[name]):
             words.append("all stages" if (name, value) == ("in-flight", "1") else f"{name}={value}")
-    methods = {each.setting.bf16_method for each in shown if each.setting.bf16_method}
-    return [*words, *(f"bf16 by {method}" for method in methods if len(methods) == 1), *_processes(shown)]
+    by = [f"{name} by {methods[0]}" for name, methods in _methods(shown).items() if len(methods) == 1]
+    return [*words, *by, *_processes(shown)]
+
+
+def _methods(shown: Sequence[SummaryRow]) -> dict[str, list[str]]:
+    """How each precision was obtained, by precision."""
+    found: dict[str, list[str]] = {}
+    for each in shown:
+        if each.setting.method and each.setting.method not in found.setdefault(each.setting.precision, []):
+            found[each.setting.precision].append(each.setting.method)
+    return found
 
 
 def machine(shown: Sequence[SummaryRow]) -> str:

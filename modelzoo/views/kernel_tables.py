@@ -95,14 +95,14 @@ def _time_table(title: str, rows: Sequence[TimeShare], passes: int, limit: int |
 
 
 def _class_table(evidence: Evidence, passes: int) -> Table:
-    classes = evidence.classes
+    classes, reduced = evidence.classes, "bf16" if evidence.requested == "fp32" else evidence.requested
     canaries = (
         f"{each.canary_error:.1e} {each.canary_level}" if each.canary_error is not None else MISSING for each in classes
     )
     columns = (
         Column("", tuple(str(each.operator_class) for each in classes)),
         Column("ms per pass", tuple(_ms(each.seconds / passes) for each in classes), is_number=True),
-        Column("in bf16", tuple(_percent(each.bf16_share) for each in classes), is_number=True),
+        Column(f"in {reduced}", tuple(_percent(each.bf16_share) for each in classes), is_number=True),
         Column("precision", tuple(", ".join(each.precisions) for each in classes)),
         Column("canary", tuple(canaries), is_number=True),
         Column("decided by", tuple(", ".join(map(str, each.decided_by)) for each in classes)),

@@ -133,12 +133,14 @@ def _extent_of(share: float) -> str:
 
 
 def _compute_share(evidence: Evidence) -> str:
-    """How much of the matrix products and of the pass; of the arithmetic too, if it is what is missing."""
+    """How much of the matrix products and of the pass; of the arithmetic too, if it is what is missing, and in int8,
+    whose kernels take little of the time because they are fast."""
     time, work = evidence.compute_bf16_share, evidence.arithmetic_share
     said = [f"{evidence.requested} kernels took {_percent(time)} of the time in matrix products"]
     if evidence.seconds:
         said.append(f"{_percent(time * evidence.compute_seconds / evidence.seconds)} of the pass")
-    if evidence.coverage.is_enough and work is not None and work < ACTIVE_SHARE <= time:
+    is_missing = work is not None and work < ACTIVE_SHARE <= time
+    if work is not None and evidence.coverage.is_enough and (is_missing or evidence.requested == "int8"):
         said.append(f"and did {_percent(work)} of the arithmetic")
     return ", ".join(said)
 
@@ -189,6 +191,13 @@ def _not_used(evidence: Evidence, reason: NotUsed) -> str:
     """Why nothing ran in the precision, from what the log shows was allowed and which kernels ran."""
     kernels, name, error = ", ".join(reason.kernels), evidence.requested, _largest_error(evidence)
     canary = "" if error is None else f"; canary error {error:.0e} is fp32's"
+    if reason.dequantized:
+        converting = ", ".join(reason.dequantized[:2])
+        return (
+            f"int8 numbers were converted back ({converting}) and multiplied in {reason.precision}: {kernels}{canary}"
+        )
+    if name == "int8":
+        return f"nothing was multiplied in int8: {kernels} computed in {reason.precision}{canary}"
     if evidence.bf16_method in ("autocast", "cast"):
         return f"operands stayed in {reason.precision}: {kernels}{canary}"
     if reason.allowed:

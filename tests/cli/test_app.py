@@ -379,8 +379,8 @@ def test_the_first_thread_count_of_a_list_is_taken(
     parser = Parser()
     setting_options.add_setting(parser)
     work = discovery.load_workload(Path(MLP))
-    assert setting_options.make_setting(parser.parse_args([]), work, {}).threads == threads
-    assert setting_options.make_setting(parser.parse_args(["--threads", "3"]), work, {}).threads == 3
+    assert setting_options.make_setting(parser.parse_args([]), work, {}, "fp32").threads == threads
+    assert setting_options.make_setting(parser.parse_args(["--threads", "3"]), work, {}, "fp32").threads == 3
 
 
 def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

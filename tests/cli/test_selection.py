@@ -46,12 +46,24 @@ def jobs(*words: str) -> Jobs:
         (("--precision", "fp32,tf32,fp16"), [("fp32", None), ("tf32", None), ("fp16", None)]),
         (("--setting", "precision=fp16 bf16=cast", "--setting", "precision=tf32"), [("fp16", "cast"), ("tf32", None)]),
         (("--precision", "fp32,fp16", "--vary", "bf16=cast"), [("fp32", None), ("fp16", "cast")]),
+        (("--int8",), [("int8", None)]),
+        (("--recipe", "dynamic"), [("int8", "dynamic")]),
+        (("--int8", "--recipe", "dynamic-onednn"), [("int8", "dynamic-onednn")]),
+        (("--vary", "recipe=auto,dynamic"), [("int8", None), ("int8", "dynamic")]),
+        (
+            ("--precision", "fp32,bf16,int8", "--vary", "recipe=dynamic-x86,dynamic-onednn", "--bf16=cast"),
+            [("fp32", None), ("bf16", "cast"), ("int8", "dynamic-x86"), ("int8", "dynamic-onednn")],
+        ),
+        (("--precision", "fp32,int8", "--recipe", "dynamic"), [("fp32", None), ("int8", "dynamic")]),
+        (("--bf16", "--setting", "recipe=dynamic", "--setting", "mode=eager"), [("int8", "dynamic"), ("bf16", None)]),
     ],
 )
 def test_one_setting_per_precision(words: tuple[str, ...], expected: list[tuple[str, str | None]]) -> None:
-    """The baseline comes first, a repetition is a comparison of a setting with itself, and only bf16 has a method."""
+    """The baseline comes first, a repetition is a comparison of a setting with itself, only bf16 has a method, and only
+    int8 a recipe."""
     ((_, settings),) = jobs("examples/mlp", *words)
-    assert [(setting.precision, setting.bf16_method) for setting in settings] == expected
+    assert [(setting.precision, setting.method) for setting in settings] == expected
+    assert all(setting.recipe is None or setting.precision == "int8" for setting in settings)
 
 
 def test_without_names_the_four_standard_workloads_run() -> None:
@@ -206,7 +218,19 @@ def test_the_documentation_has_examples() -> None:
         ),
         (("examples/mlp", "--vary", "thp=never"), "--vary thp=never: thp must be one of default, off, on, not 'never'"),
         (("examples/mlp", "--vary", "channels-last=off,yes"), "channels-last must be off or on, not 'yes'"),
-        (("examples/mlp", "--vary", "precision=fp64"), "precision must be one of fp32, tf32, bf16, fp16, not 'fp64'"),
+        (("examples/mlp", "--vary", "precision=fp64"), "precision must be one of fp32, tf32, bf16, fp16, int8, not"),
+        (("examples/mlp", "--bf16", "--recipe", "dynamic"), "--recipe together with --bf16 contradicts itself"),
+        (("examples/mlp", "--recipe", "dynamic", "--precision", "fp32"), "--recipe together with precision fp32"),
+        (("examples/mlp", "--int8", "--precision", "int8"), "--int8 together with precision int8 contradicts itself"),
+        (("examples/mlp", "--precision", "fp32", "--vary", "recipe=dynamic"), "int8 is not among the precisions"),
+        (
+            ("examples/mlp", "--vary", "recipe=static"),
+            "--vary recipe=static: recipe must be one of torchao, dynamic, ",
+        ),
+        (
+            ("examples/mlp", "--setting", "precision=bf16 recipe=dynamic"),
+            "precision=bf16 and recipe=dynamic contradict",
+        ),
         (("examples/mlp", "--vary", "depth=2,x"), "--vary depth=x: depth cannot be 'x'"),
         (("examples/mlp", "--vary", "input=/nonexistent"), "--input /nonexistent does not exist"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,6 +82,27 @@ def test_the_canary_leaves_the_random_state_alone() -> None:
 def test_level_of_an_error(error: float, level: str) -> None:
     """fp32, TF32-like, bf16 (1.8e-3 was measured with ACL's fast math) and wrong results differ."""
     assert canary.level_of(error) == level
+
+
+@pytest.mark.parametrize(
+    ("error", "level"), [(7e-7, "fp32"), (2.9e-3, "bf16"), (1.4e-2, "int8"), (2.2e-2, "int8"), (0.5, "broken")]
+)
+def test_level_of_the_error_of_a_quantized_operator(error: float, level: str) -> None:
+    """8 and 7 bits (measured: QNNPACK 1.4e-2, FBGEMM and oneDNN 2.2e-2), or what was not quantized after all."""
+    assert canary.level_of(error, is_quantized=True) == level
+
+
+def test_the_quantized_canary_checks_what_is_quantized() -> None:
+    """Linear alone; a recipe that does nothing is at fp32's level, and one that cannot run has failed."""
+
+    def refuse(layer: Any) -> Any:
+        raise RuntimeError("no engine\nmore")
+
+    found = canary.run_quantized_canary(lambda layer: layer)
+    assert levels(found) == {"linear": "fp32"}
+    assert found.verdict("int8") == "not active"
+    (check,) = canary.run_quantized_canary(refuse).operators
+    assert (check.level, check.detail) == ("failed", "no engine")
 
 
 def test_nan_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:

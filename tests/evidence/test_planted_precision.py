@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 from pathlib import Path
@@ -16,7 +17,7 @@ from modelzoo import cli
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import execution
 from modelzoo.engines.torch.engine import TorchModel, TorchSession
-from modelzoo.records.evidence import Evidence, ProofVerdict
+from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, ProofVerdict
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import InputRequest
 from modelzoo.workload.discovery import load_workload
@@ -27,10 +28,11 @@ AUTOCAST = ResolvedSetting("bf16", "autocast")
 FAST_MATH = ResolvedSetting("bf16", "fastmath")
 
 
-def audited(setting: ResolvedSetting, plant: str, where: str = "all") -> Evidence:
-    """What an audit of the planted network proves."""
-    workload = load_workload(PLANTED)
-    options = workload.option_values({"plant": plant, "where": where})
+def audited(setting: ResolvedSetting, plant: str = "", where: str = "all", *, examples: str = "") -> Evidence:
+    """What an audit of the planted network proves, or of an example."""
+    workload = load_workload(ROOT / "examples" / examples if examples else PLANTED)
+    given = {} if examples else {"plant": plant, "where": where, "quantizable": "yes"}
+    options = workload.option_values(given)
     torch.manual_seed(0)
     session = TorchSession(setting)
     with session.active():
@@ -92,6 +94,58 @@ def test_bf16_is_refused_if_layers_ran_in_less() -> None:
     assert "linear ran in int8: quantized::linear_dynamic (int8)" in sentence(found)
 
 
+@pytest.mark.parametrize(
+    ("recipe", "operator", "kernel"),
+    [
+        ("dynamic-x86", "quantized::linear_dynamic", "quantized::linear_dynamic (int8)"),
+        ("dynamic-onednn", "quantized::linear_dynamic", "oneDNN brg_matmul:"),
+        ("torchao", "aten::_int_mm", "oneDNN gemm_api"),
+    ],
+)
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="these are the kernels of x86")
+def test_int8_by_a_recipe_is_active(recipe: str, operator: str, kernel: str) -> None:
+    """FBGEMM writes no log, oneDNN does; the bias, which a primitive may add, does not hide it."""
+    if recipe == "torchao":
+        pytest.importorskip("torchao", reason="torchao is not installed: pip install 'modelzoo[quantization]'")
+    found = audited(ResolvedSetting("int8", recipe=recipe), examples="mlp")
+    assert sentence(found).startswith("int8: ACTIVE (int8 kernels took 100 % of the time in matrix products, ")
+    assert {each.operator for each in found.operators} == {operator}
+    assert [each.implementation for each in found.operators if not each.implementation.startswith(kernel)] == []
+    assert found.reference_share == 0
+
+
+INT8 = ResolvedSetting("int8", recipe="dynamic-onednn")
+
+
+@pytest.mark.parametrize(
+    ("plant", "cause"),
+    [
+        ("none", r"nothing was multiplied in int8: .* computed in fp32"),
+        ("dequantized", r"int8 numbers were converted back \(aten::dequantize.*\) and multiplied in fp32: "),
+        ("converted", r"int8 numbers were converted back \(aten::copy_\) and multiplied in fp32: "),
+        ("fp16", r"nothing was multiplied in int8: .* computed in fp16"),
+        ("bf16", r"nothing was multiplied in int8: .* computed in bf16"),
+    ],
+)
+def test_int8_is_refused_if_nothing_ran_in_it(plant: str, cause: str) -> None:
+    """The line says what was multiplied instead, and whether something was quantized at all."""
+    found = audited(INT8, plant)
+    assert found.verdict is ProofVerdict.NOT_ACTIVE
+    assert re.match(rf"int8: REQUESTED, NOT ACTIVE \({cause}", sentence(found))
+
+
+def test_int8_is_partly_active_if_some_layers_are_quantized() -> None:
+    """One of four: not what was asked for."""
+    assert audited(INT8, "dynamic-int8", "one").verdict is ProofVerdict.PARTLY
+
+
+def test_a_slow_loop_over_int8_is_a_reference_kernel() -> None:
+    """Where oneDNN does not compute ``_int_mm``, torch multiplies number by number: int8, and slow."""
+    found = audited(INT8, "int8-loop")
+    assert (found.verdict, found.reference_kernels) == (ProofVerdict.ACTIVE, ("aten::_int_mm (int8)",))
+    assert found.reference_share > REFERENCE_SHARE
+
+
 def test_an_operator_that_nobody_knows_is_unknown() -> None:
     """A product of an extension shows nothing, although its tensors are fp32 and the canary is."""
     library = torch.library.Library("planted", "DEF")
@@ -130,6 +184,16 @@ def _of_one_operator(call: Any) -> Evidence:
             "linear ran in int8: quantized::",
         ),
         (["--precision", "bf16", "--bf16=autocast", "--option", "plant=fp32"], 1, "bf16: REQUESTED, NOT ACTIVE"),
+        (
+            ["--recipe", "dynamic", "--option", "plant=bf16", "--option", "quantizable=yes"],
+            1,
+            "int8: REQUESTED, NOT ACTIVE (nothing was multiplied in int8: ",
+        ),
+        (
+            ["--recipe", "dynamic", "--option", "plant=int8-loop", "--option", "quantizable=yes"],
+            1,
+            "reference kernels took",
+        ),
     ],
 )
 def test_strict_fails_with_the_cause(

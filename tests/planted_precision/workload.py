@@ -24,6 +24,8 @@ def layer(plant: str, linear: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch moves it to another package
             return torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(linear), {torch.nn.Linear})
+    if plant in ("dequantized", "converted", "int8-loop"):
+        return slow_layer(plant, weight)
     if plant == "weight-int8":
         scale = weight.abs().amax(1) / 127
         rounded = (weight / scale[:, None]).round().to(torch.int8)
@@ -48,6 +50,31 @@ def layer(plant: str, linear: Any) -> Any:
     return linear
 
 
+def slow_layer(plant: str, weight: Any) -> Any:
+    """A layer whose weights are int8, and that gains nothing by it."""
+    import torch
+
+    numbers = (weight * 1000).round().to(torch.int8)
+    if plant == "dequantized":
+        packed = torch.quantize_per_channel(weight, weight.abs().amax(1) / 127, torch.zeros(WIDTH), 0, torch.qint8)
+        return lambda x: torch.nn.functional.linear(x, packed.dequantize())
+    if plant == "converted":
+        return lambda x: torch.nn.functional.linear(x, numbers.to(x.dtype)) / 1000
+    product = torch.ops.aten._int_mm
+    return lambda x: _without_onednn(product, (x * 30).to(torch.int8), numbers.t()).float() / 30000
+
+
+def _without_onednn(product: Any, *operands: Any) -> Any:
+    import torch
+
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        return product(*operands)
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
 def _without_autocast(linear: Any, x: Any) -> Any:
     import torch
 
@@ -56,13 +83,18 @@ def _without_autocast(linear: Any, x: Any) -> Any:
 
 
 def build(options: Mapping[str, Any]) -> Any:
-    """The layers, with a ReLU behind each; only a bias is in the state, since packed weights are not."""
+    """The layers, with a ReLU behind each; only a bias is in the state, since packed weights are not.
+
+    What quantizes a model does not find them, because they are not registered.
+    """
     import torch
 
     class Planted(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.bias = torch.nn.Parameter(torch.zeros(WIDTH))
+            if options["quantizable"] == "yes":
+                self.unused = torch.nn.Linear(1, 1)
             plants = [options["plant"]] * LAYERS if options["where"] == "all" else [options["plant"]] + ["none"] * 3
             self.layers = [[layer(plant, torch.nn.Linear(WIDTH, WIDTH))] for plant in plants]
 
@@ -90,5 +122,6 @@ WORKLOAD = Workload(
     options=(
         Option("plant", "none", "the precision that is planted"),
         Option("where", "all", "in which layers", choices=("all", "one")),
+        Option("quantizable", "no", "whether a layer that is not used can be quantized", choices=("no", "yes")),
     ),
 )

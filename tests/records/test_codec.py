@@ -100,7 +100,7 @@ def test_settings_are_checked_when_they_are_read() -> None:
     """Nonsense in a file or a message is refused like nonsense on the command line."""
     with pytest.raises(UsageError, match="--batch must be 1 or more, not 0"):
         decode(Setting, {"batch": 0})
-    with pytest.raises(msgspec.ValidationError, match="bf16 with the bf16 method None is not resolved"):
+    with pytest.raises(msgspec.ValidationError, match="bf16 with bf16=None is not resolved"):
         decode(ResolvedSetting, {"precision": "bf16"})
     with pytest.raises(msgspec.ValidationError, match=r"Expected `int`, got `null` - at `\$.threads`"):
         decode(ResolvedSetting, {"threads": None})

@@ -9,6 +9,9 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
+from modelzoo.engines.torch.engine import TorchSession
+from modelzoo.engines.torch.quantization import quantized, resolve_recipe
+from modelzoo.setting import ResolvedSetting, Setting, choices
 from modelzoo.validity import Predictor
 from modelzoo.validity.layers import layer_errors
 from modelzoo.validity.rounded import rounded, rounded_to
@@ -31,6 +34,29 @@ def test_rounding_changes_a_number_by_half_a_step_at_most(precision: str) -> Non
     integers = torch.arange(3)
     assert rounded(integers, precision) is integers
     assert rounded(None, precision) is None
+
+
+@pytest.mark.parametrize("recipe", [name for name in choices("recipe") if name != "dynamic"])
+def test_a_quantized_model_is_predicted_to_the_last_digits(recipe: str) -> None:
+    """Scales, zero points and ranges are those of the kernels: what is left is the order of fp32 sums."""
+    import torch
+
+    if recipe == "torchao":
+        pytest.importorskip("torchao", reason="torchao is not installed: pip install 'modelzoo[quantization]'")
+    elif recipe.partition("-")[2] not in torch.backends.quantized.supported_engines:
+        pytest.skip(f"this torch has no engine for {recipe}")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Linear(48, 16)).eval()
+    x = torch.randn(8, 64) + 0.3  # with a mean, so that the range of the activations is not symmetric
+    with TorchSession(ResolvedSetting("int8", recipe=recipe)).active():
+        found = quantized(model, recipe)(x)
+    with torch.inference_mode():
+        exact = model(x)
+        with rounded_to("int8", model, recipe):
+            predicted = model(x)
+    size = exact.norm()
+    assert (found - exact).norm() / size > 5e-3
+    assert (found - predicted).norm() / size < 1e-6
 
 
 def products() -> dict[str, Callable[[Any], Any]]:
@@ -163,6 +189,38 @@ def test_correct_kernels_are_within_what_rounding_explains(precision: str) -> No
         bad = errors(faulty)
         assert max(layer.excess_scale for layer in bad) > 0.03
         assert precision == "bf16" or max(layer.ratio for layer in bad) > 3
+
+
+def test_layers_of_a_quantized_model_are_compared_too() -> None:
+    """Each by its name, though it is another kind of module; the error of correct kernels is what is expected."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 16)).eval()
+    x = torch.randn(256, 64, generator=torch.Generator().manual_seed(1))
+    setting = ResolvedSetting("int8", recipe=resolve_recipe(Setting("int8", recipe="dynamic")))
+    with TorchSession(setting).active():
+        good = quantized(model, setting.recipe or "")
+        with torch.no_grad():
+            model[2].weight.mul_(1.05)
+        bad = quantized(model, setting.recipe or "")
+        with torch.no_grad():
+            model[2].weight.div_(1.05)
+
+        def errors(tested: Any) -> Any:
+            return layer_errors(
+                Predictor("fp32", model, "fp32", model),
+                Predictor("int8", tested, "int8", tested, recipe=setting.recipe),
+                (x,), lambda name: True, lambda output: output,
+            )  # fmt: skip
+
+        layers = errors(good)
+        assert [layer.name for layer in layers] == ["0", "1", "2", "(output)"]
+        assert min(layer.error for layer in layers) > 1e-3
+        assert max(abs(layer.ratio - 1) for layer in layers) < 0.01
+        assert max(layer.excess_scale for layer in layers) < 0.01
+        assert max(layer.excess_scale for layer in errors(bad)) > 0.03
 
 
 def test_a_baseline_that_overflows_explains_nothing() -> None:

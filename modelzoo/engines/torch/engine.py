@@ -15,6 +15,7 @@ from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable, value_a
 from modelzoo.engines.torch import compilation, devices, execution, switches
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
 from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of, resolve_bf16_method
+from modelzoo.engines.torch.quantization import check_recipe, quantized, resolve_recipe
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import installation, libraries
@@ -59,6 +60,7 @@ class TorchEngine:
     def check(self, setting: Setting) -> None:
         devices.check_device(setting.device)
         check_precision(setting)
+        check_recipe(setting)
         compilation.require_mode(setting)
         switches.require_linear(setting)
 
@@ -72,7 +74,12 @@ class TorchEngine:
             inherited_mode=math_mode,
         )
         count = setting.threads or libraries.supported_threads(threads)
-        decided = {"batch": setting.batch or batch, "threads": count, "bf16_method": method}
+        decided = {
+            "batch": setting.batch or batch,
+            "threads": count,
+            "bf16_method": method,
+            "recipe": resolve_recipe(setting),
+        }
         return ResolvedSetting(**{**asdict(setting), **decided})
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> None:
@@ -148,11 +155,15 @@ class TorchSession:
 
     def canary(self) -> Canary:
         from modelzoo.evidence.audit import watched_kernels
-        from modelzoo.evidence.canary import run_canary
+        from modelzoo.evidence.canary import run_canary, run_quantized_canary
 
+        watch = None if self.device is not None else watched_kernels
+        recipe = self._setting.recipe
+        if recipe is not None:
+            return run_quantized_canary(lambda layer: quantized(layer, recipe), watch)
         with autocast(self._setting):
             dtype = dtype_of(self._setting) if self._setting.bf16_method == "cast" else None
-            return run_canary(self._setting.device, dtype, None if self.device is not None else watched_kernels)
+            return run_canary(self._setting.device, dtype, watch)
 
 
 class TorchModel:

@@ -20,6 +20,7 @@ from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.compilation import AOT, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem, first_line
 from modelzoo.engines.torch.precision import autocast, cast, dtype_of, mapped
+from modelzoo.engines.torch.quantization import quantized
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
@@ -107,6 +108,8 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
     is_cast, dtype = setting.bf16_method == "cast", dtype_of(setting)
     if is_cast:
         model = model.to(dtype)
+    if setting.recipe is not None:
+        model = _quantized(workload, model, setting.recipe)
     if setting.channels_last:
         model = model.to(memory_format=torch.channels_last)
 
@@ -135,6 +138,13 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
     observed = module if setting.mode == "eager" else None
     call = call_autocast if uses_autocast else run
     return Executable(model, observed, call, prepare, compilation, _own(setting))
+
+
+def _quantized(workload: Workload, model: Any, recipe: str) -> Any:
+    try:
+        return quantized(model, recipe)
+    except ValueError as error:
+        raise UsageError(f"{workload.name} with int8={recipe}: {error}; choose another precision") from None
 
 
 def _onednn_linear(workload: Workload, model: Any) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from modelzoo.engines.torch.quantization import engine_of
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.installation import installed_version
 from modelzoo.setting import Setting
@@ -30,7 +31,17 @@ def applied(setting: Setting) -> Iterator[tuple[str, ...]]:
         if setting.backend != "auto":
             names.append(_select_backend(setting.backend, stack))
         names += stack.enter_context(fast_math(setting.bf16_method == "fastmath", tf32=setting.precision == "tf32"))
+        engine = engine_of(setting.recipe)
+        if engine is not None:
+            names.append(_select_quantized(engine, stack))
         yield tuple(names)
+
+
+def _select_quantized(engine: str, stack: ExitStack) -> str:
+    import torch
+
+    _switch(stack, torch.backends.quantized, "engine", engine)
+    return f"torch.backends.quantized.engine={engine}"
 
 
 def _select_backend(backend: str, stack: ExitStack) -> str:

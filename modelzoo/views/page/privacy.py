@@ -60,7 +60,7 @@ class Privacy(Enum):
 
 _SHOWN, _TEXT, _WORD, _OWN, _PATH = Privacy.SHOWN, Privacy.TEXT, Privacy.WORD, Privacy.OWN_DATA, Privacy.PATH
 _SETTING = {
-    "precision bf16_method engine mode backend device linear malloc thp": _SHOWN,
+    "precision bf16_method recipe engine mode backend device linear malloc thp": _SHOWN,
     "weights options": _WORD,
     "input python": _PATH,
     "image": Privacy.IMAGE,
@@ -119,7 +119,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
         "blas problems": _TEXT,
     },
     evidence.OtherPrecision: {"precisions kernels": _SHOWN},
-    evidence.NotUsed: {"precision kernels library": _SHOWN},
+    evidence.NotUsed: {"precision kernels library dequantized": _SHOWN},
     evidence.ClassVerdict: {"precisions": _SHOWN},
     evidence.TimeShare: {"name": _SHOWN},
     evidence.OperatorUse: {"operator implementation precision": _SHOWN},

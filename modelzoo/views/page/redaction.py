@@ -16,12 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, Callable, TypeVar
 
+from modelzoo.formatting import launcher_names
 from modelzoo.frozen import replace
 from modelzoo.records.load import Scenario
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.records.throughput import Smt
 from modelzoo.records.tuning import Goal
-from modelzoo.setting import fields, launcher_names, option_name
+from modelzoo.setting import fields, option_name
 from modelzoo.views.page.privacy import Privacy, mapped, strings
 from modelzoo.warning import WarningCode, WarningMessage
 

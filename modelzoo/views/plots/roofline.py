@@ -18,9 +18,21 @@ from modelzoo.views.plots.plot import Plot, add_legend, height_of, log_scale, nu
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLOURS = {"fp32": theme.BLUE, "bf16": theme.VERMILLION, "tf32": theme.SKY, "fp16": theme.ORANGE}
-_MARKERS = {"fp32": "o", "bf16": "s", "tf32": "^", "fp16": "v"}
-_DASHES: dict[str, tuple[float, ...]] = {"fp32": (), "bf16": (5, 2), "tf32": (2, 1), "fp16": (8, 2, 1, 2)}
+_COLOURS = {
+    "fp32": theme.BLUE,
+    "bf16": theme.VERMILLION,
+    "tf32": theme.SKY,
+    "fp16": theme.ORANGE,
+    "int8": theme.PURPLE,
+}
+_MARKERS = {"fp32": "o", "bf16": "s", "tf32": "^", "fp16": "v", "int8": "D"}
+_DASHES: dict[str, tuple[float, ...]] = {
+    "fp32": (),
+    "bf16": (5, 2),
+    "tf32": (2, 1),
+    "fp16": (8, 2, 1, 2),
+    "int8": (1, 1),
+}
 _MEMORY_DASHES = (1.5, 1.5)
 
 

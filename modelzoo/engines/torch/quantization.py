@@ -1,0 +1,145 @@
+"""int8 models: the recipes that quantize a torch module, and which of them this torch and this machine have.
+
+``dynamic`` is ``torch.ao.quantization.quantize_dynamic``: the weights of ``torch.nn.Linear`` are int8 with one scale
+per layer, and its inputs are quantized in each call with one scale per tensor. ``torchao`` has one scale for each
+output of a layer, and one for each row of its inputs. Everything else stays fp32.
+"""
+
+from __future__ import annotations
+
+import copy
+import platform
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine.installation import installed_version
+from modelzoo.setting import Setting
+
+DYNAMIC, TORCHAO = "dynamic", "torchao"
+QUANTIZED_ENGINES = ("x86", "onednn", "qnnpack")
+"""torch's libraries for quantized layers (``torch.backends.quantized.engine``), the fastest first."""
+MODES = {DYNAMIC: ("eager", "script"), TORCHAO: ("eager",)}
+"""The modes that take what a recipe makes: dynamo cannot trace torch's quantized layers, nor TorchScript torchao's."""
+X86 = ("x86_64", "AMD64")
+
+
+def check_recipe(setting: Setting) -> None:
+    """Check that the recipe of an int8 setting can run here.
+
+    Raises:
+        UsageError: no torch has it on this device or in this mode.
+        EnvironmentProblem: this torch does not have it, or its package is not installed.
+    """
+    if setting.precision != "int8":
+        return
+    if setting.device != "cpu":
+        raise UsageError(f"int8 is for CPUs, not for {setting.device}; use --bf16 or --fp16")
+    recipe = resolve_recipe(setting)
+    assert recipe is not None, "int8 has a recipe"
+    modes = MODES[family(recipe)]
+    if setting.mode not in modes:
+        raise UsageError(f"recipe={family(recipe)} runs with --mode {' or '.join(modes)}, not {setting.mode}")
+    if family(recipe) == TORCHAO:
+        _import_torchao(recipe)
+
+
+def family(recipe: str) -> str:
+    """What quantizes the model: ``dynamic`` of ``dynamic-x86``."""
+    return DYNAMIC if recipe.startswith(DYNAMIC) else TORCHAO
+
+
+def resolve_recipe(
+    setting: Setting, engines: Sequence[str] | None = None, *, architecture: str | None = None
+) -> str | None:
+    """The recipe that ``setting`` runs with; ``None`` if it is not quantized.
+
+    Without one, it is ``torchao`` on x86 if that is installed, because its predictions are nearer to those of fp32,
+    and ``dynamic`` elsewhere: on ARM, torch has no kernel for torchao's products but a loop of its own
+    (https://github.com/pytorch/ao/issues/4281). ``dynamic`` takes the first of ``QUANTIZED_ENGINES`` that this torch
+    has: ``x86`` (FBGEMM) is the fastest on x86, and ``onednn`` calls Compute Library on ARM.
+
+    Args:
+        setting: with the recipe that was asked for.
+        engines: those that work on this machine, as torch names them; by default those of this torch.
+        architecture: as ``platform.machine()`` names it, which is the default.
+
+    Raises:
+        EnvironmentProblem: the library that the recipe names is not among them.
+    """
+    if setting.precision != "int8":
+        return None
+    prefers_torchao = (architecture or platform.machine()) in X86 and installed_version(TORCHAO) is not None
+    recipe = setting.recipe or (TORCHAO if prefers_torchao else DYNAMIC)
+    if family(recipe) != DYNAMIC:
+        return recipe
+    found = _engines() if engines is None else engines
+    asked = recipe.partition("-")[2]
+    known = [name for name in QUANTIZED_ENGINES if name in found]
+    if asked and asked not in known:
+        have = f"it has {', '.join(known)}" if known else "it has none"
+        raise EnvironmentProblem(f"recipe={recipe}: this torch has no {asked} engine on this machine; {have}")
+    if not known:
+        raise EnvironmentProblem(f"recipe={recipe}: this torch has no engine for quantized layers on this machine")
+    return f"{DYNAMIC}-{asked or known[0]}"
+
+
+def _engines() -> Sequence[str]:
+    """torch's libraries for quantized layers that work on this machine."""
+    import torch
+
+    return tuple(torch.backends.quantized.supported_engines)
+
+
+def engine_of(recipe: str | None) -> str | None:
+    """torch's library of a resolved recipe; ``None`` if it needs none."""
+    return recipe.partition("-")[2] if recipe is not None and family(recipe) == DYNAMIC else None
+
+
+def quantized(model: Any, recipe: str) -> Any:
+    """Return a quantized copy of ``model``, a ``torch.nn.Module`` in fp32; call it while the recipe's engine is active.
+
+    Raises:
+        ValueError: it has no layer that the recipe quantizes.
+    """
+    import torch
+
+    if not any(_is_linear(module) for module in model.modules()):
+        raise ValueError("the model has no torch.nn.Linear layer")
+    if family(recipe) == TORCHAO:
+        return _by_torchao(copy.deepcopy(model), recipe)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.ao.quantization is deprecated in favour of torchao
+        # The function replaces the layers inside of a module.
+        inside = torch.nn.Sequential(model).eval()
+        return torch.ao.quantization.quantize_dynamic(inside, {torch.nn.Linear}, dtype=torch.qint8)[0]
+
+
+def _is_linear(module: Any, name: str = "") -> bool:
+    """Whether a layer is quantized: not a subclass, whose weights others may read."""
+    import torch
+
+    return type(module) is torch.nn.Linear
+
+
+def _by_torchao(model: Any, recipe: str) -> Any:
+    ao = _import_torchao(recipe)
+    # Version 1, still the default, is deprecated. The settings of inductor would hold for the whole process.
+    config = ao.Int8DynamicActivationInt8WeightConfig(set_inductor_config=False, version=2)
+    ao.quantize_(model, config, filter_fn=_is_linear)
+    return model
+
+
+def _import_torchao(recipe: str) -> Any:
+    """torchao's functions; raises ``EnvironmentProblem`` if it is missing, or does not fit this torch."""
+    try:
+        from torchao import quantization
+        from torchao.quantization.quantize_.workflows import int8  # noqa: F401  # the layers of version 2
+    except ImportError as error:
+        version = installed_version(TORCHAO)
+        problem = "is not installed" if version is None else f"{version} cannot be imported ({error})"
+        raise EnvironmentProblem(
+            f"recipe={recipe}: torchao {problem}: run pip install 'modelzoo[quantization]'"
+        ) from error
+    return quantization
