@@ -48,10 +48,13 @@ class Setting(msgspec.Struct, frozen=True):
         Optional[str],
         Field(
             "how a model is quantized to int8, which this implies: torchao (scales per channel and token), dynamic "
-            "(torch's quantize_dynamic), or dynamic-x86, dynamic-onednn, dynamic-qnnpack (with that engine); default: "
-            "what suits the machine",
+            "(torch's quantize_dynamic), or dynamic-x86, dynamic-onednn, dynamic-qnnpack (with that engine); of the "
+            "weights alone: weight-only (torchao's), weight-only-packed (torch's); default: what suits the machine",
             "RECIPE",
-            choices=("torchao", "dynamic", "dynamic-x86", "dynamic-onednn", "dynamic-qnnpack"),
+            choices=(
+                *("torchao", "dynamic", "dynamic-x86", "dynamic-onednn", "dynamic-qnnpack"),
+                *("weight-only", "weight-only-packed"),
+            ),
             is_execution=True,
         ),
     ] = None

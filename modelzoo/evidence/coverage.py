@@ -95,8 +95,8 @@ def operator_uses(parts: Sequence[AttributedTime]) -> tuple[OperatorUse, ...]:
 _UseKey = tuple[str, OperatorClass, tuple[Shape, ...], str, str, ProofSource]
 
 
-_WIDTHS = ("fp64", "fp32", "tf32", "fp16 bf16", "fp8 int8", "fp4 int4")
-_RANK = {name: rank for rank, names in enumerate(_WIDTHS) for name in names.split()}
+_WIDTHS = ("fp64", "fp32", "tf32", "fp16, bf16", "fp8, int8, int8 weight-only", "fp4, int4, int4 weight-only")
+_RANK = {name: rank for rank, names in enumerate(_WIDTHS) for name in names.split(", ")}
 
 
 def is_narrower(precision: str, requested: str) -> bool:

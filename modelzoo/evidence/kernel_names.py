@@ -299,6 +299,8 @@ _PRODUCTS = _words(
     """
 )
 _NARROW = (
+    ("int4 weight-only", re.compile(r"^aten::_weight_int4pack_mm")),
+    ("int8 weight-only", re.compile(r"^aten::_weight_int8pack_mm")),
     ("fp16", re.compile(r"^quantized::\w*_fp16|fbgemm_linear_fp16")),
     ("int4", re.compile(r"int4|_4bit")),
     ("fp8", re.compile(r"^aten::_scaled_(grouped_)?mm|fp8|float8")),

@@ -38,7 +38,7 @@ from modelzoo.records.evidence import (
 )
 from modelzoo.records.profile import Flops
 
-QUANTIZED = ("int8",)
+QUANTIZED = ("int8", "int8 weight-only")
 """Precisions that a recipe obtains by quantizing the layers that have weights."""
 Conclusion = tuple[ProofVerdict, Union[OtherPrecision, InexactCanary, NotUsed, None]]
 """A verdict, and what speaks against the requested precision."""
@@ -138,7 +138,7 @@ def build_evidence(
     Args:
         audit: what ran.
         canary: what the canary showed under the same setting, if it ran.
-        requested: ``fp32``, ``tf32``, ``bf16``, ``fp16`` or ``int8``.
+        requested: ``fp32``, ``tf32``, ``bf16``, ``fp16``, ``int8`` or ``int8 weight-only``.
         bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for other precisions than bf16 and fp16.
         calls: the recorded calls of one eager pass of the same model under the same setting.
         counted: the operations of one pass; by default those of ``calls``.

@@ -57,9 +57,11 @@ class Grid(msgspec.Struct, frozen=True):
 
 _TINY = 1e-30
 """The step of a tensor of zeros."""
-_PER_LAYER = Grid(255)
-_RANGES = {
-    "torchao": (Grid(255, by=-1), Grid(255, by=-2)),
+_PER_LAYER, _PER_CHANNEL = Grid(255), Grid(255, by=-2)
+_RANGES: dict[str, tuple[Grid | None, Grid]] = {
+    "weight-only": (None, _PER_CHANNEL),
+    "weight-only-packed": (None, _PER_CHANNEL),
+    "torchao": (Grid(255, by=-1), _PER_CHANNEL),
     "dynamic-x86": (Grid(127, is_symmetric=False), _PER_LAYER),
     "dynamic-onednn": (Grid(127, is_symmetric=False), _PER_LAYER),
     "dynamic-qnnpack": (Grid(255, is_symmetric=False), _PER_LAYER),
@@ -160,8 +162,8 @@ def _roundings(precision: str, recipe: str | None) -> dict[str, list[tuple[int, 
         return {
             name: [(place, lambda x: rounded(x, precision)) for place in places] for name, places in PRODUCTS.items()
         }
-    found = {}
-    for name in WITH_WEIGHTS:
-        (left, activations), (right, weights) = zip(PRODUCTS[name], _RANGES[recipe])
-        found[name] = [(left, activations.rounded), (right, weights.rounded)]
-    return found
+    grids = _RANGES[recipe]
+    return {
+        name: [(place, grid.rounded) for place, grid in zip(PRODUCTS[name], grids) if grid is not None]
+        for name in WITH_WEIGHTS
+    }

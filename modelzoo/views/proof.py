@@ -140,7 +140,7 @@ def _compute_share(evidence: Evidence) -> str:
     if evidence.seconds:
         said.append(f"{_percent(time * evidence.compute_seconds / evidence.seconds)} of the pass")
     is_missing = work is not None and work < ACTIVE_SHARE <= time
-    if work is not None and evidence.coverage.is_enough and (is_missing or evidence.requested == "int8"):
+    if work is not None and evidence.coverage.is_enough and (is_missing or evidence.requested.startswith("int8")):
         said.append(f"and did {_percent(work)} of the arithmetic")
     return ", ".join(said)
 
@@ -196,7 +196,7 @@ def _not_used(evidence: Evidence, reason: NotUsed) -> str:
         return (
             f"int8 numbers were converted back ({converting}) and multiplied in {reason.precision}: {kernels}{canary}"
         )
-    if name == "int8":
+    if name.startswith("int8"):
         return f"nothing was multiplied in int8: {kernels} computed in {reason.precision}{canary}"
     if evidence.bf16_method in ("autocast", "cast"):
         return f"operands stayed in {reason.precision}: {kernels}{canary}"

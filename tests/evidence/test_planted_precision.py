@@ -51,8 +51,8 @@ def audited(setting: ResolvedSetting, plant: str = "", where: str = "all", *, ex
     ("plant", "precision", "kernel"),
     [
         ("dynamic-int8", "int8", "quantized::linear_dynamic"),
-        ("weight-int8", "int8", "aten::_weight_int8pack_mm"),
-        ("weight-int4", "int4", "aten::_weight_int4pack_mm_for_cpu"),
+        ("weight-int8", "int8 weight-only", "aten::_weight_int8pack_mm"),
+        ("weight-int4", "int4 weight-only", "aten::_weight_int4pack_mm_for_cpu"),
         ("dynamic-int4", "int4", "aten::_dyn_quant_matmul_4bit"),
         ("fp8", "fp8", "aten::_scaled_mm"),
         ("bf16", "bf16", ""),
@@ -112,6 +112,18 @@ def test_int8_by_a_recipe_is_active(recipe: str, operator: str, kernel: str) -> 
     assert {each.operator for each in found.operators} == {operator}
     assert [each.implementation for each in found.operators if not each.implementation.startswith(kernel)] == []
     assert found.reference_share == 0
+
+
+def test_weights_alone_in_int8_are_called_that() -> None:
+    """torch's own product keeps them; torchao's converts them back in every call, which saves memory only."""
+    packed = sentence(audited(ResolvedSetting("int8", recipe="weight-only-packed"), examples="mlp"))
+    assert packed.startswith(
+        "int8 weight-only: ACTIVE (int8 weight-only kernels took 100 % of the time in matrix produ"
+    )
+    pytest.importorskip("torchao", reason="torchao is not installed: pip install 'modelzoo[quantization]'")
+    converted = sentence(audited(ResolvedSetting("int8", recipe="weight-only"), examples="mlp"))
+    cause = "int8 numbers were converted back (aten::copy_) and multiplied in fp32: "
+    assert converted.startswith(f"int8 weight-only: REQUESTED, NOT ACTIVE ({cause}")
 
 
 INT8 = ResolvedSetting("int8", recipe="dynamic-onednn")

@@ -24,8 +24,14 @@ EXPECTED = {
     "bf16_mv": [("aten::addmv_", "oneDNN brg_matmul:avx512_core_bf16", "bf16")],
     "bf16_linear_of_one_row": [("aten::mm", "oneDNN brg_matmul:avx512_core_bf16", "bf16")],
     "dynamic_4bit": [("aten::_dyn_quant_matmul_4bit", "aten::_dyn_quant_matmul_4bit (int4)", "int4")],
-    "int8_weights": [("aten::_weight_int8pack_mm", "aten::_weight_int8pack_mm (int8)", "int8")],
-    "int4_weights": [("aten::_weight_int4pack_mm_for_cpu", "aten::_weight_int4pack_mm_for_cpu (int4)", "int4")],
+    "int8_weights": [("aten::_weight_int8pack_mm", "aten::_weight_int8pack_mm (int8 weight-only)", "int8 weight-only")],
+    "int4_weights": [
+        (
+            "aten::_weight_int4pack_mm_for_cpu",
+            "aten::_weight_int4pack_mm_for_cpu (int4 weight-only)",
+            "int4 weight-only",
+        )
+    ],
     "quantized_linear": [("onednn::qlinear_pointwise", "oneDNN brg_matmul:avx512_core_vnni", "int8")],
     "lstm": [("aten::mkldnn_rnn_layer", "oneDNN brgemm:avx512_core", "fp32")],
     "bf16_lstm": [("aten::mkldnn_rnn_layer", "oneDNN brgemm:avx512_core_bf16", "bf16")],

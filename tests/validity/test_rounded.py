@@ -41,9 +41,9 @@ def test_a_quantized_model_is_predicted_to_the_last_digits(recipe: str) -> None:
     """Scales, zero points and ranges are those of the kernels: what is left is the order of fp32 sums."""
     import torch
 
-    if recipe == "torchao":
+    if recipe in ("torchao", "weight-only"):
         pytest.importorskip("torchao", reason="torchao is not installed: pip install 'modelzoo[quantization]'")
-    elif recipe.partition("-")[2] not in torch.backends.quantized.supported_engines:
+    elif recipe.startswith("dynamic-") and recipe.partition("-")[2] not in torch.backends.quantized.supported_engines:
         pytest.skip(f"this torch has no engine for {recipe}")
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Linear(48, 16)).eval()
@@ -55,7 +55,7 @@ def test_a_quantized_model_is_predicted_to_the_last_digits(recipe: str) -> None:
         with rounded_to("int8", model, recipe):
             predicted = model(x)
     size = exact.norm()
-    assert (found - exact).norm() / size > 5e-3
+    assert (found - exact).norm() / size > 2e-3
     assert (found - predicted).norm() / size < 1e-6
 
 

@@ -15,7 +15,7 @@ from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable, value_a
 from modelzoo.engines.torch import compilation, devices, execution, switches
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
 from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of, resolve_bf16_method
-from modelzoo.engines.torch.quantization import check_recipe, quantized, resolve_recipe
+from modelzoo.engines.torch.quantization import arithmetic_of, check_recipe, quantized, resolve_recipe
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import installation, libraries
@@ -235,7 +235,7 @@ class TorchModel:
         audit = run_audit(lambda: self.call(*args), passes)
         calls, _ = value_and_problem(self._recorded_calls(args))
         return build_evidence(
-            audit, canary, self._setting.precision, self._setting.bf16_method, calls=tuple(calls or ())
+            audit, canary, arithmetic_of(self._setting), self._setting.bf16_method, calls=tuple(calls or ())
         )
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:

@@ -2,7 +2,8 @@
 
 ``dynamic`` is ``torch.ao.quantization.quantize_dynamic``: the weights of ``torch.nn.Linear`` are int8 with one scale
 per layer, and its inputs are quantized in each call with one scale per tensor. ``torchao`` has one scale for each
-output of a layer, and one for each row of its inputs. Everything else stays fp32.
+output of a layer, and one for each row of its inputs. ``weight-only`` and ``weight-only-packed`` leave the inputs as
+they are. Everything else stays fp32.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.installation import installed_version
 from modelzoo.setting import Setting
 
-DYNAMIC, TORCHAO = "dynamic", "torchao"
+DYNAMIC, TORCHAO, WEIGHT_ONLY, PACKED = "dynamic", "torchao", "weight-only", "weight-only-packed"
 QUANTIZED_ENGINES = ("x86", "onednn", "qnnpack")
 """torch's libraries for quantized layers (``torch.backends.quantized.engine``), the fastest first."""
-MODES = {DYNAMIC: ("eager", "script"), TORCHAO: ("eager",)}
-"""The modes that take what a recipe makes: dynamo cannot trace torch's quantized layers, nor TorchScript torchao's."""
+MODES = ("eager", "script")
+"""The modes that take torch's quantized layers; dynamo does not."""
 X86 = ("x86_64", "AMD64")
 
 
@@ -32,22 +33,21 @@ def check_recipe(setting: Setting) -> None:
         UsageError: no torch has it on this device or in this mode.
         EnvironmentProblem: this torch does not have it, or its package is not installed.
     """
+    import torch
+
     if setting.precision != "int8":
         return
     if setting.device != "cpu":
         raise UsageError(f"int8 is for CPUs, not for {setting.device}; use --bf16 or --fp16")
     recipe = resolve_recipe(setting)
     assert recipe is not None, "int8 has a recipe"
-    modes = MODES[family(recipe)]
+    modes = MODES if recipe.startswith(DYNAMIC) else MODES[:1]
     if setting.mode not in modes:
-        raise UsageError(f"recipe={family(recipe)} runs with --mode {' or '.join(modes)}, not {setting.mode}")
-    if family(recipe) == TORCHAO:
+        raise UsageError(f"recipe={setting.recipe or recipe} runs with --mode {' or '.join(modes)}, not {setting.mode}")
+    if recipe in (TORCHAO, WEIGHT_ONLY):
         _import_torchao(recipe)
-
-
-def family(recipe: str) -> str:
-    """What quantizes the model: ``dynamic`` of ``dynamic-x86``."""
-    return DYNAMIC if recipe.startswith(DYNAMIC) else TORCHAO
+    if recipe == PACKED and not hasattr(torch.ops.aten, "_weight_int8pack_mm"):
+        raise EnvironmentProblem(f"recipe={recipe} needs torch 2.3 or newer, this is {torch.__version__}")
 
 
 def resolve_recipe(
@@ -72,7 +72,7 @@ def resolve_recipe(
         return None
     prefers_torchao = (architecture or platform.machine()) in X86 and installed_version(TORCHAO) is not None
     recipe = setting.recipe or (TORCHAO if prefers_torchao else DYNAMIC)
-    if family(recipe) != DYNAMIC:
+    if not recipe.startswith(DYNAMIC):
         return recipe
     found = _engines() if engines is None else engines
     asked = recipe.partition("-")[2]
@@ -94,7 +94,13 @@ def _engines() -> Sequence[str]:
 
 def engine_of(recipe: str | None) -> str | None:
     """torch's library of a resolved recipe; ``None`` if it needs none."""
-    return recipe.partition("-")[2] if recipe is not None and family(recipe) == DYNAMIC else None
+    return recipe.partition("-")[2] if recipe is not None and recipe.startswith(DYNAMIC) else None
+
+
+def arithmetic_of(setting: Setting) -> str:
+    """What the products with weights are to run in: the precision, or ``int8 weight-only``."""
+    is_weight_only = setting.recipe in (WEIGHT_ONLY, PACKED)
+    return f"{setting.precision} weight-only" if is_weight_only else setting.precision
 
 
 def quantized(model: Any, recipe: str) -> Any:
@@ -107,13 +113,18 @@ def quantized(model: Any, recipe: str) -> Any:
 
     if not any(_is_linear(module) for module in model.modules()):
         raise ValueError("the model has no torch.nn.Linear layer")
-    if family(recipe) == TORCHAO:
-        return _by_torchao(copy.deepcopy(model), recipe)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch.ao.quantization is deprecated in favour of torchao
-        # The function replaces the layers inside of a module.
-        inside = torch.nn.Sequential(model).eval()
-        return torch.ao.quantization.quantize_dynamic(inside, {torch.nn.Linear}, dtype=torch.qint8)[0]
+    # What replaces layers takes those inside of a module.
+    inside = torch.nn.Sequential(copy.deepcopy(model)).eval()
+    if recipe == PACKED:
+        _pack_weights(inside)
+    elif recipe in (TORCHAO, WEIGHT_ONLY):
+        _apply_torchao(inside, recipe)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch.ao.quantization is deprecated in favour of torchao
+            linear = {torch.nn.Linear}
+            torch.ao.quantization.quantize_dynamic(inside, linear, dtype=torch.qint8, inplace=True)
+    return inside[0]
 
 
 def _is_linear(module: Any, name: str = "") -> bool:
@@ -123,12 +134,38 @@ def _is_linear(module: Any, name: str = "") -> bool:
     return type(module) is torch.nn.Linear
 
 
-def _by_torchao(model: Any, recipe: str) -> Any:
+def _apply_torchao(model: Any, recipe: str) -> None:
     ao = _import_torchao(recipe)
+    configs = {TORCHAO: ao.Int8DynamicActivationInt8WeightConfig, WEIGHT_ONLY: ao.Int8WeightOnlyConfig}
     # Version 1, still the default, is deprecated. The settings of inductor would hold for the whole process.
-    config = ao.Int8DynamicActivationInt8WeightConfig(set_inductor_config=False, version=2)
-    ao.quantize_(model, config, filter_fn=_is_linear)
-    return model
+    ao.quantize_(model, configs[recipe](set_inductor_config=False, version=2), filter_fn=_is_linear)
+
+
+def _pack_weights(model: Any) -> None:
+    """Replace the Linear layers inside of ``model`` by torch's product of fp32 rows and int8 weights."""
+    import torch
+
+    class PackedLinear(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+        def __init__(self, linear: Any) -> None:
+            super().__init__()
+            weight = linear.weight.detach()
+            # One scale per output, as torchao's.
+            scales = (weight.abs().amax(1) / 127.5).clamp(min=torch.finfo(torch.float32).eps)
+            rounded = (weight * (1 / scales)[:, None]).round().clamp(-128, 127)
+            self.register_buffer("packed", rounded.to(torch.int8))
+            self.register_buffer("scales", scales)
+            self.bias = linear.bias
+
+        def forward(self, x: Any) -> Any:
+            rows = x.reshape(-1, x.shape[-1])
+            found = torch.ops.aten._weight_int8pack_mm(rows, self.packed, self.scales)
+            found = found if self.bias is None else found + self.bias
+            return found.reshape(*x.shape[:-1], -1)
+
+    for name, module in list(model.named_modules()):
+        if _is_linear(module):
+            owner, _, own = name.rpartition(".")
+            setattr(model.get_submodule(owner), own, PackedLinear(module))
 
 
 def _import_torchao(recipe: str) -> Any:
