@@ -49,11 +49,12 @@ class Setting(msgspec.Struct, frozen=True):
         Field(
             "how a model is quantized to int8, which this implies: torchao (scales per channel and token), dynamic "
             "(torch's quantize_dynamic), or dynamic-x86, dynamic-onednn, dynamic-qnnpack (with that engine); of the "
-            "weights alone: weight-only (torchao's), weight-only-packed (torch's); default: what suits the machine",
+            "weights alone: weight-only (torchao's), weight-only-packed (torch's); of ONNX Runtime: dynamic-per-tensor "
+            "or dynamic-per-channel; default: what suits the machine",
             "RECIPE",
             choices=(
                 *("torchao", "dynamic", "dynamic-x86", "dynamic-onednn", "dynamic-qnnpack"),
-                *("weight-only", "weight-only-packed"),
+                *("weight-only", "weight-only-packed", "dynamic-per-tensor", "dynamic-per-channel"),
             ),
             is_execution=True,
         ),

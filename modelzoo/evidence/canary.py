@@ -201,11 +201,13 @@ def _convolution(images: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any])
     return np.asarray(product.transpose(0, 3, 1, 2) + bias[:, None, None])
 
 
-def check_output(operator: str, exact: NDArray[Any], output: NDArray[Any]) -> OperatorCheck:
+def check_output(
+    operator: str, exact: NDArray[Any], output: NDArray[Any], *, is_quantized: bool = False
+) -> OperatorCheck:
     """Compare what an operator returned with the exact output: root-mean-square error, relative."""
     import numpy as np
 
     rms = math.sqrt(float(np.mean((output.astype(np.float64) - exact) ** 2)) / float(np.mean(exact**2)))
     if not math.isfinite(rms):
         return OperatorCheck(operator, None, CanaryLevel.BROKEN, "the output is not finite")
-    return OperatorCheck(operator, rms, level_of(rms))
+    return OperatorCheck(operator, rms, level_of(rms, is_quantized=is_quantized))

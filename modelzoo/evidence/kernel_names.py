@@ -146,12 +146,19 @@ def operator_class(name: str) -> OperatorClass | None:
     return next((kind for kind, pattern in _CLASS_PATTERNS if pattern.search(base)), None)
 
 
-def has_weights(name: str) -> bool:
+def has_weights(name: str, kind: OperatorClass | None) -> bool:
     """Return whether one factor of a product may be the weights of a layer, which a recipe for int8 quantizes.
 
-    Attention multiplies activations, fused or in batches of matrices.
+    Attention multiplies activations, fused or in batches of matrices. Engines that run graphs know what is constant:
+    their products with weights are those of layers.
+
+    Args:
+        name: of an operator of torch (``aten::bmm``), or of a node of a graph.
+        kind: its class.
     """
-    return operator_class(name) is not OperatorClass.ATTENTION and base_name(name) not in _BATCHED
+    if kind is OperatorClass.ATTENTION:
+        return False
+    return base_name(name) not in _BATCHED if "::" in name else kind is not OperatorClass.MATMUL
 
 
 _BATCHED = ("bmm", "baddbmm", "addbmm")

@@ -18,7 +18,7 @@ from modelzoo.evidence.coverage import (
     time_shares,
 )
 from modelzoo.evidence.flops import Call, sum_flops
-from modelzoo.evidence.kernel_names import converts_back, has_weights
+from modelzoo.evidence.kernel_names import converts_back, has_weights, operator_class
 from modelzoo.evidence.observation import Audit
 from modelzoo.evidence.onednn_log import logged_types
 from modelzoo.frozen import replace
@@ -97,7 +97,7 @@ class _Findings(msgspec.Struct, frozen=True):
     def asked(self) -> Sequence[AttributedTime]:
         """The products that were to run in the precision: a recipe for int8 quantizes those with weights only."""
         is_quantized = self.requested in QUANTIZED
-        return [part for part in self.compute if not is_quantized or has_weights(part.operator)]
+        return [part for part in self.compute if not is_quantized or has_weights(part.operator, part.operator_class)]
 
     def share(self, precision: str) -> float:
         """The share of compute time in ``precision``, 0 to 1."""
@@ -117,7 +117,8 @@ class _Findings(msgspec.Struct, frozen=True):
         if self.audit.lists_all or share < ACTIVE_SHARE:
             return share
         if counted is not None and self.requested in QUANTIZED:
-            with_weights = {name: flop for name, flop in counted.by_operator.items() if has_weights(name)}
+            flops = counted.by_operator.items()
+            with_weights = {name: flop for name, flop in flops if has_weights(name, operator_class(name))}
             counted = replace(counted, total=sum(with_weights.values()), by_operator=with_weights)
         # A layer may be much faster in fp32 than the others are in bf16, and most of the model for all that.
         of_arithmetic = arithmetic_share(asked, precision, self.audit.iterations, counted)

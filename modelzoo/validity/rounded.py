@@ -58,9 +58,12 @@ class Grid(msgspec.Struct, frozen=True):
 _TINY = 1e-30
 """The step of a tensor of zeros."""
 _PER_LAYER, _PER_CHANNEL = Grid(255), Grid(255, by=-2)
+_OF_ONNX = Grid(255, is_symmetric=False)
 _RANGES: dict[str, tuple[Grid | None, Grid]] = {
     "weight-only": (None, _PER_CHANNEL),
     "weight-only-packed": (None, _PER_CHANNEL),
+    "dynamic-per-tensor": (_OF_ONNX, Grid(254)),
+    "dynamic-per-channel": (_OF_ONNX, Grid(254, by=-2)),
     "torchao": (Grid(255, by=-1), _PER_CHANNEL),
     "dynamic-x86": (Grid(127, is_symmetric=False), _PER_LAYER),
     "dynamic-onednn": (Grid(127, is_symmetric=False), _PER_LAYER),

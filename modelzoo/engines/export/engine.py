@@ -74,7 +74,11 @@ class ExportedEngine:
     def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
         method = self.bf16_method if setting.precision == "bf16" else None
         decided = {"batch": setting.batch or batch, "threads": setting.threads or threads, "bf16_method": method}
-        return ResolvedSetting(**{**asdict(setting), **decided})
+        return ResolvedSetting(**{**asdict(setting), **decided, "recipe": self.resolve_recipe(setting)})
+
+    def resolve_recipe(self, setting: Setting) -> Optional[str]:
+        """The recipe that ``setting`` runs with; ``None`` if it is not quantized."""
+        return None
 
     def interpreter(self) -> Optional[str]:
         return None

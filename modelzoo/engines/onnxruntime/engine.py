@@ -6,12 +6,14 @@ import platform
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo.engines.export.engine import ExportedEngine, require_export, require_plain
 from modelzoo.engines.export.onnx import GRAPH_OPSET, TRACED_OPSET, onnx_conversion, write_onnx
 from modelzoo.engines.export.store import export_once
 from modelzoo.engines.onnxruntime.model import FAST_MATH, PROVIDERS, OnnxRuntimeModel, session_settings
+from modelzoo.engines.onnxruntime.quantization import quantize_files, quantized_conversion, resolve_recipe
 from modelzoo.errors import UsageError
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_version
@@ -50,8 +52,9 @@ class OnnxRuntimeEngine(ExportedEngine):
 
     def check(self, setting: Setting) -> None:
         require_plain(setting, TITLE)
-        if setting.precision not in ("fp32", "bf16"):
-            raise UsageError(f"--precision {setting.precision}: {TITLE} runs fp32 and, on ARM CPUs, bf16")
+        if setting.precision not in ("fp32", "bf16", "int8"):
+            raise UsageError(f"--precision {setting.precision}: {TITLE} runs fp32, int8 and, on ARM CPUs, bf16")
+        self.resolve_recipe(setting)
         if setting.precision == "bf16" and platform.machine() not in ARM:
             raise UsageError(
                 f"--precision bf16: {TITLE} has no bf16 kernels on {platform.machine()} ({FAST_MATH} exists on ARM "
@@ -61,8 +64,19 @@ class OnnxRuntimeEngine(ExportedEngine):
             raise UsageError(f"--bf16={setting.bf16_method}: {TITLE} has fast math only; use --bf16=fastmath")
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
-        conversion = onnx_conversion(source, newest_opset())
-        return export_once(source, self.name, conversion, lambda place: write_onnx(source, conversion, place))
+        conversion, recipe = onnx_conversion(source, newest_opset()), setting.recipe
+        if recipe is None:
+            return export_once(source, self.name, conversion, lambda place: write_onnx(source, conversion, place))
+
+        def write(place: Path) -> tuple[str, ...]:
+            parts = write_onnx(source, conversion, place)
+            quantize_files(place, recipe)
+            return parts
+
+        return export_once(source, self.name, quantized_conversion(conversion, recipe), write)
+
+    def resolve_recipe(self, setting: Setting) -> Optional[str]:
+        return resolve_recipe(setting)
 
     def open(self, setting: ResolvedSetting) -> OnnxRuntimeSession:
         self._threads = setting.threads
@@ -91,7 +105,7 @@ class OnnxRuntimeSession:
     def canary(self) -> Canary:
         from modelzoo.engines.onnxruntime.model import run_canary
 
-        return run_canary(self._options.options(), PROVIDERS)
+        return run_canary(self._options.options(), PROVIDERS, self._setting.recipe)
 
 
 def newest_opset() -> int:

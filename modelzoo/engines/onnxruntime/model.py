@@ -136,14 +136,32 @@ IR_VERSION = 8
 """That of ONNX 1.12, the release of ``OPSET``: older versions of ONNX Runtime reject models with a newer one."""
 
 
-def run_canary(options: onnxruntime.SessionOptions, providers: tuple[str, ...]) -> Canary:
-    """Run the operators in one session with ``options``."""
+def run_canary(options: onnxruntime.SessionOptions, providers: tuple[str, ...], recipe: str | None = None) -> Canary:
+    """Run the operators in one session with ``options``; with a ``recipe`` for int8, those that it quantizes."""
     import onnxruntime
 
-    cases = (*canary_cases(), _projection())
-    session = onnxruntime.InferenceSession(canary_model(cases), options, providers=list(providers))
+    cases = (*canary_cases(), _projection()) if recipe is None else (_projection(),)
+    model = canary_model(cases)
+    if recipe is not None:
+        model = _quantized(model, recipe)
+    session = onnxruntime.InferenceSession(model, options, providers=list(providers))
     outputs = session.run([case.operator for case in cases], dict(_inputs(cases)))
-    return Canary(tuple(check_output(case.operator, case.exact, output) for case, output in zip(cases, outputs)))
+    checks = (
+        check_output(case.operator, case.exact, output, is_quantized=recipe is not None)
+        for case, output in zip(cases, outputs)
+    )
+    return Canary(tuple(checks))
+
+
+def _quantized(model: bytes, recipe: str) -> bytes:
+    import onnx
+
+    from modelzoo.engines.onnxruntime.quantization import quantize
+
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory) / MODEL
+        quantize(onnx.load_model_from_string(model), place, recipe)
+        return place.read_bytes()
 
 
 def _projection() -> CanaryCase:

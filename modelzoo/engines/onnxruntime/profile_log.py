@@ -44,11 +44,13 @@ _MOVEMENT = frozenset(
 _OTHERS = frozenset(
     """
     Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BiasGelu BiasSoftmax
-    BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip Compress Cos Cosh CumSum Div Dropout
+    BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip Compress Cos Cosh CumSum DequantizeLinear Div
+    Dropout DynamicQuantizeLinear
     EmbedLayerNormalization Elu Equal Erf Exp FastGelu Floor Gelu GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual
     GridSample GroupNorm GroupNormalization HardSigmoid HardSwish Hardmax InstanceNormalization IsInf IsNaN LRN
     LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization LpPool Max MaxPool MaxRoiPool Mean
-    MeanVarianceNormalization Min Mish Mod Mul Neg NonMaxSuppression NonZero Not Or PRelu Pow QuickGelu RandomNormal
+    MeanVarianceNormalization Min Mish Mod Mul Neg NonMaxSuppression NonZero Not Or PRelu Pow QuantizeLinear QuickGelu
+    RandomNormal
     RandomUniform Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
     ReduceSum ReduceSumSquare Relu Resize RoiAlign RotaryEmbedding Round Selu Shrink Sigmoid Sign
     SimplifiedLayerNormalization Sin Sinh SkipLayerNormalization SkipSimplifiedLayerNormalization Softmax Softplus
@@ -104,12 +106,15 @@ def operations(operator: str, inputs: Sequence[Shape], outputs: Sequence[Shape])
         # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
         positions = inputs[0] if operator == "ConvTranspose" else outputs[0]
         return 2 * math.prod(positions) * math.prod(inputs[1][1:])
-    if operator in ("Gemm", "FusedGemm", "MatMul", "FusedMatMul"):
+    if operator in ("Gemm", "FusedGemm", "MatMul", "FusedMatMul", *_QUANTIZED_PRODUCTS):
         return 2 * math.prod(outputs[0]) * _depth(inputs[0], outputs[0])
     if operator in ("Attention", "MultiHeadAttention") and len(inputs) > 2 and len(inputs[1]) == len(inputs[0]) > 2:
         keys = inputs[1][-2]
         return 2 * keys * (math.prod(inputs[0]) + math.prod(outputs[0]))  # Q·Kᵀ and P·V
     return None
+
+
+_QUANTIZED_PRODUCTS = ("DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
 
 
 def _depth(left: Shape, output: Shape) -> int:

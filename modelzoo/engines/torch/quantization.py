@@ -66,6 +66,7 @@ def resolve_recipe(
         architecture: as ``platform.machine()`` names it, which is the default.
 
     Raises:
+        UsageError: it is a recipe of another engine.
         EnvironmentProblem: the library that the recipe names is not among them.
     """
     if setting.precision != "int8":
@@ -74,6 +75,8 @@ def resolve_recipe(
     recipe = setting.recipe or (TORCHAO if prefers_torchao else DYNAMIC)
     if not recipe.startswith(DYNAMIC):
         return recipe
+    if recipe in ("dynamic-per-tensor", "dynamic-per-channel"):
+        raise UsageError(f"recipe={recipe} is one of ONNX Runtime's; use --engine onnxruntime, or recipe={DYNAMIC}")
     found = _engines() if engines is None else engines
     asked = recipe.partition("-")[2]
     known = [name for name in QUANTIZED_ENGINES if name in found]

@@ -1,0 +1,113 @@
+"""ONNX Runtime in int8: which recipe runs, what it makes of a model, and what proves it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from evidence_samples import sentence
+from exportable_workloads import DETECTOR, resolved, source_of
+
+from modelzoo.engines.export.onnx import TRACED_OPSET, WEIGHTS
+from modelzoo.engines.export.store import read_inputs
+from modelzoo.engines.onnxruntime import engine
+from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
+from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
+from modelzoo.records.evidence import Evidence
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.validity.rounded import rounded_to
+from modelzoo.workload import Inputs, Workload
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+
+RECIPES = ("dynamic-per-tensor", "dynamic-per-channel")
+
+
+class Tokens(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+    """Layers over tokens, and attention between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixed, self.out = torch.nn.Linear(32, 96), torch.nn.Linear(32, 16, bias=False)
+
+    def forward(self, tokens: Any) -> Any:
+        query, key, value = self.mixed(tokens).chunk(3, -1)
+        return self.out((query @ key.transpose(1, 2)).softmax(-1) @ value)
+
+
+TOKENS = Workload(
+    name="tokens",
+    title="a small transformer",
+    unit="sequences",
+    build=lambda options: Tokens(),
+    inputs=lambda request: Inputs((torch.randn(request.batch, 24, 32),), ("noise",) * request.batch),
+)
+
+
+@pytest.fixture(autouse=True)
+def _traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _isolated_directories: None) -> Iterator[None]:
+    """Tracing takes a tenth of the other exporter's time."""
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(engine, "newest_opset", lambda: TRACED_OPSET)
+    yield
+
+
+def setting(recipe: str | None) -> ResolvedSetting:
+    return replace(resolved("onnxruntime"), precision="int8", recipe=recipe)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [(None, "dynamic-per-channel"), ("dynamic", "dynamic-per-tensor"), *((each, each) for each in RECIPES)],
+)
+def test_the_recipe_that_was_left_open_is_chosen(recipe: str | None, expected: str) -> None:
+    """Per channel, whose predictions are nearer to those of fp32; ``dynamic`` is ONNX Runtime's default."""
+    asked = Setting("int8", engine="onnxruntime", recipe=recipe)
+    OnnxRuntimeEngine().check(asked)
+    assert OnnxRuntimeEngine().resolve(asked, batch=1, threads=1).recipe == expected
+
+
+def test_the_recipes_of_torch_are_refused() -> None:
+    """With those that there are."""
+    message = "recipe=torchao is one of torch's, and ONNX Runtime has dynamic, dynamic-per-tensor, dynamic-per-channel"
+    with pytest.raises(UsageError, match=message):
+        OnnxRuntimeEngine().check(Setting("int8", engine="onnxruntime", recipe="torchao"))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_what_runs_is_int8_and_what_was_predicted(recipe: str, tmp_path: Path) -> None:
+    """The layers are, attention is not; the outputs are those of rounding by the recipe."""
+    chosen = setting(recipe)
+    source = source_of(TOKENS, tmp_path, chosen)
+    export = OnnxRuntimeEngine().export(chosen, source)
+    assert export.conversion.options["recipe"] == recipe
+    assert not (Path(export.path) / WEIGHTS).exists()
+    inputs = read_inputs(export)
+    session = OnnxRuntimeEngine().open(chosen)
+    model = session.load(TOKENS, Weights(WeightsKind.PATH, "in the export", "", ""), inputs, export)
+    args = model.prepare(inputs.args)
+    canary = session.canary()
+    assert canary.verdict("int8") == "active"
+    found = model.audit(args, passes=1, canary=canary)
+    assert isinstance(found, Evidence)
+    assert re.match(r"int8: ACTIVE \(linear yes, matmul no; int8 kernels took \d+ % of the time", sentence(found))
+    assert {each.precision for each in found.operators} == {"int8", "fp32"}
+    fp32 = source.module.eval()
+    with torch.inference_mode(), rounded_to("int8", fp32, recipe):
+        predicted = fp32(torch.from_numpy(inputs.args[0]))
+    (output,) = model.outputs(args).outputs
+    assert (torch.from_numpy(output) - predicted).norm() / predicted.norm() < 1e-5
+
+
+def test_a_model_without_anything_to_quantize_is_refused(tmp_path: Path) -> None:
+    """It has convolutions only."""
+    chosen = setting("dynamic-per-tensor")
+    with pytest.raises(UsageError, match="recipe=dynamic-per-tensor: the model has no Linear layer"):
+        OnnxRuntimeEngine().export(chosen, source_of(DETECTOR, tmp_path, chosen))
