@@ -127,7 +127,7 @@ def _new(args: argparse.Namespace, work: Workload, base: Setting) -> Result:
     machine, goal = read_machine(), Goal(args.goal)
     if machine.emulator:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run tune on the machine itself")
-    environment, batch = grid.read_environment(machine, base), base.batch or work.batch
+    environment, batch = grid.read_environment(machine, base, has_data=args.data is not None), base.batch or work.batch
     if args.vary:
         candidates = grid.exact(base, select_one(args, args.vary)[1], environment, batch)
     else:

@@ -88,6 +88,7 @@ class Obstacle(str, Enum):
     UNAVAILABLE = "unavailable"
     NOT_INSTALLED = "not installed"
     NO_BF16 = "no bf16 instructions"
+    NO_DATA = "no data to judge with"
     ONE_CORE = "one core"
     ONE_HARDWARE_THREAD = "one hardware thread"
     QUOTA = "quota"

@@ -2,7 +2,8 @@
 
 The list begins with what usually helps most, because a short budget may not reach its end. Memory settings are tried
 with the plain model and with the compiled one: how much they help depends on how often the model allocates, and
-compiling changes that. bf16 is tried in each way of running that has bf16 kernels of its own.
+compiling changes that. bf16 is tried in each way of running that has bf16 kernels of its own, int8 only where its
+predictions can be judged.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from modelzoo.records.machine import Machine
 from modelzoo.records.tuning import Goal, LeftOut, Obstacle
 from modelzoo.setting import DEFAULTS, Setting, value_text
 
-LARGEST = 40
+LARGEST = 44
 """Settings of a grid, the default included."""
 
 Changes = Mapping[str, Any]
@@ -62,6 +63,13 @@ BF16: tuple[Changes, ...] = (
     {**_AUTOCAST, "mode": "script"},
 )
 """bf16, with the ways of running that have bf16 kernels."""
+INT8: tuple[Changes, ...] = (
+    {"precision": "int8", "recipe": "torchao"},
+    {"precision": "int8", "recipe": "dynamic"},
+    {"precision": "int8", "recipe": "dynamic", "mode": "script"},
+    {"precision": "int8", "engine": "onnxruntime"},
+)
+"""int8, by recipes whose products are int8."""
 MEMORY: tuple[Changes, ...] = (
     {**_COMPILED, "malloc": "tcmalloc"},
     {**_COMPILED, "thp": "on"},
@@ -105,8 +113,10 @@ class Grid(msgspec.Struct, frozen=True):
     left_out: tuple[LeftOut, ...] = ()
 
 
-def read_environment(machine: Machine, base: Setting) -> Environment:
+def read_environment(machine: Machine, base: Setting, *, has_data: bool) -> Environment:
     """Return what is missing here. torch is not imported.
+
+    int8 may lose much accuracy, so without the user's data it is not tried.
 
     What takes torch to find out, such as a mode that it lacks, is refused when the settings are prepared.
     """
@@ -120,6 +130,10 @@ def read_environment(machine: Machine, base: Setting) -> Environment:
         missing.append(LeftOut("thp", "on", Obstacle.UNAVAILABLE, problem))
     if not machine.has_bf16 and base.precision == "fp32" and base.device == "cpu":
         missing.append(LeftOut("precision", "bf16", Obstacle.NO_BF16))
+    if not has_data and base.precision == "fp32" and base.device == "cpu":
+        missing.append(LeftOut("precision", "int8", Obstacle.NO_DATA))
+    elif installed_version("torchao") is None:
+        missing.append(LeftOut("recipe", "torchao", Obstacle.NOT_INSTALLED))
     for name in PACKAGES:
         if installed_version(name) is None:
             missing.append(LeftOut("engine", name, Obstacle.NOT_INSTALLED))
@@ -184,6 +198,7 @@ def _listed(goal: Goal, environment: Environment, batch: int, left_out: dict[Lef
     yield from _threads(environment, left_out)
     yield from MEMORY
     yield from BF16
+    yield from INT8
     yield from LAST
 
 
@@ -222,5 +237,7 @@ def _obstacles(base: Setting, changes: Changes, environment: Environment) -> lis
 
 
 def _makes_sense(base: Setting, changes: Changes) -> bool:
-    """Other engines than torch have no modes."""
+    """Other engines than torch have no modes, and accelerators have no int8."""
+    if changes.get("precision") == "int8" and base.device != "cpu":
+        return False
     return bool(changes.get("engine", base.engine) == "torch" or changes.get("mode", base.mode) == "eager")

@@ -99,8 +99,10 @@ class Search:
         unjudgeable = choice.unjudgeable(report, self.work.judge is not None)
         for group in self.tuning.open():
             changes = {name for axis in choice.changed(settings[0], settings[group]) for name in axis}
+            if settings[group].precision == "int8":
+                changes.add("linear")  # which the recipes quantize
             excluded = choice.pointless(group, changes, report)
-            if unjudgeable and settings[group].precision == "bf16" and not self.tuning.allow_unjudged:
+            if unjudgeable and settings[group].precision != "fp32" and not self._may_be_unjudged(settings[group]):
                 excluded = excluded or Exclusion(group, unjudgeable)
             found += [excluded] if excluded is not None else []
         return found
@@ -135,16 +137,20 @@ class Search:
         self._exclude(Exclusion(group, ExclusionKind.SLOWER) for group in slower)
         return kept
 
+    def _may_be_unjudged(self, setting: Setting) -> bool:
+        """Whether a candidate may win although its predictions were not found valid; in int8, it never may."""
+        return self.tuning.allow_unjudged and setting.precision != "int8"
+
     def _is_invalid(self, group: int) -> bool:
-        """Judge a bf16 candidate that is about to enter the last stage; exclude it if it is not valid."""
+        """Judge a candidate below fp32 that is about to enter the last stage; exclude it if it is not valid."""
         setting = self._settings()[group]
-        if setting.precision == "fp32" or (self.tuning.allow_unjudged and self.work.judge is None):
+        if setting.precision == "fp32" or (self._may_be_unjudged(setting) and self.work.judge is None):
             return False
         entry = self.result.judged().get(group)
         if entry is None:
             entry = self.judge(setting, group)
             self.stored.add_validity(entry)
-        excluded = choice.not_valid(group, entry, allow_unjudged=self.tuning.allow_unjudged)
+        excluded = choice.not_valid(group, entry, allow_unjudged=self._may_be_unjudged(setting))
         self._exclude([excluded] if excluded is not None else [])
         return excluded is not None
 

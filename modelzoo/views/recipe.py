@@ -107,6 +107,7 @@ def _torch(report: RunReport, script: str) -> list[str]:
         *(["    model = model.to(torch.bfloat16)"] if setting.bf16_method == "cast" else []),
         *(["    model = model.to(memory_format=torch.channels_last)"] if setting.channels_last else []),
         *(["    model = with_onednn_linear(model)"] if has_own_linear else []),
+        *_quantizing(setting),
         *_mode_lines(setting, script),
         "",
         "    def call(*args):",
@@ -117,6 +118,20 @@ def _torch(report: RunReport, script: str) -> list[str]:
         "        call(*example)",
         "    return call",
     ]
+
+
+def _quantizing(setting: ResolvedSetting) -> Sequence[str]:
+    """What quantizes the model of ``modelzoo.engines.torch.quantization``."""
+    if setting.recipe == "torchao":
+        return [
+            "    from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_",
+            "",
+            "    config = Int8DynamicActivationInt8WeightConfig(set_inductor_config=False, version=2)",
+            "    quantize_(model, config, filter_fn=lambda module, name: type(module) is torch.nn.Linear)",
+        ]
+    if setting.recipe is not None:  # by the engine that torch.backends.quantized.engine selects above
+        return ["    model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)"]
+    return []
 
 
 def _linear_module() -> list[str]:

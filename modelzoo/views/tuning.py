@@ -237,12 +237,13 @@ def _left_out(result: Result) -> list[tuple[str, str]]:
 
 def _obstacle(result: Result, left_out: LeftOut) -> str:
     if left_out.obstacle is Obstacle.NOT_INSTALLED:
-        install = INSTALL.get(left_out.value or "")
+        install = "pip install torchao" if left_out.field == "recipe" else INSTALL.get(left_out.value or "")
         return "it is not installed" + (f": {install}" if install else "")
     if left_out.obstacle is Obstacle.FIXED:
         value = value_text(getattr(result.requested[0].setting, left_out.field, None))
         return f"the call says {option_name(left_out.field)}={value}"
     return {
+        Obstacle.NO_DATA: "its predictions must be valid on data of your own: give --data",
         Obstacle.NO_BF16: "this CPU has no instructions for bf16",
         Obstacle.ONE_CORE: "there is one core",
         Obstacle.QUOTA: "the control group's quota allows no more CPUs",
