@@ -50,11 +50,11 @@ class Setting(msgspec.Struct, frozen=True):
             "how a model is quantized to int8, which this implies: torchao (scales per channel and token), dynamic "
             "(torch's quantize_dynamic), or dynamic-x86, dynamic-onednn, dynamic-qnnpack (with that engine); of the "
             "weights alone: weight-only (torchao's), weight-only-packed (torch's); of ONNX Runtime: dynamic-per-tensor "
-            "or dynamic-per-channel; default: what suits the machine",
+            "or -per-channel, or static; default: what suits the machine",
             "RECIPE",
             choices=(
                 *("torchao", "dynamic", "dynamic-x86", "dynamic-onednn", "dynamic-qnnpack"),
-                *("weight-only", "weight-only-packed", "dynamic-per-tensor", "dynamic-per-channel"),
+                *("weight-only", "weight-only-packed", "dynamic-per-tensor", "dynamic-per-channel", "static"),
             ),
             is_execution=True,
         ),

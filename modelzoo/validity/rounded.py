@@ -8,10 +8,12 @@ from typing import Any, Callable
 
 import msgspec
 
+from modelzoo.frozen import replace
+
 OPERANDS_ONLY = ("tf32", "int8")
 """Precisions in which kernels round the operands of products and nothing else: tensors stay fp32."""
 WITH_WEIGHTS = ("addmm", "mm")
-"""The products that a recipe for int8 quantizes: those of Linear layers. The second factor is the weights."""
+"""The products of Linear layers, which every recipe for int8 quantizes. The second factor is the weights."""
 PRODUCTS = {
     "addmm": (1, 2),
     "addmv": (1, 2),
@@ -32,18 +34,19 @@ class Grid(msgspec.Struct, frozen=True):
     Attributes:
         steps: from the smallest to the largest number of the range.
         is_symmetric: whether 0 is in the middle of the range.
-        by: the dimension along which numbers have the same range; ``None``: the range is that of the whole tensor.
+        keep: the dimension whose indices have ranges of their own; ``None``: the range is that of the whole tensor.
     """
 
     steps: int
     is_symmetric: bool = True
-    by: int | None = None
+    keep: int | None = None
 
     def rounded(self, value: Any) -> Any:
         """Round an fp32 tensor to the nearest numbers of its range."""
         import torch
 
-        where = {} if self.by is None else {"dim": self.by, "keepdim": True}
+        others = [each for each in range(value.dim()) if self.keep is not None and each != self.keep % value.dim()]
+        where = {"dim": others, "keepdim": True} if others else {}
         low, high = value.amin(**where).clamp(max=0), value.amax(**where).clamp(min=0)
         if self.is_symmetric:
             scale = (2 * torch.maximum(-low, high) / self.steps).clamp(min=_TINY)
@@ -57,14 +60,15 @@ class Grid(msgspec.Struct, frozen=True):
 
 _TINY = 1e-30
 """The step of a tensor of zeros."""
-_PER_LAYER, _PER_CHANNEL = Grid(255), Grid(255, by=-2)
+_PER_LAYER, _PER_CHANNEL = Grid(255), Grid(255, keep=-1)
 _OF_ONNX = Grid(255, is_symmetric=False)
 _RANGES: dict[str, tuple[Grid | None, Grid]] = {
     "weight-only": (None, _PER_CHANNEL),
     "weight-only-packed": (None, _PER_CHANNEL),
     "dynamic-per-tensor": (_OF_ONNX, Grid(254)),
-    "dynamic-per-channel": (_OF_ONNX, Grid(254, by=-2)),
-    "torchao": (Grid(255, by=-1), _PER_CHANNEL),
+    "dynamic-per-channel": (_OF_ONNX, Grid(254, keep=-1)),
+    "static": (_OF_ONNX, Grid(254, keep=-1)),
+    "torchao": (Grid(255, keep=0), _PER_CHANNEL),
     "dynamic-x86": (Grid(127, is_symmetric=False), _PER_LAYER),
     "dynamic-onednn": (Grid(127, is_symmetric=False), _PER_LAYER),
     "dynamic-qnnpack": (Grid(255, is_symmetric=False), _PER_LAYER),
@@ -79,7 +83,7 @@ def rounded_to(precision: str, model: Any, recipe: str | None = None) -> Iterato
 
     Products are also found outside of layers: attention has two, and the softmax between them magnifies the rounding
     error. ``scaled_dot_product_attention`` and ``MultiheadAttention`` are computed product by product. In TF32 only the
-    operands of products are rounded, in int8 those of Linear layers.
+    operands of products are rounded, in int8 those of the quantized layers.
 
     Args:
         precision: ``bf16``, ``fp16``, ``tf32`` or ``int8``.
@@ -165,8 +169,10 @@ def _roundings(precision: str, recipe: str | None) -> dict[str, list[tuple[int, 
         return {
             name: [(place, lambda x: rounded(x, precision)) for place in places] for name, places in PRODUCTS.items()
         }
-    grids = _RANGES[recipe]
-    return {
-        name: [(place, grid.rounded) for place, grid in zip(PRODUCTS[name], grids) if grid is not None]
-        for name in WITH_WEIGHTS
-    }
+    found = {}
+    for name in (*WITH_WEIGHTS, "convolution") if recipe == "static" else WITH_WEIGHTS:
+        activations, weights = _RANGES[recipe]
+        # A convolution's weights begin with the output channels.
+        grids = (activations, replace(weights, keep=0) if name == "convolution" else weights)
+        found[name] = [(place, grid.rounded) for place, grid in zip(PRODUCTS[name], grids) if grid is not None]
+    return found

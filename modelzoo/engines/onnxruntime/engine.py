@@ -13,7 +13,12 @@ from modelzoo.engines.export.engine import ExportedEngine, require_export, requi
 from modelzoo.engines.export.onnx import GRAPH_OPSET, TRACED_OPSET, onnx_conversion, write_onnx
 from modelzoo.engines.export.store import export_once
 from modelzoo.engines.onnxruntime.model import FAST_MATH, PROVIDERS, OnnxRuntimeModel, session_settings
-from modelzoo.engines.onnxruntime.quantization import quantize_files, quantized_conversion, resolve_recipe
+from modelzoo.engines.onnxruntime.quantization import (
+    calibration,
+    quantize_files,
+    quantized_conversion,
+    resolve_recipe,
+)
 from modelzoo.errors import UsageError
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_version
@@ -68,12 +73,14 @@ class OnnxRuntimeEngine(ExportedEngine):
         if recipe is None:
             return export_once(source, self.name, conversion, lambda place: write_onnx(source, conversion, place))
 
+        batches = calibration(source, recipe)
+
         def write(place: Path) -> tuple[str, ...]:
             parts = write_onnx(source, conversion, place)
-            quantize_files(place, recipe)
+            quantize_files(place, recipe, batches)
             return parts
 
-        return export_once(source, self.name, quantized_conversion(conversion, recipe), write)
+        return export_once(source, self.name, quantized_conversion(conversion, recipe, batches), write)
 
     def resolve_recipe(self, setting: Setting) -> Optional[str]:
         return resolve_recipe(setting)

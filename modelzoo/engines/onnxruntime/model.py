@@ -143,7 +143,7 @@ def run_canary(options: onnxruntime.SessionOptions, providers: tuple[str, ...], 
     cases = (*canary_cases(), _projection()) if recipe is None else (_projection(),)
     model = canary_model(cases)
     if recipe is not None:
-        model = _quantized(model, recipe)
+        model = _quantized(model, recipe, dict(_inputs(cases)))
     session = onnxruntime.InferenceSession(model, options, providers=list(providers))
     outputs = session.run([case.operator for case in cases], dict(_inputs(cases)))
     checks = (
@@ -153,14 +153,14 @@ def run_canary(options: onnxruntime.SessionOptions, providers: tuple[str, ...], 
     return Canary(tuple(checks))
 
 
-def _quantized(model: bytes, recipe: str) -> bytes:
+def _quantized(model: bytes, recipe: str, feed: dict[str, NDArray[Any]]) -> bytes:
     import onnx
 
     from modelzoo.engines.onnxruntime.quantization import quantize
 
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory) / MODEL
-        quantize(onnx.load_model_from_string(model), place, recipe)
+        quantize(onnx.load_model_from_string(model), place, recipe, (feed,))
         return place.read_bytes()
 
 

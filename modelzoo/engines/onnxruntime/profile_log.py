@@ -49,7 +49,9 @@ _OTHERS = frozenset(
     EmbedLayerNormalization Elu Equal Erf Exp FastGelu Floor Gelu GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual
     GridSample GroupNorm GroupNormalization HardSigmoid HardSwish Hardmax InstanceNormalization IsInf IsNaN LRN
     LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization LpPool Max MaxPool MaxRoiPool Mean
-    MeanVarianceNormalization Min Mish Mod Mul Neg NonMaxSuppression NonZero Not Or PRelu Pow QuantizeLinear QuickGelu
+    MeanVarianceNormalization Min Mish Mod Mul Neg NonMaxSuppression NonZero Not Or PRelu Pow QLinearAdd
+    QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax
+    QuantizeLinear QuickGelu
     RandomNormal
     RandomUniform Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
     ReduceSum ReduceSumSquare Relu Resize RoiAlign RotaryEmbedding Round Selu Shrink Sigmoid Sign
@@ -114,7 +116,7 @@ def operations(operator: str, inputs: Sequence[Shape], outputs: Sequence[Shape])
     return None
 
 
-_QUANTIZED_PRODUCTS = ("DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
+_QUANTIZED_PRODUCTS = ("DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QGemm", "QLinearMatMul")
 
 
 def _depth(left: Shape, output: Shape) -> int:

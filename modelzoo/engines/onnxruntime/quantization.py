@@ -2,24 +2,33 @@
 
 ``dynamic`` quantizes every ``MatMul`` and ``Gemm`` with constant weights: these are int8, symmetric, with one scale per
 layer or per output channel, and the other operand is quantized in each call, to 8 bits with one scale per tensor.
+``static`` also quantizes convolutions, and what lies between quantized layers: the scales are those of the weights per
+output channel, and of every tensor in batches of the workload's own inputs, which are neither those that are measured
+nor the user's.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.onnx import MODEL, WEIGHTS, WITH_HEADS
+from modelzoo.engines.export.onnx import MODEL, WEIGHTS, WITH_HEADS, input_names
+from modelzoo.engines.export.source import flatten
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.workload import Conversion
 from modelzoo.setting import Setting
+from modelzoo.workload.declaration import Inputs, inputs_digest
 
-PER_TENSOR, PER_CHANNEL = "dynamic-per-tensor", "dynamic-per-channel"
-RECIPES = {None: PER_CHANNEL, "dynamic": PER_TENSOR, PER_TENSOR: PER_TENSOR, PER_CHANNEL: PER_CHANNEL}
+if TYPE_CHECKING:
+    from modelzoo.engines.export.source import TorchSource
+
+PER_TENSOR, PER_CHANNEL, STATIC = "dynamic-per-tensor", "dynamic-per-channel", "static"
+RECIPES = {None: PER_CHANNEL, "dynamic": PER_TENSOR, **{name: name for name in (PER_TENSOR, PER_CHANNEL, STATIC)}}
 """What runs, by what was asked for: ``dynamic`` is what ``quantize_dynamic`` does by default. Without a recipe, it is
 the one whose predictions are nearer to those of fp32."""
 
@@ -40,13 +49,35 @@ def resolve_recipe(setting: Setting) -> str | None:
     return RECIPES[setting.recipe]
 
 
-def quantized_conversion(conversion: Conversion, recipe: str) -> Conversion:
-    """``conversion``, followed by ``recipe``."""
+BATCHES = 8
+"""Batches of inputs from which ``static`` takes the ranges."""
+Calibration = Sequence[Mapping[str, Any]]
+"""Arrays by the name of the model's input, for each batch."""
+
+
+def calibration(source: TorchSource, recipe: str) -> Calibration:
+    """The batches that ``recipe`` takes ranges from; none if it needs none."""
+    import numpy as np
+
+    if recipe != STATIC:
+        return ()
+    found = []
+    for inputs in source.other_inputs(BATCHES):
+        structure, values = flatten(inputs.args)
+        found.append({name: np.asarray(value) for name, value in zip(input_names(structure), values)})
+    return found
+
+
+def quantized_conversion(conversion: Conversion, recipe: str, batches: Calibration = ()) -> Conversion:
+    """``conversion``, followed by ``recipe``, with the SHA-256 of the batches that it takes ranges from."""
     version = f"{conversion.version}, onnxruntime {installed_version('onnxruntime')}"
-    return replace(conversion, version=version, options={**conversion.options, "recipe": recipe})
+    options = {**conversion.options, "recipe": recipe}
+    if batches:
+        options["calibration"] = inputs_digest(Inputs(tuple(batches), ())) or ""
+    return replace(conversion, version=version, options=options)
 
 
-def quantize_files(directory: Path, recipe: str) -> None:
+def quantize_files(directory: Path, recipe: str, batches: Calibration = ()) -> None:
     """Replace the exported models in ``directory`` by quantized ones.
 
     Raises:
@@ -55,18 +86,19 @@ def quantize_files(directory: Path, recipe: str) -> None:
     for name in (MODEL, WITH_HEADS):
         if (directory / name).exists():
             made = directory / f"quantized-{name}"
-            quantize(directory / name, made, recipe)
+            quantize(directory / name, made, recipe, batches)
             made.replace(directory / name)
     (directory / WEIGHTS).unlink(missing_ok=True)  # the quantized models hold their own
 
 
-def quantize(model: object, place: Path, recipe: str) -> None:
+def quantize(model: object, place: Path, recipe: str, batches: Calibration = ()) -> None:
     """Write a quantized model.
 
     Args:
         model: a path or an ``onnx.ModelProto``.
         place: of the file to write.
         recipe: a resolved one.
+        batches: that ``static`` takes ranges from.
 
     Raises:
         UsageError: the model has nothing that the recipe quantizes.
@@ -75,6 +107,9 @@ def quantize(model: object, place: Path, recipe: str) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with _quiet():
+        if recipe == STATIC:
+            _quantize_static(model, place, batches)
+            return
         quantize_dynamic(
             model,
             str(place),
@@ -85,6 +120,42 @@ def quantize(model: object, place: Path, recipe: str) -> None:
     nodes = onnx.load_model(str(place), load_external_data=False).graph.node
     if not any(node.op_type == "MatMulInteger" for node in nodes):
         raise UsageError(f"recipe={recipe}: the model has no Linear layer; use another precision")
+
+
+def _quantize_static(model: object, place: Path, batches: Calibration) -> None:
+    """By quantize and dequantize nodes around what is quantized, which ONNX Runtime fuses when it loads the model."""
+    import onnx
+    import onnxruntime
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    folded = place.with_name(f"folded-{place.name}")
+    # Batch normalization becomes part of the convolutions. The function does not find weights in another file.
+    whole = model if isinstance(model, onnx.ModelProto) else onnx.load_model(str(model))
+    quant_pre_process(whole, str(folded), skip_symbolic_shape=True)
+    providers = ["CPUExecutionProvider"]
+    known = [each.name for each in onnxruntime.InferenceSession(str(folded), providers=providers).get_inputs()]
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types
+        def __init__(self) -> None:
+            # The exporter leaves out inputs that the outputs do not depend on.
+            self._feeds = ({name: each[name] for name in known} for each in batches)
+
+        def get_next(self) -> dict[str, Any] | None:
+            return next(self._feeds, None)
+
+    try:
+        quantize_static(
+            str(folded),
+            str(place),
+            Reader(),
+            quant_format=QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+        )
+    finally:
+        folded.unlink()
 
 
 @contextmanager

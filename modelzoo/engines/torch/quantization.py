@@ -75,10 +75,10 @@ def resolve_recipe(
         return None
     prefers_torchao = (architecture or platform.machine()) in X86 and installed_version(TORCHAO) is not None
     recipe = setting.recipe or (TORCHAO if prefers_torchao else DYNAMIC)
+    if recipe in ("dynamic-per-tensor", "dynamic-per-channel", "static"):
+        raise UsageError(f"recipe={recipe} is one of ONNX Runtime's; use --engine onnxruntime, or recipe={DYNAMIC}")
     if not recipe.startswith(DYNAMIC):
         return recipe
-    if recipe in ("dynamic-per-tensor", "dynamic-per-channel"):
-        raise UsageError(f"recipe={recipe} is one of ONNX Runtime's; use --engine onnxruntime, or recipe={DYNAMIC}")
     found = _engines() if engines is None else engines
     asked = recipe.partition("-")[2]
     known = [name for name in QUANTIZED_ENGINES if name in found]

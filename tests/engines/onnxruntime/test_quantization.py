@@ -10,19 +10,20 @@ from typing import Any
 import pytest
 import torch
 from evidence_samples import sentence
-from exportable_workloads import DETECTOR, resolved, source_of
+from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
 
-from modelzoo.engines.export.onnx import TRACED_OPSET, WEIGHTS
+from modelzoo.engines.export.onnx import MODEL, TRACED_OPSET, WEIGHTS
 from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.onnxruntime import engine
 from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
+from modelzoo.engines.onnxruntime.quantization import calibration
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.validity.rounded import rounded_to
-from modelzoo.workload import Inputs, Workload
+from modelzoo.workload import InputRequest, Inputs, Workload
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
@@ -65,7 +66,11 @@ def setting(recipe: str | None) -> ResolvedSetting:
 
 @pytest.mark.parametrize(
     ("recipe", "expected"),
-    [(None, "dynamic-per-channel"), ("dynamic", "dynamic-per-tensor"), *((each, each) for each in RECIPES)],
+    [
+        (None, "dynamic-per-channel"),
+        ("dynamic", "dynamic-per-tensor"),
+        *((each, each) for each in (*RECIPES, "static")),
+    ],
 )
 def test_the_recipe_that_was_left_open_is_chosen(recipe: str | None, expected: str) -> None:
     """Per channel, whose predictions are nearer to those of fp32; ``dynamic`` is ONNX Runtime's default."""
@@ -76,7 +81,7 @@ def test_the_recipe_that_was_left_open_is_chosen(recipe: str | None, expected: s
 
 def test_the_recipes_of_torch_are_refused() -> None:
     """With those that there are."""
-    message = "recipe=torchao is one of torch's, and ONNX Runtime has dynamic, dynamic-per-tensor, dynamic-per-channel"
+    message = "recipe=torchao is one of torch's, and ONNX Runtime has dynamic, dynamic-per-tensor, dynamic-per-channel,"
     with pytest.raises(UsageError, match=message):
         OnnxRuntimeEngine().check(Setting("int8", engine="onnxruntime", recipe="torchao"))
 
@@ -104,6 +109,45 @@ def test_what_runs_is_int8_and_what_was_predicted(recipe: str, tmp_path: Path) -
         predicted = fp32(torch.from_numpy(inputs.args[0]))
     (output,) = model.outputs(args).outputs
     assert (torch.from_numpy(output) - predicted).norm() / predicted.norm() < 1e-5
+
+
+def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
+    """By ranges of other inputs than those that are measured, whose digest is recorded; nothing is left in fp32."""
+    chosen = setting("static")
+    source = source_of(CLASSIFIER, tmp_path, chosen)
+    export = OnnxRuntimeEngine().export(chosen, source)
+    assert len(str(export.conversion.options["calibration"])) == 64
+    assert sorted(path.name for path in Path(export.path).glob("*.onnx")) == [MODEL]
+    inputs = read_inputs(export)
+    session = OnnxRuntimeEngine().open(chosen)
+    model = session.load(CLASSIFIER, Weights(WeightsKind.PATH, "in the export", "", ""), inputs, export)
+    args = model.prepare(inputs.args)
+    canary = session.canary()
+    assert canary.verdict("int8") == "active"
+    found = model.audit(args, passes=1, canary=canary)
+    assert isinstance(found, Evidence)
+    assert sentence(found).startswith("int8: ACTIVE (int8 kernels took 100 % of the time in matrix products")
+    fp32 = source.module.eval()
+    with torch.inference_mode():
+        expected = fp32(torch.from_numpy(inputs.args[0]))
+        with rounded_to("int8", fp32, "static"):
+            predicted = fp32(torch.from_numpy(inputs.args[0]))
+    output = torch.from_numpy(model.outputs(args).outputs[0])
+    assert (output - expected).norm() < 3 * (predicted - expected).norm()
+
+
+def test_calibration_takes_neither_the_measured_batch_nor_the_input_of_the_user(tmp_path: Path) -> None:
+    """Its batches are the workload's own, with other seeds."""
+    asked: list[InputRequest] = []
+
+    def inputs(request: InputRequest) -> Inputs:
+        asked.append(request)
+        return CLASSIFIER.inputs(request)
+
+    chosen = replace(setting("static"), seed=3, input="/mine")
+    calibration(source_of(replace(CLASSIFIER, inputs=inputs), tmp_path, chosen), "static")
+    assert [each.seed for each in asked] == list(range(4, 12))
+    assert {each.path for each in asked} == {None}
 
 
 def test_a_model_without_anything_to_quantize_is_refused(tmp_path: Path) -> None:
