@@ -237,7 +237,7 @@ def _left_out(result: Result) -> list[tuple[str, str]]:
 
 def _obstacle(result: Result, left_out: LeftOut) -> str:
     if left_out.obstacle is Obstacle.NOT_INSTALLED:
-        install = "pip install torchao" if left_out.field == "recipe" else INSTALL.get(left_out.value or "")
+        install = "pip install torchao==0.16.0" if left_out.field == "recipe" else INSTALL.get(left_out.value or "")
         return "it is not installed" + (f": {install}" if install else "")
     if left_out.obstacle is Obstacle.FIXED:
         value = value_text(getattr(result.requested[0].setting, left_out.field, None))

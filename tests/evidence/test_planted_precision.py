@@ -106,7 +106,7 @@ def test_bf16_is_refused_if_layers_ran_in_less() -> None:
 def test_int8_by_a_recipe_is_active(recipe: str, operator: str, kernel: str) -> None:
     """FBGEMM writes no log, oneDNN does; the bias, which a primitive may add, does not hide it."""
     if recipe == "torchao":
-        pytest.importorskip("torchao", reason="torchao is not installed: pip install 'modelzoo[quantization]'")
+        pytest.importorskip("torchao", reason="torchao is not installed: pip install torchao==0.16.0")
     found = audited(ResolvedSetting("int8", recipe=recipe), examples="mlp")
     assert sentence(found).startswith("int8: ACTIVE (int8 kernels took 100 % of the time in matrix products, ")
     assert {each.operator for each in found.operators} == {operator}
@@ -120,7 +120,7 @@ def test_weights_alone_in_int8_are_called_that() -> None:
     assert packed.startswith(
         "int8 weight-only: ACTIVE (int8 weight-only kernels took 100 % of the time in matrix produ"
     )
-    pytest.importorskip("torchao", reason="torchao is not installed: pip install 'modelzoo[quantization]'")
+    pytest.importorskip("torchao", reason="torchao is not installed: pip install torchao==0.16.0")
     converted = sentence(audited(ResolvedSetting("int8", recipe="weight-only"), examples="mlp"))
     cause = "int8 numbers were converted back (aten::copy_) and multiplied in fp32: "
     assert converted.startswith(f"int8 weight-only: REQUESTED, NOT ACTIVE ({cause}")

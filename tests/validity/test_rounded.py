@@ -44,7 +44,7 @@ def test_a_quantized_model_is_predicted_to_the_last_digits(recipe: str) -> None:
     import torch
 
     if recipe in ("torchao", "weight-only"):
-        pytest.importorskip("torchao", reason="torchao is not installed: pip install 'modelzoo[quantization]'")
+        pytest.importorskip("torchao", reason="torchao is not installed: pip install torchao==0.16.0")
     elif recipe.startswith("dynamic-") and recipe.partition("-")[2] not in torch.backends.quantized.supported_engines:
         pytest.skip(f"this torch has no engine for {recipe}")
     torch.manual_seed(0)

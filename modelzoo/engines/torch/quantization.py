@@ -181,7 +181,5 @@ def _import_torchao(recipe: str) -> Any:
     except ImportError as error:
         version = installed_version(TORCHAO)
         problem = "is not installed" if version is None else f"{version} cannot be imported ({error})"
-        raise EnvironmentProblem(
-            f"recipe={recipe}: torchao {problem}: run pip install 'modelzoo[quantization]'"
-        ) from error
+        raise EnvironmentProblem(f"recipe={recipe}: torchao {problem}: run pip install torchao==0.16.0") from error
     return quantization
