@@ -11,9 +11,9 @@ from places import DATA
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.coverage import Coverage
 from modelzoo.records.evidence import (
     ClassVerdict,
-    Coverage,
     Evidence,
     LogSource,
     NotUsed,

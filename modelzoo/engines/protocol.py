@@ -193,8 +193,13 @@ class Model(Protocol):
         It is fast, and shows that a process runs the same kernels as one that was audited.
         """
 
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
-        """Prove which kernels ran, in which precision, by observing ``passes`` calls on prepared ``args``."""
+    def audit(
+        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
+    ) -> Observed[Evidence]:
+        """Prove which kernels ran, in which precision, by observing ``passes`` calls on prepared ``args``.
+
+        With ``replay``, call each product again and compare it with fp64, if the engine can; that takes seconds.
+        """
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
         """Count the operations of one pass on prepared ``args``."""

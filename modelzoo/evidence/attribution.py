@@ -14,10 +14,7 @@
 Time that no source explains stays ``unattributed``; it is never spread over other rows. The parts therefore add up to
 the time of the audited passes.
 
-The precision of a product follows from what the kernel was given and from the canary (``PrecisionProver``). The
-kernel log and the tensors' data types show what the kernel was given. The canary's error shows what came out of one
-kernel, and proves nothing about any other. Operands stored as bf16 prove bf16. For fp32 operands the log may prove
-nothing if fast math is allowed; then the canary decides if it ran the same kernel.
+The precision of a product is decided by ``modelzoo.evidence.precision``.
 """
 
 from __future__ import annotations
@@ -38,107 +35,16 @@ from modelzoo.evidence.kernel_names import (
     display_name,
     is_native_loop,
     library_kernel,
-    operator_class,
     other_kernel,
     product_type,
 )
-from modelzoo.evidence.matching import classify, is_gemm, match_primitives
-from modelzoo.evidence.observation import Audit, Event
-from modelzoo.evidence.onednn_log import BF16_ALLOWED, Primitive, logged_precision, problem_flop
+from modelzoo.evidence.matching import classify, is_gemm, match_primitives, owners
+from modelzoo.evidence.observation import Audit, Event, Replays
+from modelzoo.evidence.onednn_log import Primitive, problem_flop
+from modelzoo.evidence.precision import NO_PROOF, PrecisionProof, PrecisionProver, own_proof
 from modelzoo.frozen import replace
-from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
-from modelzoo.records.evidence import OperatorClass, ProofSource
+from modelzoo.records.evidence import OperatorClass, Product, ProofSource
 from modelzoo.records.profile import Shape
-
-UNKNOWN = "unknown precision"
-_CONCLUSIVE_LEVELS = (CanaryLevel.FP32, CanaryLevel.REDUCED, CanaryLevel.BF16)
-
-
-class PrecisionProof(msgspec.Struct, frozen=True):
-    """A precision (``fp32``, ``bf16``, ``int8`` … or ``UNKNOWN``) and what decided it."""
-
-    precision: str
-    decided_by: ProofSource
-
-
-NO_PROOF = PrecisionProof(UNKNOWN, ProofSource.NOTHING)
-
-
-class PrecisionProver:
-    """The rules, for one audit.
-
-    Args:
-        canary: what the canary showed; may be missing.
-        bf16_method: how bf16 was requested, ``None`` for fp32.
-    """
-
-    def __init__(self, canary: Canary | None, bf16_method: str | None) -> None:
-        self._checks = canary.operators if canary is not None else ()
-        self._bf16_method = bf16_method
-
-    def prove_primitive(self, primitive: Primitive) -> PrecisionProof:
-        """Decide the precision of a oneDNN primitive."""
-        alike = [check for check in self._checks if check.kernels == (primitive.kernel,)]
-        return self._decide(logged_precision(primitive), _level(alike), ProofSource.KERNEL_LOG)
-
-    def prove_library_call(self, operand_type: str, operator: str, source: ProofSource) -> PrecisionProof:
-        """Decide the precision of a product outside oneDNN, computed by a BLAS library or a native kernel.
-
-        Args:
-            operand_type: the operands' data type, or ``unknown``.
-            operator: the operator's name.
-            source: how the type is known.
-        """
-        level = _level(self._outside_onednn(operator))
-        if level is None and operand_type == "fp32" and self._bf16_method == "fastmath":
-            # The library was asked for less than fp32, and no operator of the canary shows what it made of that.
-            return NO_PROOF
-        return self._decide(operand_type, level, source)
-
-    def _outside_onednn(self, operator: str) -> list[OperatorCheck]:
-        """The canary's operators that ran outside oneDNN, as ``operator`` did; that of its class if it is one of them.
-
-        Outside oneDNN, convolution, attention and Linear without bias (mm) use the same sgemm as a plain matmul.
-        """
-        outside = [check for check in self._checks if check.kernels == ()]
-        kind = operator_class(operator)
-        own = OperatorClass.LINEAR if kind is OperatorClass.LINEAR else OperatorClass.MATMUL
-        return [check for check in outside if check.operator == own] or outside
-
-    def _decide(self, given: str, level: CanaryLevel | None, source: ProofSource) -> PrecisionProof:
-        # With autocast and cast the canary's operands are bf16, so its error shows nothing about fp32 operands.
-        converted = self._bf16_method in ("autocast", "cast")
-        return decide_precision(given, level, source, canary_has_bf16_operands=converted)
-
-
-def _level(checks: list[OperatorCheck]) -> CanaryLevel | None:
-    """What ``checks`` show, ``None`` if they disagree or there is none."""
-    levels = {check.level for check in checks}
-    return levels.pop() if len(levels) == 1 else None
-
-
-def decide_precision(
-    given: str, level: CanaryLevel | None, source: ProofSource, *, canary_has_bf16_operands: bool = False
-) -> PrecisionProof:
-    """Combine what a kernel was given with what an operator of the canary showed that ran the same kernel.
-
-    Args:
-        given: the data type of its operands, ``BF16_ALLOWED`` or ``unknown``.
-        level: the precision that the canary's error shows; ``None`` if there is no such operator.
-        source: how ``given`` is known.
-        canary_has_bf16_operands: whether the canary's operands were bf16, as with autocast; a bf16 error then shows
-            nothing about fp32 operands.
-    """
-    if given == "unknown":
-        return NO_PROOF  # the canary's operands are known, and these are not
-    if level not in _CONCLUSIVE_LEVELS:
-        level = None
-    if given not in ("fp32", BF16_ALLOWED):
-        return PrecisionProof(given, ProofSource.BOTH if given == level else source)
-    if level is None or (canary_has_bf16_operands and level is not CanaryLevel.FP32):
-        return PrecisionProof(given, source) if given == "fp32" else NO_PROOF
-    return PrecisionProof(level.value, ProofSource.BOTH if given == level else ProofSource.CANARY)
-
 
 UNATTRIBUTED = "unattributed"
 _NOT_A_PRECISION = (MOVEMENT, NATIVE, DISPATCH, UNATTRIBUTED, UNKNOWN_KERNEL)
@@ -158,6 +64,8 @@ class AttributedTime(msgspec.Struct, frozen=True):
     ``precision`` is that of the product, or a category (``MOVEMENT``, ``NATIVE``, ``DISPATCH``, ``UNATTRIBUTED``,
     ``UNKNOWN_KERNEL``) if it is not known to be one. ``count`` is the number of calls that this part stands for: the
     parts of one call count only once. ``flop`` are the operations of a product, ``None`` if they are not known.
+    ``product`` is the place of the product that was replayed, ``None`` if it is a part of none; ``is_confirmed`` says
+    that the replay ran the same kernel.
     """
 
     operator: str
@@ -170,6 +78,8 @@ class AttributedTime(msgspec.Struct, frozen=True):
     count: int = 1
     is_reference: bool = False
     flop: int | None = None
+    product: int | None = None
+    is_confirmed: bool = False
 
     @property
     def is_compute(self) -> bool:
@@ -177,14 +87,17 @@ class AttributedTime(msgspec.Struct, frozen=True):
         return self.precision not in _NOT_A_PRECISION
 
 
-def attribute_time(audit: Audit, prover: PrecisionProver, calls: Sequence[Call] = ()) -> list[AttributedTime]:
+def attribute_time(
+    audit: Audit, prover: PrecisionProver, calls: Sequence[Call] = (), replays: Replays | None = None
+) -> list[AttributedTime]:
     """Attribute the time of ``audit``.
 
     Args:
         audit: what ran.
-        prover: decides the precision of products.
+        prover: decides the precision of products that show none themselves.
         calls: the recorded calls of one eager pass, for operations that an operator's shapes do not show, and for data
             types that the profiler did not record.
+        replays: what the products of one pass showed themselves.
 
     Returns:
         The parts, whose seconds add up to the time of the audited passes.
@@ -194,6 +107,7 @@ def attribute_time(audit: Audit, prover: PrecisionProver, calls: Sequence[Call] 
     classes = classify(audit.events)
     table = CostTable(calls)
     matches, unmatched = match_primitives(audit.events, classes, audit.log.primitives)
+    calls_of = owners(audit.events, replays, audit.iterations) if replays is not None else {}
     # Attention calls oneDNN from several threads at once: its products match no operator, and their times overlap.
     has_attention = OperatorClass.ATTENTION in classes
     attention_products = [primitive for primitive in unmatched if has_attention and is_gemm(primitive)]
@@ -201,21 +115,40 @@ def attribute_time(audit: Audit, prover: PrecisionProver, calls: Sequence[Call] 
     parts: list[AttributedTime] = []
     remainders: list[AttributedTime] = []
     for index, (event, kind) in enumerate(zip(audit.events, classes)):
+        place = calls_of.get(index)
+        product = replays.products[place] if replays is not None and place is not None else None
         if index in matches:
             in_primitive, remainder = _attribute_matched(event, kind, matches[index], prover, table)
-            parts.append(in_primitive)
-            remainders.append(remainder)
+            in_primitive = _by_itself(in_primitive, product, matches[index])
+            parts.append(replace(in_primitive, product=place))
+            remainders.append(replace(remainder, product=place))
         elif kind is not None:
             typed = event if event.dtypes else replace(event, dtypes=table.dtypes(event, kind))
-            part = _attribute_library_call(typed, kind, attention_products, audit, prover)
-            parts.append(replace(part, flop=_event_flop(event, kind, table)))
+            part = _by_itself(_attribute_library_call(typed, kind, attention_products, audit, prover), product, None)
+            parts.append(replace(part, flop=_event_flop(event, kind, table), product=place))
         else:
-            parts.append(_attribute_other(event))
+            parts.append(replace(_attribute_other(event), product=place))
     reorders = [primitive for primitive in audit.log.primitives if primitive.kind == "reorder"]
     parts += _divide_remainders(remainders, reorders)
     hidden = [_attribute_primitive(primitive, None, prover) for primitive in unclaimed]
     hidden += _hidden_blas_calls(audit, parts, prover)
     return _place(parts, hidden)
+
+
+def _by_itself(part: AttributedTime, product: Product | None, primitive: Primitive | None) -> AttributedTime:
+    """``part`` in the precision that its product showed itself, if the audited pass ran the same kernel in it."""
+    if product is None or not part.is_compute or not _ran_in(part, product, primitive):
+        return part
+    proof = own_proof(product) or PrecisionProof(part.precision, part.decided_by)
+    return replace(part, precision=proof.precision, decided_by=proof.decided_by, is_confirmed=True)
+
+
+def _ran_in(part: AttributedTime, product: Product, primitive: Primitive | None) -> bool:
+    """Whether an audited call ran the kernels that ``product`` ran in the recorded pass, as far as they are logged."""
+    if product.kernels is None or part.operator_class is OperatorClass.ATTENTION:
+        return True  # attention calls oneDNN from several threads, whose products match no operator
+    in_onednn = [each for each in product.kernels if each.startswith("oneDNN ")]
+    return not in_onednn if primitive is None else f"oneDNN {primitive.kernel}" in in_onednn
 
 
 def _event_flop(event: Event, kind: OperatorClass, table: CostTable) -> int | None:

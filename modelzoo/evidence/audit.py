@@ -18,7 +18,7 @@ from typing import Callable, Optional
 
 from modelzoo.evidence.observation import Audit, Observation, kernel_digest, parse_observation
 from modelzoo.evidence.onednn_log import parse_onednn
-from modelzoo.evidence.profiler import captured_output, run_profiled
+from modelzoo.evidence.profiler import Written, captured_output, run_profiled
 from modelzoo.machine.libraries import parse_torch_config
 from modelzoo.records.evidence import KernelDigest, LogSource
 
@@ -81,7 +81,7 @@ def log_kernels(call: Callable[[], object]) -> KernelDigest:
         NoKernelLogError: there is no log, or it names no kernel.
     """
     problems: list[str] = []
-    with _verbose_onednn(problems), _verbose_mkl(problems), captured_output(problems) as written:
+    with library_logs(problems) as (written, _):
         call()
         output = written()
     digest = kernel_digest(output)
@@ -91,16 +91,26 @@ def log_kernels(call: Callable[[], object]) -> KernelDigest:
 
 
 @contextlib.contextmanager
-def watched_kernels() -> Iterator[Callable[[], Optional[tuple[str, ...]]]]:
-    """Yield a function that returns which products oneDNN ran so far, each kernel once; ``None`` without a log."""
+def library_logs(problems: list[str]) -> Iterator[tuple[Written, bool]]:
+    """Switch oneDNN's and MKL's verbose modes on; yield what returns their output, and whether it shows all of oneDNN.
+
+    Args:
+        problems: receives a message if a mode cannot be switched on.
+    """
     from torch.backends import mkldnn
 
-    problems: list[str] = []
-    with _verbose_onednn(problems) as source, captured_output(problems) as written:
+    with _verbose_onednn(problems) as source, _verbose_mkl(problems), captured_output(problems) as written:
+        yield written, source is not LogSource.NONE or not mkldnn.is_available()
+
+
+@contextlib.contextmanager
+def watched_kernels() -> Iterator[Callable[[], Optional[tuple[str, ...]]]]:
+    """Yield a function that returns which products oneDNN ran so far, each kernel once; ``None`` without a log."""
+    with library_logs([]) as (written, is_complete):
 
         def ran() -> tuple[str, ...] | None:
             log = parse_onednn(written())
-            if (source is LogSource.NONE and mkldnn.is_available()) or log.unparsed:
+            if not is_complete or log.unparsed:
                 return None
             return tuple(sorted({primitive.kernel for primitive in log.primitives if primitive.is_compute}))
 

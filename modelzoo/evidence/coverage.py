@@ -14,9 +14,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable
 
-from modelzoo.evidence.attribution import UNATTRIBUTED, UNKNOWN, AttributedTime
+from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNKNOWN_KERNEL, operator_class
-from modelzoo.records.evidence import KNOWN_SHARE, Coverage, OperatorClass, OperatorUse, ProofSource, TimeShare
+from modelzoo.evidence.observation import Replays
+from modelzoo.evidence.precision import UNKNOWN, is_narrower
+from modelzoo.frozen import replace
+from modelzoo.records.coverage import KNOWN_SHARE, Coverage, TimeShare
+from modelzoo.records.evidence import NotReplayed, OperatorClass, OperatorUse, Product, ProofSource
 from modelzoo.records.profile import Flops, Shape
 
 Name = Callable[[AttributedTime], str]
@@ -92,20 +96,24 @@ def operator_uses(parts: Sequence[AttributedTime]) -> tuple[OperatorUse, ...]:
     return tuple(sorted(uses, key=lambda use: -use.seconds))
 
 
+def answered(replays: Replays, parts: Sequence[AttributedTime]) -> tuple[Product, ...]:
+    """Return the products of one pass with the precision that the audited passes, too, say they ran in."""
+    total = sum(part.seconds for part in parts)
+    found = []
+    for place, product in enumerate(replays.products):
+        own = [part for part in parts if part.product == place]
+        computed = [part for part in own if part.is_compute and part.count]
+        proofs = {(part.precision, part.decided_by) for part in computed}
+        is_audited = bool(computed) and all(part.is_confirmed for part in computed)
+        if not is_audited and product.not_replayed is None:
+            product = replace(product, not_replayed=NotReplayed.NOT_AUDITED)
+        precision, known_by = proofs.pop() if len(proofs) == 1 else (UNKNOWN, ProofSource.NOTHING)
+        share = fraction((part.seconds for part in own), total) if own else None
+        found.append(replace(product, precision=precision, known_by=known_by, share=share))
+    return tuple(found)
+
+
 _UseKey = tuple[str, OperatorClass, tuple[Shape, ...], str, str, ProofSource]
-
-
-_WIDTHS = ("fp64", "fp32", "tf32", "fp16, bf16", "fp8, int8, int8 weight-only", "fp4, int4, int4 weight-only")
-_RANK = {name: rank for rank, names in enumerate(_WIDTHS) for name in names.split(", ")}
-
-
-def is_narrower(precision: str, requested: str) -> bool:
-    """Return whether ``precision`` keeps fewer bits than ``requested``; not if either is no precision.
-
-    >>> is_narrower("int8", "bf16"), is_narrower("fp16", "bf16"), is_narrower("unknown precision", "bf16")
-    (True, False, False)
-    """
-    return _RANK.get(precision, 0) > _RANK.get(requested, len(_WIDTHS))
 
 
 def coverage(
@@ -117,6 +125,7 @@ def coverage(
     requested: str = "fp32",
     unread: int = 0,
     lists_all: bool = False,
+    replays: Replays | None = None,
 ) -> Coverage:
     """Return how much of an audit is known.
 
@@ -128,6 +137,7 @@ def coverage(
         requested: the precision that was asked for.
         unread: lines of the kernel log that could not be read.
         lists_all: whether ``parts`` list everything that ran.
+        replays: of the pass whose products were replayed.
     """
     uncounted = () if lists_all else _uncounted(parts, counted.missing if counted is not None else ())
     seen = _share(parts, iterations, counted)
@@ -147,6 +157,8 @@ def coverage(
         unexplained=tuple(unexplained),
         unread=unread,
         lists_all=lists_all,
+        foreign=replays.foreign if replays is not None else 0,
+        outputs_differ=replays is not None and replays.outputs_differ,
     )
 
 

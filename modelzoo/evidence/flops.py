@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Callable, Optional
 
 import msgspec
@@ -58,68 +59,144 @@ def sum_flops(calls: Sequence[Call]) -> Flops:
     return Flops(sum(by_operator.values()), sum(call.bytes for call in calls), dict(by_operator), missing)
 
 
-def record_calls(call: Callable[[], object]) -> list[Call]:
+Run = Callable[[str, Any, Sequence[Any], Mapping[str, Any]], Any]
+"""Calls an operator, given its name, itself and its arguments, and returns the output."""
+
+
+def _run(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    return operator(*args, **named)
+
+
+def record_calls(call: Callable[[], object], run: Run = _run) -> list[Call]:
     """Run ``call`` once and record every operator below autograd, in order.
+
+    Args:
+        call: one eager pass.
+        run: calls each operator.
 
     Raises:
         FlopCountError: see ``count_flops``.
     """
     try:
-        return _record_calls(call)
+        return _record_calls(call, run)
     except Exception as error:  # any operator of any torch may refuse to be intercepted
         reason = f"operations could not be counted: {type(error).__name__}: {error}".splitlines()[0]
         raise FlopCountError(reason) from error
 
 
-def _record_calls(call: Callable[[], object]) -> list[Call]:
+def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     calls: list[Call] = []
 
     class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
+        is_cast = False
+
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
             kwargs = kwargs or {}
             # In inference mode composite operators (linear, conv2d) are not decomposed: do it here.
-            decompose = getattr(func, "decompose", None)
-            if decompose is not None and _is_composite(func):
-                with self:
-                    parts = decompose(*args, **kwargs)
+            if _is_composite(func):
+                before, self.is_cast = self.is_cast, self.is_cast or _has_kernel(func, "AutocastCPU")
+                with self, _autocast_inside(is_on[-1] and not self.is_cast):
+                    parts = _decomposed(func, args, kwargs)
+                self.is_cast = before
                 if parts is not NotImplemented:
                     return parts
-            output = func(*args, **kwargs)
             name = str(func.name()).split(".")[0] if hasattr(func, "name") else str(func)
-            tensors = _tensors([args, kwargs])
+            output = run(name, func, args, kwargs)
+            tensors = tensors_in([args, kwargs])
             calls.append(
                 Call(
                     name=name,
                     shapes=tuple(tuple(x.shape) for x in tensors),
-                    flop=_flop(name, args, output),
+                    flop=call_flop(name, args, output),
                     bytes=_bytes_moved(name, args, kwargs, output),
                     dtypes=tuple(str(x.dtype).removeprefix("torch.") for x in tensors),
                 )
             )
             return output
 
-    with Recorder():
+    with _autocast_followed() as is_on, Recorder():
         call()
     return calls
 
 
-def _is_composite(func: Any) -> bool:
+def _decomposed(func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Call an operator as the sum of its parts; ``NotImplemented`` if this torch cannot.
+
+    ``decompose`` prefers decompositions in Python, which call other operators than a pass does (of an LSTM, oneDNN's
+    layer whatever its data type).
+    """
     import torch
 
+    if hasattr(func, "_op_dk"):
+        return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **named)
+    return func.decompose(*args, **named) if hasattr(func, "decompose") else NotImplemented
+
+
+@contextmanager
+def _autocast_followed() -> Iterator[list[bool]]:
+    """Yield whether autocast is on, of each of its contexts that are open; the innermost last.
+
+    torch switches it off while an operator is intercepted, so that it cannot be asked then.
+    """
+    import torch
+
+    context = torch.autocast
+    enter, leave = context.__enter__, context.__exit__
+    is_on = [_is_autocast_on()]
+
+    def entered(self: Any) -> Any:
+        found = enter(self)
+        is_on.append(_is_autocast_on())
+        return found
+
+    def left(self: Any, *error: Any) -> Any:
+        is_on.pop()
+        return leave(self, *error)
+
+    context.__enter__, context.__exit__ = entered, left
+    try:
+        yield is_on
+    finally:
+        context.__enter__, context.__exit__ = enter, leave
+
+
+def _is_autocast_on() -> bool:
+    import torch
+
+    is_excluded = getattr(torch._C, "_dispatch_tls_is_dispatch_key_excluded", None)
+    return is_excluded is not None and not is_excluded(torch._C.DispatchKey.AutocastCPU)
+
+
+def _autocast_inside(is_on: bool) -> AbstractContextManager[object]:
+    """The context in which the parts of an operator are called: autocast converts those that it would convert, too."""
+    import torch
+
+    if not is_on:
+        return nullcontext()
+    guard: AbstractContextManager[object] = torch._C._SetExcludeDispatchKeyGuard(
+        torch._C.DispatchKey.AutocastCPU, False
+    )
+    return guard
+
+
+def _is_composite(func: Any) -> bool:
     # An operator with a kernel for the CPU key runs as it is.
+    return _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU")
+
+
+def _has_kernel(func: Any, key: str) -> bool:
+    import torch
+
     has_kernel = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
-    if has_kernel is None:
-        return False
-    name = func.name()
-    return bool(has_kernel(name, "CompositeImplicitAutograd")) and not has_kernel(name, "CPU")
+    return has_kernel is not None and bool(has_kernel(func.name(), key))
 
 
-def _tensors(value: Any) -> list[Any]:
-    """Tensors in nested lists, tuples and dicts, in order."""
+def tensors_in(value: Any) -> list[Any]:
+    """Return the tensors in nested lists, tuples and dicts, in order."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -127,7 +204,7 @@ def _tensors(value: Any) -> list[Any]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return [tensor for each in value for tensor in _tensors(each)]
+        return [tensor for each in value for tensor in tensors_in(each)]
     return []
 
 
@@ -142,8 +219,8 @@ def _bytes_moved(name: str, args: Any, kwargs: Any, output: Any) -> int:
     """Bytes read and written: none for views; a lookup reads only the rows that it returns."""
     if _VIEWS.search(name):
         return 0
-    written = sum(map(_size, _tensors(output)))
-    inputs = _tensors([args, kwargs])
+    written = sum(map(_size, tensors_in(output)))
+    inputs = tensors_in([args, kwargs])
     if _LOOKUPS.search(name):
         return 2 * written + sum(map(_size, inputs[1:]))
     return written + sum(map(_size, inputs))
@@ -153,8 +230,8 @@ def _size(tensor: Any) -> int:
     return int(tensor.numel()) * int(tensor.element_size())
 
 
-def _flop(name: str, args: Sequence[Any], output: Any) -> int | None:
-    """Operations of one call: 0 for operators that are known not to be products, ``None`` if they are not known."""
+def call_flop(name: str, args: Sequence[Any], output: Any) -> int | None:
+    """Return the operations of one call: 0 if the operator is known to be no product, ``None`` if not known."""
     kind = operator_class(name)
     if kind is None:
         return 0 if multiplies_nothing(name) else None
@@ -206,7 +283,7 @@ _PRODUCT_OPERANDS = {
 """The arguments that are multiplied."""
 _VECTOR_OPERAND = {"mv": 0, "dot": 0, "vdot": 0, "addmv": 1}
 """The argument that is multiplied by a vector, element by element."""
-_PACKED = ("mkldnn_linear",)
+_PACKED = ("mkldnn_linear", "onednn_linear")
 """Layers whose weights may be packed, besides the quantized ones."""
 _CONVOLUTIONS = ("convolution", "_convolution", "mkldnn_convolution", "convolution_overrideable")
 

@@ -22,9 +22,9 @@ from modelzoo.evidence.kernel_names import (
     operator_class,
     shows_its_operands,
 )
-from modelzoo.evidence.observation import Event
+from modelzoo.evidence.observation import Event, Replays
 from modelzoo.evidence.onednn_log import Primitive, problem_dimensions
-from modelzoo.records.evidence import OperatorClass
+from modelzoo.records.evidence import OperatorClass, Product
 from modelzoo.records.profile import Shape
 
 Dimensions = tuple[Optional[int], ...]
@@ -103,6 +103,37 @@ def match_primitives(
         if match is not None:
             matches[index] = match
     return matches, [primitive for queue in queues.values() for primitive in queue.remaining()]
+
+
+def owners(events: Sequence[Event], replays: Replays, iterations: int) -> dict[int, int]:
+    """Find the call of a product that each event is, or is a part of.
+
+    The profiler and the recorded pass show the same operators in the same order, but the profiler shows what they call,
+    too.
+
+    Returns:
+        The place in ``replays.products`` by index of the event; empty if the passes called other products than the
+        recorded one.
+    """
+    names = {each.operator for each in replays.products}
+    expected = list(replays.order) * iterations
+    found: dict[int, int] = {}
+    calls = 0
+    for index, event in enumerate(events):
+        if event.parent in found:
+            found[index] = found[event.parent]
+        elif event.name in names:
+            if calls == len(expected) or not _is_call_of(replays.products[expected[calls]], event):
+                return {}
+            found[index] = expected[calls]
+            calls += 1
+    return found if calls == len(expected) else {}
+
+
+def _is_call_of(product: Product, event: Event) -> bool:
+    """Whether an event may be a call of ``product``: the profiler does not show all tensors of every operator."""
+    wanted, shown = ([shape for shape in shapes if shape][:2] for shapes in (product.shapes, event.shapes))
+    return product.operator == event.name and all(a == b for a, b in zip(wanted, shown))
 
 
 class _Key(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ import msgspec
 
 from modelzoo.evidence.mkl_log import BlasCall, parse_mkl
 from modelzoo.evidence.onednn_log import (
+    BF16_ALLOWED,
     OneDnnLog,
     Primitive,
     logged_precision,
@@ -18,7 +19,7 @@ from modelzoo.evidence.onednn_log import (
     problem_dimensions,
 )
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import KernelCalls, KernelDigest, LogSource
+from modelzoo.records.evidence import KernelCalls, KernelDigest, LogSource, Product
 from modelzoo.records.profile import Shape
 
 
@@ -134,6 +135,59 @@ def kernel_digest(output: str) -> KernelDigest | None:
         sha256=hashlib.sha256(content.encode()).hexdigest(),
         kernels=tuple(KernelCalls(name, precision, count) for (name, precision), count in sorted(by_kernel.items())),
     )
+
+
+class LoggedCall(msgspec.Struct, frozen=True):
+    """What the libraries' logs say of one call of an operator.
+
+    Attributes:
+        lines: what ran, without times and in alphabetical order: equal for two calls that ran the same kernels.
+        kernels: those that multiply matrices, each once.
+        precision: that of all of them, as far as the log proves it; ``None`` if it does not, or if they differ.
+    """
+
+    lines: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    precision: Optional[str] = None
+
+
+def logged_call(output: str) -> LoggedCall | None:
+    """Parse what oneDNN and MKL printed during one call; ``None`` if a line of oneDNN's cannot be read."""
+    log = parse_onednn(output)
+    if log.unparsed:
+        return None
+    lines, kernels, precisions = [], set(), set()
+    for each in log.primitives:
+        lines.append(f"{each.kernel} {each.prop} {each.tensors} {each.attributes} {each.problem}")
+        if each.is_compute:
+            kernels.add(f"oneDNN {each.kernel}")
+            precisions.add(logged_precision(each))
+    for call in parse_mkl(output):
+        if call.is_product:
+            lines.append(f"MKL {call.function} {call.count} {call.flop}")
+            kernels.add(f"MKL {call.function.lower()}")
+            precisions.add(call.precision)
+    precision = precisions.pop() if len(precisions) == 1 else None
+    proven = None if precision in (BF16_ALLOWED, "unknown") else precision
+    return LoggedCall(tuple(sorted(lines)), tuple(sorted(kernels)), proven)
+
+
+class Replays(msgspec.Struct, frozen=True):
+    """What the products of one pass showed themselves.
+
+    Attributes:
+        products: the distinct ones, without precision and share of the time.
+        order: the product of each call of the pass, by its place in ``products``.
+        seconds: what calling them again took.
+        foreign: floating-point numbers that operators of the pass read, and that no operator had computed.
+        outputs_differ: whether the model computed other outputs while it was observed.
+    """
+
+    products: tuple[Product, ...]
+    order: tuple[int, ...]
+    seconds: float
+    foreign: int = 0
+    outputs_differ: bool = False
 
 
 def _fixed_dimensions(primitive: Primitive) -> tuple[int | None, ...]:

@@ -29,9 +29,26 @@ _NOISE = re.compile(
 )
 
 
+class Written:
+    """What was written to captured file descriptors."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @property
+    def size(self) -> int:
+        """The number of bytes so far."""
+        _flush()
+        return os.fstat(self._descriptor).st_size
+
+    def __call__(self, begin: int = 0) -> str:
+        """Return what was written so far, from the byte ``begin`` on."""
+        return os.pread(self._descriptor, self.size - begin, begin).decode("utf-8", "replace")
+
+
 @contextlib.contextmanager
-def captured_output(problems: list[str]) -> Iterator[Callable[[], str]]:
-    """Redirect file descriptors 1 and 2 to a file; yield a function that returns what was written so far.
+def captured_output(problems: list[str]) -> Iterator[Written]:
+    """Redirect file descriptors 1 and 2 to a file; yield what returns all that was written so far.
 
     On exit, everything except the libraries' own output is printed to standard error. C's stdio buffer, which Python
     does not know, is flushed before and after.
@@ -51,11 +68,7 @@ def captured_output(problems: list[str]) -> Iterator[Callable[[], str]]:
             stack.callback(os.close, saved)
             stack.callback(os.dup2, saved, descriptor)
 
-        def written() -> str:
-            _flush()
-            size = os.fstat(file.fileno()).st_size
-            return os.pread(file.fileno(), size, 0).decode("utf-8", "replace")
-
+        written = Written(file.fileno())
         try:
             yield written
         finally:

@@ -7,40 +7,43 @@ from typing import Union
 
 import msgspec
 
-from modelzoo.evidence.attribution import UNATTRIBUTED, UNKNOWN, AttributedTime, PrecisionProver, attribute_time
+from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime, attribute_time
 from modelzoo.evidence.coverage import (
+    answered,
     arithmetic_share,
     coverage,
     fraction,
-    is_narrower,
     longest,
     operator_uses,
     time_shares,
 )
 from modelzoo.evidence.flops import Call, sum_flops
 from modelzoo.evidence.kernel_names import converts_back, has_weights, operator_class
-from modelzoo.evidence.observation import Audit
+from modelzoo.evidence.observation import Audit, Replays
 from modelzoo.evidence.onednn_log import logged_types
+from modelzoo.evidence.precision import UNKNOWN, PrecisionProver, is_narrower
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.coverage import Coverage
 from modelzoo.records.evidence import (
     ACTIVE_SHARE,
     INACTIVE_SHARE,
     ClassVerdict,
-    Coverage,
+    Disagreement,
     Evidence,
     InexactCanary,
     LogSource,
     NotUsed,
     OperatorClass,
     OtherPrecision,
+    Product,
     ProofVerdict,
 )
 from modelzoo.records.profile import Flops
 
 QUANTIZED = ("int8", "int8 weight-only")
 """Precisions that a recipe obtains by quantizing the layers that have weights."""
-Conclusion = tuple[ProofVerdict, Union[OtherPrecision, InexactCanary, NotUsed, None]]
+Conclusion = tuple[ProofVerdict, Union[OtherPrecision, InexactCanary, Disagreement, NotUsed, None]]
 """A verdict, and what speaks against the requested precision."""
 
 
@@ -59,6 +62,8 @@ class AttributedAudit(msgspec.Struct, frozen=True):
         logged: the data types that the kernel log has outside products.
         dequantized: operators that converted int8 numbers back to floating point.
         unread: lines of the kernel log that could not be read.
+        products: the products that were replayed, as audited.
+        replays: what they showed themselves; ``None`` if none was replayed.
         onednn_version: as in ``Evidence``, and so are the following.
     """
 
@@ -72,6 +77,8 @@ class AttributedAudit(msgspec.Struct, frozen=True):
     logged: frozenset[str] = frozenset()
     dequantized: tuple[str, ...] = ()
     unread: int = 0
+    products: tuple[Product, ...] = ()
+    replays: Replays | None = None
     onednn_version: str = ""
     onednn_isa: str = ""
     blas: str = ""
@@ -88,6 +95,12 @@ class _Findings(msgspec.Struct, frozen=True):
     classes: Sequence[ClassVerdict]
     checks: Mapping[str, OperatorCheck]
     coverage: Coverage
+
+    @property
+    def disagreement(self) -> Disagreement | None:
+        """The products whose error shows another precision than the log names."""
+        products = tuple(each for each in self.audit.products if each.disagrees)
+        return Disagreement(products) if products else None
 
     @property
     def seconds(self) -> float:
@@ -133,6 +146,7 @@ def build_evidence(
     *,
     calls: Sequence[Call] = (),
     counted: Flops | None = None,
+    replays: Replays | None = None,
 ) -> Evidence:
     """Judge an audit of torch, or of another framework that computes with oneDNN.
 
@@ -143,9 +157,11 @@ def build_evidence(
         bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for other precisions than bf16 and fp16.
         calls: the recorded calls of one eager pass of the same model under the same setting.
         counted: the operations of one pass; by default those of ``calls``.
+        replays: what the products of this pass showed themselves.
     """
+    parts = attribute_time(audit, PrecisionProver(canary, bf16_method), calls, replays)
     attributed = AttributedAudit(
-        parts=attribute_time(audit, PrecisionProver(canary, bf16_method), calls),
+        parts=parts,
         iterations=audit.iterations,
         log_source=audit.log_source,
         library="oneDNN",
@@ -154,6 +170,8 @@ def build_evidence(
         logged=logged_types(audit.log.primitives),
         dequantized=tuple(sorted({event.name for event in audit.events if converts_back(event)})),
         unread=audit.log.unparsed,
+        products=answered(replays, parts) if replays is not None else (),
+        replays=replays,
         onednn_version=audit.log.version,
         onednn_isa=audit.log.isa,
         blas=audit.blas,
@@ -185,8 +203,9 @@ def judge_attributed(
         requested=requested,
         unread=audit.unread,
         lists_all=audit.lists_all,
+        replays=audit.replays,
     )
-    classes = _class_verdicts(compute, checks, reduced)
+    classes = _class_verdicts(compute, checks, reduced, audit.products)
     findings = _Findings(audit, requested, bf16_method, compute, classes, checks, known)
     verdict, reason = _judge_fp32(findings) if requested == "fp32" else _judge_reduced(findings)
     total = sum(part.seconds for part in parts)
@@ -216,11 +235,16 @@ def judge_attributed(
         problems=audit.problems,
         coverage=known,
         arithmetic_share=None if requested == "fp32" else findings.arithmetic(requested),
+        products=audit.products,
+        replay_seconds=audit.replays.seconds if audit.replays is not None else None,
     )
 
 
 def _class_verdicts(
-    compute: Sequence[AttributedTime], checks: Mapping[str, OperatorCheck], reduced: str
+    compute: Sequence[AttributedTime],
+    checks: Mapping[str, OperatorCheck],
+    reduced: str,
+    products: Sequence[Product],
 ) -> tuple[ClassVerdict, ...]:
     verdicts = []
     for kind in OperatorClass:
@@ -228,7 +252,9 @@ def _class_verdicts(
         if not parts:
             continue
         seconds = sum(part.seconds for part in parts)
+        is_replayed = all(part.product is not None and products[part.product].not_replayed is None for part in parts)
         check = checks.get(OperatorClass.MATMUL if kind is OperatorClass.ATTENTION else kind)
+        check = None if is_replayed else check
         verdicts.append(
             ClassVerdict(
                 operator_class=kind,
@@ -238,6 +264,7 @@ def _class_verdicts(
                 decided_by=tuple(sorted({part.decided_by for part in parts})),
                 canary_error=check.error if check else None,
                 canary_level=check.level if check else None,
+                is_replayed=is_replayed,
             )
         )
     return tuple(verdicts)
@@ -246,6 +273,8 @@ def _class_verdicts(
 def _judge_reduced(findings: _Findings) -> Conclusion:
     if not findings.compute:
         return ProofVerdict.UNKNOWN, None
+    if findings.disagreement is not None:
+        return ProofVerdict.UNKNOWN, findings.disagreement
     name = findings.requested
     other = _other_precision([part for part in findings.compute if is_narrower(part.precision, name)])
     if not findings.coverage.is_enough:
@@ -290,14 +319,19 @@ def _not_used(findings: _Findings) -> NotUsed:
 
 
 def _judge_fp32(findings: _Findings) -> Conclusion:
-    """fp32 is proven only if the canary confirms every class: a BLAS may round inside its fp32 product."""
+    """fp32 is proven only if an error confirms it, of each product or of the canary for those that showed none
+    themselves: a BLAS may round inside its fp32 product.
+    """
     other = [part for part in findings.compute if part.precision not in ("fp32", "fp64", UNKNOWN)]
     if other:
-        return ProofVerdict.NOT_FP32, _other_precision(other)
+        return ProofVerdict.NOT_FP32, findings.disagreement or _other_precision(other)
+    if findings.disagreement is not None:
+        return ProofVerdict.UNKNOWN, findings.disagreement
+    is_left_to_canary = any(not each.is_replayed for each in findings.classes)
     inexact = (CanaryLevel.REDUCED, CanaryLevel.BF16, CanaryLevel.BROKEN)
     checks = tuple(check for check in findings.checks.values() if check.level in inexact)
-    if checks:
+    if checks and (is_left_to_canary or not findings.classes):
         return ProofVerdict.NOT_FP32, InexactCanary(checks)
-    is_confirmed = all(each.canary_level is CanaryLevel.FP32 for each in findings.classes)
+    is_confirmed = all(each.is_replayed or each.canary_level is CanaryLevel.FP32 for each in findings.classes)
     is_proven = findings.coverage.is_enough and findings.classes and is_confirmed
     return (ProofVerdict.FP32 if is_proven else ProofVerdict.UNKNOWN), None

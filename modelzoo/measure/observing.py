@@ -188,7 +188,7 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
         observed = replace(observed, kernels=kernels)
     # Without a digest only an audit can show which kernels ran.
     if looks.audit and (looks.full_audit or observed.kernels is None):
-        evidence, problem = value_and_problem(model.audit(args, passes=passes, canary=canary))
+        evidence, problem = value_and_problem(model.audit(args, passes=passes, canary=canary, replay=looks.extras))
         observed = replace(observed, evidence=evidence, evidence_problem=problem or canary_problem)
     if looks.audit and looks.extras:
         flops, problem = value_and_problem(model.flops(args))

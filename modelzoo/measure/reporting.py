@@ -184,7 +184,10 @@ def _environment_warnings(report: RunReport) -> Iterator[WarningMessage]:
 def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
     setting, canary = report.setting, report.observed.canary
     detail = canary.summary if canary is not None else ""
-    if setting.precision == "fp32" and canary is not None and report.observed.canary_verdict is not CanaryVerdict.FP32:
+    evidence = report.observed.evidence
+    is_replayed = evidence is not None and evidence.is_replayed
+    is_inexact = canary is not None and report.observed.canary_verdict is not CanaryVerdict.FP32
+    if setting.precision == "fp32" and is_inexact and not is_replayed:
         yield warning_for(WarningCode.FP32_NOT_FP32, detail=detail)
     if setting.precision == "fp32":
         if report.ceilings is not None and setting.device == "cpu" and _has_blas_linear(report):

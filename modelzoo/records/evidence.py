@@ -8,10 +8,9 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
+from modelzoo.records.coverage import Coverage, TimeShare
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
-KNOWN_SHARE = 0.95
-"""What must be known of a pass, of its counted operations and of its time, before its precision is called verified."""
 ACTIVE_SHARE = 0.90
 """A reduced precision is ACTIVE if at least this share of the compute time, and of the counted arithmetic, ran in its
 kernels.
@@ -47,8 +46,10 @@ class ProofSource(str, Enum):
     KERNEL_NAME = "kernel name"
     DATA_TYPES = "data types"
     CANARY = "canary"
+    REPLAY = "replay"
+    """The error of the product itself, called again."""
     BOTH = "both"
-    """The canary, and the kernel log or the data types, agree."""
+    """An error, and the kernel log or the data types, agree."""
     NOTHING = "nothing"
 
     def __str__(self) -> str:
@@ -82,22 +83,6 @@ class LogSource(str, Enum):
         return self.value
 
 
-class TimeShare(msgspec.Struct, frozen=True):
-    """One line of a table.
-
-    Attributes:
-        name: of the kernel, precision or operator.
-        seconds: summed over all audited passes.
-        share: of the total time of these passes, 0 to 1.
-        count: number of calls in all audited passes.
-    """
-
-    name: str
-    seconds: float
-    share: float
-    count: int
-
-
 class OperatorUse(msgspec.Struct, frozen=True):
     """One operator that multiplies matrices, with one set of shapes and one kernel.
 
@@ -124,6 +109,64 @@ class OperatorUse(msgspec.Struct, frozen=True):
     kernel_seconds: float
 
 
+class NotReplayed(str, Enum):
+    """Why a product says nothing of its precision itself.
+
+    BUDGET: no time was left. NO_REFERENCE: it is not known what the operator computes. NOT_FLOATING: its operands are
+    integers, or packed. OTHER_KERNELS: the replay ran others. NOT_AUDITED: the audit did. FAILED: it raised an error.
+    """
+
+    BUDGET = "budget"
+    NO_REFERENCE = "no reference"
+    NOT_FLOATING = "not floating"
+    OTHER_KERNELS = "other kernels"
+    NOT_AUDITED = "not audited"
+    FAILED = "failed"
+
+
+class Product(msgspec.Struct, frozen=True):
+    """One distinct product of a pass, called again with operands that tell precisions apart, and compared with fp64.
+
+    Attributes:
+        operator: name of the operator.
+        operator_class: what it computes.
+        shapes: the shapes of its tensors.
+        operands: the data type of its operands (``fp32``, ``bf16`` …); ``unknown`` if they differ.
+        count: number of calls in one pass.
+        layers: the modules that call it, by path, each once; empty if no module is known.
+        kernels: those that the libraries' logs name, each once; ``None`` without a log.
+        logged: the precision that these kernels have according to the log; ``None`` if it proves nothing.
+        error: root-mean-square error, relative to the exact output; ``None`` if there is none, or if it is not finite.
+        shown: the precision that the error shows; ``None`` if it was not replayed.
+        not_replayed: why it was not, or why the replay does not count.
+        detail: what the operator said, if it raised an error.
+        precision: what it ran in, from everything that is known of it.
+        known_by: what decided ``precision``.
+        share: the part of the audited passes' time in its calls, 0 to 1; ``None`` if the audit does not tell.
+    """
+
+    operator: str
+    operator_class: OperatorClass
+    shapes: tuple[tuple[int, ...], ...]
+    operands: str
+    count: int
+    layers: tuple[str, ...] = ()
+    kernels: Optional[tuple[str, ...]] = None
+    logged: Optional[str] = None
+    error: Optional[float] = None
+    shown: Optional[str] = None
+    not_replayed: Optional[NotReplayed] = None
+    detail: str = ""
+    precision: str = "unknown precision"
+    known_by: ProofSource = ProofSource.NOTHING
+    share: Optional[float] = None
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the log names one precision, and the error shows another."""
+        return self.operands == "fp32" and None not in (self.logged, self.shown) and self.logged != self.shown
+
+
 class ClassVerdict(msgspec.Struct, frozen=True):
     """How one class of operators ran.
 
@@ -133,8 +176,9 @@ class ClassVerdict(msgspec.Struct, frozen=True):
         bf16_share: the part of ``seconds`` in bf16, or in the reduced precision that was requested, 0 to 1.
         precisions: all precisions that they ran in.
         decided_by: what decided that.
-        canary_error: the error of the canary's operator of this class; ``None`` if there is none.
+        canary_error: the error of the canary's operator of this class; ``None`` if there is none, or ``is_replayed``.
         canary_level: the precision that this error shows.
+        is_replayed: whether every product of this class showed its precision itself.
     """
 
     operator_class: OperatorClass
@@ -144,6 +188,7 @@ class ClassVerdict(msgspec.Struct, frozen=True):
     decided_by: tuple[ProofSource, ...]
     canary_error: Optional[float]
     canary_level: Optional[CanaryLevel]
+    is_replayed: bool = False
 
 
 class KernelCalls(msgspec.Struct, frozen=True):
@@ -175,43 +220,6 @@ class KernelDigest(msgspec.Struct, frozen=True):
     kernels: tuple[KernelCalls, ...]
 
 
-class Coverage(msgspec.Struct, frozen=True):
-    """How much of the audited passes is known. Shares are from 0 to 1.
-
-    fp32 is verified, and a reduced precision active, only if both ``known_arithmetic`` and ``known_time`` are at least
-    ``KNOWN_SHARE``; ``known_arithmetic`` is not needed where every kernel of a device is listed.
-
-    Attributes:
-        counted: operations of one pass of the eager torch model; ``None`` if they were not counted.
-        seen_arithmetic: the part of ``counted`` in products that the audit saw; ``None`` if it was not counted.
-        known_arithmetic: the part of ``counted`` in products whose precision is known.
-        known_time: the part of the passes' time in such products, in kernels that are known to multiply nothing, and,
-            if ``seen_arithmetic`` leaves nothing out, around operators.
-        unknown: what the rest of the time was spent on, longest first.
-        uncounted: operators whose operations are not known and whose precision is not known either.
-        unexplained: types narrower than the requested precision that were logged, although no product has them.
-        unread: lines of the kernel log that could not be read.
-        lists_all: whether everything that ran is known to be listed, so that nothing needs to be counted.
-    """
-
-    counted: Optional[int]
-    seen_arithmetic: Optional[float]
-    known_arithmetic: Optional[float]
-    known_time: float
-    unknown: tuple[TimeShare, ...] = ()
-    uncounted: tuple[str, ...] = ()
-    unexplained: tuple[str, ...] = ()
-    unread: int = 0
-    lists_all: bool = False
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether so much is known that the precision of the whole pass can be called verified."""
-        is_counted = self.known_arithmetic is not None and self.known_arithmetic >= KNOWN_SHARE and not self.uncounted
-        has_gaps = bool(self.unexplained or self.unread)
-        return (is_counted or self.lists_all) and self.known_time >= KNOWN_SHARE and not has_gaps
-
-
 class OtherPrecision(msgspec.Struct, frozen=True, tag="other precision"):
     """Products ran in a precision that the requested one excludes.
 
@@ -234,6 +242,16 @@ class InexactCanary(msgspec.Struct, frozen=True, tag="inexact canary"):
     """
 
     checks: tuple[OperatorCheck, ...]
+
+
+class Disagreement(msgspec.Struct, frozen=True, tag="disagreement"):
+    """The kernel log names one precision of a product, and its error shows another.
+
+    Attributes:
+        products: those of which this is true.
+    """
+
+    products: tuple[Product, ...]
 
 
 class NotUsed(msgspec.Struct, frozen=True, tag="not used"):
@@ -285,12 +303,14 @@ class Evidence(msgspec.Struct, frozen=True):
         coverage: how much of the passes is known.
         arithmetic_share: the part of the counted operations in the reduced precision that was requested; ``None`` if
             they were not counted, or need not be.
+        products: the distinct products of one pass, in the order of their first calls; empty if none was replayed.
+        replay_seconds: what calling them again took; ``None`` if none was.
     """
 
     requested: str
     bf16_method: Optional[str]
     verdict: ProofVerdict
-    reason: Union[OtherPrecision, InexactCanary, NotUsed, None]
+    reason: Union[OtherPrecision, InexactCanary, Disagreement, NotUsed, None]
     decided_by: tuple[ProofSource, ...]
     iterations: int
     seconds: float
@@ -311,6 +331,13 @@ class Evidence(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
     coverage: Coverage
     arithmetic_share: Optional[float] = None
+    products: tuple[Product, ...] = ()
+    replay_seconds: Optional[float] = None
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether every product showed its precision itself, so that nothing depends on the canary."""
+        return bool(self.classes) and all(each.is_replayed for each in self.classes)
 
     @property
     def warnings(self) -> tuple[WarningMessage, ...]:

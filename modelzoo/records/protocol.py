@@ -95,7 +95,7 @@ class Looks(msgspec.Struct, frozen=True):
         audit: prove which kernels ran.
         full_audit: attribute the time to kernels, too; otherwise only prove that the same kernels ran as in the
             processes that were audited in full.
-        extras: also count operations and take the profile; one process per setting does so.
+        extras: also count operations, call products again and take the profile; one process per setting does so.
         profiling: take a profile.
         trace: the file that a Chrome trace is written to.
     """

@@ -125,7 +125,9 @@ def _work(requested: Setting) -> tuple[object, ...]:
 def not_fp32(base: RunReport) -> Iterator[Union[Canary, Evidence]]:
     """Yield what shows that a process that was to run in fp32 did not."""
     seen = base.observed
-    if base.setting.precision == "fp32" and seen.canary and seen.canary_verdict is not CanaryVerdict.FP32:
+    is_replayed = seen.evidence is not None and seen.evidence.is_replayed
+    is_inexact = seen.canary_verdict is not CanaryVerdict.FP32 and not is_replayed
+    if base.setting.precision == "fp32" and seen.canary and is_inexact:
         yield seen.canary
     if seen.evidence is not None and seen.evidence.verdict is ProofVerdict.NOT_FP32:
         yield seen.evidence

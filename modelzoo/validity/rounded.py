@@ -169,7 +169,7 @@ def _roundings(precision: str, recipe: str | None) -> dict[str, list[tuple[int, 
         return {
             name: [(place, lambda x: rounded(x, precision)) for place in places] for name, places in PRODUCTS.items()
         }
-    found = {}
+    found: dict[str, list[tuple[int, Callable[[Any], Any]]]] = {}
     for name in (*WITH_WEIGHTS, "convolution") if recipe == "static" else WITH_WEIGHTS:
         activations, weights = _RANGES[recipe]
         # A convolution's weights begin with the output channels.

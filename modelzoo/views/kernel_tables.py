@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from modelzoo.document import Block, Column, Details, Table, Text, lines
 from modelzoo.formatting import MISSING
-from modelzoo.records.evidence import Evidence, TimeShare
+from modelzoo.records.coverage import TimeShare
+from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile, Shape
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.differences import short_names
@@ -50,11 +51,12 @@ def operator_details(shown: Sequence[SummaryRow]) -> list[Block]:
     return blocks
 
 
-def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
-    """Return tables of the time by kernel, by precision, by class of operators and by operator.
+def evidence_tables(evidence: Evidence, operators: int = 12, products: int | None = None) -> list[Table]:
+    """Return tables of the time by kernel, by precision, by class of operators, by product and by operator.
 
     Args:
         evidence: what the audit found.
+        products: the number of products to list; by default all.
         operators: the number of operators to list; the others are summed up in one line.
     """
     unattributed = f"unattributed: {_percent(evidence.unattributed_share)} of the time"
@@ -68,9 +70,69 @@ def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
         _time_table("Kernels, by implementation", evidence.by_implementation, passes, note=blas),
         _time_table("By compute precision", evidence.by_precision, passes, note=unattributed),
         _class_table(evidence, passes),
+        *filter(None, [product_table(evidence, products)]),
         _time_table("By operator", evidence.by_operator, passes, limit=operators),
     ]
     return [table for table in tables if table.rows or table.note]
+
+
+def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
+    """Return the table of the distinct products, the longest first, with what each showed itself; ``None`` without.
+
+    Args:
+        evidence: what the audit found.
+        limit: the number of products to list; by default all.
+    """
+    products = sorted(evidence.products, key=lambda each: -(each.share or 0.0))
+    shown, rest = products[:limit], products[len(products[:limit]) :]
+    columns = (
+        Column("layer", tuple(layers_text(each) for each in shown)),
+        Column("operator", tuple(each.operator for each in shown)),
+        Column("shapes", tuple(shapes_text(each.shapes[:2]) for each in shown)),
+        Column("calls", tuple(str(each.count) for each in shown), is_number=True),
+        Column("share", tuple(MISSING if each.share is None else _percent(each.share) for each in shown), True),
+        Column("kernel", tuple(_kernel(each) for each in shown)),
+        Column("precision", tuple(each.precision for each in shown)),
+        Column("error", tuple(MISSING if each.error is None else f"{each.error:.1e}" for each in shown), True),
+        Column("known by", tuple(_known_by(each) for each in shown)),
+    )
+    note = [f"{len(rest)} more products took {_percent(sum(each.share or 0.0 for each in rest))}"] if rest else []
+    if evidence.replay_seconds is not None:
+        note.append(f"error: of the product called again after the pass, against fp64; {evidence.replay_seconds:.1f} s")
+    return Table("Products, each by itself", columns, Text("; ".join(note)) if note else None) if products else None
+
+
+def layers_text(product: Product) -> str:
+    """``layer1.0.conv1``; of several, the first and their number: ``layer1.0.conv1 and 2 more``."""
+    first = product.layers[:1]
+    return first[0] + (f" and {len(product.layers) - 1} more" if len(product.layers) > 1 else "") if first else MISSING
+
+
+def _kernel(product: Product) -> str:
+    if product.kernels is None:
+        return "no kernel log"
+    return ", ".join(product.kernels) or "named by no log"
+
+
+_WHY = {
+    NotReplayed.BUDGET: "the time for replays was used up",
+    NotReplayed.NO_REFERENCE: "the operator is not known",
+    NotReplayed.NOT_FLOATING: "packed or integer operands",
+    NotReplayed.OTHER_KERNELS: "other kernels ran",
+    NotReplayed.NOT_AUDITED: "the audited pass ran other kernels",
+    NotReplayed.FAILED: "it raised an error",
+}
+
+
+def _known_by(product: Product) -> str:
+    """``both``; ``kernel log, not replayed: other kernels ran``; that log and error disagree."""
+    said = str(product.known_by)
+    if product.disagrees:
+        said = f"{said}; the log names {product.logged}, the error shows {product.shown}"
+    if product.not_replayed is None:
+        return said
+    detail = f" ({product.detail})" if product.detail else ""
+    return f"{said}, not replayed: {_WHY[product.not_replayed]}{detail}"
 
 
 def problems(evidence: Evidence) -> list[str]:
@@ -96,18 +158,27 @@ def _time_table(title: str, rows: Sequence[TimeShare], passes: int, limit: int |
 
 def _class_table(evidence: Evidence, passes: int) -> Table:
     classes, reduced = evidence.classes, "bf16" if evidence.requested == "fp32" else evidence.requested
-    canaries = (
-        f"{each.canary_error:.1e} {each.canary_level}" if each.canary_error is not None else MISSING for each in classes
-    )
+    errors = (_error(each, evidence.products) for each in classes)
     columns = (
         Column("", tuple(str(each.operator_class) for each in classes)),
         Column("ms per pass", tuple(_ms(each.seconds / passes) for each in classes), is_number=True),
         Column(f"in {reduced}", tuple(_percent(each.bf16_share) for each in classes), is_number=True),
         Column("precision", tuple(", ".join(each.precisions) for each in classes)),
-        Column("canary", tuple(canaries), is_number=True),
+        Column("largest error" if evidence.products else "canary", tuple(errors), is_number=True),
         Column("decided by", tuple(", ".join(map(str, each.decided_by)) for each in classes)),
     )
     return Table("Products", columns)
+
+
+def _error(of: ClassVerdict, products: Sequence[Product]) -> str:
+    """The largest error of the products of a class; the canary's, if any of them showed none."""
+    own = (each for each in products if each.operator_class is of.operator_class and each.error is not None)
+    largest = max(own, key=lambda each: each.error or 0.0, default=None)
+    if of.is_replayed and largest is not None:
+        return f"{largest.error:.1e} {largest.shown}"
+    if of.canary_error is None:
+        return MISSING
+    return f"{of.canary_error:.1e} {of.canary_level}" + (" (canary)" if products else "")
 
 
 def profile_tables(profile: Profile, limit: int = 25) -> list[Table]:

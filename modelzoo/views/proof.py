@@ -12,11 +12,11 @@ from typing import Optional, Union
 from modelzoo.document import Text
 from modelzoo.formatting import Merged
 from modelzoo.records.canary import Canary, CanaryLevel
+from modelzoo.records.coverage import FOREIGN_NUMBERS, KNOWN_SHARE, Coverage
 from modelzoo.records.evidence import (
     ACTIVE_SHARE,
     INACTIVE_SHARE,
-    KNOWN_SHARE,
-    Coverage,
+    Disagreement,
     Evidence,
     InexactCanary,
     LogSource,
@@ -102,12 +102,13 @@ def _reason(evidence: Evidence) -> str:
             (each.operator, math.nan if each.error is None else each.error, each.level) for each in against.checks
         )
         return ", ".join(f"canary {name} error {error:.0e} is {level}" for name, error, level in errors)
+    if isinstance(against, Disagreement):
+        return _disagreement(against)
     if isinstance(against, NotUsed):
         return _not_used(evidence, against)
     if evidence.verdict is ProofVerdict.FP32:
         log = "no kernel log" if evidence.log_source is LogSource.NONE else "no bf16 kernel in the audit"
-        error = _largest_error(evidence)
-        return log if error is None else f"{log}, canary error {error:.0e}"
+        return ", ".join([log, *_errors_in_fp32(evidence)])
     if evidence.verdict is ProofVerdict.UNKNOWN:
         return _unknown(evidence)
     if evidence.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
@@ -121,6 +122,7 @@ def _shares(evidence: Evidence) -> str:
     classes = ", ".join(f"{each.operator_class} {_extent_of(each.bf16_share)}" for each in evidence.classes)
     said = [] if in_all and evidence.verdict is ProofVerdict.ACTIVE else [classes]
     said.append(_compute_share(evidence))
+    said.append(_unnamed(evidence))
     if isinstance(evidence.reason, OtherPrecision):
         said.append(_other_precision(evidence.reason))
     if not evidence.coverage.is_enough:
@@ -145,13 +147,32 @@ def _compute_share(evidence: Evidence) -> str:
     return ", ".join(said)
 
 
+def _unnamed(evidence: Evidence) -> str:
+    """How much ran in the reduced precision in kernels that no log names."""
+    unnamed = (each for each in evidence.products if each.precision == evidence.requested and not each.kernels)
+    share = sum(each.share or 0.0 for each in unnamed)
+    return f"no log names the kernels of {_percent(share)} of the pass" if share >= INACTIVE_SHARE else ""
+
+
+def _disagreement(found: Disagreement) -> str:
+    """The products whose error shows another precision than the log names, with the first one's."""
+    first, count = found.products[0], len(found.products)
+    error = "not finite" if first.error is None else f"{first.error:.0e}"
+    said = f"the kernel log names {first.logged} for {first.operator}, and its error {error} shows {first.shown}"
+    return said + (f"; so it is for {count - 1} more products" if count > 1 else "")
+
+
 def _unknown(evidence: Evidence) -> str:
     coverage = evidence.coverage
     if not evidence.classes and (coverage.is_enough or not coverage.counted):
         return _NO_PRODUCTS
     if coverage.is_enough:
-        unproven = (str(each.operator_class) for each in evidence.classes if each.canary_level is not CanaryLevel.FP32)
-        return f"no bf16 kernel in the audit, but no canary at fp32 level for {', '.join(unproven)}"
+        unproven = (
+            str(each.operator_class)
+            for each in evidence.classes
+            if each.canary_level is not CanaryLevel.FP32 and not each.is_replayed
+        )
+        return f"no bf16 kernel in the audit, but no error at fp32 level for {', '.join(unproven)}"
     in_all = evidence.compute_bf16_share * evidence.compute_seconds
     if evidence.requested != "fp32" and evidence.seconds and in_all / evidence.seconds >= INACTIVE_SHARE:
         return f"{_compute_share(evidence)}; {_gap(coverage)}"
@@ -165,6 +186,10 @@ def _gap(coverage: Coverage) -> str:
         said.append(f"{coverage.unread} lines of the kernel log could not be read")
     if coverage.unexplained:
         said.append(f"the kernel log has {', '.join(coverage.unexplained)}, which no product explains")
+    if coverage.outputs_differ:
+        said.append("the model computed other outputs while it was observed")
+    if coverage.foreign >= FOREIGN_NUMBERS:
+        said.append(f"operators read {coverage.foreign:,} numbers that no operator computed")
     if coverage.uncounted:
         said.append(f"the operations of {', '.join(coverage.uncounted[:3])} are not known")
     if not coverage.lists_all:
@@ -189,28 +214,36 @@ def _other_precision(other: OtherPrecision) -> str:
 
 def _not_used(evidence: Evidence, reason: NotUsed) -> str:
     """Why nothing ran in the precision, from what the log shows was allowed and which kernels ran."""
-    kernels, name, error = ", ".join(reason.kernels), evidence.requested, _largest_error(evidence)
-    canary = "" if error is None else f"; canary error {error:.0e} is fp32's"
+    kernels, name = ", ".join(reason.kernels), evidence.requested
+    errors = "".join(f"; {each} is fp32's" for each in _errors_in_fp32(evidence))
     if reason.dequantized:
         converting = ", ".join(reason.dequantized[:2])
         return (
-            f"int8 numbers were converted back ({converting}) and multiplied in {reason.precision}: {kernels}{canary}"
+            f"int8 numbers were converted back ({converting}) and multiplied in {reason.precision}: {kernels}{errors}"
         )
     if name.startswith("int8"):
-        return f"nothing was multiplied in int8: {kernels} computed in {reason.precision}{canary}"
+        return f"nothing was multiplied in int8: {kernels} computed in {reason.precision}{errors}"
     if evidence.bf16_method in ("autocast", "cast"):
-        return f"operands stayed in {reason.precision}: {kernels}{canary}"
+        return f"operands stayed in {reason.precision}: {kernels}{errors}"
     if reason.allowed:
-        return f"{reason.library} was allowed {name}, yet {kernels} computed in fp32{canary}"
+        return f"{reason.library} was allowed {name}, yet {kernels} computed in fp32{errors}"
     if reason.allowed is False:
-        return f"{reason.library} was never allowed {name}, {kernels} ran{canary}"
-    return f"no product went through {reason.library}, {kernels} ran{canary}"
+        return f"{reason.library} was never allowed {name}, {kernels} ran{errors}"
+    return f"no product went through {reason.library}, {kernels} ran{errors}"
 
 
-def _largest_error(evidence: Evidence) -> Optional[float]:
-    """That of the canary's operators that computed in fp32, of the classes that ran."""
+def _errors_in_fp32(evidence: Evidence) -> list[str]:
+    """The largest errors in fp32: of the products that were replayed, and of the canary for classes of which some were
+    not."""
+    said = []
+    replayed = [each.error for each in evidence.products if each.shown == "fp32" and each.error is not None]
+    if replayed:
+        every = len(evidence.products)
+        whose = f"{len(replayed)} of {every}" if len(replayed) < every else f"{every}"
+        said.append(f"largest error in the replays of {whose} product{'s' if every > 1 else ''} {max(replayed):.0e}")
     at_fp32 = (each for each in evidence.classes if each.canary_level is CanaryLevel.FP32)
-    return max((each.canary_error for each in at_fp32 if each.canary_error is not None), default=None)
+    error = max((each.canary_error for each in at_fp32 if each.canary_error is not None), default=None)
+    return said if error is None else [*said, f"canary error {error:.0e}"]
 
 
 def not_fp32(shown_by: Union[Canary, Evidence]) -> Text:

@@ -20,6 +20,8 @@ from modelzoo.views.headline import headline
 from modelzoo.views.results_table import interval
 from modelzoo.warning import Severity
 
+SHOWN_PRODUCTS = 25
+"""Products of a setting that ``--details`` lists one by one; a page lists all of them."""
 SHOWN_CONDITIONS = 2
 """Conditions that are shown without ``--details``; those that invalidate a number always are."""
 
@@ -109,7 +111,7 @@ def kernels(result: Result) -> list[Block]:
         evidence = next((report.observed.evidence for report in reports if report.observed.evidence is not None), None)
         profile = next((report.observed.profile for report in reports if report.observed.profile is not None), None)
         if evidence is not None:
-            tables = tuple(kernel_tables.evidence_tables(evidence))
+            tables = tuple(kernel_tables.evidence_tables(evidence, products=SHOWN_PRODUCTS))
             sections.append(Section(f"{title}: kernels of {kernel_tables.passes_text(evidence)}", tables))
         if profile is not None:
             tables = tuple(kernel_tables.profile_tables(profile))

@@ -13,7 +13,8 @@ from modelzoo.comparison.explanations import EVERYTHING_ELSE, MOST_PARTS, Explan
 from modelzoo.comparison.model import Metric, Row
 from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
+from modelzoo.records.coverage import TimeShare
+from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, OperatorRow, Profile
 from modelzoo.setting import Setting
 from modelzoo.stats import Outcome

@@ -14,7 +14,8 @@ from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block, Column, Command, Notice, Notices, Page, Section, Table, Text, Tone, lines
 from modelzoo.document.html import html
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import ProofVerdict, TimeShare
+from modelzoo.records.coverage import TimeShare
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.results import store
 from modelzoo.setting import Setting

@@ -143,7 +143,7 @@ class FakeModel:
     def kernels(self, args: tuple[Any, ...]) -> Unavailable:
         return Unavailable(REASON)
 
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Unavailable:
+    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False) -> Unavailable:
         return Unavailable(REASON)
 
     def flops(self, args: tuple[Any, ...]) -> Unavailable:

@@ -23,18 +23,12 @@ from evidence_samples import (
 )
 from onednn_recordings import LOGS, audit_of, canary_of, log_path, probes
 
-from modelzoo.evidence.attribution import (
-    NO_PROOF,
-    UNKNOWN,
-    PrecisionProof,
-    PrecisionProver,
-    attribute_time,
-    decide_precision,
-)
+from modelzoo.evidence.attribution import attribute_time
 from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.mkl_log import parse_mkl
 from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import OneDnnLog, parse_onednn, problem_flop
+from modelzoo.evidence.precision import NO_PROOF, UNKNOWN, PrecisionProof, PrecisionProver, decide_precision
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.evidence.attribution import UNATTRIBUTED, UNKNOWN, AttributedTime
-from modelzoo.evidence.coverage import can_be_compared, coverage, is_narrower
+from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime
+from modelzoo.evidence.coverage import can_be_compared, coverage
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, INDUCTOR, NATIVE, UNKNOWN_KERNEL
+from modelzoo.evidence.precision import UNKNOWN, is_narrower
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Flops
 

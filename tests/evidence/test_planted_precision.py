@@ -5,21 +5,29 @@ from __future__ import annotations
 import platform
 import re
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from evidence_samples import sentence
 from places import ROOT
+from planted_kernels import ROUNDINGS, planted
 
 from modelzoo import cli
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import execution
-from modelzoo.engines.torch.engine import TorchModel, TorchSession
+from modelzoo.engines.torch.engine import RANDOM_OUTPUTS, TorchModel, TorchSession
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, ProofVerdict
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload import InputRequest
+from modelzoo.workload import InputRequest, Inputs
 from modelzoo.workload.discovery import load_workload
 
 PLANTED = ROOT / "tests" / "planted_precision"
@@ -41,9 +49,175 @@ def audited(setting: ResolvedSetting, plant: str = "", where: str = "all", *, ex
         built = TorchModel(workload, setting, execution.build(workload, model, inputs, setting))
         args = built.prepare(inputs.args)
         built.call(*args)
-        found = built.audit(args, passes=1, canary=session.canary())
+        found = built.audit(args, passes=1, canary=session.canary(), replay=True)
     assert not isinstance(found, Unavailable)
     return found
+
+
+def audited_module(module: torch.nn.Module, *args: torch.Tensor, setting: ResolvedSetting = FP32) -> Evidence:
+    """What an audit of ``module`` proves."""
+    workload = replace(load_workload(PLANTED), build=lambda options: module)
+    session = TorchSession(setting)
+    with session.active():
+        built = TorchModel(
+            workload, setting, execution.build(workload, module.eval(), Inputs(args, ("noise",)), setting)
+        )
+        built.call(*args)
+        found = built.audit(args, passes=1, canary=session.canary(), replay=True)
+    assert not isinstance(found, Unavailable)
+    return found
+
+
+class Zoo(torch.nn.Module):
+    """One layer of every kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = torch.nn.Conv2d(8, 16, 3, padding=1)
+        self.depthwise = torch.nn.Conv2d(16, 16, 3, padding=1, groups=16)
+        self.grouped = torch.nn.Conv2d(16, 24, 3, padding=1, groups=4)
+        self.pointwise = torch.nn.Conv2d(24, 32, 1)
+        self.transposed = torch.nn.ConvTranspose2d(32, 8, 2, stride=2)
+        self.mixing = torch.nn.Linear(64, 64)
+        self.recurrent = torch.nn.LSTM(64, 12)
+        self.head = torch.nn.Linear(12, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Images of 4×4 pixels to 10 numbers of the first one."""
+        x = self.transposed(self.pointwise(self.grouped(self.depthwise(self.stem(x)))))
+        rows = self.mixing(x.flatten(2))  # (items, 8, 64)
+        heads = rows[:, None]
+        rows = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)[:, 0]
+        return self.head(self.recurrent(rows.transpose(0, 1))[0][-1, :1])
+
+
+ROUNDED_INSIDE = {
+    "stem": ("convolution", (16, 8, 3, 3)),
+    "depthwise": ("convolution", (16, 1, 3, 3)),
+    "grouped": ("convolution", (24, 4, 3, 3)),
+    "pointwise": ("convolution", (32, 24, 1, 1)),
+    "transposed": ("convolution", (32, 8, 2, 2)),
+    "mixing": ("addmm", (64, 64)),
+    "recurrent": ("mkldnn_rnn_layer", (48, 64)),
+    "head": ("addmm", (12, 10)),
+    "": ("_scaled_dot_product_flash_attention_for_cpu", (2, 1, 8, 64)),
+}
+"""Operator and shape of the weights (of attention: of the keys) by layer."""
+
+
+def test_every_product_of_an_honest_network_answers_for_itself() -> None:
+    """None is left to the canary."""
+    found = audited_module(Zoo(), torch.randn(2, 8, 4, 4))
+    assert found.verdict is ProofVerdict.FP32
+    assert {each.shown for each in found.products} == {"fp32"}
+    assert found.is_replayed
+    assert (found.coverage.foreign, found.coverage.outputs_differ, found.problems) == (0, False, ())
+    assert sum(each.share or 0.0 for each in found.products) <= 1.0
+
+
+@pytest.mark.parametrize("layer", ROUNDED_INSIDE)
+def test_a_kernel_that_rounds_at_one_shape_is_caught(layer: str) -> None:
+    """Its tensors are fp32, the log names a kernel for fp32, and the canary has other shapes."""
+    operator, weights = ROUNDED_INSIDE[layer]
+    with planted(operator, ROUNDINGS["bf16"], lambda shape: shape == weights):
+        found = audited_module(Zoo(), torch.randn(2, 8, 4, 4))
+        assert TorchSession(FP32).canary().verdict("fp32") == "fp32"
+    assert found.verdict is ProofVerdict.NOT_FP32
+    assert [each.layers for each in found.products if each.shown == "bf16"] == [(layer,) if layer else ()]
+    assert {each.shown for each in found.products} == {"bf16", "fp32"}
+
+
+class Outside(torch.nn.Module):
+    """A layer of torch, and a product that torch does not see."""
+
+    def __init__(self, product: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.linear, self._product = torch.nn.Linear(64, 64), product
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(items, 64) to (items, 64)."""
+        return self.linear(torch.relu(self._product(self.linear(x))))
+
+
+WEIGHTS = np.random.default_rng(0).standard_normal((64, 64)).astype("float32")
+
+
+def _numpy(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.numpy() @ WEIGHTS)
+
+
+def _numpy_into_empty(x: torch.Tensor) -> torch.Tensor:
+    output = torch.empty_like(x)
+    np.matmul(x.numpy(), WEIGHTS, out=output.numpy())
+    return output
+
+
+def _thread(x: torch.Tensor) -> torch.Tensor:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: x.bfloat16().float() @ torch.from_numpy(WEIGHTS)).result()
+
+
+def _subprocess(x: torch.Tensor) -> torch.Tensor:
+    code = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], input=x.numpy().tobytes(), capture_output=True, check=True
+    )
+    return torch.from_numpy(np.frombuffer(done.stdout, "float32").copy()).reshape(x.shape)
+
+
+@pytest.mark.parametrize("product", [_numpy, _numpy_into_empty, _thread, _subprocess])
+def test_a_product_outside_torch_is_unknown(product: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Its result comes back as numbers that no operator computed."""
+    found = audited_module(Outside(product), torch.randn(32, 64))
+    assert found.verdict is ProofVerdict.UNKNOWN
+    assert re.search(r"operators read (2,048|4,096) numbers that no operator computed", sentence(found))
+
+
+def test_constants_that_a_model_writes_in_python_are_no_product() -> None:
+    """A few numbers of a list, in every pass."""
+    found = audited_module(Outside(lambda x: x * torch.tensor([0.5] * 64)), torch.randn(32, 64))
+    assert (found.verdict, found.coverage.foreign) == (ProofVerdict.FP32, 64)
+
+
+@pytest.mark.parametrize("notices", ["profiler", "interception"])
+def test_a_model_that_notices_the_audit_is_unknown(notices: str) -> None:
+    """It computes in fp32 while it is observed, and in bf16 otherwise; its outputs give it away."""
+
+    def product(x: torch.Tensor) -> torch.Tensor:
+        by = {
+            "profiler": torch._C._autograd._profiler_enabled(),
+            "interception": torch.utils._python_dispatch._get_current_dispatch_mode() is not None,
+        }
+        return x if by[notices] else x.bfloat16().float()
+
+    found = audited_module(Outside(product), torch.randn(32, 64))
+    assert found.verdict is ProofVerdict.UNKNOWN
+    assert "the model computed other outputs while it was observed" in sentence(found)
+
+
+def test_a_model_that_counts_its_calls_is_not_caught() -> None:
+    """A limit: what it does after so many calls cannot be told from what it did before."""
+    calls = count()
+    found = audited_module(Outside(lambda x: x.bfloat16().float() if next(calls) < 1 else x), torch.randn(32, 64))
+    assert found.verdict is ProofVerdict.FP32
+
+
+def test_a_product_that_is_written_where_an_operator_has_written_is_not_caught() -> None:
+    """A limit: the memory is an operator's, and what is in it need not be."""
+
+    def product(x: torch.Tensor) -> torch.Tensor:
+        output = torch.zeros_like(x)
+        np.matmul(x.numpy(), WEIGHTS, out=output.numpy())
+        return output
+
+    assert audited_module(Outside(product), torch.randn(32, 64)).verdict is ProofVerdict.FP32
+
+
+def test_random_outputs_cannot_be_compared() -> None:
+    """That is recorded, and no reason to doubt the model."""
+    found = audited_module(Outside(lambda x: x + torch.rand_like(x)), torch.randn(32, 64))
+    assert found.problems == (RANDOM_OUTPUTS,)
+    assert (found.verdict, found.coverage.outputs_differ) == (ProofVerdict.FP32, False)
 
 
 @pytest.mark.parametrize("where", ["all", "one"])

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.evidence.attribution import PrecisionProver, attribute_time
+from modelzoo.evidence.attribution import attribute_time
 from modelzoo.evidence.kernel_names import UNKNOWN_KERNEL
 from modelzoo.evidence.observation import Observation, parse_observation
+from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.codec import decode
 from modelzoo.records.profile import Flops

@@ -6,7 +6,8 @@ import pytest
 
 from modelzoo.evidence.attribution import AttributedTime
 from modelzoo.evidence.coverage import fraction, longest, operator_uses, time_shares
-from modelzoo.records.evidence import OperatorClass, ProofSource, TimeShare
+from modelzoo.records.coverage import TimeShare
+from modelzoo.records.evidence import OperatorClass, ProofSource
 
 SHAPES = ((1, 8, 8, 8), (8, 8, 3, 3))
 CONV = OperatorClass.CONV

@@ -153,13 +153,15 @@ def test_the_first_answer_includes_compiling(
 
 
 def test_observations_come_with_the_audit_and_the_extras() -> None:
-    """Evidence from every audited process; operations and the profile only from those that are asked for extras."""
+    """Evidence from every audited process; operations, replays and profile only from those asked for extras."""
     report, _ = report_of(audit=True, extras=True, profiling=True)
     assert report.observed.evidence is not None
+    assert report.observed.evidence.is_replayed
     assert report.observed.flops is not None
     assert report.observed.profile is not None
     report, _ = report_of(audit=True, extras=False, profiling=True)
     assert report.observed.evidence is not None
+    assert report.observed.evidence.products == ()
     assert (report.observed.flops, report.observed.profile) == (None, None)
 
 

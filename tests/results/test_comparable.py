@@ -16,6 +16,10 @@ from modelzoo.setting import Setting
 BF16 = Setting("bf16")
 OTHER = replace(WEIGHTS, sha256="xyz")
 
+AUDITED = evidence(ProofVerdict.FP32)
+REPLAYED = replace(AUDITED, classes=tuple(replace(each, is_replayed=True) for each in AUDITED.classes))
+"""Every product showed its precision itself, whatever the canary shows at other shapes."""
+
 
 def counted(*numbers: float) -> tuple[Count, ...]:
     """Counts of boxes."""
@@ -31,6 +35,7 @@ def counted(*numbers: float) -> tuple[Count, ...]:
         ([make([1.0], setting=BF16, level=CanaryLevel.FP32)], [make([1.0])], None),
         ([make([1.0], canary=None, canary_verdict=None)], [make([1.0])], None),
         ([make([1.0], level=CanaryLevel.REDUCED)], [make([1.0])], canary(CanaryLevel.REDUCED)),
+        ([make([1.0], level=CanaryLevel.REDUCED, evidence=REPLAYED)], [make([1.0])], None),
         (
             [make([1.0]), make([1.0], round=1, evidence=evidence(ProofVerdict.NOT_FP32))],
             [make([1.0])],

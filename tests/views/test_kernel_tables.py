@@ -8,18 +8,19 @@ import sys
 from modelzoo.document import Text
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.coverage import Coverage, TimeShare
 from modelzoo.records.evidence import (
     ClassVerdict,
-    Coverage,
     Evidence,
     LogSource,
+    NotReplayed,
     OperatorClass,
+    Product,
     ProofSource,
     ProofVerdict,
-    TimeShare,
 )
 from modelzoo.records.profile import Flops, LayerRow, OperatorRow, Profile
-from modelzoo.views.kernel_tables import evidence_tables, problems, profile_tables, shapes_text
+from modelzoo.views.kernel_tables import evidence_tables, problems, product_table, profile_tables, shapes_text
 
 EVIDENCE = Evidence(
     requested="bf16",
@@ -72,6 +73,75 @@ def test_evidence_is_shown_per_pass() -> None:
         ("conv", "400.000", "100.0 %", "bf16", "1.8e-03 bf16", "both"),
         ("matmul", "0.000", "0.0 %", "fp32", "–", "data types"),
     ]
+
+
+CONV = Product(
+    operator="aten::convolution",
+    operator_class=OperatorClass.CONV,
+    shapes=((1, 8, 8, 8), (8, 8, 3, 3), (8,)),
+    operands="fp32",
+    count=3,
+    layers=("stem", "body.0", "body.1"),
+    kernels=("oneDNN convolution jit:avx512_core",),
+    logged="fp32",
+    error=2.1e-7,
+    shown="fp32",
+    precision="fp32",
+    known_by=ProofSource.BOTH,
+    share=0.25,
+)
+ODD = replace(CONV, count=1, layers=("odd",), error=2e-3, shown="bf16", precision="bf16", known_by=ProofSource.REPLAY)
+SILENT = replace(
+    CONV,
+    operator="own::mm",
+    layers=(),
+    kernels=(),
+    logged=None,
+    error=None,
+    shown=None,
+    not_replayed=NotReplayed.FAILED,
+    detail="out of luck",
+    precision="unknown precision",
+    known_by=ProofSource.NOTHING,
+    share=None,
+)
+
+
+def test_each_product_has_a_row() -> None:
+    """Where it is, which kernel ran, in which precision, for how long, and how that is known; the longest first."""
+    products = (SILENT, CONV, replace(ODD, share=0.5))
+    table = product_table(replace(EVIDENCE, products=products, replay_seconds=1.5))
+    assert table is not None
+    shapes, kernel = "1×8×8×8, 8×8×3×3", "oneDNN convolution jit:avx512_core"
+    disagrees = "replay; the log names fp32, the error shows bf16"
+    assert table.rows == [
+        ("odd", "aten::convolution", shapes, "1", "50.0 %", kernel, "bf16", "2.0e-03", disagrees),
+        ("stem and 2 more", "aten::convolution", shapes, "3", "25.0 %", kernel, "fp32", "2.1e-07", "both"),
+        (
+            *("–", "own::mm", shapes, "3", "–", "named by no log", "unknown precision", "–"),
+            "nothing, not replayed: it raised an error (out of luck)",
+        ),
+    ]
+    assert str(table.note) == "error: of the product called again after the pass, against fp64; 1.5 s"
+
+
+def test_products_beyond_a_limit_are_summed_up() -> None:
+    """What was not listed is said; without replays there is no table."""
+    table = product_table(replace(EVIDENCE, products=(CONV, ODD, SILENT)), limit=1)
+    assert table is not None
+    assert (len(table.rows), str(table.note)) == (1, "2 more products took 25.0 %")
+    assert product_table(EVIDENCE) is None
+
+
+def test_the_largest_error_of_a_class_is_that_of_its_products() -> None:
+    """Where one showed none, that of the canary stands for it."""
+    conv, matmul = EVIDENCE.classes
+    asked = replace(EVIDENCE, products=(CONV, ODD), classes=(replace(conv, is_replayed=True), matmul))
+    by_class = evidence_tables(asked)[2]
+    assert [column.title for column in by_class.columns][4] == "largest error"
+    assert [row[4] for row in by_class.rows] == ["2.0e-03 bf16", "–"]
+    partly = evidence_tables(replace(asked, classes=(conv, matmul)))[2]
+    assert partly.rows[0][4] == "1.8e-03 bf16 (canary)"
 
 
 def test_further_operators_are_summed_up() -> None:

@@ -7,7 +7,15 @@ from fake_runs import canary, evidence
 
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
-from modelzoo.records.evidence import InexactCanary, NotUsed, ProofVerdict
+from modelzoo.records.evidence import (
+    Disagreement,
+    InexactCanary,
+    NotReplayed,
+    NotUsed,
+    OperatorClass,
+    Product,
+    ProofVerdict,
+)
 from modelzoo.results.proof import OtherKernels, Proof
 from modelzoo.results.speed import Different, Incomparable, OtherWork
 from modelzoo.setting import Setting
@@ -75,6 +83,45 @@ def test_why_nothing_ran_in_bf16(reason: NotUsed, method: str | None, said: str)
     classes = tuple(replace(each, canary_error=3e-7, canary_level=CanaryLevel.FP32) for each in found.classes)
     said = f"bf16: REQUESTED, NOT ACTIVE ({said}; canary error 3e-07 is fp32's)"
     assert str(proof.audit(replace(found, classes=classes))) == said
+
+
+PRODUCT = Product("aten::mm", OperatorClass.MATMUL, ((4, 8), (8, 2)), "fp32", 1, error=2e-7, shown="fp32", share=0.5)
+
+
+def test_errors_of_products_that_were_called_again() -> None:
+    """Beside the canary's only where it stands for some of them."""
+    found = replace(evidence(ProofVerdict.FP32), products=(PRODUCT, replace(PRODUCT, error=3e-7)))
+    own = tuple(replace(each, is_replayed=True, canary_level=None, canary_error=None) for each in found.classes)
+    said = "fp32: VERIFIED (no bf16 kernel in the audit, largest error in the replays of 2 products 3e-07)"
+    assert str(proof.audit(replace(found, classes=own))) == said
+    silent = replace(PRODUCT, error=None, shown=None, not_replayed=NotReplayed.BUDGET)
+    said = "largest error in the replays of 1 of 2 products 2e-07, canary error 2e-07)"
+    assert str(proof.audit(replace(found, products=(PRODUCT, silent)))).endswith(said)
+
+
+def test_a_log_that_an_error_contradicts() -> None:
+    """The first product, and how many more there are."""
+    odd = replace(PRODUCT, logged="fp32", error=2e-3, shown="bf16")
+    found = replace(evidence(ProofVerdict.NOT_FP32), reason=Disagreement((odd, odd, replace(odd, error=None))))
+    said = "the kernel log names fp32 for aten::mm, and its error 2e-03 shows bf16; so it is for 2 more products"
+    assert str(proof.audit(found)) == f"fp32: NOT FP32 ({said})"
+
+
+def test_kernels_that_no_log_names() -> None:
+    """bf16 operands do not show which instructions multiply them."""
+    unnamed = replace(PRODUCT, operands="bf16", precision="bf16", kernels=())
+    found = replace(evidence(ProofVerdict.ACTIVE), products=(unnamed, replace(unnamed, kernels=("oneDNN matmul x",))))
+    assert str(proof.audit(found)).endswith("; no log names the kernels of 50 % of the pass)")
+
+
+def test_what_an_observed_pass_did_otherwise() -> None:
+    """Other outputs, and numbers from outside of torch."""
+    known = replace(evidence(ProofVerdict.FP32).coverage, foreign=4096, outputs_differ=True)
+    found = replace(evidence(ProofVerdict.FP32), verdict=ProofVerdict.UNKNOWN, reason=None, coverage=known)
+    assert str(proof.audit(found)) == (
+        "fp32: UNKNOWN (the model computed other outputs while it was observed; "
+        "operators read 4,096 numbers that no operator computed)"
+    )
 
 
 def test_a_canary_that_is_not_fp32() -> None:

@@ -149,7 +149,9 @@ class JittorModel(ExportedModel):
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         return log_kernels(lambda: self.call(*args))
 
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
+    def audit(
+        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
+    ) -> Observed[Evidence]:
         return audit(lambda: self.call(*args), passes, canary, self._counted)
 
     def flops(self, args: tuple[Any, ...]) -> Unavailable:

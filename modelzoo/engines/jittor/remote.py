@@ -135,7 +135,7 @@ class RemoteModel:
     def kernels(self, args: tuple[Any, ...]) -> Unavailable:
         return ELSEWHERE
 
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Unavailable:
+    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False) -> Unavailable:
         return ELSEWHERE
 
     def flops(self, args: tuple[Any, ...]) -> Unavailable:

@@ -264,7 +264,9 @@ class OnnxRuntimeModel(ExportedModel):
             return Unavailable(str(error))
         return digest or Unavailable("ONNX Runtime's profile names no kernel that multiplies matrices")
 
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
+    def audit(
+        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
+    ) -> Observed[Evidence]:
         try:
             events = self._profiled(args, passes)
         except ProfileLogError as error:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from modelzoo.engines.export.onnx import MODEL, WEIGHTS, WITH_HEADS, input_names
 from modelzoo.engines.export.source import flatten
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from modelzoo.engines.export.source import TorchSource
 
 PER_TENSOR, PER_CHANNEL, STATIC = "dynamic-per-tensor", "dynamic-per-channel", "static"
-RECIPES = {None: PER_CHANNEL, "dynamic": PER_TENSOR, **{name: name for name in (PER_TENSOR, PER_CHANNEL, STATIC)}}
+RECIPES: Mapping[Optional[str], str] = {
+    None: PER_CHANNEL,
+    "dynamic": PER_TENSOR,
+    **{name: name for name in (PER_TENSOR, PER_CHANNEL, STATIC)},
+}
 """What runs, by what was asked for: ``dynamic`` is what ``quantize_dynamic`` does by default. Without a recipe, it is
 the one whose predictions are nearer to those of fp32."""
 

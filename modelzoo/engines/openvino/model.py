@@ -266,7 +266,7 @@ class OpenVinoModel(ExportedModel):
         digest = kernel_digest(read_layers(self._compiled))
         return digest or Unavailable("OpenVINO's runtime model has no layer that multiplies matrices")
 
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Evidence:
+    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False) -> Evidence:
         audited, setting = self._timed_layers(args, passes), self._setting
         return build_evidence(audited, canary, setting.precision, setting.bf16_method, counted=self._batch.flops)
 

@@ -36,9 +36,13 @@ if TYPE_CHECKING:
     from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
     from modelzoo.evidence.flops import Call
+    from modelzoo.evidence.observation import Audit, Replays
 
 PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """How many primitives oneDNN keeps (source: its developer guide, "Primitive Cache")."""
+
+RANDOM_OUTPUTS = "the model's outputs differ from pass to pass, so observed passes cannot be compared with others"
+"""A problem of an audit: a model that computes otherwise while it is observed would not be noticed."""
 
 
 class TorchEngine:
@@ -224,7 +228,9 @@ class TorchModel:
         except NoKernelLogError as error:
             return Unavailable(str(error))
 
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
+    def audit(
+        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
+    ) -> Observed[Evidence]:
         if self._device is not None:
             eager = None if self._setting.mode == "eager" else lambda: self._call_eager(args)
             call = devices.AuditedCall(lambda: self.call(*args), eager, self._setting)
@@ -232,17 +238,39 @@ class TorchModel:
         from modelzoo.evidence.audit import run_audit
         from modelzoo.evidence.verdict import build_evidence
 
-        audit = run_audit(lambda: self.call(*args), passes)
+        replays: Replays | None = None
+        if replay and self.module is not None:
+            audit, replays = self._asked(args, passes)
+        else:
+            audit = run_audit(lambda: self.call(*args), passes)
         calls, _ = value_and_problem(self._recorded_calls(args))
-        return build_evidence(
-            audit, canary, arithmetic_of(self._setting), self._setting.bf16_method, calls=tuple(calls or ())
-        )
+        precision, method = arithmetic_of(self._setting), self._setting.bf16_method
+        return build_evidence(audit, canary, precision, method, calls=tuple(calls or ()), replays=replays)
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
         from modelzoo.evidence.flops import sum_flops
 
         calls = self._recorded_calls(args)
         return calls if isinstance(calls, Unavailable) else sum_flops(calls)
+
+    def _asked(self, args: tuple[Any, ...], passes: int) -> tuple[Audit, Replays | None]:
+        """An audit, and what the products of an eager pass show themselves; ``None`` if they cannot be intercepted."""
+        from modelzoo.evidence.audit import run_audit
+        from modelzoo.evidence.flops import FlopCountError
+        from modelzoo.evidence.outputs import OutputWatch
+        from modelzoo.evidence.replay import ask_products
+
+        watch = OutputWatch(lambda: self.call(*args))
+        audit = run_audit(watch.observed, passes)
+        try:
+            calls, replays = ask_products(watch.observed, self.module)
+        except FlopCountError as error:
+            self._calls = Unavailable(str(error))
+            return audit, None
+        self._calls = tuple(calls)
+        if watch.is_random():
+            return replace(audit, problems=(*audit.problems, RANDOM_OUTPUTS)), replays
+        return audit, replace(replays, outputs_differ=watch.differ)
 
     def _recorded_calls(self, args: tuple[Any, ...]) -> Observed[tuple[Call, ...]]:
         """The operators of one eager pass; of one only, because ``args`` are always the measured batch."""

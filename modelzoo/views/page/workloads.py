@@ -17,6 +17,7 @@ from modelzoo.views import details, explanations, kernel_tables, stages
 from modelzoo.views.differences import group_names, short_names
 from modelzoo.views.judgement import METRICS, check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import kernels as kernel_plot
+from modelzoo.views.plots import network as network_plot
 from modelzoo.views.plots import processes, samples
 from modelzoo.views.plots import stages as stage_plot
 from modelzoo.views.plots.plot import Plot
@@ -77,6 +78,13 @@ def _kernels_plot(shown: Sequence[SummaryRow]) -> Plot | None:
     return kernel_plot.plot(kernel_plot.Kernels(shown[0].workload, tuple(bars)))
 
 
+def _network_plot(shown: Sequence[SummaryRow]) -> Plot | None:
+    audits = [(name, kernel_tables.evidence_of(each)) for name, each in zip(short_names(shown), shown)]
+    return network_plot.plot(
+        shown[0].workload, [(label, evidence.products) for label, evidence in audits if evidence is not None]
+    )
+
+
 def _stages(result: Result, workload: str, mark: str) -> list[Block]:
     """The stages of the pipelines; none if the model alone was timed."""
     timed = [each for each in pipelines(result) if each.workload == workload]
@@ -94,8 +102,8 @@ def _full_sentences(sentences: Sequence[str]) -> str:
 
 
 def _kernels(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
-    plot = _kernels_plot(shown)
-    shares: list[Block] = [plot.figure(f"{mark}-kernels")] if plot is not None else []
+    drawn = (("network", _network_plot(shown)), ("kernels", _kernels_plot(shown)))
+    shares: list[Block] = [plot.figure(f"{mark}-{name}") for name, plot in drawn if plot is not None]
     shares += kernel_tables.kernel_details(shown)
     changed: list[Block] = [explanations.section(each.found, each.names) for each in explanations.of_run(shown)]
     operators = kernel_tables.operator_details(shown)

@@ -10,8 +10,8 @@ from onnxruntime_recordings import recorded
 
 from modelzoo.engines.onnxruntime.evidence import build_evidence, kernel_digest
 from modelzoo.engines.onnxruntime.profile_log import operator_class, parse_profile
-from modelzoo.evidence.attribution import UNKNOWN
 from modelzoo.evidence.observation import Event
+from modelzoo.evidence.precision import UNKNOWN
 from modelzoo.evidence.profiler import nested_events
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck

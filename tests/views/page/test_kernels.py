@@ -6,7 +6,8 @@ from fake_runs import evidence, make, result_of
 
 from modelzoo.document import Details, Table, lines
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import ProofVerdict, TimeShare
+from modelzoo.records.coverage import TimeShare
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.profile import OperatorRow, Profile
 from modelzoo.results import summary
 from modelzoo.results.summary import SummaryRow

@@ -10,7 +10,8 @@ from fake_runs import evidence
 from stored_results import STORED, unpacked
 
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
+from modelzoo.records.coverage import TimeShare
+from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.results import store
 from modelzoo.views.plots import kernels
 from modelzoo.views.plots.kernels import NO_PRODUCT, KernelBar, Kernels, KernelShare

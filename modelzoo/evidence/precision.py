@@ -1,0 +1,144 @@
+"""Decide the precision of a product from what is known of it. Pure.
+
+What a kernel was given is shown by the kernel log and by the data types of the tensors. What came out of it is shown by
+an error: that of the product itself, called again (``Product``), or that of an operator of the canary that ran the same
+kernel, which proves nothing about any other kernel. Operands stored as bf16 prove bf16; an error cannot, because
+products of bf16 numbers are exact in fp32. For fp32 operands the log may prove nothing if fast math is allowed, and a
+BLAS may round inside its fp32 product; then the error decides.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from modelzoo.evidence.kernel_names import operator_class
+from modelzoo.evidence.onednn_log import BF16_ALLOWED, Primitive, logged_precision
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.evidence import OperatorClass, Product, ProofSource
+
+UNKNOWN = "unknown precision"
+_CONCLUSIVE_LEVELS = (CanaryLevel.FP32, CanaryLevel.REDUCED, CanaryLevel.BF16)
+
+
+class PrecisionProof(msgspec.Struct, frozen=True):
+    """A precision (``fp32``, ``bf16``, ``int8`` … or ``UNKNOWN``) and what decided it."""
+
+    precision: str
+    decided_by: ProofSource
+
+
+NO_PROOF = PrecisionProof(UNKNOWN, ProofSource.NOTHING)
+
+
+class PrecisionProver:
+    """The rules, for one audit.
+
+    Args:
+        canary: what the canary showed; may be missing.
+        bf16_method: how bf16 was requested, ``None`` for fp32.
+    """
+
+    def __init__(self, canary: Canary | None, bf16_method: str | None) -> None:
+        self._checks = canary.operators if canary is not None else ()
+        self._bf16_method = bf16_method
+
+    def prove_primitive(self, primitive: Primitive) -> PrecisionProof:
+        """Decide the precision of a oneDNN primitive."""
+        alike = [check for check in self._checks if check.kernels == (primitive.kernel,)]
+        return self._decide(logged_precision(primitive), _level(alike), ProofSource.KERNEL_LOG)
+
+    def prove_library_call(self, operand_type: str, operator: str, source: ProofSource) -> PrecisionProof:
+        """Decide the precision of a product outside oneDNN, computed by a BLAS library or a native kernel.
+
+        Args:
+            operand_type: the operands' data type, or ``unknown``.
+            operator: the operator's name.
+            source: how the type is known.
+        """
+        level = _level(self._outside_onednn(operator))
+        if level is None and operand_type == "fp32" and self._bf16_method == "fastmath":
+            # The library was asked for less than fp32, and no operator of the canary shows what it made of that.
+            return NO_PROOF
+        return self._decide(operand_type, level, source)
+
+    def _outside_onednn(self, operator: str) -> list[OperatorCheck]:
+        """The canary's operators that ran outside oneDNN, as ``operator`` did; that of its class if it is one of them.
+
+        Outside oneDNN, convolution, attention and Linear without bias (mm) use the same sgemm as a plain matmul.
+        """
+        outside = [check for check in self._checks if check.kernels == ()]
+        kind = operator_class(operator)
+        own = OperatorClass.LINEAR if kind is OperatorClass.LINEAR else OperatorClass.MATMUL
+        return [check for check in outside if check.operator == own] or outside
+
+    def _decide(self, given: str, level: CanaryLevel | None, source: ProofSource) -> PrecisionProof:
+        # With autocast and cast the canary's operands are bf16, so its error shows nothing about fp32 operands.
+        converted = self._bf16_method in ("autocast", "cast")
+        return decide_precision(given, level, source, canary_has_bf16_operands=converted)
+
+
+def _level(checks: list[OperatorCheck]) -> CanaryLevel | None:
+    """What ``checks`` show, ``None`` if they disagree or there is none."""
+    levels = {check.level for check in checks}
+    return levels.pop() if len(levels) == 1 else None
+
+
+def decide_precision(
+    given: str, level: CanaryLevel | None, source: ProofSource, *, canary_has_bf16_operands: bool = False
+) -> PrecisionProof:
+    """Combine what a kernel was given with what an operator of the canary showed that ran the same kernel.
+
+    Args:
+        given: the data type of its operands, ``BF16_ALLOWED`` or ``unknown``.
+        level: the precision that the canary's error shows; ``None`` if there is no such operator.
+        source: how ``given`` is known.
+        canary_has_bf16_operands: whether the canary's operands were bf16, as with autocast; a bf16 error then shows
+            nothing about fp32 operands.
+    """
+    if given == "unknown":
+        return NO_PROOF  # the canary's operands are known, and these are not
+    if level not in _CONCLUSIVE_LEVELS:
+        level = None
+    if given not in ("fp32", BF16_ALLOWED):
+        return PrecisionProof(given, ProofSource.BOTH if given == level else source)
+    if level is None or (canary_has_bf16_operands and level is not CanaryLevel.FP32):
+        return PrecisionProof(given, source) if given == "fp32" else NO_PROOF
+    return PrecisionProof(level.value, ProofSource.BOTH if given == level else ProofSource.CANARY)
+
+
+def own_proof(product: Product) -> PrecisionProof | None:
+    """Return the precision that a product shows itself; ``None`` if it was not replayed, or if its error shows less
+    than its operands' types do.
+
+    The log and the error of fp32 operands must agree. If they do not, the narrower one counts if the error shows it,
+    because an error is what came out; a log that names something narrower than came out leaves the precision unknown.
+    """
+    if product.shown is None:
+        return None
+    if product.operands != "fp32":
+        # They are exact in fp32: the error tells only that nothing narrower was multiplied.
+        narrower = is_narrower(product.shown, product.operands)
+        return PrecisionProof(product.shown, ProofSource.REPLAY) if narrower else None
+    if not product.disagrees:
+        return PrecisionProof(product.shown, ProofSource.REPLAY if product.logged is None else ProofSource.BOTH)
+    if is_narrower(product.shown, product.logged or ""):
+        return PrecisionProof(product.shown, ProofSource.REPLAY)
+    return NO_PROOF
+
+
+COARSE = "narrower than bf16"
+"""What an error shows that no type of 8 significant bits explains, and no other type that is known here either."""
+ELEVEN_BITS = "tf32 or fp16"
+"""What an error shows of a product whose operands cannot tell these two apart."""
+_WIDTHS = ("fp64", "fp32", "tf32", "fp16, bf16", "fp8, int8, int8 weight-only", "fp4, int4, int4 weight-only")
+_RANK = {name: rank for rank, names in enumerate(_WIDTHS) for name in names.split(", ")}
+_RANK[COARSE], _RANK[ELEVEN_BITS] = _RANK["int8"], _RANK["tf32"]
+
+
+def is_narrower(precision: str, requested: str) -> bool:
+    """Return whether ``precision`` keeps fewer bits than ``requested``; not if either is no precision.
+
+    >>> is_narrower("int8", "bf16"), is_narrower("fp16", "bf16"), is_narrower("unknown precision", "bf16")
+    (True, False, False)
+    """
+    return _RANK.get(precision, 0) > _RANK.get(requested, len(_WIDTHS))

@@ -1,0 +1,81 @@
+"""Find numbers that operators read in a pass although no operator computed them.
+
+A product in numpy, in a function of a C++ extension, in another thread or in another process calls no operator that can
+be observed. But its result comes back as a tensor whose memory no operator has written, and which did not exist before
+the pass.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from modelzoo.evidence.flops import tensors_in
+from modelzoo.evidence.kernel_names import base_name
+
+_EMPTY = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+"""Operators whose outputs have no values yet."""
+
+
+class Provenance:
+    """Follows the memory of tensors through one pass: all that exists when it is created is known.
+
+    Memory that was freed is remembered, so that a tensor that gets the same address later is another one.
+
+    Args:
+        module: the ``torch.nn.Module`` that runs; the weights of scripted ones are no Python objects otherwise.
+    """
+
+    def __init__(self, module: Any) -> None:
+        import torch
+
+        self.foreign = 0
+        """How many floating-point numbers were read that no operator computed."""
+        self._known: dict[int, object] = {}
+        for each in gc.get_objects():
+            if issubclass(type(each), torch.Tensor):
+                self._know(each)
+        for each in (*module.parameters(), *module.buffers()) if module is not None else ():
+            self._know(each)
+
+    def read(self, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Note what an operator is about to read."""
+        written = self._written(operator, args, named)
+        for each in tensors_in([args, named]):
+            if any(each is other for other in written) or not _has_memory(each):
+                continue
+            storage = each.untyped_storage()
+            if storage._cdata not in self._known:
+                self.foreign += storage.nbytes() // each.element_size() if each.is_floating_point() else 0
+                self._know(each)
+
+    def wrote(self, name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any], output: Any) -> None:
+        """Note what an operator has computed."""
+        outputs = [] if base_name(name) in _EMPTY else tensors_in(output)
+        for each in (*outputs, *self._written(operator, args, named)):
+            self._know(each)
+
+    def _know(self, tensor: Any) -> None:
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        if _has_memory(tensor):
+            storage = tensor.untyped_storage()
+            self._known.setdefault(storage._cdata, StorageWeakRef(storage))
+
+    @staticmethod
+    def _written(operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The tensors that an operator changes, by its schema."""
+        arguments = getattr(getattr(operator, "_schema", None), "arguments", ())
+        changed = [n for n, each in enumerate(arguments) if each.alias_info is not None and each.alias_info.is_write]
+        values = [args[n] if n < len(args) else named.get(arguments[n].name) for n in changed]
+        return tensors_in(values)
+
+
+def _has_memory(tensor: Any) -> bool:
+    """Whether it is a plain tensor with values on the CPU, on a torch that shows its memory."""
+    import torch
+
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or not hasattr(tensor, "untyped_storage"):
+        return False
+    return tensor.layout is torch.strided and tensor.device.type == "cpu"

@@ -1,0 +1,331 @@
+"""What operators must compute, in fp64 and from their definitions rather than by the operators themselves.
+
+The exact result is computed for a sample of the outputs only, which makes it cheap: seconds for a whole network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product as combinations
+from typing import Any, Callable, NamedTuple
+
+from modelzoo.evidence.kernel_names import base_name
+from modelzoo.evidence.probes import Operand
+
+_ROWS, _COLUMNS, _BATCHES = 32, 64, 4
+"""The outputs that are computed, of each axis at most."""
+
+
+class Expected(NamedTuple):
+    """The exact values of a sample of the outputs, in fp64, and what takes the same sample from an output."""
+
+    exact: Any
+    sample: Callable[[Any], Any]
+
+
+class Rule(NamedTuple):
+    """What is known of an operator.
+
+    Attributes:
+        expected: computes the exact outputs from the arguments, by position and by name.
+        factors: positions of the two arguments that are multiplied; empty if it is no plain product of two.
+        kept: arguments whose values stay as they are, by position and by name.
+        scales: by what noise is multiplied, by position, so that no non-linear function saturates.
+    """
+
+    expected: Callable[..., Expected]
+    factors: tuple[int, ...] = ()
+    kept: tuple[object, ...] = ()
+    scales: Callable[..., Mapping[int, float]] = lambda *args, **named: {}
+
+
+def rule_of(operator: str) -> Rule | None:
+    """Return what is known of an operator, such as ``aten::addmm``; ``None`` if that is nothing."""
+    if not operator.startswith(("aten::", "mkldnn::_linear_pointwise", "modelzoo::")):
+        return None
+    return _RULES.get(base_name(operator).removesuffix("_"))
+
+
+def _spread(size: int, most: int) -> list[int]:
+    """At most so many of the positions below ``size``, evenly spread, the first and the last among them."""
+    count = min(size, most)
+    return sorted({round(each * (size - 1) / max(count - 1, 1)) for each in range(count)})
+
+
+def _product(left: Any, right: Any, added: Any = None, beta: Any = 1, alpha: Any = 1) -> Expected:
+    """(m, k) by (k, n), with ``added`` broadcast to (m, n)."""
+    import torch
+
+    rows, columns = _spread(left.shape[0], _ROWS), _spread(right.shape[1], _COLUMNS)
+    exact = alpha * (left[rows].double() @ right[:, columns].double())
+    if added is not None and beta != 0:
+        exact = exact + beta * torch.broadcast_to(added, (left.shape[0], right.shape[1]))[rows][:, columns].double()
+    return Expected(exact, lambda output: output[rows][:, columns])
+
+
+def _mm(left: Any, right: Any, **named: Any) -> Expected:
+    return _product(left, right)
+
+
+def _addmm(added: Any, left: Any, right: Any, *, beta: Any = 1, alpha: Any = 1, **named: Any) -> Expected:
+    return _product(left, right, added, beta, alpha)
+
+
+def _batched(left: Any, right: Any, added: Any = None, beta: Any = 1, alpha: Any = 1) -> Expected:
+    import torch
+
+    chosen = _spread(left.shape[0], _BATCHES)
+    if added is not None:
+        added = torch.broadcast_to(added, (left.shape[0], left.shape[1], right.shape[2]))
+    each = [_product(left[i], right[i], None if added is None else added[i], beta, alpha) for i in chosen]
+    exact = torch.stack([one.exact for one in each])
+    return Expected(exact, lambda output: torch.stack([one.sample(output[i]) for i, one in zip(chosen, each)]))
+
+
+def _bmm(left: Any, right: Any, **named: Any) -> Expected:
+    return _batched(left, right)
+
+
+def _baddbmm(added: Any, left: Any, right: Any, *, beta: Any = 1, alpha: Any = 1, **named: Any) -> Expected:
+    return _batched(left, right, added, beta, alpha)
+
+
+def _mv(matrix: Any, vector: Any, **named: Any) -> Expected:
+    found = _product(matrix, vector[:, None])
+    return Expected(found.exact, lambda output: found.sample(output[:, None]))
+
+
+def _addmv(added: Any, matrix: Any, vector: Any, *, beta: Any = 1, alpha: Any = 1, **named: Any) -> Expected:
+    added = added.expand(matrix.shape[0])[:, None]
+    found = _product(matrix, vector[:, None], added, beta, alpha)
+    return Expected(found.exact, lambda output: found.sample(output[:, None]))
+
+
+def _dot(left: Any, right: Any, **named: Any) -> Expected:
+    return Expected((left.double() @ right.double()).reshape(1), lambda output: output.reshape(1))
+
+
+def _linear(rows: Any, weight: Any, bias: Any = None, *rest: Any) -> Expected:
+    """(…, k) by the transposed (n, k), which may be packed for oneDNN."""
+    weight = weight.to_dense() if weight.is_mkldnn else weight
+    found = _product(rows.reshape(-1, rows.shape[-1]), weight.t(), bias)
+    return Expected(found.exact, lambda output: found.sample(output.reshape(-1, output.shape[-1])))
+
+
+def _convolution(
+    images: Any,
+    weight: Any,
+    bias: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    *rest: Any,
+) -> Expected:
+    """Each output is the sum over channels of a group and positions of the kernel.
+
+    An output at o meets the input at i through position k of the kernel where i = o·stride - padding + k·dilation; in a
+    transposed convolution, where o = i·stride - padding + k·dilation.
+    """
+    import torch
+
+    kernel, inputs = weight.shape[2:], images.shape[2:]
+    axes = range(len(kernel))
+    stride, padding, dilation, output_padding = (
+        tuple(each) * (1 if len(each) == len(kernel) else len(kernel))
+        for each in (stride, padding, dilation, output_padding)
+    )
+    reach = [dilation[a] * (kernel[a] - 1) for a in axes]
+    if transposed:
+        size = [(inputs[a] - 1) * stride[a] - 2 * padding[a] + reach[a] + output_padding[a] + 1 for a in axes]
+    else:
+        size = [(inputs[a] + 2 * padding[a] - reach[a] - 1) // stride[a] + 1 for a in axes]
+    outputs = weight.shape[1] * groups if transposed else weight.shape[0]
+    places = _places(images.shape[0], size)
+    channels = _spread(outputs, _COLUMNS)
+    taps = torch.tensor(list(combinations(*map(range, kernel))))  # (kernel positions, axes)
+    where, inside = [], torch.ones(len(places), len(taps), dtype=torch.bool)
+    for a in axes:
+        output, tap = torch.tensor([place[1 + a] for place in places])[:, None], taps[:, a] * dilation[a]
+        if transposed:
+            index = output + padding[a] - tap
+            inside &= index % stride[a] == 0
+            index = index // stride[a]
+        else:
+            index = output * stride[a] - padding[a] + tap
+        inside &= (index >= 0) & (index < inputs[a])
+        where.append(index.clamp(0, inputs[a] - 1)[:, None, :])
+    item = torch.tensor([place[0] for place in places])[:, None, None]
+    inputs_each, outputs_each = images.shape[1] // groups, outputs // groups
+    exact = torch.empty(len(places), len(channels), dtype=torch.float64)
+    for group in sorted({channel // outputs_each for channel in channels}):
+        own = [n for n, channel in enumerate(channels) if channel // outputs_each == group]
+        begin = group * inputs_each
+        sources = torch.arange(begin, begin + inputs_each)[None, :, None]
+        read = (item, sources, *where)
+        patches = images[read].double() * inside[:, None, :]
+        if transposed:
+            filters = weight[begin : begin + inputs_each, [channels[n] % outputs_each for n in own]].transpose(0, 1)
+        else:
+            filters = weight[[channels[n] for n in own]]
+        exact[:, own] = patches.flatten(1) @ filters.flatten(1).double().t()
+    if bias is not None:
+        exact += bias[channels].double()
+
+    sampled = [(place[0], channels, *place[1:]) for place in places]
+
+    def sample(output: Any) -> Any:
+        return torch.stack([output[each] for each in sampled])
+
+    return Expected(exact, sample)
+
+
+def _places(items: int, size: Sequence[int]) -> list[tuple[int, ...]]:
+    """Some outputs, by item and position, the first and the last among them."""
+    whole = (items, *size)
+    found = []
+    for flat in _spread(math.prod(whole), _ROWS):
+        place = []
+        for length in reversed(whole):
+            flat, index = divmod(flat, length)
+            place.append(index)
+        found.append(tuple(reversed(place)))
+    return found
+
+
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Any = None,
+    scale: float | None = None,
+) -> Expected:
+    """Of (batch, heads, length, size): softmax(q·kᵀ·scale + mask)·v."""
+    import torch
+
+    batch, heads, length, _ = query.shape
+    keys = key.shape[2]
+    pairs = [divmod(each, heads) for each in _spread(batch * heads, _BATCHES)]
+    rows = _spread(length, _ROWS)
+    exact = []
+    for item, head in pairs:
+        of_keys = head * key.shape[1] // heads  # several heads may share keys
+        logits = query[item, head][rows].double() @ key[item, of_keys].double().t() * _scale(query, scale)
+        if is_causal:
+            logits = logits.masked_fill(torch.arange(keys) > torch.tensor(rows)[:, None], -math.inf)
+        if attn_mask is not None:
+            mask = torch.broadcast_to(attn_mask, (batch, heads, length, keys))[item, head][rows]
+            logits = logits.masked_fill(~mask, -math.inf) if mask.dtype is torch.bool else logits + mask.double()
+        exact.append(logits.softmax(-1) @ value[item, of_keys].double())
+
+    def sample(output: Any) -> Any:
+        return torch.stack([output[item, head][rows] for item, head in pairs])
+
+    return Expected(torch.stack(exact), sample)
+
+
+def _scale(query: Any, scale: float | None) -> float:
+    return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+
+
+def _attention_scales(query: Operand, *rest: Any, scale: float | None = None, **named: Any) -> Mapping[int, float]:
+    """Logits of a standard deviation of 1."""
+    size = query.shape[-1]
+    return {0: 1 / (math.sqrt(size) * scale)} if scale else {}
+
+
+def _multi_head(
+    query: Any,
+    key: Any,
+    value: Any,
+    size: int,
+    heads: int,
+    weight: Any,
+    bias: Any,
+    projection: Any,
+    projection_bias: Any,
+    mask: Any = None,
+    *rest: Any,
+) -> Expected:
+    """Attention over (items, length, size) between two Linear layers, of the first item: ``nn.MultiheadAttention``."""
+    if mask is not None:
+        raise NotImplementedError("of attention between Linear layers, only the one without a mask is known")
+    weights, biases = weight.double().chunk(3), bias.double().chunk(3)
+    q, k, v = (
+        (each[0].double() @ w.t() + b).unflatten(-1, (heads, -1)).transpose(0, 1)
+        for each, w, b in zip((query, key, value), weights, biases)
+    )
+    rows = _spread(query.shape[1], _ROWS)
+    logits = q[:, rows] @ k.transpose(1, 2) / math.sqrt(size // heads)
+    joined = (logits.softmax(-1) @ v).transpose(0, 1).flatten(1)
+    exact = joined @ projection.double().t() + projection_bias.double()
+    return Expected(exact, lambda output: output[0, rows])
+
+
+def _multi_head_scales(*args: Any, **named: Any) -> Mapping[int, float]:
+    return {5: 1 / math.sqrt(args[3]), 7: 1 / math.sqrt(args[3])}
+
+
+_LSTM = 2
+_MOST_STEPS = 64
+
+
+def _rnn(
+    inputs: Any,
+    weight: Any,
+    recurrent: Any,
+    bias: Any,
+    recurrent_bias: Any,
+    hidden: Any,
+    cell: Any,
+    reverse: bool,
+    batch_sizes: Sequence[int],
+    mode: int,
+    *rest: Any,
+) -> Expected:
+    """An LSTM over (steps, items, size): of one item, the steps that come first."""
+    import torch
+
+    if mode != _LSTM or len(batch_sizes):
+        raise NotImplementedError("of recurrent layers, only the LSTM over sequences of one length is known")
+    steps = list(range(inputs.shape[0]))[:: -1 if reverse else 1][:_MOST_STEPS]
+    weight, recurrent = weight.double(), recurrent.double()
+    biases = bias.double() + recurrent_bias.double()
+    h, c = hidden.reshape(-1, hidden.shape[-1])[:1].double(), cell.reshape(-1, cell.shape[-1])[:1].double()
+    exact = []
+    for step in steps:
+        gates = inputs[step, :1].double() @ weight.t() + h @ recurrent.t() + biases
+        enter, forget, candidate, leave = gates.chunk(4, 1)
+        c = forget.sigmoid() * c + enter.sigmoid() * candidate.tanh()
+        h = leave.sigmoid() * c.tanh()
+        exact.append(h)
+    return Expected(torch.cat(exact), lambda output: output[steps, 0])
+
+
+def _rnn_scales(inputs: Operand, weight: Operand, recurrent: Operand, *rest: Any) -> Mapping[int, float]:
+    return {1: 1 / math.sqrt(weight.shape[-1]), 2: 1 / math.sqrt(recurrent.shape[-1])}
+
+
+_CONVOLUTION = Rule(_convolution, (0, 1))
+_RULES = {
+    "mm": Rule(_mm, (0, 1)),
+    "addmm": Rule(_addmm, (1, 2)),
+    "bmm": Rule(_bmm, (0, 1)),
+    "baddbmm": Rule(_baddbmm, (1, 2)),
+    "mv": Rule(_mv, (0, 1)),
+    "addmv": Rule(_addmv, (1, 2)),
+    "dot": Rule(_dot, (0, 1)),
+    "linear": Rule(_linear, (0, 1)),
+    "onednn_linear": Rule(_linear),
+    "convolution": _CONVOLUTION,
+    "_convolution": _CONVOLUTION,
+    "_scaled_dot_product_flash_attention_for_cpu": Rule(_attention, kept=("attn_mask",), scales=_attention_scales),
+    "_native_multi_head_attention": Rule(_multi_head, scales=_multi_head_scales),
+    "mkldnn_rnn_layer": Rule(_rnn, scales=_rnn_scales),
+}

@@ -1,0 +1,69 @@
+"""How much of the audited passes is known, and whether that is enough to call a precision verified."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import msgspec
+
+KNOWN_SHARE = 0.95
+"""What must be known of a pass, of its counted operations and of its time, before its precision is called verified."""
+FOREIGN_NUMBERS = 256
+"""So many numbers that no operator computed may be a product; fewer are constants that a model writes in Python."""
+
+
+class TimeShare(msgspec.Struct, frozen=True):
+    """One line of a table.
+
+    Attributes:
+        name: of the kernel, precision or operator.
+        seconds: summed over all audited passes.
+        share: of the total time of these passes, 0 to 1.
+        count: number of calls in all audited passes.
+    """
+
+    name: str
+    seconds: float
+    share: float
+    count: int
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """How much of the audited passes is known. Shares are from 0 to 1.
+
+    fp32 is verified, and a reduced precision active, only if both ``known_arithmetic`` and ``known_time`` are at least
+    ``KNOWN_SHARE``; ``known_arithmetic`` is not needed where every kernel of a device is listed.
+
+    Attributes:
+        counted: operations of one pass of the eager torch model; ``None`` if they were not counted.
+        seen_arithmetic: the part of ``counted`` in products that the audit saw; ``None`` if it was not counted.
+        known_arithmetic: the part of ``counted`` in products whose precision is known.
+        known_time: the part of the passes' time in such products, in kernels that are known to multiply nothing, and,
+            if ``seen_arithmetic`` leaves nothing out, around operators.
+        unknown: what the rest of the time was spent on, longest first.
+        uncounted: operators whose operations are not known and whose precision is not known either.
+        unexplained: types narrower than the requested precision that were logged, although no product has them.
+        unread: lines of the kernel log that could not be read.
+        foreign: floating-point numbers that operators of a pass read, and that no operator had computed.
+        outputs_differ: whether the model computed other outputs while it was observed.
+        lists_all: whether everything that ran is known to be listed, so that nothing needs to be counted.
+    """
+
+    counted: Optional[int]
+    seen_arithmetic: Optional[float]
+    known_arithmetic: Optional[float]
+    known_time: float
+    unknown: tuple[TimeShare, ...] = ()
+    uncounted: tuple[str, ...] = ()
+    unexplained: tuple[str, ...] = ()
+    unread: int = 0
+    lists_all: bool = False
+    foreign: int = 0
+    outputs_differ: bool = False
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether so much is known that the precision of the whole pass can be called verified."""
+        is_counted = self.known_arithmetic is not None and self.known_arithmetic >= KNOWN_SHARE and not self.uncounted
+        has_gaps = bool(self.unexplained or self.unread or self.outputs_differ or self.foreign >= FOREIGN_NUMBERS)
+        return (is_counted or self.lists_all) and self.known_time >= KNOWN_SHARE and not has_gaps

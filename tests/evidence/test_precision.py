@@ -1,0 +1,213 @@
+"""What a product shows itself, beside what the log says of it."""
+
+from __future__ import annotations
+
+import pytest
+from evidence_samples import ALL_FP32, blas_audit, canary, counted, gemm_event, sentence
+
+from modelzoo.evidence.coverage import answered
+from modelzoo.evidence.kernel_names import PASS_EVENT
+from modelzoo.evidence.matching import owners
+from modelzoo.evidence.observation import Event, Replays, logged_call
+from modelzoo.evidence.onednn_log import BF16_ALLOWED
+from modelzoo.evidence.precision import COARSE, ELEVEN_BITS, UNKNOWN, PrecisionProof, is_narrower, own_proof
+from modelzoo.evidence.verdict import build_evidence
+from modelzoo.frozen import replace
+from modelzoo.records.evidence import (
+    Disagreement,
+    Evidence,
+    NotReplayed,
+    OperatorClass,
+    Product,
+    ProofSource,
+    ProofVerdict,
+)
+
+MM = Product("aten::mm", OperatorClass.MATMUL, ((4, 16), (16, 8)), "fp32", 1, kernels=(), error=1e-7, shown="fp32")
+LINEAR = replace(MM, operator="aten::addmm", operator_class=OperatorClass.LINEAR, shapes=((8,), (4, 16), (16, 8)))
+
+
+@pytest.mark.parametrize(
+    ("operands", "logged", "shown", "expected"),
+    [
+        ("fp32", "fp32", "fp32", PrecisionProof("fp32", ProofSource.BOTH)),
+        ("fp32", None, "fp32", PrecisionProof("fp32", ProofSource.REPLAY)),
+        ("fp32", None, "bf16", PrecisionProof("bf16", ProofSource.REPLAY)),
+        ("fp32", "bf16", "bf16", PrecisionProof("bf16", ProofSource.BOTH)),
+        ("fp32", "fp32", "bf16", PrecisionProof("bf16", ProofSource.REPLAY)),
+        ("fp32", "bf16", "fp32", PrecisionProof(UNKNOWN, ProofSource.NOTHING)),
+        ("bf16", "bf16", "bf16", None),
+        ("bf16", None, "fp32", None),
+        ("bf16", "bf16", "int8", PrecisionProof("int8", ProofSource.REPLAY)),
+        ("fp32", None, None, None),
+    ],
+)
+def test_own_proof(operands: str, logged: str | None, shown: str | None, expected: PrecisionProof | None) -> None:
+    """Log and error of fp32 operands must agree; bf16 operands show only that nothing narrower was multiplied."""
+    product = replace(MM, operands=operands, logged=logged, shown=shown)
+    assert own_proof(product) == expected
+    assert product.disagrees is (operands == "fp32" and None not in (logged, shown) and logged != shown)
+
+
+def test_what_an_error_cannot_name_is_narrower_than_what_it_excludes() -> None:
+    """So that neither fp32 nor bf16 can be proven by it."""
+    assert is_narrower(COARSE, "bf16")
+    assert is_narrower(ELEVEN_BITS, "fp32")
+    assert not is_narrower(ELEVEN_BITS, "bf16")
+
+
+LINE = (
+    "onednn_verbose,v1,primitive,exec,cpu,matmul,{kernel},undef,src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 "
+    "dst:f32::blocked:ab::f0,{attributes},,4x16:16x8,{milliseconds}"
+)
+SGEMM = "MKL_VERBOSE SGEMM(T,N,8,4,16,{pointer},0x1,768) {time}us CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:2"
+
+
+def line(kernel: str, *, allowed: bool = False, milliseconds: float = 0.5) -> str:
+    attributes = "attr-fpmath:bf16" if allowed else ""
+    return LINE.format(kernel=kernel, attributes=attributes, milliseconds=milliseconds)
+
+
+def test_calls_that_ran_the_same_are_equal() -> None:
+    """Times and addresses differ at every call; kernels, sizes and attributes decide."""
+    one, other = line("gemm:acl"), line("gemm:acl", milliseconds=7)
+    assert logged_call(one) == logged_call(other)
+    assert logged_call(SGEMM.format(pointer="0x7f", time=1)) == logged_call(SGEMM.format(pointer="0x8f", time=2))
+    for different in (line("brgemm"), line("gemm:acl", allowed=True), one + "\n" + one, one.replace("16x8", "16x9")):
+        assert logged_call(one) != logged_call(different)
+
+
+@pytest.mark.parametrize(
+    ("output", "kernels", "precision"),
+    [
+        ("", (), None),
+        (line("gemm:acl"), ("oneDNN matmul gemm:acl",), "fp32"),
+        (line("gemm:acl", allowed=True), ("oneDNN matmul gemm:acl",), None),
+        (SGEMM.format(pointer="0x7f", time=1), ("MKL sgemm",), "fp32"),
+    ],
+)
+def test_what_the_log_of_one_call_proves(output: str, kernels: tuple[str, ...], precision: str | None) -> None:
+    """Nothing, if fast math is allowed and the kernel may use it or not."""
+    found = logged_call(output)
+    assert found is not None
+    assert (found.kernels, found.precision) == (kernels, precision)
+    assert BF16_ALLOWED not in (found.precision, UNKNOWN)
+
+
+def test_a_line_that_cannot_be_read_is_no_log() -> None:
+    """Whatever it says may differ in the next call."""
+    assert logged_call(line("gemm:acl")[:-30]) is None
+
+
+EVENTS = (
+    Event(PASS_EVENT, 0.0, -1),
+    Event("aten::linear", 0.1, 0, ((4, 16), (8, 16), (8,))),
+    gemm_event("aten::addmm", "float"),
+    Event("aten::copy_", 0.2, 2),
+    gemm_event("aten::mm", "float"),
+)
+TREE = (*EVENTS[:2], replace(EVENTS[2], parent=1), *EVENTS[3:])
+
+
+def test_events_belong_to_the_product_that_calls_them() -> None:
+    """In every pass, in the order of the recorded one."""
+    replays = Replays((LINEAR, MM), (0, 1), 0.1)
+    assert owners(TREE, replays, 1) == {2: 0, 3: 0, 4: 1}
+    second = tuple(replace(each, parent=each.parent + 5 if each.parent >= 0 else -1) for each in TREE)
+    assert owners((*TREE, *second), replays, 2) == {2: 0, 3: 0, 4: 1, 7: 0, 8: 0, 9: 1}
+
+
+@pytest.mark.parametrize(
+    "replays",
+    [
+        Replays((LINEAR, MM), (1, 0), 0.1),
+        Replays((LINEAR, MM), (0, 1, 1), 0.1),
+        Replays((LINEAR, replace(MM, shapes=((4, 16), (16, 9)))), (0, 1), 0.1),
+    ],
+)
+def test_other_calls_than_in_the_recorded_pass_have_no_owner(replays: Replays) -> None:
+    """Another order, number or size: what was replayed says nothing about them."""
+    assert owners(TREE, replays, 1) == {}
+
+
+def judged(*products: Product, requested: str = "fp32", method: str | None = None, checks: str = "fp32") -> Evidence:
+    """Two products outside oneDNN, and a canary of which every operator showed ``checks``."""
+    events = (gemm_event("aten::addmm", "float", 3.0), gemm_event("aten::mm", "float", 1.0))
+    audit = blas_audit(*events)
+    replays = Replays(products, (0, 1), 0.1)
+    seen = canary(checks, checks, checks)
+    return build_evidence(audit, seen, requested, method, counted=counted(audit), replays=replays)
+
+
+def test_each_product_answers_for_itself() -> None:
+    """Whatever the canary shows at shapes of its own; shares are of the time of the passes."""
+    found = judged(LINEAR, MM, checks="bf16")
+    assert found.verdict is ProofVerdict.FP32
+    assert found.is_replayed
+    assert [(each.precision, each.known_by, each.share) for each in found.products] == [
+        ("fp32", ProofSource.REPLAY, 0.75),
+        ("fp32", ProofSource.REPLAY, 0.25),
+    ]
+    assert {each.canary_level for each in found.classes} == {None}
+    assert sentence(found) == (
+        "fp32: VERIFIED (no bf16 kernel in the audit, largest error in the replays of 2 products 1e-07)"
+    )
+
+
+def test_one_product_of_many_is_enough_to_refuse_fp32() -> None:
+    """A kernel that rounds at one shape; the canary, at another, does not."""
+    found = judged(LINEAR, replace(MM, error=2e-3, shown="bf16"))
+    assert found.verdict is ProofVerdict.NOT_FP32
+    assert sentence(found) == "fp32: NOT FP32 (matmul ran in bf16: openblas sgemm)"
+
+
+def test_the_canary_speaks_for_those_that_were_not_replayed() -> None:
+    """It is enough in its own class, as without replays."""
+    silent = replace(MM, error=None, shown=None, not_replayed=NotReplayed.BUDGET)
+    assert judged(LINEAR, silent).verdict is ProofVerdict.FP32
+    assert "largest error in the replays of 1 of 2 products 1e-07, canary error 2e-07" in sentence(
+        judged(LINEAR, silent)
+    )
+    assert judged(LINEAR, silent, checks="bf16").verdict is ProofVerdict.NOT_FP32
+
+
+@pytest.mark.parametrize(
+    ("logged", "shown", "requested", "method", "verdict"),
+    [
+        ("fp32", "bf16", "fp32", None, ProofVerdict.NOT_FP32),
+        ("bf16", "fp32", "fp32", None, ProofVerdict.UNKNOWN),
+        ("fp32", "bf16", "bf16", "fastmath", ProofVerdict.UNKNOWN),
+        ("bf16", "fp32", "bf16", "fastmath", ProofVerdict.UNKNOWN),
+    ],
+)
+def test_log_and_error_that_disagree_are_a_finding(
+    logged: str, shown: str, requested: str, method: str | None, verdict: ProofVerdict
+) -> None:
+    """Neither is believed; but an error below fp32 is not fp32, whatever the kernel is called."""
+    odd = replace(MM, error=2e-3 if shown == "bf16" else 1e-7, logged=logged, shown=shown)
+    found = judged(LINEAR, odd, requested=requested, method=method)
+    assert found.verdict is verdict
+    assert isinstance(found.reason, Disagreement)
+    assert [each.operator for each in found.reason.products] == ["aten::mm"]
+    assert f"the kernel log names {logged} for aten::mm, and its error" in sentence(found)
+
+
+def test_an_audit_that_ran_other_kernels_takes_the_answer_away() -> None:
+    """The recorded pass called oneDNN, and the audited ones did not."""
+    audit = blas_audit(gemm_event("aten::mm", "float"))
+    product = replace(MM, kernels=("oneDNN matmul brgemm",), logged="fp32")
+    found = build_evidence(audit, ALL_FP32, "fp32", counted=counted(audit), replays=Replays((product,), (0,), 0.1))
+    (kept,) = found.products
+    assert kept.not_replayed is NotReplayed.NOT_AUDITED
+    assert not found.is_replayed
+    assert answered(Replays((product,), (0,), 0.1), [])[0].share is None
+
+
+def test_bf16_in_kernels_that_no_log_names_is_said() -> None:
+    """The operands are bf16, and nothing shows which instructions multiplied them."""
+    audit = blas_audit(gemm_event("aten::mm", "c10::BFloat16"))
+    product = replace(MM, operands="bf16", error=1.6e-3, shown="bf16")
+    replays = Replays((product,), (0,), 0.1)
+    found = build_evidence(audit, None, "bf16", "cast", counted=counted(audit), replays=replays)
+    assert found.verdict is ProofVerdict.ACTIVE
+    assert "no log names the kernels of 100 % of the pass" in sentence(found)

@@ -1,0 +1,257 @@
+"""Every product of a pass answers for itself: it is called again and compared with fp64."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+import torch
+from planted_kernels import ROUNDINGS, planted, to_bits
+from torch import nn
+from torch.nn import functional
+
+from modelzoo.evidence.observation import Replays
+from modelzoo.evidence.precision import COARSE
+from modelzoo.evidence.replay import ask_products
+from modelzoo.records.evidence import NotReplayed, Product
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(before)
+
+
+def asked(call: Callable[[], object], module: Any = None, **options: Any) -> Replays:
+    """What the products of ``call`` showed, in inference mode."""
+    with torch.inference_mode():
+        return ask_products(call, module, **options)[1]
+
+
+def only(call: Callable[[], object], **options: Any) -> Product:
+    """What the only product of ``call`` showed."""
+    (found,) = asked(call, **options).products
+    return found
+
+
+def noise(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape)
+
+
+IMAGE = (2, 8, 12, 12)
+CALLS: dict[str, Callable[[], Callable[[], object]]] = {
+    "conv": lambda: _layer(nn.Conv2d(8, 16, 3, stride=2, padding=1), *IMAGE),
+    "depthwise": lambda: _layer(nn.Conv2d(8, 8, 3, groups=8, padding=1), *IMAGE),
+    "grouped": lambda: _layer(nn.Conv2d(8, 12, (3, 2), groups=4, dilation=2), *IMAGE),
+    "1x1": lambda: _layer(nn.Conv2d(8, 70, 1), *IMAGE),
+    "channels last": lambda: _layer(nn.Conv2d(8, 4, 3), *IMAGE, layout=torch.channels_last),
+    "conv1d": lambda: _layer(nn.Conv1d(8, 4, 3, padding="same"), 2, 8, 20),
+    "conv3d": lambda: _layer(nn.Conv3d(1, 4, 3), 1, 1, 5, 6, 7),
+    "transposed": lambda: _layer(nn.ConvTranspose2d(8, 6, 3, stride=2, output_padding=1, padding=1, groups=2), *IMAGE),
+    "transposed1d": lambda: _layer(nn.ConvTranspose1d(8, 6, 4, stride=3, dilation=2), 2, 8, 10),
+    "linear": lambda: _layer(nn.Linear(64, 32), 3, 5, 64),
+    "one row": lambda: _layer(nn.Linear(64, 32), 1, 64),
+    "one output": lambda: _layer(nn.Linear(512, 1), 1, 512),
+    "no bias": lambda: _layer(nn.Linear(64, 32, bias=False), 5, 64),
+    "matmul": lambda: _operator(torch.mm, (5, 7), (7, 3)),
+    "transposed operand": lambda: _operator(lambda a, b: a @ b.t(), (5, 7), (3, 7)),
+    "bmm": lambda: _operator(torch.bmm, (6, 5, 7), (6, 7, 3)),
+    "baddbmm": lambda: _operator(
+        lambda a, b, c: torch.baddbmm(a, b, c, beta=0.5, alpha=2), (6, 1, 3), (6, 5, 7), (6, 7, 3)
+    ),
+    "mv": lambda: _operator(torch.mv, (5, 7), (7,)),
+    "addmv": lambda: _operator(torch.addmv, (5,), (5, 7), (7,)),
+    "dot": lambda: _operator(torch.dot, (9,), (9,)),
+    "attention": lambda: _operator(functional.scaled_dot_product_attention, *[(2, 3, 10, 16)] * 3),
+    "causal": lambda: _operator(
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True), *[(2, 3, 10, 16)] * 3
+    ),
+    "masked": lambda: _operator(
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, attn_mask=torch.ones(10, 10).tril().bool()),
+        *[(2, 3, 10, 16)] * 3,
+    ),
+    "steep attention": lambda: _operator(
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, scale=8.0), *[(2, 3, 10, 16)] * 3
+    ),
+    "self-attention": lambda: _self_attention(nn.MultiheadAttention(32, 4, batch_first=True).eval(), 2, 10, 32),
+    "lstm": lambda: _layer(nn.LSTM(8, 6), 5, 2, 8),
+}
+
+
+def _layer(layer: nn.Module, *shape: int, layout: Any = torch.contiguous_format) -> Callable[[], object]:
+    x = noise(*shape).contiguous(memory_format=layout)
+    return lambda: layer(x)
+
+
+def _self_attention(layer: nn.Module, *shape: int) -> Callable[[], object]:
+    x = noise(*shape)
+    return lambda: layer(x, x, x, need_weights=False)
+
+
+def _operator(call: Callable[..., object], *shapes: tuple[int, ...]) -> Callable[[], object]:
+    operands = [noise(*shape) for shape in shapes]
+    return lambda: call(*operands)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_reference_is_what_the_operator_computes(name: str) -> None:
+    """In fp32 every product comes as near to its definition in fp64 as rounding allows."""
+    found = only(CALLS[name]())
+    assert (found.operands, found.shown, found.not_replayed) == ("fp32", "fp32", None)
+    assert found.error is not None
+    assert 0 < found.error < 1e-6
+
+
+@pytest.mark.parametrize("name", ["conv", "depthwise", "transposed", "one row", "one output", "attention", "lstm"])
+def test_bf16_operands_show_their_rounded_outputs_only(name: str) -> None:
+    """Products of bf16 numbers are exact, so no kernel can be told from this."""
+    call = CALLS[name]()
+
+    def cast() -> object:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return call()
+
+    found = only(cast)
+    assert (found.operands, found.shown) == ("bf16", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("rounding", "shown"),
+    [("bf16", "bf16"), ("fp16", "fp16"), ("tf32", "tf32"), ("int8", "int8"), ("fp8", COARSE), ("int4", COARSE)],
+)
+@pytest.mark.parametrize("name", ["linear", "one row", "one output", "conv", "depthwise", "transposed"])
+def test_what_a_kernel_rounds_to_is_shown_by_the_error(name: str, rounding: str, shown: str) -> None:
+    """Whatever the types of its tensors are, and however many outputs it has."""
+    operator = "addmm" if name in ("linear", "one row", "one output") else "convolution"
+    with planted(operator, ROUNDINGS[rounding]):
+        found = only(CALLS[name]())
+    assert (found.operands, found.shown) == ("fp32", shown)
+
+
+def test_two_bf16_numbers_in_place_of_one_in_fp32_are_not_told_apart() -> None:
+    """They have 16 significant bits, and some algorithms in fp32 have errors as large."""
+    with planted("addmm", to_bits(16)):
+        found = only(CALLS["linear"]())
+    assert found.shown == "fp32"
+    assert found.error == pytest.approx(9e-6, rel=0.2)
+
+
+def test_operands_that_a_model_rounds_itself_are_its_own_affair() -> None:
+    """The product of rounded numbers is one in fp32."""
+    layer, x = nn.Linear(64, 32), noise(5, 64)
+    assert only(lambda: layer(x.bfloat16().float())).shown == "fp32"
+
+
+def test_distinct_products_are_called_once_more() -> None:
+    """Calls with the same shapes, strides and arguments are one product, and it is known which layers call it."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Linear(8, 4)).eval()
+    x = noise(3, 8)
+    found = asked(lambda: model(x), model)
+    assert [(each.count, each.layers) for each in found.products] == [(2, ("0", "2")), (1, ("3",))]
+    assert found.order == (0, 0, 1)
+
+
+def test_strides_make_a_product_of_its_own() -> None:
+    """A library may choose another kernel for them."""
+    a, b = noise(6, 6), noise(6, 6)
+    assert len(asked(lambda: (a @ b, a @ b.t())).products) == 2
+
+
+def test_the_time_is_limited_and_what_was_left_out_is_recorded() -> None:
+    """Products that do most of the work come first."""
+    small, large = nn.Linear(8, 8), nn.Linear(64, 64)
+    x, y = noise(2, 8), noise(2, 64)
+    clock = count(step=5.0)
+    found = asked(lambda: (small(x), large(y)), budget=8.0, clock=lambda: next(clock))
+    assert [each.not_replayed for each in found.products] == [NotReplayed.BUDGET, None]
+
+
+def test_a_replay_that_runs_other_kernels_does_not_count() -> None:
+    """The second call is not what the pass ran."""
+    turns = count()
+    library = torch.library.Library("aten", "IMPL")
+
+    def kernel(images: Any, weights: Any, bias: Any, *rest: Any) -> torch.Tensor:
+        dtype = torch.float32 if next(turns) == 0 else torch.bfloat16
+        operands = [images.to(dtype), weights.to(dtype), bias.to(dtype)]
+        return torch.ops.aten._convolution(*operands, *rest, False, False, True, True).float()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that an operator is replaced
+        library.impl("convolution", kernel, "CPU")
+    try:
+        found = only(CALLS["conv"]())
+    finally:
+        library._destroy()
+    assert (found.not_replayed, found.shown, found.error) == (NotReplayed.OTHER_KERNELS, None, None)
+
+
+def test_what_cannot_be_compared_says_why() -> None:
+    """An operator of an extension, packed weights, and an operator that raises an error."""
+    library = torch.library.Library("planted", "DEF")
+    turns = count()
+    try:
+        library.define("linear(Tensor x, Tensor w) -> Tensor")
+        library.impl("linear", lambda x, w: x @ w, "CPU")
+        x, weights = noise(4, 64), torch.randint(-9, 9, (64, 64), dtype=torch.int8)
+        assert only(lambda: torch.ops.planted.linear(x, x.t())).not_replayed is NotReplayed.NO_REFERENCE
+        packed = only(lambda: torch.ops.aten._weight_int8pack_mm(x, weights, torch.ones(64)))
+        assert (packed.not_replayed, packed.operands) == (NotReplayed.NOT_FLOATING, "int8")
+    finally:
+        library._destroy()
+
+    def once(x: torch.Tensor) -> torch.Tensor:
+        if next(turns) > 1:  # both operands were rounded
+            raise RuntimeError("out of luck\nmore")
+        return x
+
+    with planted("addmm", once):
+        failed = only(CALLS["linear"]())
+    assert (failed.not_replayed, failed.detail) == (NotReplayed.FAILED, "out of luck")
+
+
+def test_an_output_that_is_not_finite_shows_no_precision() -> None:
+    """NaN must not pass as a small error, and JSON has none."""
+    with planted("addmm", lambda x: x * torch.nan):
+        found = only(CALLS["linear"]())
+    assert (found.shown, found.error) == (COARSE, None)
+
+
+def test_the_random_state_and_the_operands_of_the_pass_stay() -> None:
+    """A replay has operands of its own."""
+    layer, x = nn.Linear(8, 8), noise(3, 8)
+    before, state = (x.clone(), layer.weight.clone()), torch.get_rng_state()
+    only(lambda: layer(x))
+    assert all(map(torch.equal, before, (x, layer.weight)))
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_weights_packed_for_onednn_stay_packed() -> None:
+    """Their values can be read back, so that the outputs can be compared."""
+    from modelzoo.engines.torch.linear import with_onednn_linear
+
+    layer, x = with_onednn_linear(nn.Linear(64, 32)), noise(5, 64)
+    found = only(lambda: layer(x))
+    assert (found.operator, found.shown) == ("modelzoo::onednn_linear", "fp32")
+
+
+@pytest.mark.parametrize("name", ["einsum", "lstm"])
+def test_autocast_reaches_the_parts_of_an_operator_that_it_leaves_alone(name: str) -> None:
+    """As in a pass that nobody observes; with autocast switched off inside, it does not."""
+    call = (
+        CALLS["lstm"]()
+        if name == "lstm"
+        else _operator(lambda a, b: torch.einsum("bij,bjk->bik", a, b), (2, 3, 4), (2, 4, 5))
+    )
+
+    def cast(enabled: bool) -> object:
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            return call()
+
+    assert [only(lambda on=on: cast(on)).operands for on in (True, False)] == ["bf16", "fp32"]
