@@ -179,6 +179,8 @@ def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -
     speeds = [(row.speed, name) for name, row in compared if row.speed is not None]
     counts = Counter(speed.verdict.outcome for speed, _ in speeds)
     failed = len(compared) - len(speeds)
+    if speeds and all(speed.ratio is None and speed.verdict.outcome is Outcome.AMBIGUOUS for speed, _ in speeds):
+        return f"no setting is compared with {base}: {reason(speeds[0][0])}"
     faster = [
         (speed.ratio, name)
         for speed, name in speeds

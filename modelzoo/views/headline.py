@@ -12,6 +12,7 @@ from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.noise import Noise, noise
+from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Doubt, Interval, Outcome
 from modelzoo.views.differences import by_workload, pair_names, short_names
@@ -83,19 +84,25 @@ def _speed(shown: Sequence[SummaryRow]) -> str:
     if not compared:
         return _alone(shown)
     names, workloads = pair_names(shown), by_workload(shown)
+    ran = [row.speed for row in compared if row.speed is not None]
+    nothing = f": {reason(ran[0])}" if ran and all(map(_is_unseen, ran)) else ""
     untested = all(row.speed is not None and row.speed.verdict.doubt is Doubt.ONE_PROCESS for row in compared)
     if names is not None:
         if len(workloads) == 1:
             return _pair(*names, compared[0])
+        if nothing:
+            return f"{names[1]} is not compared with {names[0]}{nothing}"
         if untested:
             return f"too few processes to compare {names[1]} with {names[0]}: one process each cannot show a difference"
         # A setting that failed anywhere counts as such.
         missing: list[Judged] = [(None, None)] * (len(workloads) - len(compared))
         return several(*names, [*map(_judged, compared), *missing], "models")
-    base = short_names(shown)[0] if len(workloads) == 1 else "the baselines"
+    base = (short_names(shown)[0] or "the baseline") if len(workloads) == 1 else "the baselines"
     settings = f"{len(compared)} setting" + ("s" if len(compared) > 1 else "")
     judged = list(map(_judged, compared))
     counts = _counts(judged)
+    if nothing:
+        return f"no setting is compared with {base}{nothing}"
     if untested and len(compared) > 1:
         return f"too few processes to compare {settings} with {base}: one process each cannot show a difference"
     if list(counts) == [Outcome.AMBIGUOUS] and len(compared) > 1:
@@ -119,8 +126,15 @@ def several(base: str, name: str, judged: Sequence[Judged], noun: str) -> str:
     return ", ".join([*said, *(f"{_OUTCOMES[each]} on {counts[each]}{_range(judged, each)}" for each in rest)])
 
 
+def _is_unseen(speed: Speed) -> bool:
+    """Whether there is no ratio, because the baseline has not run, or not together with the setting."""
+    return speed.ratio is None and speed.verdict.outcome is Outcome.AMBIGUOUS
+
+
 def _judged(row: SummaryRow) -> Judged:
-    return (row.speed.verdict.outcome, row.speed.ratio) if row.speed else (None, None)
+    if row.speed is None:
+        return None, None
+    return Outcome.NOT_COMPARABLE if _is_unseen(row.speed) else row.speed.verdict.outcome, row.speed.ratio
 
 
 def _counts(judged: Sequence[Judged]) -> dict[Optional[Outcome], int]:
@@ -146,6 +160,8 @@ def _alone(shown: Sequence[SummaryRow]) -> str:
 
 
 def _pair(base: str, name: str, row: SummaryRow) -> str:
+    if row.speed is not None and _is_unseen(row.speed):
+        return f"{name} is not compared with {base}: {reason(row.speed)}"
     if row.speed is None or row.speed.ratio is None:
         return subject(base, name, row.speed.verdict.outcome if row.speed else None)
     if row.speed.verdict.doubt is Doubt.ONE_PROCESS:

@@ -105,6 +105,19 @@ def test_one_process_each_is_no_test_of_several_models_or_settings_either() -> N
     assert said(settings).startswith(f"too few processes to compare 2 settings with threads=1: {why}")
 
 
+def test_where_the_baseline_failed_nothing_is_said_to_be_insignificant() -> None:
+    """There is no ratio."""
+    runs = [timed("toy", Setting(threads=2)), timed("toy", Setting(threads=3))]
+    dead = make(None, setting=Setting(threads=1), error="died")
+    why = "with threads=1: the baseline has no runs; "
+    assert said(shown(dead, runs[0])).startswith(f"threads=2 is not compared {why}")
+    assert said(shown(dead, *runs)).startswith(f"no setting is compared {why}")
+    *others, last = pairs(Outcome.FASTER, Outcome.AMBIGUOUS)
+    missing = replace(last, speed=Speed(None, Verdict(Outcome.AMBIGUOUS, Doubt.NO_BASELINE)))
+    text = "bf16 is faster than fp32 on 1 of 2 models (1.80×), not comparable on 1; "
+    assert said([*others, missing]).startswith(text)
+
+
 def test_a_model_whose_second_setting_never_began_counts_as_failed() -> None:
     """As after an error of the first one."""
     failed = shown(make(None, workload="other", error="died"))
