@@ -31,7 +31,7 @@ SHELL = re.compile(r"^ *```(?:sh|bash)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 PROGRAMS = ("modelzoo", "docker", "python3", "torchrun", "cd", "source", "mkdir")
 INLINE = re.compile(r"`((?:modelzoo|torchrun|(?:\./)?scripts/[\w-]+)\s[^`]+|(?:python )?benchmarks/\w+\.py[^`]*)`")
 NAMES = re.compile(
-    r"modelzoo( weights| fleet)? [a-z]+( (--(vary|setting|price|redact)|-o page\.html))?|modelzoo --version"
+    r"modelzoo( weights| fleet)? [a-z]+( (--(vary|setting|price|redact)|-o( page\.html)?))?|modelzoo --version"
 )
 """What sentences call a command or an option of it, without what it takes."""
 
