@@ -181,6 +181,8 @@ def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -
     failed = len(compared) - len(speeds)
     if speeds and all(speed.ratio is None and speed.verdict.outcome is Outcome.AMBIGUOUS for speed, _ in speeds):
         return f"no setting is compared with {base}: {reason(speeds[0][0])}"
+    if speeds and all(speed.verdict.doubt is Doubt.ONE_PROCESS for speed, _ in speeds):
+        return f"one process each cannot show a difference from {base}; use --processes 3 or more"
     faster = [
         (speed.ratio, name)
         for speed, name in speeds

@@ -190,6 +190,21 @@ def test_of_several_undecided_settings_the_one_that_takes_the_most_says_how_much
     assert "about 40 more processes per setting would probably decide all of them" in sentence(rows)
 
 
+@pytest.mark.parametrize(
+    ("doubt", "text"),
+    [
+        (Doubt.ONE_PROCESS, "one process each cannot show a difference from threads=1; use --processes 3 or more"),
+        (Doubt.NO_BASELINE, "no setting is compared with threads=1: the baseline has no runs"),
+    ],
+)
+def test_settings_that_were_not_tested_are_not_counted(doubt: Doubt, text: str) -> None:
+    """As not significant, for example."""
+    ratio = None if doubt is Doubt.NO_BASELINE else stats.Interval(2.0, 0.0, math.inf)
+    speed = Speed(ratio, Verdict(Outcome.AMBIGUOUS, doubt))
+    rows = [row if row.speed is None else replace(row, speed=speed) for row in several()]
+    assert sentence(rows).startswith(f"{text}; ")
+
+
 def test_if_no_setting_is_faster_none_is_named() -> None:
     """The one with the largest ratio may be so by chance."""
     rows = judged(judged(several(), Outcome.SAME, 0.99, 1.01, 1), Outcome.AMBIGUOUS, 0.99, 1.2, 2)
