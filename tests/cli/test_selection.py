@@ -224,8 +224,8 @@ def test_the_documentation_has_examples() -> None:
         (("examples/mlp", "--int8", "--precision", "int8"), "--int8 together with precision int8 contradicts itself"),
         (("examples/mlp", "--precision", "fp32", "--vary", "recipe=dynamic"), "int8 is not among the precisions"),
         (
-            ("examples/mlp", "--vary", "recipe=static"),
-            "--vary recipe=static: recipe must be one of torchao, dynamic, ",
+            ("examples/mlp", "--vary", "recipe=gptq"),
+            "--vary recipe=gptq: recipe must be one of torchao, dynamic, ",
         ),
         (
             ("examples/mlp", "--setting", "precision=bf16 recipe=dynamic"),

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from modelzoo.engines.export.source import TorchSource
 
 PER_TENSOR, PER_CHANNEL, STATIC = "dynamic-per-tensor", "dynamic-per-channel", "static"
-RECIPES: Mapping[Optional[str], str] = {
+RECIPES: dict[Optional[str], str] = {
     None: PER_CHANNEL,
     "dynamic": PER_TENSOR,
-    **{name: name for name in (PER_TENSOR, PER_CHANNEL, STATIC)},
+    PER_TENSOR: PER_TENSOR,
+    PER_CHANNEL: PER_CHANNEL,
+    STATIC: STATIC,
 }
 """What runs, by what was asked for: ``dynamic`` is what ``quantize_dynamic`` does by default. Without a recipe, it is
 the one whose predictions are nearer to those of fp32."""
