@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from modelzoo import formatting, stats
 from modelzoo.formatting import significant
-from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.evidence import Evidence, NotUsed, ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.adjustment import Adjustment, Unadjusted
@@ -249,9 +249,15 @@ def _proof(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
 def _how_it_ran(row: SummaryRow) -> str:
     return {
         ProofVerdict.PARTLY: f"only partly in {row.setting.precision}",
-        ProofVerdict.NOT_ACTIVE: f"in fp32, NOT in {row.setting.precision}",
+        ProofVerdict.NOT_ACTIVE: f"in {_instead(row)}, NOT in {row.setting.precision}",
         ProofVerdict.NOT_FP32: "in less than fp32",
     }.get(row.proof.verdict or ProofVerdict.UNKNOWN, "in an unknown precision")
+
+
+def _instead(row: SummaryRow) -> str:
+    """What most of the products ran in, if nothing ran in the precision that was asked for."""
+    reason = row.proof.ground.reason if isinstance(row.proof.ground, Evidence) else None
+    return reason.precision if isinstance(reason, NotUsed) else "fp32"
 
 
 def _agreement(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:

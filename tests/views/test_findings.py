@@ -12,7 +12,7 @@ from fake_runs import WEIGHTS, evidence, judgement, make, shown
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.evidence import NotUsed, ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import OutputAgreement, WeightsKind
@@ -248,6 +248,13 @@ def test_a_precision_that_is_not_proven_is_named(verdict: ProofVerdict, said: st
     """What ran instead."""
     rows = shown(proven(Setting()), proven(Setting("bf16"), 1, evidence=evidence(verdict)))
     assert f"; {said}; accuracy" in sentence(rows)
+
+
+def test_what_ran_instead_need_not_be_fp32() -> None:
+    """A model that was to be quantized may have run in bf16."""
+    instead = replace(evidence(ProofVerdict.NOT_ACTIVE), reason=NotUsed("bf16", ("k",), "oneDNN", None))
+    rows = shown(proven(Setting()), proven(Setting("int8", recipe="torchao"), 1, evidence=instead))
+    assert "; int8 ran in bf16, NOT in int8; " in sentence(rows)
 
 
 def test_without_an_audit_nothing_is_proven() -> None:
