@@ -63,7 +63,7 @@ def doctor(args: argparse.Namespace) -> int:
 
 
 def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> DoctorReport:
-    """Examine this machine; takes about 30 s, or 5 s if its ceilings are known and ``fresh`` is not set.
+    """Examine this machine; takes about 40 s, or 5 s if its ceilings are known and ``fresh`` is not set.
 
     Call it before torch is imported: fast-math variables are removed from this process's environment, so that the
     fp32 ceilings are really those of fp32.

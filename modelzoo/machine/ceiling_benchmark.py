@@ -19,7 +19,7 @@ from modelzoo.records.profile import Bandwidth, Ceilings, Gemm, UnavailableProdu
 
 SIZES = (512, 1024, 2048, 4096, 8192)
 SECONDS_PER_SERIES = 5.0
-"""Time for one precision with one number of threads. Four of them and two copies take less than 30 s."""
+"""Time for one precision with one number of threads. Six of them and two copies take less than 40 s."""
 BLOCKS = 3
 PROBE_SIZE = 64
 """Rows of the matrices that show whether an operator supports a precision."""
@@ -33,7 +33,7 @@ def measure_ceilings(
     seconds: float = SECONDS_PER_SERIES,
     progress: Callable[[CeilingSeries], None] = lambda series: None,
 ) -> Ceilings:
-    """Measure matrix products in fp32 and bf16, and a copy, with 1 and with ``threads`` threads.
+    """Measure matrix products in fp32, bf16 and int8, and a copy, with 1 and with ``threads`` threads.
 
     Each size is timed in ``BLOCKS`` blocks, and the block with the lowest median counts: a ceiling is what the machine
     reaches when nothing disturbs it. Sizes increase until ``seconds`` are spent, so a slow precision is measured with
@@ -54,15 +54,16 @@ def measure_ceilings(
     copies: list[Bandwidth] = []
     fitting = [size for size in sizes if 16 * size**2 <= (machine.memory_limit or 2**34) // 8]
     operators = _operators(torch, machine.architecture)
-    unavailable = _unavailable_products(torch, operators)
+    integer = _integer_operators(torch, machine.architecture)
+    unavailable = _unavailable_products(torch, operators, integer)
     refused = {(product.precision, product.operator) for product in unavailable}
     try:
         torch.set_float32_matmul_precision("highest")
         with torch.inference_mode():
             for count in sorted({1, threads}):
                 torch.set_num_threads(count)
-                for precision in ("fp32", "bf16"):
-                    available = [operator for operator in operators if (precision, operator) not in refused]
+                for precision, names in (("fp32", operators), ("bf16", operators), ("int8", integer)):
+                    available = [operator for operator in names if (precision, operator) not in refused]
                     for operator in available:
                         progress(CeilingSeries(operator, precision, count))
                         gemm += _measure_products(torch, precision, operator, count, fitting, seconds / len(available))
@@ -96,21 +97,29 @@ def _operators(torch: ModuleType, architecture: str) -> list[str]:
     return ["mm", "linear", "conv"] if architecture == "aarch64" else ["mm", "conv"]
 
 
-def _unavailable_products(torch: ModuleType, operators: Sequence[str]) -> tuple[UnavailableProduct, ...]:
-    """Try each operator in bf16 once: without bf16 or AVX-512 instructions, oneDNN's convolution raises an error."""
+def _integer_operators(torch: ModuleType, architecture: str) -> list[str]:
+    """Return the operators that multiply int8 to int32: none where torch has no kernel but a loop of its own."""
+    has_kernel = torch.backends.mkldnn.is_available() and hasattr(torch, "_int_mm")
+    return ["int_mm"] if has_kernel and architecture != "aarch64" else []
+
+
+def _unavailable_products(
+    torch: ModuleType, operators: Sequence[str], integer: Sequence[str]
+) -> tuple[UnavailableProduct, ...]:
+    """Try each operator below fp32 once: without bf16 or AVX-512 instructions, oneDNN's convolution raises an error."""
     refused: list[UnavailableProduct] = []
-    for operator in operators:
+    for precision, operator in (*(("bf16", each) for each in operators), *(("int8", each) for each in integer)):
         try:
-            _product(torch, operator, PROBE_SIZE, torch.bfloat16)()
+            _product(torch, operator, PROBE_SIZE, getattr(torch, _CPU_PRECISIONS[precision]))()
         except RuntimeError as error:
-            refused.append(UnavailableProduct("bf16", operator, str(error).strip().partition("\n")[0]))
+            refused.append(UnavailableProduct(precision, operator, str(error).strip().partition("\n")[0]))
     return tuple(refused)
 
 
 def _measure_products(
     torch: ModuleType, precision: str, operator: str, threads: int, sizes: Sequence[int], seconds: float
 ) -> list[Gemm]:
-    dtype = getattr(torch, PRECISIONS[precision])
+    dtype = getattr(torch, _CPU_PRECISIONS[precision])
     measured: list[Gemm] = []
     left = seconds
     for index, size in enumerate(sizes):
@@ -127,6 +136,9 @@ def _measure_products(
 
 def _product(torch: ModuleType, operator: str, size: int, dtype: object) -> Callable[[], object]:
     """Return a call that multiplies two ``size`` × ``size`` matrices; ``size`` is a power of 2, at least 16."""
+    if operator == "int_mm":
+        left, right = (torch.randint(-128, 128, (size, size), dtype=dtype) for _ in range(2))
+        return lambda: torch._int_mm(left, right)
     first, second = torch.rand(size, size).to(dtype), torch.rand(size, size).to(dtype)
     if operator == "mm":
         result = torch.empty(size, size, dtype=dtype)
@@ -176,6 +188,7 @@ def _buffer_bytes(machine: Machine) -> int:
 DEVICE_SIZES = (1024, 2048, 4096, 8192, 16384)
 PRECISIONS = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """The data types of the operands; TF32 is a mode of fp32 operators."""
+_CPU_PRECISIONS = {**PRECISIONS, "int8": "int8"}
 DEVICE_SECONDS = 2.0
 """Time for one precision, and for the copies."""
 DEVICE_CALLS = 10

@@ -127,10 +127,10 @@ class Gemm(msgspec.Struct, frozen=True):
     """Speed of a square matrix product.
 
     Attributes:
-        precision: ``fp32``, ``tf32``, ``bf16`` or ``fp16``.
+        precision: ``fp32``, ``tf32``, ``bf16``, ``fp16`` or ``int8``.
         threads: number of threads; 1 on an accelerator.
         size: rows and columns of both matrices; the product takes 2 × ``size``³ operations.
-        operator: the torch operator: ``mm``, ``linear`` or ``conv`` (1 × 1).
+        operator: the torch operator: ``mm``, ``linear``, ``conv`` (1 × 1) or, in int8, ``int_mm``.
         gflops: 10⁹ operations per second.
     """
 

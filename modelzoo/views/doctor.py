@@ -171,11 +171,13 @@ def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
                 f"{precision}: {ceilings.threads} threads are {efficiency * ceilings.threads:.2f} × one "
                 f"({100 * efficiency:.0f} % of perfect)"
             )
-    fp32, bf16 = ceilings.gflops("fp32"), ceilings.gflops("bf16")
+    fp32 = ceilings.gflops("fp32")
     for refused in ceilings.unavailable:
         yield f"{refused.precision} {refused.operator}: not available on this CPU ({refused.reason})"
-    if fp32 and bf16:
-        yield f"bf16 matrix products reach {bf16 / fp32:.2f} × fp32's speed"
+    for precision in ("bf16", "int8"):
+        speed = ceilings.gflops(precision)
+        if fp32 and speed:
+            yield f"{precision} matrix products reach {speed / fp32:.2f} × fp32's speed"
 
 
 def _accelerator(report: AcceleratorReport) -> Section:
