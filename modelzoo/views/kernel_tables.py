@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from modelzoo.document import Block, Column, Details, Table, Text, lines
 from modelzoo.formatting import MISSING
 from modelzoo.records.coverage import TimeShare
-from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product
+from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product, ProofSource
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile, Shape
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.differences import short_names
@@ -87,8 +88,7 @@ def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
     shown, rest = products[:limit], products[len(products[:limit]) :]
     columns = (
         Column("layer", tuple(layers_text(each) for each in shown)),
-        Column("operator", tuple(each.operator for each in shown)),
-        Column("shapes", tuple(shapes_text(each.shapes[:2]) for each in shown)),
+        Column("shapes", tuple(shapes_text(each.shapes) for each in shown)),
         Column("calls", tuple(str(each.count) for each in shown), is_number=True),
         Column("share", tuple(MISSING if each.share is None else _percent(each.share) for each in shown), True),
         Column("kernel", tuple(_kernel(each) for each in shown)),
@@ -103,17 +103,22 @@ def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
 
 
 def layers_text(product: Product) -> str:
-    """``layer1.0.conv1``; of several, the first and their number: ``layer1.0.conv1 and 2 more``."""
-    first = product.layers[:1]
-    return first[0] + (f" and {len(product.layers) - 1} more" if len(product.layers) > 1 else "") if first else MISSING
+    """``layer1.0.conv1``; of several ``layer1.0.conv1 and 2 more``; the operator, if none is known to call it."""
+    if not product.layers:
+        return product.operator
+    others = len(product.layers) - 1
+    return product.layers[0] + (f" and {others} more" if others else "")
 
 
 def _kernel(product: Product) -> str:
     if product.kernels is None:
         return "no kernel log"
-    return ", ".join(product.kernels) or "named by no log"
+    # oneDNN's names begin with the kind of product, which the shapes show.
+    names = (re.sub("^oneDNN [a-z_]+ ", "oneDNN ", each) for each in product.kernels)
+    return ", ".join(dict.fromkeys(names)) or "named by no log"
 
 
+_SOURCES = {ProofSource.BOTH: "error and log", ProofSource.REPLAY: "error"}
 _WHY = {
     NotReplayed.BUDGET: "the time for replays was used up",
     NotReplayed.NO_REFERENCE: "the operator is not known",
@@ -125,12 +130,14 @@ _WHY = {
 
 
 def _known_by(product: Product) -> str:
-    """``both``; ``kernel log, not replayed: other kernels ran``; that log and error disagree."""
-    said = str(product.known_by)
+    """``error and log``; ``kernel log, not replayed: other kernels ran``; that log and error disagree."""
+    said = _SOURCES.get(product.known_by, str(product.known_by))
     if product.disagrees:
         said = f"{said}; the log names {product.logged}, the error shows {product.shown}"
     if product.not_replayed is None:
         return said
+    if product.known_by is ProofSource.BOTH:
+        said = "canary and log"
     detail = f" ({product.detail})" if product.detail else ""
     return f"{said}, not replayed: {_WHY[product.not_replayed]}{detail}"
 

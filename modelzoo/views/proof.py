@@ -158,8 +158,9 @@ def _disagreement(found: Disagreement) -> str:
     """The products whose error shows another precision than the log names, with the first one's."""
     first, count = found.products[0], len(found.products)
     error = "not finite" if first.error is None else f"{first.error:.0e}"
-    said = f"the kernel log names {first.logged} for {first.operator}, and its error {error} shows {first.shown}"
-    return said + (f"; so it is for {count - 1} more products" if count > 1 else "")
+    name = f"{first.layers[0]} ({first.operator})" if first.layers else first.operator
+    said = f"the kernel log names {first.logged} for {name}, and its error {error} shows {first.shown}"
+    return said + (f"; likewise for {count - 1} more product{'s' if count > 2 else ''}" if count > 1 else "")
 
 
 def _unknown(evidence: Evidence) -> str:

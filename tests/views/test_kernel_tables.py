@@ -112,13 +112,13 @@ def test_each_product_has_a_row() -> None:
     products = (SILENT, CONV, replace(ODD, share=0.5))
     table = product_table(replace(EVIDENCE, products=products, replay_seconds=1.5))
     assert table is not None
-    shapes, kernel = "1×8×8×8, 8×8×3×3", "oneDNN convolution jit:avx512_core"
-    disagrees = "replay; the log names fp32, the error shows bf16"
+    shapes, kernel = "1×8×8×8, 8×8×3×3, 8", "oneDNN jit:avx512_core"
+    disagrees = "error; the log names fp32, the error shows bf16"
     assert table.rows == [
-        ("odd", "aten::convolution", shapes, "1", "50.0 %", kernel, "bf16", "2.0e-03", disagrees),
-        ("stem and 2 more", "aten::convolution", shapes, "3", "25.0 %", kernel, "fp32", "2.1e-07", "both"),
+        ("odd", shapes, "1", "50.0 %", kernel, "bf16", "2.0e-03", disagrees),
+        ("stem and 2 more", shapes, "3", "25.0 %", kernel, "fp32", "2.1e-07", "error and log"),
         (
-            *("–", "own::mm", shapes, "3", "–", "named by no log", "unknown precision", "–"),
+            *("own::mm", shapes, "3", "–", "named by no log", "unknown precision", "–"),
             "nothing, not replayed: it raised an error (out of luck)",
         ),
     ]
