@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import re
 import shutil
@@ -171,6 +172,36 @@ def test_a_product_outside_torch_is_unknown(product: Callable[[torch.Tensor], to
     found = audited_module(Outside(product), torch.randn(32, 64))
     assert found.verdict is ProofVerdict.UNKNOWN
     assert re.search(r"operators read (2,048|4,096) numbers that no operator computed", sentence(found))
+
+
+C_PRODUCT = """
+void product(const float *x, const float *w, float *y, int rows, int size) {
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < size; j++) {
+            y[i * size + j] = 0;
+            for (int k = 0; k < size; k++) y[i * size + j] += x[i * size + k] * w[k * size + j];
+        }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler: install gcc")
+def test_a_product_in_a_function_of_c_is_unknown(tmp_path: Path) -> None:
+    """It is no operator, like a function of an extension that Python calls itself; torch only made the memory."""
+    (tmp_path / "product.c").write_text(C_PRODUCT)
+    library = tmp_path / "product.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, tmp_path / "product.c"], check=True)
+    function = ctypes.CDLL(str(library)).product
+    weights = torch.from_numpy(WEIGHTS)
+
+    def product(x: torch.Tensor) -> torch.Tensor:
+        output = torch.empty_like(x)
+        function(*(ctypes.c_void_p(each.data_ptr()) for each in (x, weights, output)), *x.shape)
+        return output
+
+    found = audited_module(Outside(product), torch.randn(32, 64))
+    assert found.verdict is ProofVerdict.UNKNOWN
+    assert "operators read 2,048 numbers that no operator computed" in sentence(found)
 
 
 def test_constants_that_a_model_writes_in_python_are_no_product() -> None:
