@@ -14,19 +14,20 @@ from typing import Any, Callable, NamedTuple, Optional
 from modelzoo.evidence.canary import BF16_FROM, FP32_BELOW
 from modelzoo.evidence.precision import COARSE, ELEVEN_BITS
 
-BF16_BELOW = 4e-3
+BF16_BELOW = 4.5e-3
 """Relative root-mean-square errors from here on are not bf16's.
 
-Rounding to nearest changes a number by at most u, 2**-8 with bf16's 8 significant bits, and by 0.39 u root-mean-square
-(Higham, Accuracy and Stability of Numerical Algorithms, section 2.2; significands spread evenly over a binade's
-logarithm). Two operands and a rounded output give up to 0.39 u √3 = 2.7e-3; attention, which rounds weights too, up to
-3.4e-3. Eight-bit integers, scaled to the largest of a row, give 5e-3 and more.
+Rounding to nearest changes a number by at most the unit roundoff u (Higham, Accuracy and Stability of Numerical
+Algorithms, section 2.2), 2**-8 with bf16's 8 significant bits, and normal numbers by 0.43 u root-mean-square (the mean
+over their significands; a test draws them). One rounded operand gives 1.7e-3, two and a rounded output 0.43 u √3 =
+2.9e-3; attention, which also rounds its weights, and a logit from two operands, 3.7e-3. Eight-bit integers, scaled to
+the largest of a row, give 4.5e-3 (rows of 16) and more.
 """
 INT8_BELOW = 2e-2
 """Eight-bit integers have steps of 1/127 of the largest number and errors of up to half of one, 1/√12 root-mean-square:
-two operands scaled to 5 standard deviations give 5/127/√12·√2 = 1.6e-2. fp8 with 4 significant bits gives 2.4e-2."""
+two operands scaled to 5 standard deviations give 5/127/√12·√2 = 1.6e-2. fp8 with 4 significant bits gives 2.7e-2."""
 VANISHED = 1e-3
-"""Relative error of a known answer from which on a part of it is lost; its terms are exact in every floating type."""
+"""Relative error of a known answer from which on a part of it is lost; its terms are exact in fp16 and bf16."""
 TINY = 2.0**-30
 """Less than fp16's smallest number, 2**-24, and far above that of tf32, which has the exponents of fp32."""
 SMALL = 2.0**-10

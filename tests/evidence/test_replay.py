@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from modelzoo.evidence.observation import Replays
 from modelzoo.evidence.precision import COARSE
+from modelzoo.evidence.probes import relative_error
 from modelzoo.evidence.replay import ask_products
 from modelzoo.records.evidence import NotReplayed, Product
 
@@ -132,6 +133,13 @@ def test_what_a_kernel_rounds_to_is_shown_by_the_error(name: str, rounding: str,
     with planted(operator, ROUNDINGS[rounding]):
         found = only(CALLS[name]())
     assert (found.operands, found.shown) == ("fp32", shown)
+
+
+@pytest.mark.parametrize(("bits", "name"), [(8, "bf16"), (11, "tf32")])
+def test_rounding_changes_normal_numbers_by_a_known_part_of_the_unit_roundoff(bits: int, name: str) -> None:
+    """The thresholds follow from it."""
+    numbers = torch.randn(1 << 20)
+    assert relative_error([(ROUNDINGS[name](numbers), numbers.double())]) == pytest.approx(0.43 * 2**-bits, rel=0.02)
 
 
 def test_two_bf16_numbers_in_place_of_one_in_fp32_are_not_told_apart() -> None:
