@@ -22,6 +22,9 @@ DATA = Path(__file__).parent / "data"
 OWN_RECORDINGS = sorted(DATA.glob("onednn_x86_64_*.json"))
 """Recorded by tests/data/record_onednn.py: x86 with AVX-512 bf16, no AMX."""
 
+ARM_RECORDINGS = sorted(DATA.glob("onednn_aarch64-*.json"))
+"""Likewise, on processors that QEMU emulates, with oneDNN, Compute Library and OpenBLAS."""
+
 MATRIX, BIAS = (128, 256), (128,)
 IMAGE, FILTER = (4, 32, 56, 56), (64, 32, 3, 3)
 

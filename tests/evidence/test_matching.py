@@ -101,7 +101,7 @@ def test_reorders_are_never_matched() -> None:
     assert match_primitives(events, classify(events), parse_onednn(reorder).primitives) == ({}, [])
 
 
-@pytest.mark.parametrize("path", recordings.OWN_RECORDINGS, ids=lambda path: "_".join(path.stem.split("_")[-2:]))
+@pytest.mark.parametrize("path", [*recordings.OWN_RECORDINGS, *recordings.ARM_RECORDINGS], ids=lambda path: path.stem)
 def test_recorded_operators_get_a_primitive(path: Path) -> None:
     """Every recorded oneDNN convolution has its primitive; only attention leaves matrix products unmatched."""
     recording = recordings.load_recording(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from evidence_samples import conv_line
-from onednn_recordings import OWN_RECORDINGS, load_recording
+from onednn_recordings import ARM_RECORDINGS, OWN_RECORDINGS, load_recording
 
 from modelzoo.evidence.observation import Observation, kernel_digest, parse_observation
 from modelzoo.frozen import replace
@@ -130,7 +130,7 @@ def test_without_a_complete_log_there_is_none(output: str) -> None:
     assert kernel_digest(output) is None
 
 
-@pytest.mark.parametrize("path", OWN_RECORDINGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*OWN_RECORDINGS, *ARM_RECORDINGS], ids=lambda path: path.stem)
 def test_recordings_have_different_digests_where_their_kernels_differ(path: Path) -> None:
     """fp32 and bf16 of the same release are never equal, and every recording of real kernels has a digest."""
     recording = load_recording(path)

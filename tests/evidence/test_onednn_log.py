@@ -182,14 +182,16 @@ def test_shared_recordings(shared: Path) -> None:
         assert "AArch64" in log.isa
 
 
-@pytest.mark.parametrize("path", recordings.OWN_RECORDINGS, ids=lambda path: "_".join(path.stem.split("_")[-2:]))
+@pytest.mark.parametrize("path", [*recordings.OWN_RECORDINGS, *recordings.ARM_RECORDINGS], ids=lambda path: path.stem)
 def test_own_recordings(path: Path) -> None:
-    """Every exec line recorded on x86 is parsed, and every product has a precision."""
+    """Every exec line recorded on x86 and on emulated ARM is parsed, and every product has a precision."""
     found = recordings.load_recording(path)
     log = parse_onednn(found.output)
     assert log.unparsed == 0
     assert len(log.primitives) == found.output.count("exec,cpu")
-    assert bool(log.primitives) == (found.mode != "off")
+    # A Neoverse N1 has no bf16, so oneDNN computes nothing of what is cast to it.
+    is_silent = found.mode == "off" or ("neoverse-n1" in path.stem and found.bf16_method in ("autocast", "cast"))
+    assert any(each.is_compute for each in log.primitives) is not is_silent
     assert all(logged_precision(each) in ("fp32", "bf16") for each in log.primitives if each.is_compute)
 
 

@@ -154,6 +154,25 @@ def test_own_recordings(path: Path) -> None:
     assert decode(Evidence, json.loads(json.dumps(encode(evidence)))) == evidence
 
 
+ARM_VERDICTS = {"fp32": {"FP32"}, "autocast": {"ACTIVE"}, "cast": {"ACTIVE"}, "variable": {"ACTIVE", "UNKNOWN"}}
+"""With fast math, products outside oneDNN leave no trace of what they computed in."""
+
+
+@pytest.mark.parametrize("path", recordings.ARM_RECORDINGS, ids=lambda path: path.stem)
+def test_recordings_of_emulated_arm(path: Path) -> None:
+    """fp32 is never taken for bf16, nor the other way round; what ran is found in Compute Library and OpenBLAS."""
+    found = recordings.load_recording(path)
+    calls = recordings.calls_of(found.mode, has_attention=True)
+    evidence = build_evidence(found.audit, found.canary, found.requested, found.bf16_method, calls=calls)
+    assert evidence.verdict in ARM_VERDICTS[found.mode]
+    assert adds_up(evidence)
+    assert evidence.unattributed_share < 0.1
+    assert evidence.problems == ()
+    kernels = {use.implementation for use in evidence.operators}
+    assert any("acl" in kernel or "openblas" in kernel for kernel in kernels)
+    assert {each.operator_class for each in evidence.classes} == {"conv", "linear", "matmul", "attention"}
+
+
 def test_sgemm_that_rounds_inside() -> None:
     """If a patched BLAS computes fp32 tensors in bf16, only the canary shows it."""
     evidence = judge(blas_audit(gemm_event("aten::mm", "float")), canary("bf16", "fp32", "fp32"), "fp32")
