@@ -125,7 +125,8 @@ def attribute_time(
         elif kind is not None:
             typed = event if event.dtypes else replace(event, dtypes=table.dtypes(event, kind))
             part = _by_itself(_attribute_library_call(typed, kind, attention_products, audit, prover), product, None)
-            parts.append(replace(part, flop=_event_flop(event, kind, table), product=place))
+            part = replace(part, flop=_event_flop(event, kind, table), product=place)
+            parts += _with_reference_apart(part, attention_products) if kind is OperatorClass.ATTENTION else [part]
         else:
             parts.append(replace(_attribute_other(event), product=place))
     reorders = [primitive for primitive in audit.log.primitives if primitive.kind == "reorder"]
@@ -225,6 +226,19 @@ def _attribute_library_call(
     return AttributedTime(
         display_name(event), kind, event.shapes, kernel, proof.precision, proof.decided_by, event.seconds, 1, is_slow
     )
+
+
+def _with_reference_apart(attention: AttributedTime, products: Sequence[Primitive]) -> list[AttributedTime]:
+    """Divide attention by the time that its products took in reference kernels and in others, summed over threads."""
+    slow, others = ([each for each in products if each.is_reference is wanted] for wanted in (True, False))
+    if not slow:
+        return [attention]
+    if not others:
+        return [replace(attention, is_reference=True)]
+    in_slow = attention.seconds * sum(each.seconds for each in slow) / sum(each.seconds for each in products)
+    known = replace(attention, implementation=attention_kernel(others), seconds=attention.seconds - in_slow)
+    kernel, flop = attention_kernel(slow), None if attention.flop is None else 0
+    return [known, replace(known, implementation=kernel, seconds=in_slow, count=0, is_reference=True, flop=flop)]
 
 
 def _common_proof(primitives: Sequence[Primitive], prover: PrecisionProver) -> PrecisionProof:

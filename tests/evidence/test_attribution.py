@@ -67,6 +67,35 @@ def test_operators_get_their_own_primitive() -> None:
     assert adds_up(evidence)
 
 
+MATMUL = (
+    "onednn_verbose,v1,primitive,exec,cpu,matmul,{kernel},undef,src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 "
+    "dst:f32::blocked:ab::f0,,,196x64:64x196,{milliseconds}"
+)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "share"),
+    [
+        ({"gemm:acl": 300, "gemm:jit:f32": 100}, 0.25),
+        ({"gemm:acl": 300}, 0.0),
+        ({"gemm:jit:f32": 100}, 1.0),
+    ],
+)
+def test_reference_kernels_inside_attention_are_found(kernels: dict[str, int], share: float) -> None:
+    """Recorded on an emulated Neoverse N2 with fast math: one of attention's products is a loop in C++ on ARM."""
+    lines = (MATMUL.format(kernel=kernel, milliseconds=taken) for kernel, taken in kernels.items())
+    log = parse_onednn("\n".join(lines), "aarch64")
+    shapes = ((1, 1, 196, 64),) * 3
+    attention = Event("aten::_scaled_dot_product_flash_attention_for_cpu", 0.8, 0, shapes, ("float",) * 3)
+    events = (Event(PASS_EVENT, 0.2, -1), attention)
+    evidence = build_evidence(Audit(1, 1.0, events, log, LogSource.RUNTIME_SWITCH, "openblas"), ALL_FP32, "fp32")
+    assert evidence.reference_share == pytest.approx(0.8 * share)
+    assert [warning.code for warning in evidence.warnings] == ["REFERENCE_KERNELS"] * bool(share)
+    assert evidence.reference_kernels == (("flash attention over oneDNN gemm:jit:f32",) if share else ())
+    assert adds_up(evidence)
+    assert sum(use.count for use in evidence.operators if use.operator_class == "attention") == 1
+
+
 @pytest.mark.parametrize(("dtype", "precision"), [("s8", "int8"), ("bf16", "bf16")])
 def test_a_primitive_that_fits_no_operator_counts_although_there_is_no_time_for_it(dtype: str, precision: str) -> None:
     """It ran: a narrow line of the log must not vanish from a proof of fp32 because every second has an owner."""
