@@ -14,7 +14,7 @@ def build(options: Mapping[str, Any]) -> Any:
     import torch
     from torch import nn
 
-    class EveryClass(nn.Module):
+    class EveryClass(nn.Module):  # type: ignore[misc]  # torch has no types here
         def __init__(self) -> None:
             super().__init__()
             self.conv = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1)
