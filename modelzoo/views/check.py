@@ -7,6 +7,7 @@ from typing import Optional
 
 from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.kernel_changes import KernelChanges, ShapeUse, kernel_changes
+from modelzoo.comparison.machines import reports_of
 from modelzoo.comparison.model import Metric, Refusal, Row, SideSetting
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.document import Block, Column, Lines, Notices, Section, Table, Text, lines, named
@@ -163,7 +164,9 @@ def _differences(comparison: Comparison, *, details: bool) -> list[Block]:
     """What differs between the sides; kernels, which are a consequence, have tables of their own."""
     found = comparison.conditions.differing
     if not found:
-        return [Section("What differs", (lines("Nothing that is recorded."),))]
+        ran = any(row.base and row.other and reports_of(row.base) and reports_of(row.other) for row in comparison.rows)
+        said = "Nothing that is recorded." if ran else "Not known: no workload ran on both sides."
+        return [Section("What differs", (lines(said),))]
     shown = found if details else found[:MOST_DIFFERENCES]
     left_out = len(found) - len(shown)
     title = "What differs, the most decisive first"

@@ -54,6 +54,9 @@ def test_what_was_not_looked_at_is_not_claimed() -> None:
     assert said.startswith("Not checked: fp32 in eager mode is what other settings are judged against.")
     assert sentences([section(blocks, "What differs")]) == ["Nothing that is recorded."]
     result = checked({"toy": ROUNDS})
+    failed = tuple(replace(run, report=None, error="it crashed") if run.group else run for run in result.runs)
+    (said,) = sentences([section(page(replace(result, runs=failed)), "What differs")])
+    assert said == "Not known: no workload ran on both sides."
     requested = tuple(replace(each, setting=each.setting.replace(mode="compile")) for each in result.requested)
     (said,) = sentences([section(page(replace(result, requested=requested)), "Accuracy")])
     assert said == "Not checked: --validate judges the predictions of each side against its own fp32."
