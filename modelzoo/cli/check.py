@@ -98,6 +98,7 @@ def add_arguments(parser: Parser) -> None:
         vary=[],
         setting=[],
         profiling=False,
+        needs_all=True,
     )
 
 

@@ -178,6 +178,7 @@ def _requests(jobs: Jobs, args: argparse.Namespace) -> list[Request]:
                 audit=not args.no_audit,
                 first_group=first,
                 locked_mhz=args.lock_clocks,
+                needs_all=getattr(args, "needs_all", False),
             )
         )
     return requests

@@ -52,7 +52,7 @@ class Request(msgspec.Struct, frozen=True):
 
     ``first_group`` is the number of the first setting's group in the result; ``launcher``, if
     given, starts the workers of all settings, whatever interpreter, image or engine they name; ``locked_mhz`` is the
-    frequency that the GPUs' clocks are locked at.
+    frequency that the GPUs' clocks are locked at; with ``needs_all``, no setting is worth measuring without the others.
     """
 
     workload: Workload
@@ -64,6 +64,7 @@ class Request(msgspec.Struct, frozen=True):
     first_group: int = 0
     launcher: Optional[Launcher] = None
     locked_mhz: Optional[int] = None
+    needs_all: bool = False
 
     @property
     def uses_containers(self) -> bool:

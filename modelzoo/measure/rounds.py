@@ -173,8 +173,8 @@ class Rounds:
 
     @property
     def can_run(self) -> bool:
-        """Whether any setting is left that may run."""
-        return len(self._over) < len(self.request.settings)
+        """Whether any setting is left that may run, or all of them if the request needs all."""
+        return not self._over if self.request.needs_all else len(self._over) < len(self.request.settings)
 
     def sweep(self, seconds: Optional[float], among: Optional[Collection[int]] = None) -> Iterator[Run]:
         """Yield one run of each setting; a run that failed is yielded too, with its reason.

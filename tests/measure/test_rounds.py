@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 from toy_workloads import BF16, RANDOM, SHORT, mlp, numpy_setting, odd, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
+from modelzoo.frozen import replace
 from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
 from modelzoo.measure.rounds import Reference, blocks, capacity, device_capacity
@@ -392,3 +393,15 @@ def test_a_sweep_may_take_some_of_the_settings_only(workers: FakeWorkers) -> Non
     assert {run.group for run in found.sweep(1.0, among=[0, 2])} == {0, 2}
     assert {run.group for run in found.sweep(1.0)} == {0, 1, 2, 3}
     assert sum(isinstance(job, PrepareJob) for job in workers.jobs) == 1
+
+
+@pytest.mark.parametrize("needs_all", [False, True])
+def test_a_request_that_needs_all_settings_ends_with_the_first_that_cannot_run(needs_all: bool) -> None:
+    """The others of a comparison would only use up the time."""
+    found = rounds.Rounds(Request(mlp(), (RANDOM, BF16), SHORT, needs_all=needs_all), silent)
+    assert found.can_run
+    failed = fake_runs.make(None, group=1, error="no such device", kind=EnvironmentProblem.__name__)
+    found._remember(1, replace(failed, error_kind=WorkerError.__name__))
+    assert found.can_run
+    found._remember(1, failed)
+    assert found.can_run is not needs_all
