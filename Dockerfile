@@ -43,6 +43,7 @@ COPY resnet50 /modelzoo/resnet50
 COPY ssd /modelzoo/ssd
 COPY maskrcnn /modelzoo/maskrcnn
 COPY bert /modelzoo/bert
+COPY llm /modelzoo/llm
 COPY examples /modelzoo/examples
 COPY --chmod=755 scripts/container-entrypoint /usr/local/bin/container-entrypoint
 # Any user can run it (--user 12345), also on a read-only root: it writes to two volumes only, open to everyone.

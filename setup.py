@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert")
+WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert", "llm")
 FILES = ("workload.py", "README.md", "*.txt")
 """What a workload consists of. Its scripts, ``performance.py`` and ``validate.py``, are for a checkout."""
 

@@ -9,6 +9,7 @@ import instances
 from compared_hosts import PERFORMANCE, fleet, host
 from example_machine import CEILINGS, LIBRARIES, NOISE, QUIET, SERVER
 from fake_runs import MACHINE, changed, evidence, judgement, make, result_of, warning
+from generated_results import generation_run
 from interleaved_sides import CLASSIFIER, audited, checked, use
 from load_results import load as load_of
 from load_results import measured
@@ -31,7 +32,9 @@ from modelzoo.records.doctor import AcceleratorReport, DoctorReport
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
 from modelzoo.records.hosts import FleetComparison, FleetHost, ShardingReport
 from modelzoo.records.load import GeneratorPlace, LoadgenRun, NamedValue
+from modelzoo.records.profile import DecodingBytes, Flops
 from modelzoo.records.run import Result
+from modelzoo.records.run_report import DECODE, PREFILL, GenerationPhase
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Confirmation, MachinePrice, Soak, SoakPoint
 from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
@@ -107,6 +110,26 @@ def staged() -> Result:
     columns = {LATENCY: [0.1] * 4, "decode": [0.02] * 4, MODEL: [0.07] * 4, "answer": [0.01] * 4}
     columns[UNDIVIDED] = [0.099] * 4
     return result_of(*(pipeline_run(columns, round=number) for number in (0, 1)))
+
+
+def generated() -> Result:
+    """A language model in two precisions, in three processes each."""
+    runs = []
+    for setting, factor in ((Setting(), 1.0), (Setting("bf16"), 0.7)):
+        for number in range(3):
+            level = factor * (1 + 0.01 * number)
+            between = [0.04 * level, 0.042 * level]
+            looks = {"decoding": DecodingBytes(538_000_000, 4.1e6), "phases": phases(setting.precision)}
+            more = {"setting": setting, "round": number, "ceilings": CEILINGS, **({} if number else looks)}
+            runs.append(generation_run(0.4 * level, between, **more))
+    return result_of(*runs)
+
+
+def phases(precision: str) -> tuple[GenerationPhase, ...]:
+    """Both phases of a generation, of which decoding in fp32 did not run as asked for."""
+    found = (ProofVerdict.FP32, ProofVerdict.NOT_FP32) if precision == "fp32" else (ProofVerdict.ACTIVE,) * 2
+    flops = (Flops(12_000_000_000, 2_000_000_000), None)
+    return tuple(GenerationPhase(*each) for each in zip((PREFILL, DECODE), map(evidence, found), ("", ""), flops))
 
 
 def sides() -> tuple[Side, Side]:
@@ -262,6 +285,7 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     "run-several": lambda: run_of(several_workloads()),
     "run-stages": lambda: run_of(staged()),
     "run-releases": lambda: run_of(releases()),
+    "run-tokens": lambda: run_of(generated(), details=True),
     "run-failed": lambda: run_of(stored("failing")),
     "tune": lambda: tuning.document(search()),
     "throughput": lambda: throughput.document(throughput_of()),

@@ -15,7 +15,8 @@ from places import ROOT
 from modelzoo.version import DISTRIBUTION, __version__
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
 
-SOURCES = ("modelzoo", *STANDARD_WORKLOADS, "pyproject.toml", "setup.py", "README.md", "LICENSE")
+WORKLOADS = (*STANDARD_WORKLOADS, "llm")
+SOURCES = ("modelzoo", *WORKLOADS, "pyproject.toml", "setup.py", "README.md", "LICENSE")
 SCHEMA = "modelzoo/results/result.schema.json"
 """It is for readers of the repository; the suite itself does not need it."""
 SCRIPTS = {"performance.py", "validate.py"}
@@ -96,7 +97,7 @@ def test_its_only_package_is_the_suite_with_the_workloads_inside(wheel: Path) ->
     top = {name.partition("/")[0] for name in names}
     assert top == {"modelzoo", f"{DISTRIBUTION.replace('-', '_')}-{__version__}.dist-info"}
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "modelzoo", *STANDARD_WORKLOADS],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "modelzoo", *WORKLOADS],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -115,7 +116,7 @@ def test_an_installed_suite_finds_its_workloads_and_reads_results_without_torch(
     """``list``, ``report`` and ``compare`` need no package of the extra; what is not known is not claimed."""
     listed = call(installed, tmp_path, "list")
     assert (listed.returncode, listed.stderr) == (0, "")
-    assert set(STANDARD_WORKLOADS) <= {line.partition(" ")[0] for line in listed.stdout.splitlines()}
+    assert set(WORKLOADS) <= {line.partition(" ")[0] for line in listed.stdout.splitlines()}
     assert "unknown: huggingface_hub is not installed" in listed.stdout
     stored = str(ROOT / "tests" / "data" / "results" / "mlp.json")
     for arguments in (("report", stored), ("compare", stored, stored)):

@@ -234,7 +234,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, Result]:
     serving.allow_open_files(max(each.instances for each in configurations))
     throughput = Throughput(
         workload=work.name,
-        unit=work.unit,
+        unit=work.unit if work.generate is None else "tokens",
         machine=machine,
         topology=topology,
         configurations=tuple(configurations),
@@ -243,6 +243,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, Result]:
         bound=args.slo,
         ceilings=kept_ceilings(machine),
         price=None if args.price is None else machine_price(args.price, machine.instance_type),
+        per_item=1 if work.generate is None else work.generate(base.options).new_tokens,
     )
     return work, replace(new_result([(work, tuple(settings))], name=args.label), payload=throughput)
 

@@ -19,7 +19,7 @@ from modelzoo.comparison.pairing import Pair, Pairing, pairs, settings_of
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run
-from modelzoo.records.timing import StopReason
+from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN, StopReason
 from modelzoo.stats import Outcome
 
 
@@ -37,7 +37,7 @@ class Comparison(msgspec.Struct, frozen=True):
         explanations: of the rows whose sides both have profiles or audits.
         rates: throughput per machine, core and vCPU, of the rows for which it is known.
         costs: of a million inferences, if prices were given.
-        stages: of the rows whose sides timed pipelines.
+        stages: of the rows whose sides timed pipelines; of language models, their tokens.
     """
 
     metric: Metric
@@ -195,8 +195,11 @@ def _stages(index: int, row: Row, common: Context) -> list[StageRow]:
 
 
 def _names(side: Optional[SideSetting]) -> list[str]:
-    """The stages of a side; none if it timed the model alone."""
-    pipelines = [each.pipeline for each in reports_of(side) if each.pipeline is not None] if side is not None else []
+    """The stages of a side, or the times of its tokens; none if it timed forward passes of the model alone."""
+    reports = reports_of(side) if side is not None else []
+    if any(each.generation is not None for each in reports):
+        return [FIRST_TOKEN, PER_TOKEN]
+    pipelines = [each.pipeline for each in reports if each.pipeline is not None]
     return [stage.name for stage in pipelines[0].stages] if pipelines else []
 
 
@@ -221,11 +224,11 @@ def _level(side: Optional[SideSetting]) -> Optional[stats.Interval]:
 
 
 class StageRow(msgspec.Struct, frozen=True):
-    """One stage of a row's pipelines; ``row`` is the row's index.
+    """One stage of a row's pipelines, or one of the times of its tokens; ``row`` is the row's index.
 
     Attributes:
-        name: of the stage.
-        base: the baseline's seconds per batch; ``None`` if it has no such stage.
+        name: of the stage, or of the series.
+        base: the baseline's seconds per batch (``PER_TOKEN``: per token); ``None`` if it has no such stage.
         other: the other side's.
         ratio: how many times faster the other side's is, with an interval as the row's; ``None`` without a comparison.
     """

@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, Union, runtime_checkable
 
 import msgspec
 
@@ -206,6 +206,24 @@ class Model(Protocol):
 
     def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Observed[Profile]:
         """Profile a few passes on prepared ``args``; write a trace to ``trace`` if it is given."""
+
+
+@runtime_checkable
+class ComposableModel(Model, Protocol):
+    """A model whose forward passes can be put together to larger calls: generations of a language model."""
+
+    def composed(self, compose: Callable[[Callable[..., Any]], Callable[..., Any]]) -> ComposableModel:
+        """Return the same model with calls that ``compose`` makes of a function that runs one forward pass.
+
+        Kernels, operations and profiles are those of such a call. ``predict`` and ``outputs`` still run one forward
+        pass.
+        """
+
+    def weight_bytes(self) -> int | None:
+        """Bytes of the parameters that every forward pass reads as a whole; ``None`` if they are not known.
+
+        The tables of embeddings, of which a pass reads some rows, are left out, unless another layer shares them.
+        """
 
 
 class Session(Protocol):

@@ -1,4 +1,4 @@
-"""Load the model of a job and make its inputs, ready to run, between the stages of its pipeline if these are timed."""
+"""Load the model of a job and make its inputs, ready to run, with what is timed around or within a forward pass."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import msgspec
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.store import read_inputs
-from modelzoo.engines.protocol import AsynchronousDevice, Engine, Model, Session
+from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel, Engine, Model, Session
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure import sampler
+from modelzoo.measure.generation import Generating
 from modelzoo.measure.pipeline import InFlight, Step, steps_of
 from modelzoo.measure.pipeline_clock import InFlightClock, PipelineClock, TracedBatch, of_flights, of_passes
 from modelzoo.measure.sampler import without_collection
@@ -81,6 +82,28 @@ def without_staged_parts(work: Workload, stages: Stages) -> Workload:
         build=lambda options: stages.part(work.build(options)),
         load=None if load is None else lambda options, path: stages.part(load(options, path)),
     )
+
+
+def check_generation(work: Workload, setting: ResolvedSetting) -> None:
+    """Check that a workload which generates tokens can do so under ``setting``.
+
+    Raises:
+        UsageError: it cannot; the message says what to use instead.
+    """
+    if work.generate is None:
+        return
+    problem = (
+        f"--engine {setting.engine} runs one forward pass; use --engine torch"
+        if setting.engine != "torch"
+        else f"--mode {setting.mode} has no cache that grows; use --mode eager"
+        if setting.mode != "eager"
+        else "its tokens are on the host anyway; leave --include-copies out"
+        if setting.include_copies
+        else ""
+    )
+    if problem:
+        raise UsageError(f"{work.name} generates tokens one by one, and {problem}")
+    work.generate(setting.options)
 
 
 class Staged(msgspec.Struct, frozen=True):
@@ -176,6 +199,7 @@ class Built(msgspec.Struct, frozen=True):
     Attributes:
         seconds: how long that took, without compiling.
         pipeline: the stages that are timed; ``None`` if the model alone is.
+        generating: the generation that a call of ``model`` is; ``None`` if it is one forward pass.
     """
 
     model: Model
@@ -183,6 +207,7 @@ class Built(msgspec.Struct, frozen=True):
     args: tuple[Any, ...]
     seconds: float
     pipeline: Optional[Staged] = None
+    generating: Optional[Generating] = None
 
 
 def build(engine: Engine, session: Session, work: Workload, job: Assignment) -> Built:
@@ -203,6 +228,10 @@ def build(engine: Engine, session: Session, work: Workload, job: Assignment) -> 
             inputs, work = own, without_staged_parts(work, stages)
             model = session.load(work, weights, inputs, export)
             pipeline = staged(stages, model, session, job.setting, exported=export is not None)
-    args = model.prepare(inputs.args)
+    args, generating = model.prepare(inputs.args), None
     seconds = perf_counter() - started - (model.compilation.seconds if model.compilation is not None else 0.0)
-    return Built(model, inputs, args, seconds, pipeline)
+    if work.generate is not None:
+        assert isinstance(model, ComposableModel), "check_generation refuses other engines"
+        generating = Generating(work.generate(job.setting.options), model, args)
+        model = generating.whole()
+    return Built(model, inputs, args, seconds, pipeline, generating)

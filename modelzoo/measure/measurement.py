@@ -15,6 +15,7 @@ from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Clock, Watch, clock_for, on_host, time_copies, watch
+from modelzoo.measure.generation import GenerationClock
 from modelzoo.measure.loading import Built, build, imported, time_pipeline
 from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
 from modelzoo.measure.pipeline_clock import TracedBatch, write_trace
@@ -83,12 +84,14 @@ def _time(
             timing = None
             built.model.call(*built.args)
         else:
-            clock, pause = clock_for(session.device), turns.pause
+            tokens = GenerationClock(built.generating, session.device) if built.generating is not None else None
+            clock, pause = tokens or clock_for(session.device), turns.pause
             if session.device is not None:
                 watcher = watch(session.device, clock, job.locked_mhz)
                 clock, pause = watcher, watcher.before_turns(turns.pause)
             if built.pipeline is None:
                 timing = sampler.measure(_call(built, job.assignment.setting), clock, job.plan, progress, pause)
+                timing = timing if tokens is None else tokens.with_tokens(timing)
             else:
                 timing, batches = time_pipeline(built.pipeline, job.plan, progress, pause)
             if watcher is not None:
@@ -100,7 +103,7 @@ def _time(
 
 
 def _call(built: Built, setting: ResolvedSetting) -> Callable[[], Any]:
-    """What is timed: one forward pass, with ``include_copies`` from the host's batch to outputs on the host."""
+    """What is timed: one call of the model, with ``include_copies`` from the host's batch to outputs on the host."""
     model, args, own = built.model, built.args, built.inputs.args
     if setting.include_copies:
         return lambda: on_host(model.call(*model.prepare(own)))

@@ -50,7 +50,7 @@ CACHES = IMAGE_ROOT / "caches"
 """Where it sees the caches of other images; this process calls all of them by these names."""
 USER = 1000
 """The user, and the group, that containers run as; the images of the suite have it."""
-_IN_IMAGES = (*STANDARD_WORKLOADS, "examples")
+_IN_IMAGES = (*STANDARD_WORKLOADS, "llm", "examples")
 """What the Dockerfile copies there."""
 S = TypeVar("S", bound=Setting)
 _SPECIAL = ',"\n'

@@ -16,9 +16,12 @@ from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import read_batch, read_changed, read_expected
 from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
 from modelzoo.frozen import replace
+from modelzoo.measure.generation import Generating
 from modelzoo.measure.loading import Built
+from modelzoo.records.canary import Canary
 from modelzoo.records.protocol import Looks, Message, Progress
 from modelzoo.records.run import Observed, Prepared
+from modelzoo.records.run_report import GenerationPhase
 from modelzoo.records.workload import Export, MatchedDetections, OutputAgreement, OutputError
 from modelzoo.validity.detection_figures import Detections, match
 
@@ -193,12 +196,25 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
     if looks.audit and looks.extras:
         flops, problem = value_and_problem(model.flops(args))
         observed = replace(observed, flops=flops, flops_problem=problem)
+    if looks.extras and built.generating is not None:
+        phases = _phases(built.generating, canary) if looks.audit and looks.full_audit else ()
+        observed = replace(observed, phases=phases, decoding=built.generating.bytes_read())
     if looks.profiling and looks.extras:
         send(Progress("profile"))
         trace = Path(looks.trace) if looks.trace and built.pipeline is None else None
         profile, problem = value_and_problem(model.profile(args, trace=trace, evidence=observed.evidence))
         observed = replace(observed, profile=profile, profile_problem=problem)
     return observed
+
+
+def _phases(generating: Generating, canary: Optional[Canary]) -> tuple[GenerationPhase, ...]:
+    """Audit the prefill and a step of decoding, and count their operations: their kernels are others."""
+    found = []
+    for name, model, args in generating.phases():
+        evidence, problem = value_and_problem(model.audit(args, passes=1, canary=canary))
+        flops, _ = value_and_problem(model.flops(args))
+        found.append(GenerationPhase(name, evidence, problem, flops))
+    return tuple(found)
 
 
 def with_agreement(observed: Observed, built: Built, prepared: Prepared, looks: Looks, send: Send) -> Observed:

@@ -14,7 +14,7 @@ from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import file_sha256
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import memory_variables
-from modelzoo.measure.loading import check_stages, require_stages
+from modelzoo.measure.loading import check_generation, check_stages, require_stages
 from modelzoo.records.protocol import Assignment, Message, Preparation, PrepareJob, Progress, SettingsPrepared
 from modelzoo.records.run import Prepared
 from modelzoo.records.workload import Weights
@@ -94,6 +94,7 @@ def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Pre
         # What the user may have got wrong comes first: making weights takes longest.
         if resolved.in_flight is not None:
             require_stages(work)
+        check_generation(work, resolved)
         if resolved.input is not None:
             work.inputs(InputRequest(1, resolved.seed, Path(resolved.input), resolved.options))
         interpreter = engine.interpreter()

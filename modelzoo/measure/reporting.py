@@ -108,6 +108,7 @@ def make_report(
         inputs_digest=inputs_digest(built.inputs),
         turns=timed.turns,
         pipeline=built.pipeline.record() if built.pipeline is not None else None,
+        generation=built.generating.record() if built.generating is not None else None,
         accelerator=used,
         ceilings=ceilings,
         bound=_bound(observed.flops, timed.timing, ceilings, prepared.setting),

@@ -34,6 +34,23 @@ class Flops(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
 
 
+class DecodingBytes(msgspec.Struct, frozen=True):
+    """What a step of a language model must read from memory at least.
+
+    Attributes:
+        weights: bytes of the parameters, as they are stored; without the tables of embeddings, of which it reads rows.
+        cache: bytes of the cache of keys and values for the whole batch, the mean over the steps of a generation.
+    """
+
+    weights: int
+    cache: float
+
+    @property
+    def total(self) -> float:
+        """Bytes of a step."""
+        return self.weights + self.cache
+
+
 class OperatorRow(msgspec.Struct, frozen=True):
     """One operator with one set of shapes, over all passes.
 

@@ -12,8 +12,8 @@ from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
-from modelzoo.records.profile import Bound, Ceilings, Flops, Profile
-from modelzoo.records.timing import Pipeline, Timing
+from modelzoo.records.profile import Bound, Ceilings, DecodingBytes, Flops, Profile
+from modelzoo.records.timing import Generated, Pipeline, Timing
 from modelzoo.records.workload import Count, Export, OutputAgreement, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.warning import WarningMessage
@@ -84,6 +84,26 @@ class Provenance(msgspec.Struct, frozen=True):
     environment: EnvironmentChanges = EnvironmentChanges()
 
 
+PREFILL, DECODE = "prefill", "decode"
+"""Phases of a generation: the prompt at once, and one token after the other."""
+
+
+class GenerationPhase(msgspec.Struct, frozen=True):
+    """One phase of a generation, looked at alone.
+
+    Attributes:
+        name: ``prefill``, or ``decode`` for one step of it.
+        evidence: which kernels ran in which precision.
+        evidence_problem: why there is no evidence.
+        flops: its operations; ``None`` if they could not be counted.
+    """
+
+    name: str
+    evidence: Optional[Evidence] = None
+    evidence_problem: Optional[str] = None
+    flops: Optional[Flops] = None
+
+
 class Observed(msgspec.Struct, frozen=True):
     """What was looked at after the timing; each part may be missing, some for a reason.
 
@@ -98,6 +118,9 @@ class Observed(msgspec.Struct, frozen=True):
         counts: numbers that the model's work depends on; one process per setting counts them.
         flops: the operations of one pass; one process per setting counts them.
         flops_problem: why there are none.
+        phases: of a generation; the first process of a setting looks at each of them alone. ``evidence`` and ``flops``
+            are of the whole.
+        decoding: the bytes that a step of a language model reads; one process per setting counts them.
         profile: operator and layer times, with ``--profiling``.
         profile_problem: why there is no profile.
         agreement: how far the engine's outputs are from torch's; one process per setting compares them, and only if
@@ -114,6 +137,8 @@ class Observed(msgspec.Struct, frozen=True):
     counts: tuple[Count, ...] = ()
     flops: Optional[Flops] = None
     flops_problem: Optional[str] = None
+    phases: tuple[GenerationPhase, ...] = ()
+    decoding: Optional[DecodingBytes] = None
     profile: Optional[Profile] = None
     profile_problem: Optional[str] = None
     agreement: Optional[OutputAgreement] = None
@@ -157,6 +182,7 @@ class RunReport(msgspec.Struct, frozen=True):
         timing: ``None`` under an emulator, where nothing is timed.
         turns: when it sampled, if other workers took turns with it.
         pipeline: the stages that were timed; ``None`` if the model alone was.
+        generation: what a language model generated in each call; ``None`` if a call is one forward pass.
         usage: how busy the CPUs were while it sampled.
         accelerator: how it used the accelerator; ``None`` on a CPU.
         observed: what was looked at after the timing.
@@ -186,6 +212,7 @@ class RunReport(msgspec.Struct, frozen=True):
     compiled_libraries: Optional[int] = None
     turns: Optional[tuple[Turn, ...]] = None
     pipeline: Optional[Pipeline] = None
+    generation: Optional[Generated] = None
     accelerator: Optional[AcceleratorUse] = None
     ceilings: Optional[Ceilings] = None
     bound: Optional[Bound] = None

@@ -240,7 +240,7 @@ class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
 
     Attributes:
         workload: the workload's name.
-        unit: what a throughput counts, for example ``images``.
+        unit: what a throughput counts, for example ``images``; the new ``tokens`` of a language model.
         machine: the whole machine; instances see only their own CPUs.
         topology: the cores that could be used.
         configurations: all that were asked for, or that the search began with.
@@ -255,6 +255,7 @@ class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
         price: of the machine.
         soak: a long test of the best configuration.
         is_complete: whether it ended as planned.
+        per_item: how many of these an item of a batch is: the new tokens of a prompt, and 1 of other models.
     """
 
     workload: str
@@ -273,6 +274,7 @@ class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
     soak: Optional[Soak] = None
     confirmation: Optional[Confirmation] = None
     is_complete: bool = False
+    per_item: int = 1
 
     def plus(self, run: ConfigurationRun) -> Throughput:
         """Return a copy with ``run`` appended."""

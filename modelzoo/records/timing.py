@@ -1,4 +1,4 @@
-"""What was timed in one process, the stages of a pipeline included, and how the rounds of a workload were planned."""
+"""What was timed in one process, with stages or tokens of a call, and how the rounds of a workload were planned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Role(str, Enum):
     ``LATENCY`` is the time from the start of a call to its result. ``ISSUE`` is the time in which the host issued
     the work to an accelerator, and is never a latency. ``DEVICE`` is the time between two device events around the
     work. ``STAGE`` is one part of each call, ``REQUEST`` the time that a request took under load, and ``INTERVAL`` the
-    time from one result to the next while several calls are in flight.
+    time from one result to the next: of batches while several calls are in flight, or of tokens within a call.
     """
 
     LATENCY = "latency"
@@ -69,7 +69,7 @@ class Series(msgspec.Struct, frozen=True):
         name: unique within a run, for example ``latency`` or a stage's name.
         unit: unit of the values, ``s`` for seconds.
         role: what the values stand for.
-        values: one value per call (``REQUEST``: per request).
+        values: one value per call (``REQUEST``: per request; ``BETWEEN_TOKENS``: per token of a call after its first).
     """
 
     name: str
@@ -122,7 +122,14 @@ UNDIVIDED = "undivided"
 """Series of the end-to-end times without time stamps between the stages; only on a CPU."""
 PER_BATCH = "per batch"
 """Series of the seconds per finished batch while several are in flight."""
-RESERVED_NAMES = (LATENCY, ISSUE, DEVICE, MODEL, TO_DEVICE, TO_HOST, SYNCHRONIZED, UNDIVIDED, PER_BATCH)
+FIRST_TOKEN, PER_TOKEN = "time to first token", "time per output token"
+"""Series of a generation: seconds to the first new token (TTFT), and the mean of those between two tokens (TPOT)."""
+BETWEEN_TOKENS = "between tokens"
+"""Series of the seconds between any two tokens that follow each other."""
+RESERVED_NAMES = (
+    *(LATENCY, ISSUE, DEVICE, MODEL, TO_DEVICE, TO_HOST, SYNCHRONIZED, UNDIVIDED, PER_BATCH),
+    *(FIRST_TOKEN, PER_TOKEN, BETWEEN_TOKENS),
+)
 """Names that a workload cannot give to a stage."""
 
 
@@ -133,6 +140,8 @@ _ROLES = {
     SYNCHRONIZED: Role.LATENCY,
     UNDIVIDED: Role.LATENCY,
     PER_BATCH: Role.INTERVAL,
+    PER_TOKEN: Role.INTERVAL,
+    BETWEEN_TOKENS: Role.INTERVAL,
 }
 
 
@@ -181,6 +190,18 @@ class Pipeline(msgspec.Struct, frozen=True):
 
     stages: tuple[PipelineStage, ...]
     in_flight: int = 1
+
+
+class Generated(msgspec.Struct, frozen=True):
+    """What each call of a language model generated, always the same number of tokens.
+
+    Attributes:
+        prompt_tokens: tokens of each prompt of the batch.
+        new_tokens: tokens that were generated for each of them.
+    """
+
+    prompt_tokens: int
+    new_tokens: int
 
 
 class StopReason(str, Enum):

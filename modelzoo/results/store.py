@@ -38,7 +38,7 @@ from modelzoo.records.run import (
 )
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Throughput
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import BETWEEN_TOKENS, FIRST_TOKEN, LATENCY, PER_TOKEN
 from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Validity
 from modelzoo.setting import Setting
@@ -257,6 +257,13 @@ def _check_report(report: RunReport) -> None:
             raise ValueError(f"{report.workload} has a stage that was not timed")
         if not stages:
             raise ValueError(f"{report.workload} has a pipeline without stages")
+    if timing is not None and report.generation is not None:
+        tokens, calls = report.generation.new_tokens, len(timing.steady)
+        if report.generation.prompt_tokens < 1 or tokens < 2:
+            raise ValueError(f"{report.workload} has generated nothing")
+        for name, count in ((FIRST_TOKEN, calls), (PER_TOKEN, calls), (BETWEEN_TOKENS, calls * (tokens - 1))):
+            if len(timing.values(name)) != count or not all(map(_is_time, timing.values(name))):
+                raise ValueError(f"{report.workload} has tokens without a time, or with one that is not possible")
 
 
 def _check_validity(judged: Validity) -> None:
@@ -337,7 +344,7 @@ def _check_throughput(found: Throughput, settings: int) -> None:
         named += [found.confirmation.winner, *filter(None, (found.confirmation.baseline,))]
     if not all(0 <= index < len(found.configurations) for index in named):
         raise ValueError("a round names a configuration that does not exist")
-    if not all(min(each.instances, each.cores, each.batch) > 0 for each in found.configurations):
+    if found.per_item < 1 or not all(min(each.instances, each.cores, each.batch) > 0 for each in found.configurations):
         raise ValueError("a configuration has no instances, cores or items")
     for run in found.runs:
         if len(run.instances) > len(found.configurations[run.configuration].places):

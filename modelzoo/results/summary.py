@@ -17,6 +17,7 @@ from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.records.timing import DEVICE, ISSUE, StopReason
 from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.adjustment import adjustment
+from modelzoo.results.generation import GenerationLevels, generation_levels
 from modelzoo.results.proof import Proof, merged_proof
 from modelzoo.results.speed import Speed, agreement_of, speeds
 from modelzoo.setting import METHODS, Setting, labels
@@ -97,8 +98,8 @@ class SummaryRow(msgspec.Struct, frozen=True):
         label: label of the setting as it was run, with the bf16 method or the recipe that was chosen.
         is_baseline: whether this is the setting that the workload's other settings are compared with.
         runs: its processes, failed ones included; at least one.
-        latency: seconds of one forward batch in this session, with its interval: the geometric mean of the processes'
-            medians; ``None`` if nothing was timed.
+        latency: seconds of one forward batch (of a language model: of one whole generation) in this session, with its
+            interval: the geometric mean of the processes' medians; ``None`` if nothing was timed.
         throughput: items per second, with its interval: the batch size ÷ the geometric mean of the processes' *mean*
             latencies. Latencies are skewed, so their median would promise more than a server delivers.
         adjusted: the latency at this machine's reference speed, with its interval; ``None`` if it was not adjusted.
@@ -107,6 +108,7 @@ class SummaryRow(msgspec.Struct, frozen=True):
         judged: the judgement of its predictions; ``None`` if they were not judged.
         agreement: how far an engine's outputs are from torch's; ``None`` if they were not compared.
         spans: issue and device time on an accelerator; ``None`` on a CPU.
+        generation: times and rates of a language model's tokens; ``None`` for other models.
         warnings: each code once.
         name: what views call it, in place of what tells it from the other rows; empty: nothing.
     """
@@ -124,6 +126,7 @@ class SummaryRow(msgspec.Struct, frozen=True):
     agreement: Optional[OutputAgreement]
     spans: Optional[Spans]
     warnings: tuple[RowWarning, ...]
+    generation: Optional[GenerationLevels] = None
     name: str = ""
 
     @property
@@ -240,6 +243,7 @@ def rows(result: Result) -> list[SummaryRow]:
             agreement=agreement_of(reports),
             spans=spans_of(runs),
             warnings=_warnings(runs, proof),
+            generation=generation_levels(runs, by_precision=by_precision(result, workload)),
         )
         found.append(row)
     return found

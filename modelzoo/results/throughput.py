@@ -142,7 +142,7 @@ def runs_of(found: Throughput, index: int) -> list[ConfigurationRun]:
 def _rows(result: Result, runs: Sequence[Sequence[ConfigurationRun]]) -> list[Row]:
     """A row for every configuration, of its runs among ``runs``."""
     found = of(result)
-    by_round = [_rates(each, own.batch) for each, own in zip(runs, found.configurations)]
+    by_round = [_rates(each, own.batch * found.per_item) for each, own in zip(runs, found.configurations)]
     labels = {result.requested[each.group].setting.label for each in found.configurations}
     return [
         _row(
@@ -280,7 +280,7 @@ def _shares(
     report = context(result, own.group)
     if report is None or report.observed.flops is None or throughput is None or found.ceilings is None:
         return None, None
-    batches = throughput.value / own.batch
+    batches = throughput.value / (own.batch * found.per_item)
     ceiling = found.ceilings.gflops(report.setting.precision)
     bandwidth = found.ceilings.gb_per_second()
     moved = report.observed.flops.bytes

@@ -11,7 +11,7 @@ from __future__ import annotations
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.validity.picture_sets import wnids
 from modelzoo.validity.protocol import JudgingTask, Predictor, TaskContext, TaskDeclaration
-from modelzoo.validity.squad import Question, Windows, best_span, paragraph_offsets
+from modelzoo.validity.squad import Question, Windows, best_span, builtin_passages, paragraph_offsets
 from modelzoo.validity.task import Answers, Classification, Detection, listed, qa_arguments, stacked
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "ValidityVerdict",
     "Windows",
     "best_span",
+    "builtin_passages",
     "listed",
     "paragraph_offsets",
     "qa_arguments",

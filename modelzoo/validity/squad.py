@@ -77,6 +77,16 @@ def read(path: Path) -> list[Question]:
     return questions
 
 
+def passages(questions: Sequence[Question]) -> list[str]:
+    """The paragraphs that ``questions`` are about, each once, in their order."""
+    return list(dict.fromkeys(question.context for question in questions))
+
+
+def builtin_passages() -> list[str]:
+    """The paragraphs of the built-in questions."""
+    return passages(read(BUILTIN))
+
+
 def _question(qa: dict[str, Any], context: str) -> Question:
     answers = () if qa.get("is_impossible") else tuple(answer["text"] for answer in qa["answers"])
     if not all(isinstance(text, str) for text in (context, qa["question"], *answers)):

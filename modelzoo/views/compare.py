@@ -11,6 +11,7 @@ from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice,
 from modelzoo.comparison.model import Basis, Metric, Row, Side
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, Tone, first_line, lines, named
 from modelzoo.frozen import replace
+from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
 from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns, explanations
 from modelzoo.views.compare_columns import setting_text, values_text
@@ -209,7 +210,14 @@ def notes(comparison: Comparison) -> list[str]:
 def _quantity(comparison: Comparison) -> str:
     sides = (side for row in comparison.rows for side in (row.base, row.other) if side is not None)
     pipelines = comparison.metric is Metric.LATENCY and any(side.requested.in_flight is not None for side in sides)
-    return QUANTITY[comparison.metric] + (", with stages that of the whole pipeline" if pipelines else "")
+    generations = comparison.metric is Metric.LATENCY and any(_generates(comparison))
+    said = QUANTITY[comparison.metric] + (", with stages that of the whole pipeline" if pipelines else "")
+    return said + (", of language models that of a whole generation" if generations else "")
+
+
+def _generates(comparison: Comparison) -> list[bool]:
+    """Whether the parts of a row are the times of its tokens, for each part."""
+    return [each.name in (FIRST_TOKEN, PER_TOKEN) for each in comparison.stages]
 
 
 def correction(count: int) -> str:
@@ -244,7 +252,10 @@ def _tabular(title: str, columns: Sequence[Column], *more: Block, wraps: bool = 
 def _stages(comparison: Comparison) -> list[Block]:
     if not comparison.stages:
         return []
-    return [_tabular("Stages of the pipelines, seconds per batch", compare_columns.stage_columns(comparison))]
+    title = "Stages of the pipelines, seconds per batch"
+    if any(_generates(comparison)):
+        title = "Times to the first token and per output token" if all(_generates(comparison)) else f"{title}; tokens"
+    return [_tabular(title, compare_columns.stage_columns(comparison))]
 
 
 def _rates(comparison: Comparison) -> list[Block]:

@@ -13,6 +13,7 @@ from modelzoo.records.run import Run
 from modelzoo.results.summary import Spans, SummaryRow, spans_of
 from modelzoo.views import proof
 from modelzoo.views.differences import merged
+from modelzoo.views.generation import between_text, phase_lines, read_text
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import interval, rate
@@ -35,6 +36,10 @@ def _times(row: SummaryRow) -> Iterator[str]:
     percentiles = stats.percentiles(row.samples)
     if len(percentiles) > 1:
         yield "all samples: " + ", ".join(f"{name} {seconds(value)}" for name, value in percentiles.items())
+    if row.generation is not None:
+        yield between_text(row.generation)
+        if row.generation.read is not None:
+            yield read_text(row.generation.read, on_cpu=row.setting.device == "cpu")
     medians = [statistics.median(run.steady) for run in row.runs if run.steady]
     if len(medians) > 1:
         yield f"medians of the processes: {seconds_together(medians)}"
@@ -61,6 +66,8 @@ def _evidence(row: SummaryRow) -> Iterator[str]:
     said = proof.sentence(row.proof)
     if said is not None:
         yield str(said)
+    if row.generation is not None:
+        yield from phase_lines(row.generation)
     if row.proof.canary is not None:
         yield f"canary {proof.canaries(row.proof)}: {row.proof.canary.summary}"
     if row.agreement:

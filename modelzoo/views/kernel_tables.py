@@ -10,6 +10,7 @@ from modelzoo.formatting import MISSING
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product, ProofSource
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile, Shape
+from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.differences import short_names
 
@@ -38,7 +39,16 @@ def kernel_details(shown: Sequence[SummaryRow]) -> list[Block]:
             tables = tuple(evidence_tables(evidence))
             notes = (lines(*problems(evidence)),) if problems(evidence) else ()
             blocks.append(Details(f"Kernels of {name}, {passes_text(evidence)}", (*tables, *notes)))
+        for phase, found in phases_of(each):
+            blocks.append(Details(f"Kernels of {name}, {phase}", tuple(evidence_tables(found))))
     return blocks
+
+
+def phases_of(each: SummaryRow) -> list[tuple[str, Evidence]]:
+    """The phases of a generation that were audited alone, by their names in words."""
+    phases = each.generation.phases if each.generation is not None else ()
+    words = {PREFILL: "a prefill", DECODE: "one step of decoding"}
+    return [(words.get(phase.name, phase.name), phase.evidence) for phase in phases if phase.evidence is not None]
 
 
 def operator_details(shown: Sequence[SummaryRow]) -> list[Block]:

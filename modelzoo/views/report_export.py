@@ -36,7 +36,12 @@ class ReportRow(msgspec.Struct, frozen=True):
         batch: items per forward pass; 0 if nothing ran.
         processes: number of processes that were timed.
         failed: number of processes that failed.
-        latency: seconds of one forward batch, with the interval within the session.
+        latency: seconds of one forward batch, or of one whole generation, with the interval within the session.
+        first_token: time to the first token in seconds (TTFT) of a language model; ``None`` for other models.
+        per_token: time per output token in seconds (TPOT).
+        output_rate: new tokens per second of whole generations.
+        gb_per_second: 10⁹ bytes per second that decoding reads.
+        bandwidth_share: what that is of the measured bandwidth of a copy.
         p99: 99th percentile of all samples in seconds, if there are enough of them.
         peak_memory: of the largest process, in bytes.
         speedup: compared with the baseline.
@@ -54,6 +59,11 @@ class ReportRow(msgspec.Struct, frozen=True):
     processes: int
     failed: int
     latency: Optional[stats.Interval]
+    first_token: Optional[stats.Interval]
+    per_token: Optional[stats.Interval]
+    output_rate: Optional[stats.Interval]
+    gb_per_second: Optional[float]
+    bandwidth_share: Optional[float]
     p99: Optional[float]
     peak_memory: int
     speedup: Optional[stats.Interval]
@@ -73,6 +83,8 @@ class Report(msgspec.Struct, frozen=True):
 
 def report_row(result: str, row: SummaryRow) -> ReportRow:
     """Return what programs read of a row."""
+    made = row.generation
+    read = made.read if made is not None else None
     return ReportRow(
         result=result,
         workload=row.workload,
@@ -82,6 +94,11 @@ def report_row(result: str, row: SummaryRow) -> ReportRow:
         processes=row.processes,
         failed=row.failed,
         latency=row.latency,
+        first_token=made.first_token if made is not None else None,
+        per_token=made.per_token if made is not None else None,
+        output_rate=made.output_rate if made is not None else None,
+        gb_per_second=read.gigabytes_per_second.value if read is not None else None,
+        bandwidth_share=read.share if read is not None else None,
         p99=stats.percentiles(row.samples).get("p99") if row.samples else None,
         peak_memory=row.peak_memory,
         speedup=row.speed.ratio if row.speed is not None else None,
@@ -108,6 +125,11 @@ def csv_export(rows: Sequence[ReportRow]) -> str:
         "processes": [str(row.processes) for row in rows],
         "failed": [str(row.failed) for row in rows],
         **interval_columns("latency", [row.latency for row in rows]),
+        **interval_columns("first_token", [row.first_token for row in rows]),
+        **interval_columns("per_token", [row.per_token for row in rows]),
+        **interval_columns("output_rate", [row.output_rate for row in rows]),
+        "gb_per_second": [number(row.gb_per_second) for row in rows],
+        "bandwidth_share": [number(row.bandwidth_share) for row in rows],
         "p99": [number(row.p99) for row in rows],
         "peak_memory": [str(row.peak_memory) for row in rows],
         **interval_columns("speedup", [row.speedup for row in rows]),

@@ -220,6 +220,8 @@ def _corrected(rows: Sequence[SummaryRow]) -> Text | None:
 
 def timed_unit(row: SummaryRow) -> str:
     """What the latency of a row is the time of."""
+    if row.generation is not None:
+        return f"one generation of {row.generation.new_tokens} tokens"
     in_flight = row.setting.in_flight
     if in_flight is None:
         return FORWARD

@@ -12,7 +12,7 @@ from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.sessions import SessionsSummary
 from modelzoo.results.summary import SummaryRow, is_unproven
-from modelzoo.views import explanations, findings, kernel_tables, proof, results_table, stages
+from modelzoo.views import explanations, findings, generation, kernel_tables, proof, results_table, stages
 from modelzoo.views.details import detail_lines
 from modelzoo.views.differences import conditions, machine
 from modelzoo.views.findings import not_adjusted
@@ -44,6 +44,7 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
         headline(shown, adjusted.spread),
         *([table] if any(row.reports for row in shown) else []),
         *_stages(result),
+        *([generation.table(shown)] if any(row.generation for row in shown) else []),
         named([(about, text) for about, text in said.items() if text], title="Within this session"),
     ]
     changed = None if details else explanations.brief(shown)

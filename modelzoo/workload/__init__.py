@@ -17,6 +17,7 @@ from modelzoo.workload.detectors import (
     detector_stages,
     detector_tensor,
 )
+from modelzoo.workload.generation import Forward, Generation
 from modelzoo.workload.initialization import (
     calibrate_batch_norm,
     capture_outputs,
@@ -31,6 +32,8 @@ from modelzoo.workload.state import load_state_dict, read_state_dict, weights_fi
 __all__ = [
     "Checkpoint",
     "Count",
+    "Forward",
+    "Generation",
     "InputError",
     "InputRequest",
     "Inputs",

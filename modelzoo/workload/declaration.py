@@ -19,6 +19,7 @@ from modelzoo.records.timing import RESERVED_NAMES, Place
 from modelzoo.records.workload import Count, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.checkpoints import Checkpoint
+from modelzoo.workload.generation import Generation
 
 
 class ModelInput(msgspec.Struct, frozen=True):
@@ -227,6 +228,8 @@ class Workload:
             ``modelzoo.validity.Classification``; ``None`` if they cannot be judged.
         stages: ``(InputRequest)`` to the ``Stages`` of the whole pipeline, which ``--stages`` times; ``None`` if there
             are none.
+        generate: ``(options)`` to the ``Generation`` of a language model, which is then timed token by token; ``None``
+            if a call is one forward pass.
         libraries: modules that the functions import. They are imported before the model is built, so that the time of
             each is known.
         directory: the workload's directory, set when it is loaded.
@@ -248,6 +251,7 @@ class Workload:
     defaults: str = ""
     judge: Callable[[Mapping[str, Any]], Any] | None = None
     stages: Callable[[InputRequest], Stages] | None = None
+    generate: Callable[[Mapping[str, Any]], Generation] | None = None
     libraries: tuple[str, ...] = ()
     directory: Path = field(default=Path(), compare=False)
 

@@ -475,7 +475,7 @@ print("LOADED", sorted({"torch", "numpy", "torchvision", "transformers", "matplo
 """
 
 
-@pytest.mark.parametrize("name", [*discovery.STANDARD_WORKLOADS, "examples/mlp"])
+@pytest.mark.parametrize("name", [*discovery.STANDARD_WORKLOADS, "llm", "examples/mlp"])
 def test_help_of_a_workload_needs_no_torch(name: str) -> None:
     """``performance.py --help`` names the workload's own options and defaults and loads nothing heavy."""
     done = run([sys.executable, "-c", HELP, str(ROOT / name / "performance.py"), "--help"])

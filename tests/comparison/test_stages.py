@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fake_runs import result_of
+from generated_results import generation_run
 from pipelines import pipeline_run
 from stored_sides import common, side_setting
 
@@ -11,7 +12,7 @@ from modelzoo.comparison.compare import Question, compare, stage_rows
 from modelzoo.comparison.model import Metric, Obstacle, Side, StoredResult
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
-from modelzoo.records.timing import LATENCY, MODEL
+from modelzoo.records.timing import FIRST_TOKEN, LATENCY, MODEL, PER_TOKEN
 from modelzoo.setting import Setting
 from modelzoo.views.speed import refusal
 
@@ -77,3 +78,16 @@ def test_a_pipeline_is_not_compared_with_the_model_alone() -> None:
     assert [refusal(each) for each in row.refused] == [
         "one result timed the model alone, the other one the whole pipeline"
     ]
+
+
+def test_the_tokens_of_language_models_have_ratios() -> None:
+    """Prefill may be faster on one machine, and decoding on the other."""
+
+    def generated(first: float, token: float, day: int) -> Result:
+        found = result_of(*(generation_run(first, [token, token], round=number) for number in range(4)))
+        return replace(found, created=f"2026-07-{day:02}T00:00:00+00:00")
+
+    found = compare(side("a", generated(0.4, 0.04, 1)), side("b", generated(0.2, 0.05, 2)), ALLOWED)
+    assert [each.name for each in found.stages] == [FIRST_TOKEN, PER_TOKEN]
+    ratios = [each.ratio.value if each.ratio is not None else None for each in found.stages]
+    assert ratios == pytest.approx([2, 0.8])

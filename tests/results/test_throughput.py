@@ -166,3 +166,18 @@ def test_a_result_of_another_command_has_no_rows() -> None:
         results.rows(Result(("modelzoo",), "2026-01-01T00:00:00+00:00", (SettingRequest("toy", Setting()),)))
     assert isinstance(results.of(result([configuration(1)], [])), Throughput)
     assert FOUR.nodes == (0,)
+
+
+def test_the_throughput_of_a_language_model_is_in_tokens() -> None:
+    """Each prompt of a batch gives as many as it generates; a million of them have a price."""
+    own = configuration(2)
+    runs = [ran(0, own, number, [0.1, 0.1]) for number in range(3)]
+    price = MachinePrice(3.6, "USD")
+    (prompts,), (tokens,) = (
+        results.rows(found := result([own], runs, price=price, per_item=per_item)) for per_item in (1, 32)
+    )
+    assert prompts.throughput is not None and tokens.throughput is not None
+    assert tokens.throughput.value == pytest.approx(32 * prompts.throughput.value)
+    cost = results.cost_per_million(results.of(found), tokens)
+    assert cost is not None
+    assert cost.value == pytest.approx(3.6 / 3600 / tokens.throughput.value * 1e6)

@@ -179,9 +179,17 @@ class TorchModel:
         setting: ResolvedSetting,
         executable: execution.Executable,
         device: TorchDevice | None = None,
+        compose: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda forward: forward,
     ) -> None:
         self._workload, self._setting, self._executable, self._device = workload, setting, executable, device
+        self._call, self._eager = compose(executable.call), compose(executable.model)
         self._calls: Observed[tuple[Call, ...]] | None = None
+
+    def composed(self, compose: Callable[[Callable[..., Any]], Callable[..., Any]]) -> TorchModel:
+        return TorchModel(self._workload, self._setting, self._executable, self._device, compose)
+
+    def weight_bytes(self) -> int | None:
+        return execution.weight_bytes(self._executable.model)
 
     @property
     def compilation(self) -> Compilation | None:
@@ -193,7 +201,7 @@ class TorchModel:
 
     @property
     def call(self) -> Callable[..., Any]:
-        return self._executable.call
+        return self._call
 
     def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return self._executable.prepare(args)
@@ -299,7 +307,7 @@ class TorchModel:
     def _call_eager(self, args: tuple[Any, ...]) -> Any:
         """One pass of the eager model: operators of a compiled or scripted one cannot be intercepted."""
         with autocast(self._setting):
-            return self._executable.model(*args)
+            return self._eager(*args)
 
 
 if TYPE_CHECKING:

@@ -180,6 +180,31 @@ def _arrays(value: Any) -> tuple[Any, ...]:
     return tuple(torch.as_tensor(each).float().cpu().numpy() for each in flatten(value)[1])
 
 
+def weight_bytes(module: Any) -> int | None:
+    """Bytes of the parameters that each pass reads whole; ``None`` if some are kept in a form of which it is not known.
+
+    Quantized layers of ``torch.ao.nn`` have a method in place of the parameter ``weight``, and others hold buffers.
+    """
+    import torch
+
+    layers = [each for each in module.modules() if not isinstance(each, torch.nn.Embedding)]
+    read = {id(each): each for layer in layers for each in (*layer._parameters.values(), *layer._buffers.values())}
+    packed = [layer.weight() for layer in layers if callable(getattr(layer, "weight", None))]
+    sizes = [_bytes(each) for each in (*read.values(), *packed) if each is not None]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def _bytes(tensor: Any) -> int | None:
+    """Size of a tensor as it is stored; subclasses that wrap others (torchao's) say which, or it is not known."""
+    import torch
+
+    data = tensor.data
+    if hasattr(data, "__tensor_flatten__"):
+        sizes = [_bytes(getattr(data, name)) for name in data.__tensor_flatten__()[0]]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+    return int(data.numel() * data.element_size()) if type(data) is torch.Tensor else None
+
+
 def refusal(workload: Workload, setting: Setting, error: Exception) -> ModelzooError:
     """Turn an error that torch raised for an unsupported operator, or for its device, into one line."""
     problem = device_problem(error, setting.device)

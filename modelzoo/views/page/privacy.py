@@ -82,6 +82,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
         "items": Privacy.VALUE,
     },
     run_report.Provenance: {"engine digest fingerprint": _SHOWN, "versions": _TEXT},
+    run_report.GenerationPhase: {"name": _SHOWN, "evidence_problem": _TEXT},
     run_report.EnvironmentChanges: {"removed applied": Privacy.VALUE},
     run_report.Observed: {
         "canary_problem evidence_problem flops_problem profile_problem agreement_problem": _TEXT,

@@ -13,12 +13,12 @@ from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.records.validity import ClassChange, MetricChange, Validity
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import details, explanations, kernel_tables, stages
+from modelzoo.views import details, explanations, generation, kernel_tables, stages
 from modelzoo.views.differences import group_names, short_names
 from modelzoo.views.judgement import METRICS, check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import kernels as kernel_plot
 from modelzoo.views.plots import network as network_plot
-from modelzoo.views.plots import processes, samples
+from modelzoo.views.plots import processes, samples, tokens
 from modelzoo.views.plots import stages as stage_plot
 from modelzoo.views.plots.plot import Plot
 from modelzoo.views.validity_tables import tables
@@ -47,6 +47,7 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
             ("Distribution of the samples", "samples", _samples_plot(shown)),
         ):
             contents += [Section(title, (plot.figure(f"{mark}-{name}"),))] if plot is not None else []
+        contents += _tokens(shown, mark)
         contents += _stages(result, workload, mark)
         contents += _kernels(shown, mark)
     judged = [entry for entry in result.validity if entry.workload == workload]
@@ -83,6 +84,19 @@ def _network_plot(shown: Sequence[SummaryRow]) -> Plot | None:
     return network_plot.plot(
         shown[0].workload, [(label, evidence.products) for label, evidence in audits if evidence is not None]
     )
+
+
+def _tokens(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
+    """The tokens of language models; none of other models."""
+    series = [
+        tokens.TokenSeries(name, each.generation.by_position)
+        for name, each in zip(short_names(shown), shown)
+        if each.generation is not None
+    ]
+    plot = tokens.plot(tokens.Tokens(shown[0].workload, tuple(series)))
+    if plot is None:
+        return []
+    return [Section(generation.TITLE, (generation.table(shown), plot.figure(f"{mark}-tokens")))]
 
 
 def _stages(result: Result, workload: str, mark: str) -> list[Block]:

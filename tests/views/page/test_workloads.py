@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fake_runs import make, result_of
+from generated_results import generation_run
 from pipelines import pipeline_run
 from places import DATA
 
-from modelzoo.document import Details, Lines, Section, Table
+from modelzoo.document import Details, Figure, Lines, Section, Table
 from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY, MODEL
 from modelzoo.results import store, summary
@@ -63,3 +64,13 @@ def test_the_sentences_about_a_pipeline_stand_beside_the_name_of_its_setting() -
     assert [fact.name for fact in said.items] == ["fp32 stages"]
     assert [line[0].isupper() and line.endswith(".") for line in str(said.items[0].text).splitlines()] == [True, True]
     assert str(table.note).startswith("Stages of the pipeline: ")
+
+
+def test_a_language_model_has_a_table_and_a_plot_of_its_tokens() -> None:
+    """Beside the plots of whole generations."""
+    result = result_of(generation_run(0.4, [0.04, 0.05]), generation_run(0.41, [0.04, 0.05], round=1))
+    made = section(result, "llm")
+    (found,) = [block for block in made.blocks if isinstance(block, Section) and block.title == "Tokens"]
+    table, figure = found.blocks
+    assert isinstance(table, Table) and isinstance(figure, Figure)
+    assert [column.title for column in table.columns][:3] == ["setting", "TTFT", "TPOT"]

@@ -1,0 +1,255 @@
+"""Decoder-only language models (transformers): prefill of a prompt, then greedy decoding with a cache."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from modelzoo.validity import builtin_passages
+from modelzoo.workload import (
+    Checkpoint,
+    Forward,
+    Generation,
+    InputRequest,
+    Inputs,
+    Option,
+    WeightsError,
+    Workload,
+    load_state_dict,
+    read_state_dict,
+    read_text,
+    skip_initialization,
+    weights_file,
+)
+
+SMOLLM2 = "smollm2-135m"
+CONFIGS: dict[str, dict[str, Any]] = {
+    # Source: config.json of HuggingFaceTB/SmolLM2-135M.
+    SMOLLM2: {
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "vocab_size": 49152,
+        "max_position_embeddings": 8192,
+        "rope_theta": 100000.0,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": True,
+    },
+    # The sizes of Llama 3.2 1B, with plain rotary embeddings: their scaling changes values, and not the work.
+    "llama-1b": {
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "max_position_embeddings": 131072,
+        "rope_theta": 500000.0,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": True,
+    },
+}
+CHECKPOINTS = {
+    SMOLLM2: Checkpoint(
+        name="HuggingFaceTB/SmolLM2-135M",
+        source="HuggingFaceTB/SmolLM2-135M",
+        megabytes=270,
+    ),
+}
+"""Those that can be had without an account."""
+LAST_ONLY = ("logits_to_keep", "num_logits_to_keep")
+"""The argument by which transformers' models compute logits of the last positions only: today and up to 4.48."""
+HEAD = "lm_head.weight"
+FREQUENCIES = "inv_freq"
+WORDS_APART = 97
+"""The prompts of a batch start this many words apart."""
+
+
+def build(options: Mapping[str, Any]) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return decoding(LlamaForCausalLM(LlamaConfig(**CONFIGS[options["model"]])))
+
+
+def decoding(model: Any) -> Any:
+    """Wrap a causal language model so that it takes positional arguments and returns logits alone.
+
+    Its arguments are token ids of shape (batch, tokens), the cache (by default none) and for how many positions at the
+    end logits are computed (by default 0: for all).
+    """
+    import torch
+
+    taken = inspect.signature(model.forward).parameters
+    if not (names := [name for name in LAST_ONLY if name in taken]):
+        raise WeightsError(f"{type(model).__name__} computes logits for the whole prompt; use another architecture")
+    keep = names[0]
+
+    class Decoding(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids: Any, cache: Any = None, last: int = 0) -> Any:
+            own = {keep: last, "past_key_values": cache, "use_cache": cache is not None}
+            return self.model(input_ids=ids, **own).logits
+
+        def _apply(self, *args: Any, **kwargs: Any) -> Any:
+            """Move and cast the model, but leave the frequencies of rotary embeddings in fp32, as from_pretrained does.
+
+            Rounded to bf16 they are off by up to 0.4 %, and so is every position.
+            """
+            rotary = [module for module in self.modules() if FREQUENCIES in module._buffers]
+            exact = [module.get_buffer(FREQUENCIES) for module in rotary]
+            super()._apply(*args, **kwargs)
+            for module, frequencies in zip(rotary, exact):
+                module.register_buffer(FREQUENCIES, frequencies.to(module.get_buffer(FREQUENCIES).device), False)
+            return self
+
+        # A head that is tied to the embedding is no tensor of its own in a checkpoint.
+        def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+            state = self.model.state_dict(*args, **kwargs)
+            return {name: state[name] for name in state if name != HEAD or not model.config.tie_word_embeddings}
+
+        def load_state_dict(self, state: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+            return self.model.load_state_dict(state, *args, **kwargs)
+
+    return Decoding()
+
+
+def load(options: Mapping[str, Any], path: Path) -> Any:
+    """Load a checkpoint directory in transformers' format; its config decides the architecture and the size."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    if not (path / "config.json").is_file():
+        raise WeightsError(f"{path} has no config.json; give the directory of a causal language model")
+    file = weights_file(path)
+    if file is None:
+        raise WeightsError(f"{path} holds neither model.safetensors nor pytorch_model.bin")
+    try:
+        config = AutoConfig.from_pretrained(str(path))
+        model = decoding(skip_initialization(lambda: AutoModelForCausalLM.from_config(config)).float())
+    except (OSError, ValueError, KeyError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise WeightsError(f"{path}/config.json is of no causal language model that can be built: {reason}") from error
+    positions, wanted = getattr(config, "max_position_embeddings", None), sum(lengths(options))
+    if positions is not None and wanted > positions:
+        raise WeightsError(f"{path} has {positions} positions, and prompt and new tokens together are {wanted}")
+    # from_pretrained would fill missing tensors with random numbers, and only log it.
+    state = {key: value.float() if value.is_floating_point() else value for key, value in read_state_dict(file).items()}
+    if config.tie_word_embeddings:
+        state.pop(HEAD, None)
+    load_state_dict(model, state, file)
+    return model
+
+
+def lengths(options: Mapping[str, Any]) -> tuple[int, int]:
+    """Tokens of the prompt, and new ones."""
+    return options["prompt-tokens"], options["new-tokens"]
+
+
+def generate(options: Mapping[str, Any]) -> Generation:
+    def prefill(forward: Forward, ids: Any) -> tuple[Any, Any]:
+        from transformers import DynamicCache
+
+        cache = DynamicCache()
+        return forward(ids, cache, 1)[:, -1], cache
+
+    def step(forward: Forward, token: Any, cache: Any) -> tuple[Any, Any]:
+        return forward(token, cache, 1)[:, -1], cache
+
+    return Generation(*lengths(options), prefill, step, cache_bytes=cache_bytes)
+
+
+def cache_bytes(cache: Any) -> int:
+    """Bytes of the keys and values of all layers."""
+    pairs = (
+        [(layer.keys, layer.values) for layer in cache.layers]
+        if hasattr(cache, "layers")
+        else zip(cache.key_cache, cache.value_cache)  # transformers up to 4.53
+    )
+    return sum(each.numel() * each.element_size() for pair in pairs for each in pair)
+
+
+def inputs(request: InputRequest) -> Inputs:
+    """Prompts of real text, each of exactly as many tokens as were asked for.
+
+    A text that is too short is repeated.
+    """
+    import torch
+
+    length, _ = lengths(request.options)
+    text, name = (
+        (read_text(request.path), request.path.name)
+        if request.path is not None
+        else ("\n\n".join(builtin_passages()), "built-in passages")
+    )
+    words, encode = text.split(" "), encoder(request.model_path)
+    prompts, items = [], []
+    for number in range(request.batch):
+        start = (number * WORDS_APART + request.seed) % len(words)
+        passage = words[start:] + words[:start]
+        passage *= 1 + length // len(passage)
+        # A word is at least one token.
+        prompts.append(encode(" ".join(passage[:length]))[:length])
+        items.append(f"{name} from word {start}")
+    return Inputs(args=(torch.tensor(prompts),), items=tuple(items))
+
+
+def encoder(model_path: Path | None) -> Any:
+    """Return what turns text into ids: the checkpoint's tokenizer; without a checkpoint, the bytes of the text.
+
+    The latter are sufficient for random weights: the time does not depend on the values of the ids.
+    """
+    if model_path is None:
+        return lambda text: list(text.encode())
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(str(model_path)).encode
+    except (OSError, ValueError, KeyError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise WeightsError(f"{model_path} holds no tokenizer that can be read: {reason}") from error
+
+
+WORKLOAD = Workload(
+    name="llm",
+    title="SmolLM2-135M or another causal language model (transformers), greedy decoding",
+    unit="prompts",
+    build=build,
+    inputs=inputs,
+    checkpoint=lambda options: CHECKPOINTS.get(options["model"]),
+    load=load,
+    options=(
+        Option(
+            name="model",
+            default=SMOLLM2,
+            help="the architecture without --weights DIR: SmolLM2-135M, or that of Llama 3.2 1B with random weights",
+            choices=tuple(CONFIGS),
+        ),
+        Option(
+            name="prompt-tokens",
+            default=128,
+            help="tokens of each prompt, 1 to 4096",
+            type=int,
+            minimum=1,
+            maximum=4096,
+            is_input=True,
+        ),
+        Option(
+            name="new-tokens",
+            default=32,
+            help="tokens to generate for each prompt, 2 to 4096",
+            type=int,
+            minimum=2,
+            maximum=4096,
+            is_input=True,
+        ),
+    ),
+    generate=generate,
+    libraries=("transformers.models.llama.modeling_llama", "transformers.cache_utils"),
+    defaults="SmolLM2-135M, batch 1, prompt of 128 tokens, 32 new ones",
+)

@@ -1,0 +1,112 @@
+"""Run the generations of a language model: token by token for the clock, and phase by phase for the audit.
+
+The time to the first token (TTFT) is that of the prefill, the choice of the token included. The time per output token
+(TPOT) is that of the other tokens divided by their number, so TTFT + (tokens − 1) × TPOT is the time of the whole
+generation. On an accelerator every token is waited for, as a server that streams its answer must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Callable, Optional
+
+import msgspec
+
+from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel, Model
+from modelzoo.frozen import replace
+from modelzoo.measure.pipeline import wait
+from modelzoo.records.profile import DecodingBytes
+from modelzoo.records.run_report import DECODE, PREFILL
+from modelzoo.records.timing import (
+    BETWEEN_TOKENS,
+    FIRST_TOKEN,
+    LATENCY,
+    PER_TOKEN,
+    SECONDS,
+    Generated,
+    Series,
+    Timing,
+    role_of,
+)
+from modelzoo.workload.generation import Generation, generate, mean_cache_bytes
+
+
+class Generating(msgspec.Struct, frozen=True):
+    """A generation that is ready to run.
+
+    Attributes:
+        generation: how the workload generates.
+        model: each of its calls is one forward pass under the setting.
+        args: the prepared arguments of the prefill.
+    """
+
+    generation: Generation
+    model: ComposableModel
+    args: tuple[Any, ...]
+
+    def whole(self) -> Model:
+        """A model whose calls are generations."""
+        return self.model.composed(lambda forward: lambda *given: generate(self.generation, forward, given))
+
+    def phases(self) -> Iterator[tuple[str, Model, tuple[Any, ...]]]:
+        """The prefill and a step of decoding: its name, a model whose calls are that alone, and their arguments.
+
+        The cache grows by a token with each call of a step, as in a generation.
+        """
+        own = self.generation
+        yield PREFILL, self.model.composed(lambda forward: lambda *given: own.prefill(forward, *given)), self.args
+        logits, state = own.prefill(self.model.call, *self.args)
+        step = self.model.composed(lambda forward: lambda token: own.step(forward, token, state))
+        yield DECODE, step, (logits.argmax(-1, keepdim=True),)
+        own.reset(state)
+
+    def bytes_read(self) -> Optional[DecodingBytes]:
+        """Generate once, and return what a step reads; ``None`` if the weights or the cache are not known."""
+        weights = self.model.weight_bytes()
+        cache = mean_cache_bytes(self.generation, self.model.call, self.args)
+        return None if cache is None or weights is None else DecodingBytes(weights, cache)
+
+    def record(self) -> Generated:
+        """What the result stores of it."""
+        return Generated(self.generation.prompt_tokens, self.generation.new_tokens)
+
+
+class GenerationSample(msgspec.Struct, frozen=True):
+    """The times of one generation in seconds: to the first token, and from each token to the next."""
+
+    first: float
+    between: tuple[float, ...]
+
+    @property
+    def latency(self) -> float:
+        """The whole generation."""
+        return self.first + sum(self.between)
+
+    def values(self) -> dict[str, float]:
+        """What was timed, by the name of its series."""
+        return {LATENCY: self.latency, FIRST_TOKEN: self.first, PER_TOKEN: sum(self.between) / len(self.between)}
+
+
+class GenerationClock:
+    """Times one generation at a time; a ``Clock``."""
+
+    def __init__(self, generating: Generating, device: Optional[AsynchronousDevice] = None) -> None:
+        self._generating, self._device = generating, device
+        self._between: list[tuple[float, ...]] = []
+
+    def time(self, call: Callable[[], Any]) -> GenerationSample:
+        """Time one generation; ``call`` is not used, because it takes no time stamps."""
+        own, device = self._generating, self._device
+        stamps = [wait(device)]
+        tokens = generate(own.generation, own.model.call, own.args, lambda: stamps.append(wait(device)))
+        del tokens  # after the last time stamp
+        first, *between = ((end - start) * 1e-9 for start, end in zip(stamps, stamps[1:]))
+        self._between.append(tuple(between))
+        return GenerationSample(first, tuple(between))
+
+    def with_tokens(self, timing: Timing) -> Timing:
+        """``timing``, the last that this clock was used for, with the time between any two tokens of its samples."""
+        samples = self._between[-len(timing.steady) :]
+        values = tuple(value for between in samples for value in between)
+        series = Series(BETWEEN_TOKENS, SECONDS, role_of(BETWEEN_TOKENS), values)
+        return replace(timing, series=(*timing.series, series))

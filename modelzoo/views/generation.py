@@ -1,0 +1,99 @@
+"""The tokens of language models as a table and in sentences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from modelzoo import formatting, stats
+from modelzoo.document import Column, Table, Text
+from modelzoo.results.generation import DecodingRead, GenerationLevels
+from modelzoo.results.summary import SummaryRow
+from modelzoo.views import proof
+from modelzoo.views.differences import by_workload, short_names
+from modelzoo.views.results_table import interval
+
+TITLE = "Tokens"
+READS = "reads: weights and cache ÷ TPOT, and their share of the bandwidth of a copy"
+
+
+def table(shown: Sequence[SummaryRow]) -> Table:
+    """One row for each setting that generates tokens; none of them, no rows."""
+    names = [name for rows in by_workload(shown).values() for name in short_names(rows)]
+    grouped = [row for rows in by_workload(shown).values() for row in rows]
+    found = [(row, name, row.generation) for row, name in zip(grouped, names) if row.generation is not None]
+    levels = [each for _, _, each in found]
+    columns = [
+        Column("setting", tuple(name for _, name, _ in found)),
+        Column("TTFT", tuple(interval(each.first_token) for each in levels), True),
+        Column("TPOT", tuple(interval(each.per_token) for each in levels), True),
+        Column("prefill tok/s", tuple(rate(each.prefill_rate) for each in levels), True),
+        Column("decode tok/s", tuple(rate(each.decode_rate) for each in levels), True),
+        Column("output tok/s", tuple(rate(each.output_rate) for each in levels), True),
+    ]
+    if len({row.workload for row, _, _ in found}) > 1:
+        columns.insert(0, Column("workload", tuple(row.workload for row, _, _ in found)))
+    if any(each.read for each in levels):
+        columns.append(Column("reads GB/s", tuple(map(read, levels)), True))
+    return Table(TITLE, tuple(columns), Text(caption(levels)))
+
+
+def rate(found: stats.Interval) -> str:
+    """``95.2 ±1.3 %``, rounded as the interval allows."""
+    return f"{formatting.rounded(found.value, found.value * found.half_width)} {formatting.within(found.half_width)}"
+
+
+def read(found: GenerationLevels) -> str:
+    """``12.6 (61 %)``: what decoding reads, and its share of the bandwidth."""
+    if found.read is None:
+        return formatting.MISSING
+    reached, share = found.read.gigabytes_per_second, found.read.share
+    text = formatting.rounded(reached.value, reached.value * reached.half_width)
+    return text if share is None else f"{text} ({100 * share:.0f} %)"
+
+
+def read_text(found: DecodingRead, *, on_cpu: bool) -> str:
+    """What a step reads, and how that compares with what a copy moves."""
+    reached = formatting.significant(found.gigabytes_per_second.value, 3)
+    weights, cache = f"{found.found.weights / 1e6:.0f} MB of weights", f"{found.found.cache / 1e6:.1f} MB of cache"
+    said = f"a step of decoding reads {weights} and {cache} at least: {reached} GB/s"
+    if found.bandwidth is None or found.share is None:
+        whose = "this machine's" if on_cpu else "the device's"
+        return f"{said}; run 'modelzoo doctor' once to compare it with {whose} bandwidth"
+    copied = formatting.significant(found.bandwidth, 3)
+    return f"{said}, {100 * found.share:.0f} % of the {copied} GB/s that a copy reads and writes here"
+
+
+def phase_lines(found: GenerationLevels) -> Iterator[str]:
+    """What proves the precision of each phase, and how close the prefill came to the peak."""
+    for phase in found.phases:
+        if phase.evidence is not None:
+            yield f"{phase.name}: {proof.audit(phase.evidence)}"
+        elif phase.evidence_problem:
+            yield f"{phase.name}: {phase.evidence_problem}"
+    if found.prefill_gflops is not None:
+        reached = found.prefill_gflops.value
+        said = f"prefill: {formatting.significant(reached, 3)} GFLOP/s"
+        share = f", {100 * reached / found.prefill_peak:.0f} % of the measured peak" if found.prefill_peak else ""
+        yield said + share
+
+
+def caption(levels: Sequence[GenerationLevels]) -> str:
+    """What was generated, and what the columns mean."""
+    made = dict.fromkeys(f"{lengths(each)}, batch {each.batch}" for each in levels)
+    said = (
+        f"{' or '.join(made)}; TTFT: time to the first token, with the prefill; TPOT: mean time of each other token; "
+        "tok/s: of the whole batch"
+    )
+    return said + (f"; {READS}" if any(each.read for each in levels) else "")
+
+
+def lengths(found: GenerationLevels) -> str:
+    """``prompt of 128 tokens, 32 new ones``."""
+    tokens = f"{found.prompt_tokens} token{'s' if found.prompt_tokens > 1 else ''}"
+    return f"prompt of {tokens}, {found.new_tokens} new ones"
+
+
+def between_text(found: GenerationLevels) -> str:
+    """The percentiles of the times between two tokens."""
+    said = ", ".join(f"{name} {formatting.seconds(value)}" for name, value in found.between.items())
+    return f"time between two tokens, of all samples: {said}"

@@ -1,0 +1,79 @@
+"""A workload that generates tokens, in a directory of its own, for tests that time it in worker processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modelzoo.workload import Workload
+from modelzoo.workload.discovery import load_workload
+
+SOURCE = '''
+"""The next token is the sum of all tokens so far, plus one: the state is the list of what was seen."""
+
+from modelzoo.workload import Generation, Inputs, Option, Workload
+
+TOKENS = 64
+
+
+def build(options):
+    import torch
+
+    class Sum(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = torch.nn.Linear(TOKENS, TOKENS, bias=False)
+            torch.nn.init.eye_(self.head.weight)
+
+        def forward(self, ids, cache=None):
+            seen = ids if cache is None else torch.cat([*cache, ids], 1)
+            if cache is not None:
+                cache.append(ids)
+            return self.head(torch.nn.functional.one_hot((seen.sum(1) + 1) % TOKENS, TOKENS).float())
+
+    return Sum()
+
+
+def inputs(request):
+    import torch
+
+    length = request.options["prompt-tokens"]
+    rows = [[(row + column) % TOKENS for column in range(length)] for row in range(request.batch)]
+    return Inputs((torch.tensor(rows),), tuple(f"row {row}" for row in range(request.batch)))
+
+
+def prefill(forward, ids):
+    cache = []
+    return forward(ids, cache), cache
+
+
+def step(forward, token, cache):
+    return forward(token, cache), cache
+
+
+def cache_bytes(cache):
+    return sum(ids.nbytes for ids in cache)
+
+
+WORKLOAD = Workload(
+    "generating",
+    "a sum of tokens",
+    "prompts",
+    build,
+    inputs,
+    generate=lambda options: Generation(
+        options["prompt-tokens"], options["new-tokens"], prefill, step, cache_bytes=cache_bytes
+    ),
+    options=(
+        Option("prompt-tokens", 3, "tokens of each prompt", int, is_input=True),
+        Option("new-tokens", 5, "tokens to generate", int, is_input=True),
+    ),
+    batch=2,
+)
+'''
+
+
+def generating_workload(folder: Path) -> Workload:
+    """Write the workload to ``folder`` and load it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "workload.py").write_text(SOURCE)
+    return load_workload(folder)
