@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from modelzoo.validity import builtin_passages
+from modelzoo.validity import LanguageModeling, builtin_passages
 from modelzoo.workload import (
     Checkpoint,
     Forward,
@@ -249,6 +249,7 @@ WORKLOAD = Workload(
             is_input=True,
         ),
     ),
+    judge=lambda options: LanguageModeling(tokenizer=encoder),
     generate=generate,
     libraries=("transformers.models.llama.modeling_llama", "transformers.cache_utils"),
     defaults="SmolLM2-135M, batch 1, prompt of 128 tokens, 32 new ones",

@@ -78,7 +78,7 @@ def test_a_new_workload_runs_from_anywhere(tmp_path: Path) -> None:
     assert done.stdout.startswith("[TARGET] sixth Time ")
 
 
-@pytest.mark.parametrize("name", [*discovery.STANDARD_WORKLOADS, "llm", "examples/mlp"])
+@pytest.mark.parametrize("name", [*discovery.STANDARD_WORKLOADS, "llm", "examples/mlp", "examples/vit"])
 def test_every_performance_script_is_the_same_few_lines(name: str) -> None:
     """They differ only in the number of parent directories to the package."""
 

@@ -26,7 +26,7 @@ from modelzoo.records.fleet import (
     ToMember,
 )
 from modelzoo.records.hosts import FleetHost, PrecisionDifference, ShardingReport
-from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, DetectedPicture, PartialResult
+from modelzoo.records.partial import PartialResult
 from modelzoo.records.run import SideReport
 
 MOST_NAMED = 3
@@ -246,7 +246,7 @@ class Ledger:
         number = result.shard.number
         if task is None or task.number != number or result.shard != self.shards[number]:
             raise ValueError(f"member {member} sent shard {number}, which it was not asked for")
-        indices = [each.index for each in items_of(result.result)]
+        indices = [each.index for each in result.result.items]
         if indices != list(range(result.shard.start, result.shard.stop)):
             raise ValueError(f"shard {number} does not hold its {result.shard.items} items")
         if number in self.sessions:
@@ -270,14 +270,9 @@ class Ledger:
         return not any(self.judges.get(number) != member for number in waiting for member in members)
 
 
-def items_of(result: PartialResult) -> Sequence[Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion]]:
-    """The comparisons of all items of a result, whatever its task."""
-    return (*result.classified, *result.detected, *result.answered)
-
-
 def differing(first: PartialResult, second: PartialResult) -> int:
     """How many items of two results of the same shard are not equal to the last digit."""
-    return sum(a != b for a, b in zip(items_of(first), items_of(second)))
+    return sum(a != b for a, b in zip(first.items, second.items))
 
 
 def chosen_again(shards: int, count: int) -> tuple[int, ...]:

@@ -119,7 +119,32 @@ class ShownAnswers(msgspec.Struct, frozen=True, tag="answers"):
     questions: tuple[AnsweredQuestion, ...]
 
 
-Shown = Union[ShownClasses, ShownObjects, ShownAnswers]
+class PassageScores(msgspec.Struct, frozen=True):
+    """One passage whose tokens both models predicted.
+
+    Attributes:
+        name: what it is called. tokens: number of predictions.
+        reference_perplexity: by fp32. tested_perplexity: by the setting under test.
+        mean_kl: mean Kullback-Leibler divergence in nats. max_kl: the largest.
+        same_top: fraction of the tokens of which both models find the same one most likely.
+    """
+
+    name: str
+    tokens: int
+    reference_perplexity: float
+    tested_perplexity: float
+    mean_kl: float
+    max_kl: float
+    same_top: float
+
+
+class ShownPassages(msgspec.Struct, frozen=True, tag="passages"):
+    """Some of the passages, those with the largest mean divergence first."""
+
+    passages: tuple[PassageScores, ...]
+
+
+Shown = Union[ShownClasses, ShownObjects, ShownAnswers, ShownPassages]
 
 
 class CsvRows(msgspec.Struct, frozen=True):

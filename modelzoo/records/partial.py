@@ -6,6 +6,7 @@ judging all items at once (``modelzoo.validity.judging.merge``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Optional, Union
 
@@ -250,11 +251,41 @@ class AnsweredQuestion(msgspec.Struct, frozen=True):
         return self.finite and self.reference.text == self.tested.text
 
 
+class ScoredPassage(msgspec.Struct, frozen=True):
+    """One passage whose tokens both models predicted, each from the tokens before it.
+
+    Attributes:
+        index: position of the passage in the data set.
+        name: what the passage is called.
+        tokens: number of tokens that were predicted.
+        reference_nll: sum of their negative log-likelihoods in nats, by fp32. tested_nll: by the setting under test.
+        divergences: Kullback-Leibler divergence of the tested distribution from fp32's for each of them, in nats.
+        same_top: for how many of them both models find the same token most likely.
+        reference_finite: whether fp32's logits are free of NaN and Inf; if not, nothing is compared. tested_finite:
+            likewise.
+    """
+
+    index: int
+    name: str
+    tokens: int
+    reference_nll: float
+    tested_nll: float
+    divergences: tuple[float, ...]
+    same_top: int
+    reference_finite: bool
+    tested_finite: bool
+
+    @property
+    def finite(self) -> bool:
+        """Whether the logits of both models are finite."""
+        return self.reference_finite and self.tested_finite
+
+
 class PartialResult(msgspec.Struct, frozen=True):
     """What judging some items of a data set gave, in the order of their ``index``.
 
     Attributes:
-        task: the kind of task; one of the three tuples below holds its items.
+        task: the kind of task; one of the four tuples below holds its items.
         layers: errors by layer, from the shard that holds the data set's first item.
         notes: how unusual inputs were read, sorted.
     """
@@ -263,8 +294,14 @@ class PartialResult(msgspec.Struct, frozen=True):
     classified: tuple[ClassifiedPicture, ...] = ()
     detected: tuple[DetectedPicture, ...] = ()
     answered: tuple[AnsweredQuestion, ...] = ()
+    scored: tuple[ScoredPassage, ...] = ()
     layers: tuple[LayerError, ...] = ()
     notes: tuple[PictureNote, ...] = ()
+
+    @property
+    def items(self) -> Sequence[Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion, ScoredPassage]]:
+        """The comparisons of all items, whatever the task."""
+        return (*self.classified, *self.detected, *self.answered, *self.scored)
 
 
 class JudgedSoFar(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from modelzoo.errors import InputError, ModelzooError, UsageError
 from modelzoo.files import private_path, write_atomically
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
-from modelzoo.records.exhibits import ShownAnswers, ShownClasses, ShownObjects
+from modelzoo.records.exhibits import ShownAnswers, ShownClasses, ShownObjects, ShownPassages
 from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.load import Load
 from modelzoo.records.run import (
@@ -52,6 +52,8 @@ _FIGURES = {
     ShownClasses: "flips near_ties",
     ShownObjects: "detection_agreement matched lost new moved",
     ShownAnswers: "em_reference em_tested f1_reference f1_tested identical_answers answer_agreement",
+    ShownPassages: "perplexity_reference perplexity_tested ln_perplexity_ratio token_kl token_kl_median token_kl_p99 "
+    "token_kl_max same_top",
 }
 """The figures that belong to the items which a judgement shows."""
 

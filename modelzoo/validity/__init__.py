@@ -1,6 +1,7 @@
 """Judge a setting's predictions against fp32's, by task, with thresholds that have a source.
 
-A workload declares its task: ``Workload.judge(options)`` returns a ``Classification``, ``Detection`` or ``Answers``.
+A workload declares its task: ``Workload.judge(options)`` returns a ``Classification``, ``Detection``,
+``Answers`` or ``LanguageModeling``.
 ``judging.judge`` runs two ``Predictor``s over a data set and returns a ``Validity``. Judging writes no files: what
 explains a judgement is handed to a callback as an ``Exhibit``. Importing this package imports neither torch nor
 ``judging``, so that who only declares or times a workload does not wait for them.
@@ -12,13 +13,14 @@ from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.validity.picture_sets import wnids
 from modelzoo.validity.protocol import JudgingTask, Predictor, TaskContext, TaskDeclaration
 from modelzoo.validity.squad import Question, Windows, best_span, builtin_passages, paragraph_offsets
-from modelzoo.validity.task import Answers, Classification, Detection, listed, qa_arguments, stacked
+from modelzoo.validity.task import Answers, Classification, Detection, LanguageModeling, listed, qa_arguments, stacked
 
 __all__ = [
     "Answers",
     "Classification",
     "Detection",
     "JudgingTask",
+    "LanguageModeling",
     "Predictor",
     "Question",
     "TaskContext",

@@ -34,6 +34,8 @@ DRAWS = 4000
 """With another seed, a bound at 95 % has a confidence of 95 ± 0.3 %."""
 CHUNK = 200
 """Draws that are computed together, which bounds the memory."""
+TAIL_KEPT = 5
+"""Items that are ranked for a bound of a percentile: this many times as many as are above it."""
 POWER = 0.80
 """How probably as many clusters as ``clusters_needed`` says decide."""
 
@@ -255,6 +257,39 @@ def median_bounds(
     return (
         float(np.quantile(medians[0], upper, method="higher")),
         float(np.quantile(medians[1], 1 - lower, method="lower")),
+    )
+
+
+def percentile_bounds(
+    values: Sequence[float], clusters: Sequence[Hashable], percent: float, upper: float, lower: float
+) -> tuple[float, float]:
+    """Return the one-sided upper and lower bound of a high percentile over items that nothing bounds from above.
+
+    The clusters get random weights, exponentially distributed (the Bayesian bootstrap: Rubin, Annals of Statistics 9,
+    1981). There is no worst cluster that could be added, so the bounds say nothing about clusters unlike these.
+
+    Args:
+        values: of each item; one or more. clusters: what each item belongs to.
+        percent: 99 for p99.
+        upper: confidence of the upper bound. lower: of the lower bound.
+    """
+    import numpy as np
+
+    sizes, _ = sums_by_cluster(clusters)
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(clusters))}
+    # Far more items than are above the percentile, with any weights that occur.
+    kept = min(len(values), max(1000, math.ceil(len(values) * TAIL_KEPT * (1 - percent / 100))))
+    order = np.argsort(np.negative(values), kind="stable")[:kept]
+    places, ranked = np.array([numbers[each] for each in clusters])[order], np.asarray(values, dtype="float64")[order]
+    random, found = np.random.default_rng(0), []
+    for _ in range(DRAWS // CHUNK):
+        weights = random.standard_exponential((CHUNK, len(sizes)))
+        above = np.cumsum(weights[:, places], axis=1)
+        limit = (1 - percent / 100) * (weights @ sizes)[:, None]
+        found.extend(ranked[np.minimum((above <= limit).sum(axis=1), kept - 1)])
+    return (
+        float(np.quantile(found, upper, method="higher")),
+        float(np.quantile(found, 1 - lower, method="lower")),
     )
 
 

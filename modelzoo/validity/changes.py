@@ -34,6 +34,7 @@ THRESHOLDS = {
     "mask_ap": "mask_ap",
     "top1_agreement": "top1_agreement",
     "detection_agreement": "detection_agreement",
+    "same_top": "same_top",
 }
 """The threshold that limits the loss of a metric, if there is one. All of these are ratios to fp32's value."""
 SIGNIFICANCE = 0.01

@@ -190,8 +190,8 @@ def merge(results: Sequence[PartialResult]) -> PartialResult:
     classified = sorted((each for result in results for each in result.classified), key=lambda each: each.index)
     detected = sorted((each for result in results for each in result.detected), key=lambda each: each.index)
     answered = sorted((each for result in results for each in result.answered), key=lambda each: each.index)
-    results_of_items: tuple[ItemResult, ...] = (*classified, *detected, *answered)
-    indices = [each.index for each in results_of_items]
+    scored = sorted((each for result in results for each in result.scored), key=lambda each: each.index)
+    indices = [each.index for result in results for each in result.items]
     if len(set(indices)) < len(indices):
         raise ValueError("an item is in more than one shard")
     return PartialResult(
@@ -199,6 +199,7 @@ def merge(results: Sequence[PartialResult]) -> PartialResult:
         classified=tuple(classified),
         detected=tuple(detected),
         answered=tuple(answered),
+        scored=tuple(scored),
         layers=next((result.layers for result in results if result.layers), ()),
         notes=tuple(sorted({note for result in results for note in result.notes})),
     )

@@ -17,6 +17,7 @@ from modelzoo.records.partial import (
     JudgedSoFar,
     PartialResult,
     PictureNote,
+    ScoredPassage,
 )
 from modelzoo.records.validity import Check, ClassChange, MetricChange, Reason, Table, ValidityRequest
 
@@ -24,7 +25,7 @@ Progress = Callable[[JudgedSoFar], None]
 """Called after every batch."""
 ExhibitSink = Callable[[Exhibit], None]
 """Called with each exhibit as soon as it is complete."""
-ItemResult = Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion]
+ItemResult = Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion, ScoredPassage]
 
 
 class Predictor(msgspec.Struct, frozen=True):
@@ -136,7 +137,7 @@ class JudgingTask(Protocol):
     """
 
     name: str
-    """``classification``, ``detection`` or ``answers``."""
+    """``classification``, ``detection``, ``answers`` or ``language``."""
     item_name: str
     """What is counted: ``picture``, ``question``."""
     context: TaskContext

@@ -39,6 +39,11 @@ def torchvision_detections(output: Any, sizes: Sequence[tuple[int, int]]) -> Any
     return detector_output(output)
 
 
+def single(ids: Any) -> tuple[Any, ...]:
+    """The ids alone: arguments of a model that takes nothing else."""
+    return (ids,)
+
+
 def before_the_proposals(name: str) -> bool:
     """Whether a layer runs before the region proposals.
 
@@ -158,3 +163,27 @@ class Answers(msgspec.Struct, frozen=True):
         from modelzoo.validity.answers import AnswersTask
 
         return AnswersTask(self, context)
+
+
+class LanguageModeling(msgspec.Struct, frozen=True):
+    """Predicts each token of a text from those before it.
+
+    Attributes:
+        tokenizer: ``(checkpoint's directory, or None)`` to a function that turns a text into token ids.
+        arguments: makes the model's positional arguments of ids [N, L].
+        logits: extracts the logits [N, L, V] from the model's output.
+        window: tokens that the model sees at once; longer passages are cut into several windows.
+        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
+    """
+
+    tokenizer: Callable[[Any], Callable[[str], Sequence[int]]]
+    arguments: Callable[[Any], tuple[Any, ...]] = single
+    logits: Callable[[Any], Any] = unchanged
+    window: int = 512
+    layers: Callable[[str], bool] = any_layer
+
+    def bind(self, context: TaskContext) -> JudgingTask:
+        """Return the task with the items of its data set; raises ``InputError`` if that cannot be read."""
+        from modelzoo.validity.language import LanguageTask
+
+        return LanguageTask(self, context)

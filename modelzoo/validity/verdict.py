@@ -31,7 +31,7 @@ MINIMUM_ITEMS = 2
 def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Validity:
     """Complete the checks, decide, and put everything into one record."""
     context, request = task.context, task.context.request
-    count = len(result.classified) + len(result.detected) + len(result.answered)
+    count = len(result.items)
     checks = [finite_check(findings.nonfinite, result.layers)]
     metric, reference, tested = findings.metric, findings.reference, findings.tested
     numeric_only = request.weights_are_random or request.data is None

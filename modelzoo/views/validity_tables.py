@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional, TypeVar
 
 from modelzoo.document import Column, Table, Text
@@ -16,9 +16,12 @@ from modelzoo.records.exhibits import (
     ShownAnswers,
     ShownClasses,
     ShownObjects,
+    ShownPassages,
 )
 from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, ScoredAnswer, TopClasses
 from modelzoo.records.validity import MetricChange, Validity
+from modelzoo.views import language_tables
+from modelzoo.views.figure_tables import number_column, over_the_set, text_column
 from modelzoo.views.judgement import METRICS, change_in_points, items_name, points
 
 SHOWN_CHANGES = 10
@@ -49,6 +52,8 @@ def changed_tables(judged: Validity) -> list[Table]:
         changed = [each for each in shown.questions if not each.same]
         number = round((1 - judged.figures["identical_answers"]) * judged.items)
         found += [_shortened(_answers(judged, changed, "Changed answers"), number)] if changed else []
+    elif isinstance(shown, ShownPassages):
+        found.append(language_tables.figures(judged))
     found += _classes(judged)
     layers = judged.layers
     return found + (
@@ -76,6 +81,8 @@ def tables(judged: Validity) -> list[Table]:
         found += _detector(judged, shown)
     elif isinstance(shown, ShownAnswers):
         found += [_answers_over_the_set(judged), _all_answers(judged, shown)]
+    elif isinstance(shown, ShownPassages):
+        found += [language_tables.figures(judged), language_tables.passages(judged, shown)]
     found += _classes(judged)
     found += [_changes(judged)] if judged.changes else []
     return found + ([_layers(judged.layers)] if judged.layers is not None else [])
@@ -85,23 +92,6 @@ def own_table(table: records.Table) -> Table:
     """A table of a task that a workload brings with it."""
     columns = tuple(Column(each.title, each.cells, each.is_number) for each in table.columns)
     return Table(table.title, columns, Text(table.note) if table.note else None)
-
-
-def _names(title: str, rows: Sequence[T], cell: Callable[[T], str]) -> Column:
-    return Column(title, tuple(map(cell, rows)))
-
-
-def _numbers(title: str, rows: Sequence[T], cell: Callable[[T], str]) -> Column:
-    cells = tuple(map(cell, rows))
-    return Column(title, cells, is_number=any(each not in ("", MISSING) for each in cells))
-
-
-def _over_the_set(judged: Validity, rows: Sequence[tuple[str, ...]]) -> Table:
-    """The figures over the data set: name, of the reference, under test, and the difference if there is a column."""
-    titles = ("", judged.reference_name, judged.tested_name, "difference")
-    columns = [_names(titles[0], rows, lambda row: row[0])]
-    columns += [_numbers(titles[i], rows, lambda row, i=i: row[i]) for i in range(1, len(rows[0]))]  # type: ignore[misc]
-    return Table("Over the set", tuple(columns))
 
 
 # Classification
@@ -132,9 +122,9 @@ def _top_classes(judged: Validity, shown: ShownClasses) -> Table:
         file = f"{judged.workload}_top5.csv"
         note = Text(f"the first {len(first)} of {judged.items} images; all of them: {file}")
     columns = (
-        _names("image", first, name),
-        _names(judged.reference_name, first, lambda each: listed(each.reference)),
-        _names(judged.tested_name, first, lambda each: listed(each.tested)),
+        text_column("image", first, name),
+        text_column(judged.reference_name, first, lambda each: listed(each.reference)),
+        text_column(judged.tested_name, first, lambda each: listed(each.tested)),
     )
     return Table("Five most likely classes", columns, note)
 
@@ -162,7 +152,7 @@ def _classifier_over_the_set(judged: Validity) -> Table:
         ("largest change of a probability: mean, max", "", mean_and_max("probability_drift")),
         ("relative error of the logits: mean, max", "", mean_and_max("logit_error")),
     ]
-    return _over_the_set(judged, rows)
+    return over_the_set(judged, rows)
 
 
 def _flips(shown: ShownClasses) -> Table:
@@ -176,11 +166,11 @@ def _flips(shown: ShownClasses) -> Table:
     changed = shown.changed
     note = "margin: fp32's logit of its first class minus that of the other; near tie: within one rounding step"
     columns = (
-        _names("image", changed, lambda each: each.name),
-        _names("class", changed, lambda each: "" if each.label is None else names[each.label]),
-        _names("fp32", changed, lambda each: first(each.reference)),
-        _names("tested", changed, lambda each: first(each.tested)),
-        _numbers("margin", changed, lambda each: f"{each.margin:.3f}" + (" near tie" if each.near_tie else "")),
+        text_column("image", changed, lambda each: each.name),
+        text_column("class", changed, lambda each: "" if each.label is None else names[each.label]),
+        text_column("fp32", changed, lambda each: first(each.reference)),
+        text_column("tested", changed, lambda each: first(each.tested)),
+        number_column("margin", changed, lambda each: f"{each.margin:.3f}" + (" near tie" if each.near_tie else "")),
     )
     return Table("Flips", columns, Text(note))
 
@@ -201,15 +191,17 @@ def _objects(judged: Validity, shown: ShownObjects) -> Table:
     """One row per picture: objects of both models, in common, lost, new, moved, worst IoU, largest score change."""
     pictures = shown.pictures
     columns = (
-        _names("image", pictures, lambda each: each.name),
-        _numbers(judged.reference_name, pictures, lambda each: f"{each.common + each.lost} ({each.reference_boxes})"),
-        _numbers(judged.tested_name, pictures, lambda each: f"{each.common + each.new} ({each.tested_boxes})"),
-        _numbers("in common", pictures, lambda each: str(each.common)),
-        _numbers("lost", pictures, lambda each: str(each.lost)),
-        _numbers("new", pictures, lambda each: str(each.new)),
-        _numbers("moved", pictures, lambda each: str(each.moved)),
-        _numbers("worst IoU", pictures, lambda each: _number(each.worst_iou, ".3f", MISSING)),
-        _numbers("score change", pictures, lambda each: _number(each.score_change, ".3f", MISSING)),
+        text_column("image", pictures, lambda each: each.name),
+        number_column(
+            judged.reference_name, pictures, lambda each: f"{each.common + each.lost} ({each.reference_boxes})"
+        ),
+        number_column(judged.tested_name, pictures, lambda each: f"{each.common + each.new} ({each.tested_boxes})"),
+        number_column("in common", pictures, lambda each: str(each.common)),
+        number_column("lost", pictures, lambda each: str(each.lost)),
+        number_column("new", pictures, lambda each: str(each.new)),
+        number_column("moved", pictures, lambda each: str(each.moved)),
+        number_column("worst IoU", pictures, lambda each: _number(each.worst_iou, ".3f", MISSING)),
+        number_column("score change", pictures, lambda each: _number(each.score_change, ".3f", MISSING)),
     )
     note = "in parentheses: all boxes after NMS, whatever their score"
     if judged.items > len(pictures):
@@ -225,12 +217,12 @@ def _changed_objects(shown: ShownObjects) -> Table:
 
     changes = shown.changes
     columns = (
-        _names("image", changes, lambda each: each.picture),
-        _names("what", changes, what),
-        _names("class", changes, lambda each: each.label),
-        _numbers("fp32 score", changes, lambda each: _number(each.reference_score, ".3f", MISSING)),
-        _numbers("tested score", changes, lambda each: _number(each.tested_score, ".3f", MISSING)),
-        _numbers("IoU", changes, lambda each: _number(each.iou, ".3f", MISSING)),
+        text_column("image", changes, lambda each: each.picture),
+        text_column("what", changes, what),
+        text_column("class", changes, lambda each: each.label),
+        number_column("fp32 score", changes, lambda each: _number(each.reference_score, ".3f", MISSING)),
+        number_column("tested score", changes, lambda each: _number(each.tested_score, ".3f", MISSING)),
+        number_column("IoU", changes, lambda each: _number(each.iou, ".3f", MISSING)),
     )
     note = Text(f"the first {len(changes)} of {shown.changed}") if shown.changed > len(changes) else None
     return Table("What changed", columns, note)
@@ -240,11 +232,11 @@ def _categories(judged: Validity, found: CategoryLosses) -> Table:
     """The categories whose AP fell most."""
     worst = found.worst
     columns = (
-        _names("category", worst, lambda each: each.name),
-        _numbers("objects", worst, lambda each: str(each.objects)),
-        _numbers(judged.reference_name, worst, lambda each: f"{each.reference:.3f}"),
-        _numbers(judged.tested_name, worst, lambda each: f"{each.tested:.3f}"),
-        _numbers("difference", worst, lambda each: f"{each.tested - each.reference:+.3f}"),
+        text_column("category", worst, lambda each: each.name),
+        number_column("objects", worst, lambda each: str(each.objects)),
+        number_column(judged.reference_name, worst, lambda each: f"{each.reference:.3f}"),
+        number_column(judged.tested_name, worst, lambda each: f"{each.tested:.3f}"),
+        number_column("difference", worst, lambda each: f"{each.tested - each.reference:+.3f}"),
     )
     note = f"fell in {found.fell} of {found.categories} categories, rose in {found.rose}"
     return Table(f"{found.shape.capitalize()} AP by category", columns, Text(note))
@@ -269,7 +261,7 @@ def _detector_over_the_set(judged: Validity) -> Table:
         drift = f"{figures['score_drift_median']:.4f}, {figures['score_drift_max']:.4f}"
         rows.append(("IoU of matched boxes, mean", "", f"{figures['box_iou_mean']:.4f}", ""))
         rows.append(("change of a score: median, max", "", drift, ""))
-    return _over_the_set(judged, rows)
+    return over_the_set(judged, rows)
 
 
 # Answers
@@ -298,12 +290,12 @@ def _answers(judged: Validity, chosen: Sequence[AnsweredQuestion], caption: str)
         return f"changed, margin {_number(margin, '.3f')}" + (" (near tie)" if near_tie else "")
 
     columns = (
-        _names("question", chosen, lambda each: each.question),
-        _names("expected", chosen, lambda each: "(none)" if each.expected is None else each.expected),
-        _names(judged.reference_name, chosen, lambda each: answer(each.reference)),
-        _names(judged.tested_name, chosen, lambda each: answer(each.tested)),
-        _numbers("F1", chosen, lambda each: f"{100 * each.reference.f1:.0f} | {100 * each.tested.f1:.0f}"),
-        _names("", chosen, lambda each: change(each.same, each.margin, each.near_tie)),
+        text_column("question", chosen, lambda each: each.question),
+        text_column("expected", chosen, lambda each: "(none)" if each.expected is None else each.expected),
+        text_column(judged.reference_name, chosen, lambda each: answer(each.reference)),
+        text_column(judged.tested_name, chosen, lambda each: answer(each.tested)),
+        number_column("F1", chosen, lambda each: f"{100 * each.reference.f1:.0f} | {100 * each.tested.f1:.0f}"),
+        text_column("", chosen, lambda each: change(each.same, each.margin, each.near_tie)),
     )
     return Table(caption, columns)
 
@@ -323,7 +315,7 @@ def _answers_over_the_set(judged: Validity) -> Table:
         rows.append(("largest change of a start or end logit: mean, max", "", change, ""))
         error = f"{figures['logit_error_mean']:.3g}, {figures['logit_error_max']:.3g}"
         rows.append(("relative error of the logits: mean, max", "", error, ""))
-    return _over_the_set(judged, rows)
+    return over_the_set(judged, rows)
 
 
 # All tasks
@@ -336,13 +328,13 @@ def _classes(judged: Validity) -> Iterator[Table]:
         return
     worst = classes.worst
     columns = (
-        _names("class", worst, lambda each: each.name),
-        _numbers(items, worst, lambda each: str(each.items)),
-        _numbers(judged.reference_name, worst, lambda each: f"{100 * each.reference:.1f}"),
-        _numbers(judged.tested_name, worst, lambda each: f"{100 * each.tested:.1f}"),
-        _numbers("change, points", worst, lambda each: f"{-100 * each.loss:+.1f}"),
-        _numbers("p", worst, lambda each: _number(each.p_value, ".2g", MISSING)),
-        _names("", worst, lambda each: "BROKEN" if each.broken else ""),
+        text_column("class", worst, lambda each: each.name),
+        number_column(items, worst, lambda each: str(each.items)),
+        number_column(judged.reference_name, worst, lambda each: f"{100 * each.reference:.1f}"),
+        number_column(judged.tested_name, worst, lambda each: f"{100 * each.tested:.1f}"),
+        number_column("change, points", worst, lambda each: f"{-100 * each.loss:+.1f}"),
+        number_column("p", worst, lambda each: _number(each.p_value, ".2g", MISSING)),
+        text_column("", worst, lambda each: "BROKEN" if each.broken else ""),
     )
     limit, tested = f"{100 * classes.limit:.3g} points", f"the {classes.tested} classes of {classes.fewest} {items}"
     note = f"{len(worst)} of {classes.classes} classes; p: of a loss over {limit}, corrected for {tested} or more; "
@@ -358,13 +350,13 @@ def _changes(judged: Validity) -> Table:
 
     changes = judged.changes
     columns = (
-        _names("points", changes, lambda each: METRICS.get(each.metric, each.metric)),
-        _numbers("change [95 %]", changes, lambda each: change_in_points(each, "")),
-        _numbers("worse", changes, lambda each: MISSING if each.worse is None else str(each.worse)),
-        _numbers("better", changes, lambda each: MISSING if each.better is None else str(each.better)),
-        _numbers("McNemar p", changes, lambda each: _number(each.p_value, ".2g", MISSING)),
-        _numbers("detectable loss", changes, lambda each: loss(each, each.detectable_loss)),
-        _numbers("allowed", changes, lambda each: loss(each, each.allowed_loss)),
+        text_column("points", changes, lambda each: METRICS.get(each.metric, each.metric)),
+        number_column("change [95 %]", changes, lambda each: change_in_points(each, "")),
+        number_column("worse", changes, lambda each: MISSING if each.worse is None else str(each.worse)),
+        number_column("better", changes, lambda each: MISSING if each.better is None else str(each.better)),
+        number_column("McNemar p", changes, lambda each: _number(each.p_value, ".2g", MISSING)),
+        number_column("detectable loss", changes, lambda each: loss(each, each.detectable_loss)),
+        number_column("allowed", changes, lambda each: loss(each, each.allowed_loss)),
     )
     note = (
         f"{judged.tested_name} minus {judged.reference_name}; worse, better: {items_name(judged)} whose score "
@@ -389,11 +381,11 @@ def _layers(found: ExplainedLayers) -> Table:
         note = f"first layer whose error is beyond the expected rounding error: {suspect.name} ({suspect.kind})"
 
     columns = (
-        _names("layer", layers, lambda each: ("→ " if each is suspect else "") + each.name),
-        _names("kind", layers, lambda each: each.kind),
-        _numbers("error", layers, lambda each: _number(each.error, ".2e")),
-        _numbers("expected rounding error", layers, lambda each: _number(each.baseline, ".2e", MISSING)),
-        _numbers("ratio", layers, lambda each: _number(each.ratio, ".2f")),
-        _numbers("scale", layers, lambda each: f"{_number(each.scale and 100 * each.scale, '+.2f')} %"),
+        text_column("layer", layers, lambda each: ("→ " if each is suspect else "") + each.name),
+        text_column("kind", layers, lambda each: each.kind),
+        number_column("error", layers, lambda each: _number(each.error, ".2e")),
+        number_column("expected rounding error", layers, lambda each: _number(each.baseline, ".2e", MISSING)),
+        number_column("ratio", layers, lambda each: _number(each.ratio, ".2f")),
+        number_column("scale", layers, lambda each: f"{_number(each.scale and 100 * each.scale, '+.2f')} %"),
     )
     return Table("Error by layer", columns, Text(note))

@@ -83,7 +83,7 @@ def test_importing_it_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", [*STANDARD_WORKLOADS, "llm", "examples/mlp"])
+@pytest.mark.parametrize("name", [*STANDARD_WORKLOADS, "llm", "examples/mlp", "examples/vit"])
 def test_the_standard_workloads_use_only_public_modules(name: str) -> None:
     """What they need, another author needs too."""
     tree = ast.parse((ROOT / name / "workload.py").read_text())

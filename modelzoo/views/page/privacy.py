@@ -154,6 +154,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     exhibits.ChangedObject: {"picture": _OWN, "label": _SHOWN},
     exhibits.CategoryLosses: {"shape": _SHOWN},
     exhibits.CategoryAp: {"name": _SHOWN},
+    exhibits.PassageScores: {"name": _SHOWN},
     partial.ClassifiedPicture: {"name": _OWN},
     partial.AnsweredQuestion: {"id question expected": _OWN},
     partial.ScoredAnswer: {"text": _OWN},
