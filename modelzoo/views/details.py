@@ -39,7 +39,7 @@ def _times(row: SummaryRow) -> Iterator[str]:
     if row.generation is not None:
         yield between_text(row.generation)
         if row.generation.read is not None:
-            yield read_text(row.generation.read, on_cpu=row.setting.device == "cpu")
+            yield read_text(row.generation.read, row.setting.device)
     medians = [statistics.median(run.steady) for run in row.runs if run.steady]
     if len(medians) > 1:
         yield f"medians of the processes: {seconds_together(medians)}"

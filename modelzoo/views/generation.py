@@ -51,14 +51,14 @@ def read(found: GenerationLevels) -> str:
     return text if share is None else f"{text} ({100 * share:.0f} %)"
 
 
-def read_text(found: DecodingRead, *, on_cpu: bool) -> str:
+def read_text(found: DecodingRead, device: str) -> str:
     """What a step reads, and how that compares with what a copy moves."""
     reached = formatting.significant(found.gigabytes_per_second.value, 3)
     weights, cache = f"{found.found.weights / 1e6:.0f} MB of weights", f"{found.found.cache / 1e6:.1f} MB of cache"
     said = f"a step of decoding reads {weights} and {cache} at least: {reached} GB/s"
     if found.bandwidth is None or found.share is None:
-        whose = "this machine's" if on_cpu else "the device's"
-        return f"{said}; run 'modelzoo doctor' once to compare it with {whose} bandwidth"
+        command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
+        return f"{said}; run 'modelzoo doctor{command}' once to compare it with {whose} bandwidth"
     copied = formatting.significant(found.bandwidth, 3)
     return f"{said}, {100 * found.share:.0f} % of the {copied} GB/s that a copy reads and writes here"
 
