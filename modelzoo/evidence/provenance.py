@@ -33,6 +33,7 @@ class Provenance:
         self.foreign = 0
         """How many floating-point numbers were read that no operator computed."""
         self._known: dict[int, object] = {}
+        gc.unfreeze()  # frozen objects are not listed, and instances freeze their models and inputs
         for each in gc.get_objects():
             if issubclass(type(each), torch.Tensor):
                 self._know(each)

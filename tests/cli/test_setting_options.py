@@ -24,7 +24,7 @@ def setting(*words: str) -> Setting:
     """What a command line of these words asks for."""
     parser = argparse.ArgumentParser()
     arguments.add_setting(parser)
-    return arguments.make_setting(parser.parse_args(words), MLP, {})
+    return arguments.make_setting(parser.parse_args(words), MLP, {}, "fp32")
 
 
 def test_without_options_it_is_the_default_setting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,13 +46,13 @@ def test_stages_are_one_batch_in_flight_unless_more_are_asked_for() -> None:
     arguments.add_setting(parser)
     options.add_plan(parser)
     found = [
-        arguments.make_setting(parser.parse_args(words), MLP, {}).in_flight
+        arguments.make_setting(parser.parse_args(words), MLP, {}, "fp32").in_flight
         for words in ([], ["--stages"], ["--in-flight", "3"], ["--stages", "--in-flight", "2"])
     ]
     assert found == [None, 1, 3, 2]
     assert setting().in_flight is None
     with pytest.raises(UsageError, match="--in-flight must be 1 or more, not 0"):
-        arguments.make_setting(parser.parse_args(["--in-flight", "0"]), MLP, {})
+        arguments.make_setting(parser.parse_args(["--in-flight", "0"]), MLP, {}, "fp32")
 
 
 def test_an_engine_is_an_option() -> None:

@@ -210,7 +210,7 @@ def test_what_cannot_be_compared_says_why() -> None:
         x, weights = noise(4, 64), torch.randint(-9, 9, (64, 64), dtype=torch.int8)
         assert only(lambda: torch.ops.planted.linear(x, x.t())).not_replayed is NotReplayed.NO_REFERENCE
         packed = only(lambda: torch.ops.aten._weight_int8pack_mm(x, weights, torch.ones(64)))
-        assert (packed.not_replayed, packed.operands) == (NotReplayed.NOT_FLOATING, "int8")
+        assert (packed.not_replayed, packed.operands) == (NotReplayed.NOT_FLOATING, "int8 weight-only")
     finally:
         library._destroy()
 

@@ -83,7 +83,9 @@ def test_a_missing_package_is_an_error_that_says_what_to_install(monkeypatch: py
     monkeypatch.setitem(sys.modules, "torchao", None)
     for version, problem in ((None, "is not installed"), ("0.18.0", r"0.18.0 cannot be imported \(.*\)")):
         monkeypatch.setattr(quantization, "installed_version", lambda name, version=version: version)
-        with pytest.raises(EnvironmentProblem, match=f"^recipe=torchao: torchao {problem}: run pip install 'modelzoo"):
+        with pytest.raises(
+            EnvironmentProblem, match=f"^recipe=torchao: torchao {problem}: run pip install torchao==0.16.0"
+        ):
             TorchEngine().check(setting)
 
 
