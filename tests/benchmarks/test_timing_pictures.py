@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import timing_pictures
@@ -45,3 +46,10 @@ def test_the_pictures_of_the_page_exist() -> None:
     names = re.findall(r"!\[[^\]]+\]\((.*?)\)", PAGE)
     assert len(names) == 3
     assert all("<desc" in (ROOT / "docs" / name).read_text() for name in names)
+
+
+def test_the_pictures_of_the_simulated_device_are_current(tmp_path: Path) -> None:
+    """If this fails, run the command of the page. The picture of real threads differs each time."""
+    timing_pictures.main(["--output", str(tmp_path)])
+    for name in ("spans.svg", "stages.svg"):
+        assert (tmp_path / name).read_text() == (ROOT / "docs" / "pictures" / name).read_text()
