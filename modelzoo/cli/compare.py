@@ -207,7 +207,7 @@ def allowances(texts: Sequence[str]) -> frozenset[Obstacle]:
 
 
 def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
-    """Parse every ``--fail-on``, ``slower:3%`` for example; ``slower`` alone is ``slower:0%``.
+    """Parse every ``--fail-on``, ``slower:3%`` for example; ``slower`` alone has the bound 0.
 
     Raises:
         UsageError: there is no such condition, or it does not fit the metric.

@@ -280,7 +280,8 @@ def gate(comparison: Comparison, conditions: Sequence[FailOn]) -> Gate:
     """Return which rows meet which of ``conditions``.
 
     A row is worse by more than a bound if its interval lies wholly beyond the bound at the confidence that Holm's
-    correction gives it (``estimate.worse_by_more``). An AMBIGUOUS row passes unless ``ambiguous`` is a condition.
+    correction gives it (``estimate.worse_by_more``); without a bound, if its verdict is SLOWER, or MORE. An AMBIGUOUS
+    row passes unless ``ambiguous`` is a condition.
     """
     rows = comparison.rows
     met: list[list[FailOn]] = [[] for _ in rows]
@@ -295,6 +296,8 @@ def gate(comparison: Comparison, conditions: Sequence[FailOn]) -> Gate:
 
 def _meeting(comparison: Comparison, condition: FailOn) -> list[int]:
     rows = comparison.rows
+    if condition.fraction == 0:  # a difference that is shown, but does not matter, is SAME
+        return [index for index, row in enumerate(rows) if row.outcome in (Outcome.SLOWER, Outcome.MORE)]
     if condition.fraction is not None:
         compared = [(index, row.estimate) for index, row in enumerate(rows) if row.estimate is not None]
         worse = worse_by_more([estimate for _, estimate in compared], condition.fraction)

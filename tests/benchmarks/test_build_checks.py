@@ -30,6 +30,6 @@ def test_a_gate_without_correction_is_noticed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that is red at every difference."""
-    monkeypatch.setattr("modelzoo.comparison.estimate.stats.LARGEST_P", 1.0)
+    monkeypatch.setattr("modelzoo.stats.comparison.LARGEST_P", 1.0)
     assert build_checks.main(["--checks", "20", "--rounds", "8"]) == 1
     assert "DOES NOT HOLD: epyc-2vcpu-long.json.gz, as recorded: at most 2.0 %" in capsys.readouterr().out

@@ -53,9 +53,16 @@ def test_a_gate_has_the_bound_that_was_given(slower: float, fails: bool) -> None
     assert (bool(judged.failures[0]), judged.exit_code) == (fails, int(fails))
 
 
+def test_a_difference_that_does_not_matter_is_no_failure() -> None:
+    """Without a bound, ``slower`` is the verdict, and 0.5 % that are certain are SAME; a bound can be smaller."""
+    found = compared(checked({"toy": [1.005 * each for each in ROUNDS]}))
+    assert found.rows[0].outcome is Outcome.SAME
+    assert [gate(found, [FailOn("slower", by)]).exit_code for by in (0.0, 0.001)] == [0, 1]
+
+
 def test_each_look_at_the_data_spends_its_share_of_the_error() -> None:
     """What one look at the end would call slower is not, if that look had little left to spend."""
-    rounds = [math.exp(0.004 * (1 + 0.8 * sign)) for sign in (1, -1) * 4]  # p = 0.013
+    rounds = [math.exp(0.03 * (1 + 0.8 * sign)) for sign in (1, -1) * 4]  # p = 0.013
     once = compared(checked({"toy": rounds}))
     planned = compared(checked({"toy": rounds}, looks=(8, 12, 16, 64), stop=StopReason.PRECISE))
     seen = [row.estimate.seen for found in (once, planned) for row in found.rows if row.estimate is not None]
