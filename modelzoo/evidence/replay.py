@@ -37,7 +37,7 @@ from modelzoo.records.evidence import NotReplayed, Product
 BUDGET_SECONDS = 6.0
 """How long the products of one setting are called again, at most; the products that do most of the work come first.
 
-Together with one pass that nobody observes, this adds less than 10 s to the first process of a setting.
+With one more pass that nobody observes, this adds less than 10 s to the first process of a setting if a pass takes 4 s.
 """
 _PRECISIONS = {
     "float64": "fp64",
