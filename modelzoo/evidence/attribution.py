@@ -35,6 +35,7 @@ from modelzoo.evidence.kernel_names import (
     display_name,
     is_native_loop,
     library_kernel,
+    named_precision,
     other_kernel,
     product_type,
 )
@@ -154,9 +155,13 @@ def _ran_in(part: AttributedTime, product: Product, primitive: Primitive | None)
 
 def _event_flop(event: Event, kind: OperatorClass, table: CostTable) -> int | None:
     """The operations of a product without a primitive."""
-    found = product_flop(event.name, event.shapes)
-    cost = table.find(event.name, kind, tensor_shapes(event)) if found is None else None
-    return cost[0] if cost is not None else found
+    found, shapes = product_flop(event.name, event.shapes), tensor_shapes(event)
+    if found is not None:
+        return found
+    cost = (table.take(event.name, shapes) if named_precision(event.name) else None) or table.find(
+        event.name, kind, shapes
+    )
+    return cost[0] if cost is not None else None
 
 
 def _attribute_matched(

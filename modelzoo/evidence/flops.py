@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Callable, Optional
@@ -306,9 +306,12 @@ class CostTable:
         self._exact: dict[Operator, Cost] = {}
         self._by_class: dict[tuple[OperatorClass, tuple[Shape, ...]], Cost] = {}
         self._dtypes: dict[tuple[OperatorClass, tuple[Shape, ...]], set[tuple[str, ...]]] = defaultdict(set)
+        self._in_order: dict[Operator, list[Cost]] = defaultdict(list)
+        self._taken: Counter[Operator] = Counter()
         # The profiler sees the operator of the kernel (mkldnn_convolution), the recorder the one above it.
         for call, kind in zip(calls, classify([Event(call.name, 0.0, -1) for call in calls])):
             cost = (call.flop, call.bytes)
+            self._in_order[call.name, call.shapes].append(cost)
             self._exact[call.name, call.shapes] = _least(self._exact.get((call.name, call.shapes)), cost)
             if kind is not None:
                 self._by_class[kind, call.shapes[:2]] = _least(self._by_class.get((kind, call.shapes[:2])), cost)
@@ -321,6 +324,17 @@ class CostTable:
             return None if exact and exact[0] else exact
         cost = exact or self._by_class.get((kind, shapes[:2]))
         return cost if cost and cost[0] else None
+
+    def take(self, name: str, shapes: tuple[Shape, ...]) -> Cost | None:
+        """The cost of the next call of an operator, in the order of the passes.
+
+        Layers whose weights are packed have equal shapes if their inputs do, and differ in their outputs.
+        """
+        costs = self._in_order.get((name, shapes))
+        if not costs:
+            return None
+        self._taken[name, shapes] += 1
+        return costs[(self._taken[name, shapes] - 1) % len(costs)]
 
     def dtypes(self, event: Event, kind: OperatorClass) -> tuple[str, ...]:
         """The data types of an operator's tensors in the profiler's words, empty if they are not known for certain."""

@@ -282,7 +282,8 @@ def _judge_reduced(findings: _Findings) -> Conclusion:
     share = findings.least_share(name)
     if share >= ACTIVE_SHARE and other is None:
         return ProofVerdict.ACTIVE, None
-    if share >= INACTIVE_SHARE:
+    # Fast kernels may take next to no time for much of the arithmetic.
+    if max(share, findings.arithmetic(name) or 0.0) >= INACTIVE_SHARE:
         return ProofVerdict.PARTLY, other
     return ProofVerdict.NOT_ACTIVE, other or _not_used(findings)
 

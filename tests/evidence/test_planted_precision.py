@@ -25,6 +25,10 @@ from modelzoo import cli
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import execution
 from modelzoo.engines.torch.engine import RANDOM_OUTPUTS, TorchModel, TorchSession
+from modelzoo.engines.torch.quantization import quantized
+from modelzoo.evidence.audit import run_audit
+from modelzoo.evidence.flops import record_calls
+from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, ProofVerdict
 from modelzoo.setting import ResolvedSetting
@@ -319,6 +323,21 @@ def test_int8_by_a_recipe_is_active(recipe: str, operator: str, kernel: str) -> 
     assert found.reference_share == 0
 
 
+def test_quantized_layers_with_inputs_of_one_size_are_counted_each() -> None:
+    """Their packed weights have no shape that the profiler shows: the order of the calls tells them apart."""
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 512))
+    x, setting = torch.randn(32, 64), ResolvedSetting("int8", recipe="dynamic-x86")
+    if "x86" not in torch.backends.quantized.supported_engines:
+        pytest.skip("this torch has no x86 engine")
+    session = TorchSession(setting)
+    with session.active():
+        layers = quantized(model, "dynamic-x86")
+        audit, calls = run_audit(lambda: layers(x), 2), record_calls(lambda: layers(x))
+        found = build_evidence(audit, session.canary(), "int8", calls=calls)
+    assert found.coverage.known_arithmetic == 1.0
+    assert found.verdict is ProofVerdict.ACTIVE
+
+
 def test_weights_alone_in_int8_are_called_that() -> None:
     """torch's own product keeps them; torchao's converts them back in every call, which saves memory only."""
     packed = sentence(audited(ResolvedSetting("int8", recipe="weight-only-packed"), examples="mlp"))
@@ -380,10 +399,6 @@ def test_an_operator_that_nobody_knows_is_unknown() -> None:
 
 def _of_one_operator(call: Any) -> Evidence:
     """The evidence of a layer in fp32 and one operator behind it."""
-    from modelzoo.evidence.audit import run_audit
-    from modelzoo.evidence.flops import record_calls
-    from modelzoo.evidence.verdict import build_evidence
-
     linear, x = torch.nn.Linear(512, 512), torch.randn(64, 512)
     with torch.inference_mode(), TorchSession(FP32).active():
         canary = TorchSession(FP32).canary()
