@@ -109,7 +109,7 @@ def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
     note = [f"{len(rest)} more products took {_percent(sum(each.share or 0.0 for each in rest))}"] if rest else []
     if evidence.replay_seconds is not None:
         note.append(f"error: of the product called again after the pass, against fp64; {evidence.replay_seconds:.1f} s")
-    return Table("Products, each by itself", columns, Text("; ".join(note)) if note else None) if products else None
+    return Table("Individual products", columns, Text("; ".join(note)) if note else None) if products else None
 
 
 def layers_text(product: Product) -> str:
