@@ -264,7 +264,7 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["report", "a.json", "-o", "/nonexistent/p.html"], "cannot write /nonexistent/p.html: there is no directory"),
         (["doctor", "--json", "/nonexistent/d.json"], "cannot write /nonexistent/d.json: there is no directory"),
         (["run", MLP, "--json", "/nonexistent/r.json"], "cannot write /nonexistent/r.json: there is no directory"),
-        (["run", "nosuch"], "no workload 'nosuch': give one of resnet50, ssd, maskrcnn, bert, or a directory"),
+        (["run", "nosuch"], "no workload 'nosuch': give one of resnet50, ssd, maskrcnn, bert, llm, or a directory"),
         (["run", MLP, MLP], "workload mlp is named twice"),
         (["run", MLP, "--nosuch"], "unrecognized arguments: --nosuch"),
         (["run", MLP, "--iter", "3"], "unrecognized arguments: --iter"),
