@@ -125,16 +125,19 @@ def perform(step: Step, folder: Path, progress: Callable[[str], None]) -> Outcom
     progress(f"{step.name} …")
     begun, printed = time.monotonic(), folder / f"{step.name}.txt"
     with printed.open("wb") as output:
-        command = [sys.executable, *step.command]
-        child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        command, child = [sys.executable, *step.command], None
         try:
+            child = subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
             code = child.wait()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # also one that comes while the command is started
             code = INTERRUPTED
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(SECONDS_TO_END)
-            child.kill()
-            child.wait()
+            if child is not None:
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(SECONDS_TO_END)
+                child.kill()
+                child.wait()
     if code not in (0, INTERRUPTED):
         last = (printed.read_text(errors="replace").strip().splitlines() or ["no output"])[-1]
         progress(f"{step.name} failed with exit code {code}: {last}")
