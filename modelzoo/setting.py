@@ -49,8 +49,9 @@ class Setting(msgspec.Struct, frozen=True):
         Field(
             "how a model is quantized to int8, which this implies: torchao (scales per channel and token), dynamic "
             "(torch's quantize_dynamic), or dynamic-x86, dynamic-onednn, dynamic-qnnpack (with that engine); of the "
-            "weights alone: weight-only (torchao's), weight-only-packed (torch's); of ONNX Runtime: dynamic-per-tensor "
-            "or -per-channel, or static; default: what suits the machine",
+            "weights alone: weight-only (torchao's), weight-only-packed (torch's); of convolutions too: static (with "
+            "--mode compile or ONNX Runtime); of ONNX Runtime: dynamic-per-tensor or -per-channel; default: what suits "
+            "the machine",
             "RECIPE",
             choices=(
                 *("torchao", "dynamic", "dynamic-x86", "dynamic-onednn", "dynamic-qnnpack"),

@@ -196,6 +196,8 @@ def _work(report: RunReport, result: Result) -> Facts:
     yield "int8 recipe", setting.recipe or NONE
     yield "weights", f"{report.prepared.weights.name} ({report.prepared.weights.sha256[:DIGITS]})"
     yield "inputs", report.inputs_digest and report.inputs_digest[:DIGITS]
+    if report.calibration_digest is not None:
+        yield "calibration", report.calibration_digest[:DIGITS]
     yield "workload file", report.provenance.digest and report.provenance.digest[:DIGITS]
 
 

@@ -85,11 +85,11 @@ def _unwatched() -> AbstractContextManager[Kernels]:
     return nullcontext(lambda: None)
 
 
-def run_quantized_canary(quantize: Callable[[Any], Any], watch: Watch | None = None) -> Canary:
+def run_quantized_canary(quantize: Callable[[Any, Any], Any], watch: Watch | None = None) -> Canary:
     """Run the same linear, quantized; what is not quantized runs as in fp32, so nothing else is checked.
 
     Args:
-        quantize: takes a ``torch.nn.Linear`` and returns its quantized form.
+        quantize: takes a ``torch.nn.Linear`` and its inputs, and returns its quantized form.
         watch: as of ``run_canary``.
     """
     import torch
@@ -102,7 +102,7 @@ def run_quantized_canary(quantize: Callable[[Any], Any], watch: Watch | None = N
         layer.bias.copy_(bias)
         exact = torch.nn.functional.linear(rows.double(), weight.double(), bias.double())
     try:
-        call = quantize(layer)
+        call = quantize(layer, rows)
     except RuntimeError as error:
         return Canary((_failed("linear", error),))
     return Canary((_compared("linear", call, (rows,), exact, watch or _unwatched, is_quantized=True),))

@@ -321,6 +321,7 @@ _KNOWN = {
     | _words(_POINTWISE, _REDUCTIONS, _NORMALIZATION, _POOLING_AND_RESAMPLING, _SORTING_AND_SEARCHING, _RANDOM, _FACTS)
     | _words(_QUANTIZATION),
     "torchvision": _words(_TORCHVISION),
+    "quantized": _words("max_pool2d"),
     "quantized_decomposed": _words(_QUANTIZATION_OF_GRAPHS),
     "torchao": _words("choose_qparams_affine quantize_affine dequantize_affine"),
 }

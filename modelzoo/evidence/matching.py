@@ -255,7 +255,9 @@ def _convolution_dimensions(event: Event) -> Dimensions:
     if not shapes:
         return ()
     image, *others = shapes
-    weight: Shape = others[1] if len(others) > 1 else others[0] if others else ()
+    # A sum's other operand comes before the weight, but in int8 after it.
+    place = 1 if len(others) > 1 and not _is_quantized(event) else 0
+    weight: Shape = others[place] if others else ()
     if len(weight) != len(image) or image[1] % max(weight[1], 1):
         return (image[0], image[1], None)
     # _convolution runs transposed convolutions itself, whose weights begin with the inputs.
@@ -273,11 +275,18 @@ def _product_dimensions(event: Event) -> Dimensions:
     if "pointwise" in base and len(shapes) > 2 and len(shapes[2]) == 2:
         right = shapes[2]  # (input, other operand of the sum, weight)
     if operator_class(event.name) is OperatorClass.LINEAR and "addmm" not in base:
-        # Linear's weight is (out, in), and leading dimensions are flattened.
-        return (1, math.prod(left[:-1]), left[-1], right[0] if len(right) == 2 else None)
+        # Linear's weight is (out, in), but in int8 (in, out), and leading dimensions are flattened.
+        outputs = right[-1 if _is_quantized(event) else 0] if len(right) == 2 else None
+        return (1, math.prod(left[:-1]), left[-1], outputs)
     if len(right) < 2:
         return ()
     return (math.prod(left[:-2]), left[-2], left[-1], right[-1])
+
+
+def _is_quantized(event: Event) -> bool:
+    """Whether it is one of oneDNN's int8 operators (``torch.ops.onednn``), whose arguments are in an order of their
+    own."""
+    return event.name.startswith("onednn::q")
 
 
 def _is_same_size(wanted: Dimensions, logged: Dimensions) -> bool:

@@ -106,6 +106,7 @@ def make_report(
         observed=observed,
         peak_memory=peak,
         inputs_digest=inputs_digest(built.inputs),
+        calibration_digest=made.calibration if made is not None else None,
         turns=timed.turns,
         pipeline=built.pipeline.record() if built.pipeline is not None else None,
         generation=built.generating.record() if built.generating is not None else None,

@@ -152,11 +152,13 @@ class Compilation(msgspec.Struct, frozen=True):
         seconds: how long compiling, tracing, capturing or optimizing took, with the calls that belong to it.
         first_answer: seconds until the first of these calls had returned; ``None`` if none belongs to it.
         libraries: shared libraries that were compiled; 0 if all came from a cache, ``None`` without such a cache.
+        calibration: SHA-256 of the batches from which a static recipe took the ranges.
     """
 
     seconds: float
     first_answer: Optional[float] = None
     libraries: Optional[int] = None
+    calibration: Optional[str] = None
 
 
 class RunReport(msgspec.Struct, frozen=True):
@@ -171,6 +173,8 @@ class RunReport(msgspec.Struct, frozen=True):
         plan: how long it was to measure.
         items: what each item of the batch is.
         inputs_digest: SHA-256 of the inputs.
+        calibration_digest: SHA-256 of the batches from which the ranges of a model with a static int8 recipe were
+            taken; ``None`` for others.
         import_seconds: time to import the engine and the workload's libraries.
         build_seconds: time to build the model and load its weights.
         compile_seconds: time to compile, trace or optimize the model, ``None`` in eager mode.
@@ -208,6 +212,7 @@ class RunReport(msgspec.Struct, frozen=True):
     observed: Observed
     peak_memory: int
     inputs_digest: Optional[str] = None
+    calibration_digest: Optional[str] = None
     first_answer_seconds: Optional[float] = None
     compiled_libraries: Optional[int] = None
     turns: Optional[tuple[Turn, ...]] = None

@@ -129,6 +129,20 @@ def _quantizing(setting: ResolvedSetting) -> Sequence[str]:
             "    config = Int8DynamicActivationInt8WeightConfig(set_inductor_config=False, version=2)",
             "    quantize_(model, config, filter_fn=lambda module, name: type(module) is torch.nn.Linear)",
         ]
+    if setting.recipe == "static":
+        return [
+            "    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e",
+            "    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86",
+            "",
+            "    with torch.no_grad():",
+            "        graph = torch.export.export(model, converted(example), strict=True).module()",
+            "        quantizer = x86.X86InductorQuantizer()",
+            "        quantizer.set_global(x86.get_default_x86_inductor_quantization_config())",
+            "        model = prepare_pt2e(graph, quantizer)",
+            "        for batch in [example]:  # use several batches of your own inputs",
+            "            model(*converted(batch))",
+            "        model = convert_pt2e(model)",
+        ]
     if setting.recipe is not None:  # by the engine that torch.backends.quantized.engine selects above
         return ["    model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)"]
     return []

@@ -15,6 +15,7 @@ from typing import Any, Callable
 import msgspec
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.timing import RESERVED_NAMES, Place
 from modelzoo.records.workload import Count, Weights
 from modelzoo.setting import ResolvedSetting
@@ -295,6 +296,21 @@ def input_request(setting: ResolvedSetting, weights: Weights) -> InputRequest:
         options=setting.options,
         model_path=place if place.is_dir() else None,
     )
+
+
+CALIBRATION_BATCHES = 8
+"""Batches of inputs from which a static recipe takes the ranges of what is quantized."""
+
+
+def calibration_inputs(work: Workload, setting: ResolvedSetting, weights: Weights) -> list[Inputs]:
+    """Create batches with the seeds after that of the measured one; never of the user's input."""
+    seeds = range(setting.seed + 1, setting.seed + 1 + CALIBRATION_BATCHES)
+    return [make_inputs(work, replace(setting, seed=seed, input=None), weights) for seed in seeds]
+
+
+def batches_digest(batches: Sequence[Any]) -> str | None:
+    """Return the SHA-256 of the arrays in ``batches``, as ``inputs_digest`` does."""
+    return inputs_digest(Inputs(tuple(batches), ()))
 
 
 def inputs_digest(inputs: Inputs) -> str | None:

@@ -95,10 +95,10 @@ def test_level_of_the_error_of_a_quantized_operator(error: float, level: str) ->
 def test_the_quantized_canary_checks_what_is_quantized() -> None:
     """Linear alone; a recipe that does nothing is at fp32's level, and one that cannot run has failed."""
 
-    def refuse(layer: Any) -> Any:
+    def refuse(layer: Any, rows: Any) -> Any:
         raise RuntimeError("no engine\nmore")
 
-    found = canary.run_quantized_canary(lambda layer: layer)
+    found = canary.run_quantized_canary(lambda layer, rows: layer)
     assert levels(found) == {"linear": "fp32"}
     assert found.verdict("int8") == "not active"
     (check,) = canary.run_quantized_canary(refuse).operators

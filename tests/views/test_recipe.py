@@ -75,12 +75,13 @@ COMPILED = [Setting(mode=mode) for mode in ("compile", "max-autotune", "cpp-wrap
         Setting(mode="script", linear="onednn"),
         *(pytest.param(setting, marks=pytest.mark.slow) for setting in COMPILED),
         pytest.param(Setting(mode="compile", linear="onednn"), marks=pytest.mark.slow),
+        pytest.param(Setting("int8", recipe="static", mode="compile"), marks=pytest.mark.slow),
     ],
     ids=lambda setting: setting.label,
 )
 def test_the_python_runs_the_model(setting: Setting) -> None:
     """As it is, in a namespace of its own: it computes what the model does, in the precision of the setting."""
-    if setting.recipe == "torchao":
+    if setting.recipe in ("torchao", "static"):
         pytest.importorskip("torchao", reason="torchao is not installed: pip install torchao==0.16.0")
     names: dict[str, Any] = {}
     exec(recipe.python(report(setting.replace(threads=1)), SAID, "trace") or "", names)

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from modelzoo.errors import UsageError
-from modelzoo.frozen import replace
 from modelzoo.records.profile import Flops
 from modelzoo.records.workload import INPUT_CHANGE, Weights
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload.declaration import Inputs, Workload, make_inputs
+from modelzoo.workload.declaration import Inputs, Workload, calibration_inputs, make_inputs
 from modelzoo.workload.weights import load_model
 
 if TYPE_CHECKING:
@@ -175,11 +174,9 @@ class TorchSource:
         """The batch that is measured: nested tensors."""
         return make_inputs(self.workload, self._setting, self.weights)
 
-    def other_inputs(self, count: int) -> list[Inputs]:
-        """Batches of the workload's own inputs with other seeds than the measured one; never of the user's input."""
-        seeds = range(self._setting.seed + 1, self._setting.seed + 1 + count)
-        settings = [replace(self._setting, seed=seed, input=None) for seed in seeds]
-        return [make_inputs(self.workload, setting, self.weights) for setting in settings]
+    def calibration_inputs(self) -> list[Inputs]:
+        """Other batches of the workload's own inputs, from which a static recipe takes the ranges."""
+        return calibration_inputs(self.workload, self._setting, self.weights)
 
     @cached_property
     def flat_inputs(self) -> tuple[Any, ...]:

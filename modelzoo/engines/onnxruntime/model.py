@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,15 @@ from modelzoo.engines.export.onnx import MODEL, WITH_HEADS, input_names
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import flat_arrays, read_batch
 from modelzoo.engines.onnxruntime.evidence import build_evidence, kernel_digest
-from modelzoo.engines.onnxruntime.profile_log import ProfileLogError, count_flops, parse_calls, parse_profile
+from modelzoo.engines.onnxruntime.profile_log import (
+    NO_WEIGHTS,
+    ProfileLogError,
+    Weights,
+    count_flops,
+    parse_calls,
+    parse_profile,
+)
+from modelzoo.engines.onnxruntime.quantization import CALIBRATION, STATIC, convolution_weights
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
 from modelzoo.evidence.observation import Event
@@ -227,7 +236,8 @@ class OnnxRuntimeModel(ExportedModel):
         started = perf_counter()
         with self.explained_errors():
             self._session = self._open(MODEL)
-        self.compilation = Compilation(perf_counter() - started)
+        calibration = export.conversion.options.get(CALIBRATION)
+        self.compilation = Compilation(perf_counter() - started, calibration=str(calibration) if calibration else None)
         self._inputs = {each.name for each in self._session.get_inputs()}
         self._outputs = [each.name for each in self._session.get_outputs()]
 
@@ -276,14 +286,15 @@ class OnnxRuntimeModel(ExportedModel):
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
         try:
-            return count_flops(parse_calls(self._profile_of(args, 1)))
+            return count_flops(parse_calls(self._profile_of(args, 1), self._weights))
         except ProfileLogError as error:
             return Unavailable(str(error))
 
     def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Observed[Profile]:
         try:
             text = self._profile_of(args, 1 + PROFILED_PASSES)
-            events, flops = nested_events(parse_profile(text, PROFILED_PASSES)), count_flops(parse_calls(text))
+            events = nested_events(parse_profile(text, PROFILED_PASSES, self._weights))
+            flops = count_flops(parse_calls(text, self._weights))
         except ProfileLogError as error:
             return Unavailable(str(error))
         if trace is not None:
@@ -298,6 +309,11 @@ class OnnxRuntimeModel(ExportedModel):
             problems=(NO_LAYERS,),
         )
 
+    @cached_property
+    def _weights(self) -> Weights:
+        """Those of quantized convolutions, whose shapes the profiler does not show."""
+        return convolution_weights(self._directory / MODEL) if self._setting.recipe == STATIC else NO_WEIGHTS
+
     def _open(self, file: str, profile: Path | None = None) -> onnxruntime.InferenceSession:
         import onnxruntime
 
@@ -310,7 +326,7 @@ class OnnxRuntimeModel(ExportedModel):
         Raises:
             ProfileLogError: the profiler's file cannot be read.
         """
-        return nested_events(parse_profile(self._profile_of(args, warm_up + passes), passes))
+        return nested_events(parse_profile(self._profile_of(args, warm_up + passes), passes, self._weights))
 
     def _profile_of(self, args: tuple[Any, ...], calls: int) -> bytes:
         """Run ``calls`` calls in a profiled session, and return the contents of the profiler's file."""

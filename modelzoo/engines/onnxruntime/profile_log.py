@@ -13,6 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -49,7 +50,7 @@ _OTHERS = frozenset(
     EmbedLayerNormalization Elu Equal Erf Exp FastGelu Floor Gelu GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual
     GridSample GroupNorm GroupNormalization HardSigmoid HardSwish Hardmax InstanceNormalization IsInf IsNaN LRN
     LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization LpPool Max MaxPool MaxRoiPool Mean
-    MeanVarianceNormalization Min Mish Mod Mul Neg NonMaxSuppression NonZero Not Or PRelu Pow QLinearAdd
+    MeanVarianceNormalization Min Mish Mod Mul Neg NhwcMaxPool NonMaxSuppression NonZero Not Or PRelu Pow QLinearAdd
     QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax
     QuantizeLinear QuickGelu
     RandomNormal
@@ -102,7 +103,7 @@ def operations(operator: str, inputs: Sequence[Shape], outputs: Sequence[Shape])
     """Return the operations of one product; ``None`` if there is no formula for its operator and shapes."""
     if not inputs or not outputs or not inputs[0] or not outputs[0]:
         return None
-    if operator in ("Conv", "FusedConv", "ConvTranspose"):
+    if operator in ("Conv", "FusedConv", "ConvTranspose", QUANTIZED_CONVOLUTION):
         if len(inputs) < 2 or len(inputs[1]) < 3:
             return None
         # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
@@ -125,9 +126,12 @@ def _depth(left: Shape, output: Shape) -> int:
 
 
 NCHWC = "NCHWc"
+QUANTIZED_CONVOLUTION = "QLinearConv"
 CPU_PROVIDER = "CPUExecutionProvider"
 _RUN_EVENT = "model_run"
 _KERNEL_EVENT = "_kernel_time"
+_COPIED_NODE = re.compile(r"_token_\d+$")
+"""How ONNX Runtime names a node that replaces one of the model: by its name and this."""
 _NCHWC_NODE = re.compile(r"_nchwc(_token_\d+)?$")
 """How ONNX Runtime names the nodes that it converts to the NCHWc layout; their operators keep their names."""
 
@@ -141,6 +145,11 @@ class Tensor(msgspec.Struct, frozen=True):
 
     dtype: str
     shape: Shape
+
+
+Weights = Mapping[str, Shape]
+"""The shapes of constants that the profiler may not show, by the name of the node in the model."""
+NO_WEIGHTS: Weights = MappingProxyType({})
 
 
 class NodeCall(msgspec.Struct, frozen=True):
@@ -168,7 +177,7 @@ class _Entry(msgspec.Struct):
     args: _Arguments = msgspec.field(default_factory=_Arguments)
 
 
-def parse_profile(text: bytes, passes: int) -> tuple[CpuEvent, ...]:
+def parse_profile(text: bytes, passes: int, weights: Weights = NO_WEIGHTS) -> tuple[CpuEvent, ...]:
     """Return the last ``passes`` runs of the session, each as a ``PASS_EVENT``, and the nodes that ran in them.
 
     The name of a node is its operator's, followed by what tells its kernel from others of the same operator, in
@@ -178,6 +187,7 @@ def parse_profile(text: bytes, passes: int) -> tuple[CpuEvent, ...]:
     Args:
         text: the contents of the profiler's file.
         passes: number of runs to return.
+        weights: of quantized convolutions.
 
     Raises:
         ProfileLogError: the file is not complete, or it has fewer runs.
@@ -185,14 +195,18 @@ def parse_profile(text: bytes, passes: int) -> tuple[CpuEvent, ...]:
     entries = _read(text)
     runs = _last_runs(entries, passes)
     nodes = [each for each in entries if _is_node(each)]
-    return (*(_event(each, PASS_EVENT) for each in runs), *(_event(each, _node_name(each)) for each in nodes))
+    return (
+        *(_event(each, PASS_EVENT, weights) for each in runs),
+        *(_event(each, _node_name(each), weights) for each in nodes),
+    )
 
 
-def parse_calls(text: bytes) -> tuple[NodeCall, ...]:
+def parse_calls(text: bytes, weights: Weights = NO_WEIGHTS) -> tuple[NodeCall, ...]:
     """Return the calls of nodes in the last run of the session, in the order in which they ended.
 
     Args:
         text: the contents of the profiler's file.
+        weights: of quantized convolutions.
 
     Raises:
         ProfileLogError: the file is not complete, or it has no run.
@@ -200,7 +214,7 @@ def parse_calls(text: bytes) -> tuple[NodeCall, ...]:
     entries = _read(text)
     (run,) = _last_runs(entries, 1)
     return tuple(
-        NodeCall(each.args.op_name, _tensors(each.args.input_type_shape), _tensors(each.args.output_type_shape))
+        NodeCall(each.args.op_name, _inputs(each, weights), _tensors(each.args.output_type_shape))
         for each in entries
         if _is_node(each) and run.ts <= each.ts <= run.ts + run.dur
     )
@@ -228,9 +242,34 @@ def _tensors(listed: Sequence[Mapping[str, Sequence[int]]]) -> tuple[Tensor, ...
     return tuple(Tensor(dtype, tuple(shape)) for each in listed for dtype, shape in each.items())
 
 
-def _event(entry: _Entry, name: str) -> CpuEvent:
+def _inputs(entry: _Entry, weights: Weights) -> tuple[Tensor, ...]:
+    """The inputs of a node; those of a quantized convolution as of any other: pictures, weights, then the others.
+
+    Its weights come after scale and zero point of the pictures, and are missing once they have been packed.
+    """
+    found = _tensors(entry.args.input_type_shape)
+    if entry.args.op_name != QUANTIZED_CONVOLUTION or not found:
+        return found
+    pictures, *others = found
+    kernels = [each for each in others if len(each.shape) > _MATRIX]
+    if not kernels:
+        name = _COPIED_NODE.sub("", entry.name.removesuffix(_KERNEL_EVENT))
+        kernels = [Tensor("int8", weights[name])] if _fits(weights.get(name), entry) else []
+    return (pictures, *kernels, *(each for each in others if len(each.shape) <= _MATRIX))
+
+
+_MATRIX = 2
+
+
+def _fits(weight: Shape | None, entry: _Entry) -> bool:
+    """Whether a convolution with these weights has the outputs of ``entry``, whose channels may be the last size."""
+    outputs = _tensors(entry.args.output_type_shape)
+    return weight is not None and bool(outputs) and weight[0] in outputs[0].shape[1:]
+
+
+def _event(entry: _Entry, name: str, weights: Weights) -> CpuEvent:
     """The event in nanoseconds; the profiler counts in microseconds."""
-    inputs = _tensors(entry.args.input_type_shape)
+    inputs = _inputs(entry, weights)
     return CpuEvent(
         name=name,
         start=1000 * entry.ts,

@@ -20,13 +20,16 @@ from modelzoo.engines.export.source import flatten
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_version
+from modelzoo.records.profile import Shape
 from modelzoo.records.workload import Conversion
 from modelzoo.setting import Setting
-from modelzoo.workload.declaration import Inputs, inputs_digest
+from modelzoo.workload.declaration import batches_digest
 
 if TYPE_CHECKING:
     from modelzoo.engines.export.source import TorchSource
 
+CALIBRATION = "calibration"
+"""The option of a conversion that holds the SHA-256 of the batches."""
 PER_TENSOR, PER_CHANNEL, STATIC = "dynamic-per-tensor", "dynamic-per-channel", "static"
 RECIPES: dict[Optional[str], str] = {
     None: PER_CHANNEL,
@@ -55,8 +58,6 @@ def resolve_recipe(setting: Setting) -> str | None:
     return RECIPES[setting.recipe]
 
 
-BATCHES = 8
-"""Batches of inputs from which ``static`` takes the ranges."""
 Calibration = Sequence[Mapping[str, Any]]
 """Arrays by the name of the model's input, for each batch."""
 
@@ -68,7 +69,7 @@ def calibration(source: TorchSource, recipe: str) -> Calibration:
     if recipe != STATIC:
         return ()
     found = []
-    for inputs in source.other_inputs(BATCHES):
+    for inputs in source.calibration_inputs():
         structure, values = flatten(inputs.args)
         found.append({name: np.asarray(value) for name, value in zip(input_names(structure), values)})
     return found
@@ -79,7 +80,7 @@ def quantized_conversion(conversion: Conversion, recipe: str, batches: Calibrati
     version = f"{conversion.version}, onnxruntime {installed_version('onnxruntime')}"
     options = {**conversion.options, "recipe": recipe}
     if batches:
-        options["calibration"] = inputs_digest(Inputs(tuple(batches), ())) or ""
+        options[CALIBRATION] = batches_digest(batches) or ""
     return replace(conversion, version=version, options=options)
 
 
@@ -130,17 +131,10 @@ def quantize(model: object, place: Path, recipe: str, batches: Calibration = ())
 
 def _quantize_static(model: object, place: Path, batches: Calibration) -> None:
     """By quantize and dequantize nodes around what is quantized, which ONNX Runtime fuses when it loads the model."""
-    import onnx
-    import onnxruntime
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-    from onnxruntime.quantization.shape_inference import quant_pre_process
 
     folded = place.with_name(f"folded-{place.name}")
-    # Batch normalization becomes part of the convolutions. The function does not find weights in another file.
-    whole = model if isinstance(model, onnx.ModelProto) else onnx.load_model(str(model))
-    quant_pre_process(whole, str(folded), skip_symbolic_shape=True)
-    providers = ["CPUExecutionProvider"]
-    known = [each.name for each in onnxruntime.InferenceSession(str(folded), providers=providers).get_inputs()]
+    known = _fold(model, folded)
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types
         def __init__(self) -> None:
@@ -162,6 +156,36 @@ def _quantize_static(model: object, place: Path, batches: Calibration) -> None:
         )
     finally:
         folded.unlink()
+
+
+def _fold(model: object, place: Path) -> list[str]:
+    """Write ``model`` as one file, with batch normalization as part of the convolutions; return its inputs' names.
+
+    ``quant_pre_process`` does the same, but takes the values of the constants away from a model that is given as an
+    object, some of which ONNX Runtime needs, and does not find those of a file that are stored in another one.
+    """
+    import onnx
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(place)
+    given = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
+    session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    onnx.save_model(onnx.load_model(str(place)), str(place))  # what it wrote refers to the weights' file
+    return [each.name for each in session.get_inputs()]
+
+
+def convolution_weights(model: Path) -> Mapping[str, Shape]:
+    """The shapes of the weights of the convolutions in a model that ``static`` has made, by the name of the node."""
+    import onnx
+
+    graph = onnx.load_model(str(model), load_external_data=False).graph
+    constants = {each.name: tuple(each.dims) for each in graph.initializer}
+    # Each is a constant in int8 that a node dequantizes.
+    dequantized = {each.output[0]: each.input[0] for each in graph.node if each.op_type == "DequantizeLinear"}
+    weights = {each.name: dequantized.get(each.input[1], "") for each in graph.node if each.op_type == "Conv"}
+    return {node: constants[name] for node, name in weights.items() if name in constants}
 
 
 @contextmanager

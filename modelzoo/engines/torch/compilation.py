@@ -192,7 +192,7 @@ def compiled(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # compilers warn about each other, tracing about every Python branch
         if setting.mode in INDUCTOR:
-            run = _inductor(model, setting)
+            run = inductor(model, setting)
         elif setting.mode == AOT:
             run = _ahead_of_time(model, args, setting)
         else:
@@ -245,7 +245,8 @@ def captured(model: Any, args: tuple[Any, ...], setting: Setting) -> tuple[Graph
     return graphed, Compilation(perf_counter() - started)
 
 
-def _inductor(model: Any, setting: Setting) -> Callable[..., Any]:
+def inductor(model: Any, setting: Setting) -> Callable[..., Any]:
+    """Return what compiles ``model`` when it is first called, with its parameters as constants."""
     import torch
     import torch._inductor.config as config
 

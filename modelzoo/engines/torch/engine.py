@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable, value_a
 from modelzoo.engines.torch import compilation, devices, execution, switches
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
 from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of, resolve_bf16_method
-from modelzoo.engines.torch.quantization import arithmetic_of, check_recipe, quantized, resolve_recipe
+from modelzoo.engines.torch.quantization import STATIC, arithmetic_of, check_recipe, quantized, resolve_recipe
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import installation, libraries
@@ -28,7 +29,7 @@ from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
-from modelzoo.workload.declaration import Inputs, Workload
+from modelzoo.workload.declaration import Inputs, Workload, calibration_inputs
 from modelzoo.workload.discovery import installation_advice
 from modelzoo.workload.weights import load_model
 
@@ -154,7 +155,9 @@ class TorchSession:
 
     def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> TorchModel:
         model = load_model(workload, self._setting.options, weights)
-        built = execution.build(workload, model, inputs, self._setting)
+        is_static = self._setting.recipe == STATIC
+        calibration = calibration_inputs(workload, self._setting, weights) if is_static else ()
+        built = execution.build(workload, model, inputs, self._setting, calibration)
         return TorchModel(workload, self._setting, built, self.device)
 
     def canary(self) -> Canary:
@@ -162,12 +165,22 @@ class TorchSession:
         from modelzoo.evidence.canary import run_canary, run_quantized_canary
 
         watch = None if self.device is not None else watched_kernels
-        recipe = self._setting.recipe
-        if recipe is not None:
-            return run_quantized_canary(lambda layer: quantized(layer, recipe), watch)
+        if self._setting.recipe is not None:
+            return run_quantized_canary(self._quantized, watch)
         with autocast(self._setting):
             dtype = dtype_of(self._setting) if self._setting.bf16_method == "cast" else None
             return run_canary(self._setting.device, dtype, watch)
+
+    def _quantized(self, layer: Any, rows: Any) -> Any:
+        """``layer`` as the layers of a model are quantized; ranges that are not found in each call are of ``rows``."""
+        found = quantized(layer, self._setting.recipe or "", [(rows,)])
+        if self._setting.recipe != STATIC:
+            return found
+        compiled = compilation.inductor(found, self._setting)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled(rows)  # so that only kernels are observed later
+        return compiled
 
 
 class TorchModel:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Callable
 
@@ -20,11 +20,12 @@ from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.compilation import AOT, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem, first_line
 from modelzoo.engines.torch.precision import autocast, cast, dtype_of, mapped
-from modelzoo.engines.torch.quantization import quantized
+from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
-from modelzoo.workload.declaration import Inputs, Workload
+from modelzoo.workload.declaration import Inputs, Workload, batches_digest
 
 LONGEST_REASON = 200
 """Characters of torch's reason why a model cannot run; an expression in it can be longer than a screen."""
@@ -95,8 +96,17 @@ class Executable(msgspec.Struct, frozen=True):
     own: Callable[[Any], Any]
 
 
-def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> Executable:
+def build(
+    workload: Workload, model: Any, inputs: Inputs, setting: Setting, calibration: Sequence[Inputs] = ()
+) -> Executable:
     """Make ``model`` executable under ``setting``, whose bf16 method must be decided; call it inside ``applied``.
+
+    Args:
+        workload: its declaration.
+        model: in eval mode.
+        inputs: the batch that is measured.
+        setting: how it is run.
+        calibration: batches from which a static recipe takes the ranges.
 
     Raises:
         UsageError: the model cannot run this way, for example because an operator has no bf16 kernel.
@@ -109,7 +119,7 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
     if is_cast:
         model = model.to(dtype)
     if setting.recipe is not None:
-        model = _quantized(workload, model, setting.recipe)
+        model = _quantized(workload, model, setting.recipe, calibration)
     if setting.channels_last:
         model = model.to(memory_format=torch.channels_last)
 
@@ -130,6 +140,8 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
     if setting.mode != "eager":
         with _refusing(workload, setting):
             run, compilation = compiled(workload, module, prepare(inputs.args), setting)
+        if calibration:
+            compilation = replace(compilation, calibration=batches_digest([each.args for each in calibration]))
 
     def call_autocast(*args: Any) -> Any:
         with autocast(setting):
@@ -140,11 +152,16 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
     return Executable(model, observed, call, prepare, compilation, _own(setting))
 
 
-def _quantized(workload: Workload, model: Any, recipe: str) -> Any:
+def _quantized(workload: Workload, model: Any, recipe: str, calibration: Sequence[Inputs]) -> Any:
     try:
-        return quantized(model, recipe)
-    except ValueError as error:
+        return quantized(model, recipe, [each.args for each in calibration])
+    except NothingToQuantizeError as error:
         raise UsageError(f"{workload.name} with int8={recipe}: {error}; choose another precision") from None
+    except Exception as error:  # torch.export raises errors of many types
+        if recipe != STATIC:
+            raise
+        said = f"cannot be exported for int8={recipe}: {_reason(error, comes_first=True)}"
+        raise UsageError(f"{workload.name} {said}; use another --recipe") from error
 
 
 def _onednn_linear(workload: Workload, model: Any) -> Any:
@@ -210,15 +227,19 @@ def refusal(workload: Workload, setting: Setting, error: Exception) -> ModelzooE
     problem = device_problem(error, setting.device)
     if problem is not None:
         return problem
-    said = str(error).partition(DYNAMO_ADVICE)[0]
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
     # TorchScript's and inductor's errors end with the reason; those of a device and of torch.export begin with it.
     is_capture = setting.mode == "graph"
-    begins = is_capture or setting.mode == AOT
-    reason = first_line(str(error)) if begins else lines[-1] if lines else type(error).__name__
-    reason = textwrap.shorten(reason, LONGEST_REASON, placeholder=" …")
+    reason = _reason(error, comes_first=is_capture or setting.mode == AOT)
     advice = "use --mode eager or compile" if is_capture else "choose another --bf16 method or --mode"
     return UsageError(f"{workload.name} cannot run with {setting.label}: {reason}; {advice}")
+
+
+def _reason(error: Exception, *, comes_first: bool) -> str:
+    """The line of an error's message that says why."""
+    said = str(error).partition(DYNAMO_ADVICE)[0]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    reason = first_line(str(error)) if comes_first else lines[-1] if lines else type(error).__name__
+    return textwrap.shorten(reason, LONGEST_REASON, placeholder=" …")
 
 
 @contextmanager

@@ -4,6 +4,10 @@
 per layer, and its inputs are quantized in each call with one scale per tensor. ``torchao`` has one scale for each
 output of a layer, and one for each row of its inputs. ``weight-only`` and ``weight-only-packed`` leave the inputs as
 they are. Everything else stays fp32.
+
+``static`` is torchao's quantization of an exported graph (PT2E) for inductor on x86: convolutions and Linear layers,
+and what lies between them, with one scale per output channel for weights, and one per tensor for everything else, from
+batches of the workload's own inputs, which are neither those that are measured nor the user's.
 """
 
 from __future__ import annotations
@@ -19,11 +23,17 @@ from modelzoo.machine.installation import installed_version
 from modelzoo.setting import Setting
 
 DYNAMIC, TORCHAO, WEIGHT_ONLY, PACKED = "dynamic", "torchao", "weight-only", "weight-only-packed"
+STATIC = "static"
 QUANTIZED_ENGINES = ("x86", "onednn", "qnnpack")
 """torch's libraries for quantized layers (``torch.backends.quantized.engine``), the fastest first."""
-MODES = ("eager", "script")
-"""The modes that take torch's quantized layers; dynamo does not."""
+MODES = {DYNAMIC: ("eager", "script"), STATIC: ("compile",)}
+"""The modes of a recipe, where they are not eager alone. Dynamo does not take torch's quantized layers, and the graph
+that ``static`` makes computes in fp32 unless inductor compiles it."""
 X86 = ("x86_64", "AMD64")
+
+
+class NothingToQuantizeError(ValueError):
+    """A model has no layer that the recipe quantizes; the message says so in one line."""
 
 
 def check_recipe(setting: Setting) -> None:
@@ -41,10 +51,12 @@ def check_recipe(setting: Setting) -> None:
         raise UsageError(f"int8 is for CPUs, not for {setting.device}; use --bf16 or --fp16")
     recipe = resolve_recipe(setting)
     assert recipe is not None, "int8 has a recipe"
-    modes = MODES if recipe.startswith(DYNAMIC) else MODES[:1]
+    modes = MODES.get(DYNAMIC if recipe.startswith(DYNAMIC) else recipe, ("eager",))
     if setting.mode not in modes:
         raise UsageError(f"recipe={setting.recipe or recipe} runs with --mode {' or '.join(modes)}, not {setting.mode}")
-    if recipe in (TORCHAO, WEIGHT_ONLY):
+    if recipe == STATIC and platform.machine() not in X86:
+        raise EnvironmentProblem("recipe=static is for x86 CPUs (torchao's X86InductorQuantizer); use another recipe")
+    if recipe in (TORCHAO, WEIGHT_ONLY, STATIC):
         _import_torchao(recipe)
     if recipe.startswith(DYNAMIC) and not hasattr(torch.ao.quantization, "quantize_dynamic"):
         raise EnvironmentProblem(f"recipe={recipe}: torch {torch.__version__} has no quantize_dynamic any more")
@@ -75,7 +87,7 @@ def resolve_recipe(
         return None
     prefers_torchao = (architecture or platform.machine()) in X86 and installed_version(TORCHAO) is not None
     recipe = setting.recipe or (TORCHAO if prefers_torchao else DYNAMIC)
-    if recipe in ("dynamic-per-tensor", "dynamic-per-channel", "static"):
+    if recipe in ("dynamic-per-tensor", "dynamic-per-channel"):
         raise UsageError(f"recipe={recipe} is one of ONNX Runtime's; use --engine onnxruntime, or recipe={DYNAMIC}")
     if not recipe.startswith(DYNAMIC):
         return recipe
@@ -108,16 +120,24 @@ def arithmetic_of(setting: Setting) -> str:
     return f"{setting.precision} weight-only" if is_weight_only else setting.precision
 
 
-def quantized(model: Any, recipe: str) -> Any:
+def quantized(model: Any, recipe: str, batches: Sequence[tuple[Any, ...]] = ()) -> Any:
     """Return a quantized copy of ``model``, a ``torch.nn.Module`` in fp32; call it while the recipe's engine is active.
 
+    Args:
+        model: in eval mode.
+        recipe: a resolved one.
+        batches: positional arguments, from which ``static`` takes the ranges; those of other calls must have the shapes
+            of the first.
+
     Raises:
-        ValueError: it has no layer that the recipe quantizes.
+        NothingToQuantizeError: it has no layer that the recipe quantizes.
     """
     import torch
 
+    if recipe == STATIC:
+        return _quantized_statically(model, batches)
     if not any(_is_linear(module) for module in model.modules()):
-        raise ValueError("the model has no torch.nn.Linear layer")
+        raise NothingToQuantizeError("the model has no torch.nn.Linear layer")
     # What replaces layers takes those inside of a module.
     inside = torch.nn.Sequential(copy.deepcopy(model)).eval()
     if recipe == PACKED:
@@ -173,10 +193,45 @@ def _pack_weights(model: Any) -> None:
             setattr(model.get_submodule(owner), own, PackedLinear(module))
 
 
+def _quantized_statically(model: Any, batches: Sequence[tuple[Any, ...]]) -> Any:
+    """Return a graph in which everything that is quantized is followed by its conversion back to fp32.
+
+    Inductor replaces these, and the operators between them, by oneDNN's int8 operators.
+    """
+    import torch
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+    with torch.inference_mode(False), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Tensors that were made in inference mode cannot be exported; copies that are made outside of it can.
+        plain, given = copy.deepcopy((model, tuple(batches)))
+        # Without strict, nothing would be quantized (https://github.com/pytorch/ao/issues/3914).
+        graph = torch.export.export(plain, given[0], strict=True).module()
+        quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
+        observed = prepare_pt2e(graph, quantizer)
+        for args in given:
+            observed(*args)
+        found = convert_pt2e(observed)
+    if not any("dequantize_per_channel" in str(node.target) for node in found.graph.nodes):
+        raise NothingToQuantizeError("torchao has found no layer to quantize")
+    _forget_unused(found)
+    return found
+
+
+def _forget_unused(module: Any) -> None:
+    """Delete the tensors of a graph module that its graph does not read: weights before they were quantized."""
+    read = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
+    for name in [name for name in module.state_dict() if name not in read]:
+        owner, _, own = name.rpartition(".")
+        delattr(module.get_submodule(owner), own)
+
+
 def _import_torchao(recipe: str) -> Any:
     """torchao's functions; raises ``EnvironmentProblem`` if it is missing, or does not fit this torch."""
     try:
         from torchao import quantization
+        from torchao.quantization.pt2e import quantize_pt2e  # noqa: F401
         from torchao.quantization.quantize_.workflows import int8  # noqa: F401  # the layers of version 2
     except ImportError as error:
         version = installed_version(TORCHAO)

@@ -77,7 +77,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     run.Latency: {"reference_load": _SHOWN},
     run.Session: {"series": _SHOWN},
     run_report.RunReport: {
-        "workload unit switches inputs_digest": _SHOWN,
+        "workload unit switches inputs_digest calibration_digest": _SHOWN,
         "title": _TEXT,
         "items": Privacy.VALUE,
     },

@@ -12,6 +12,7 @@ from modelzoo.engines.onnxruntime.profile_log import (
     NodeCall,
     ProfileLogError,
     Tensor,
+    Weights,
     count_flops,
     fixed_sizes,
     marks_of,
@@ -201,6 +202,27 @@ def test_a_recorded_pass_is_counted_by_operator() -> None:
 def test_products_have_formulas(operator: str, inputs: list[Shape], output: Shape, flop: int) -> None:
     """Grouped, transposed and batched ones too; the weights of a layer may be missing."""
     assert count_flops([call(operator, inputs, output)]).total == flop
+
+
+@pytest.mark.parametrize(
+    ("known", "flop"),
+    [({"node_conv": (64, 3, 7, 7)}, 2 * 112 * 112 * 64 * 147), ({}, 0), ({"node_conv": (32, 3, 7, 7)}, 0)],
+)
+def test_packed_weights_of_a_convolution_are_those_of_the_node_in_the_model(known: Weights, flop: int) -> None:
+    """Their shape is not in the profile (recorded with 1.32); one that does not fit is not believed."""
+    inputs = [{"uint8": [1, 224, 224, 3]}, {"float": []}, {"uint8": []}, {"float": [64]}, {"int8": [64]}]
+    arguments = {
+        "op_name": "QLinearConv",
+        "provider": "CPUExecutionProvider",
+        "input_type_shape": inputs,
+        "output_type_shape": [{"uint8": [1, 112, 112, 64]}],
+    }
+    node = {"cat": "Node", "name": "node_conv_token_1_kernel_time", "ts": 1, "dur": 1, "args": arguments}
+    text = json.dumps([{"cat": "Session", "name": "model_run", "ts": 0, "dur": 3}, node]).encode()
+    found = count_flops(parse_calls(text, known))
+    assert (found.total, found.missing) == (flop, () if flop else ("QLinearConv",))
+    (event,) = (each for each in parse_profile(text, 1, known) if each.name == "QLinearConv")
+    assert event.flop == (flop or None)
 
 
 @pytest.mark.parametrize("inputs", [[], [(1, 8, 6, 6)], [(1, 8, 6, 6), (4,)]])

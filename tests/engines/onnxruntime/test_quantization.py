@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from evidence_samples import sentence
@@ -16,16 +17,18 @@ from modelzoo.engines.export.onnx import MODEL, TRACED_OPSET, WEIGHTS
 from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.onnxruntime import engine
 from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
-from modelzoo.engines.onnxruntime.quantization import calibration
+from modelzoo.engines.onnxruntime.model import IR_VERSION
+from modelzoo.engines.onnxruntime.quantization import calibration, convolution_weights, quantize
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence
+from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.validity.rounded import rounded_to
 from modelzoo.workload import InputRequest, Inputs, Workload
 
-pytest.importorskip("onnx", reason="onnx is not installed")
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
 RECIPES = ("dynamic-per-tensor", "dynamic-per-channel")
@@ -127,6 +130,10 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
     found = model.audit(args, passes=1, canary=canary)
     assert isinstance(found, Evidence)
     assert sentence(found).startswith("int8: ACTIVE (int8 kernels took 100 % of the time in matrix products")
+    assert found.arithmetic_share == 1  # also of the convolutions, whose packed weights the profiler does not show
+    flops = model.flops(args)
+    assert isinstance(flops, Flops)
+    assert (flops.total, flops.missing) == (source.flops.total if source.flops else None, ())
     fp32 = source.module.eval()
     with torch.inference_mode():
         expected = fp32(torch.from_numpy(inputs.args[0]))
@@ -134,6 +141,30 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
             predicted = fp32(torch.from_numpy(inputs.args[0]))
     output = torch.from_numpy(model.outputs(args).outputs[0])
     assert (output - expected).norm() < 3 * (predicted - expected).norm()
+
+
+def test_constants_in_another_file_are_found(tmp_path: Path) -> None:
+    """Also those that decide about shapes, such as the dimensions of a mean, which are inputs from opset 18 on."""
+    weights = {
+        "weight": np.ones((4, 3, 3, 3), np.float32),
+        "dimensions": np.array([2, 3]),
+    }
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "weight"], ["found"], "conv"),
+        onnx.helper.make_node("ReduceMean", ["found", "dimensions"], ["mean"]),
+    ]
+    shapes = {"x": (1, 3, 8, 8), "mean": (1, 4, 1, 1)}
+    given, returned = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shapes[name]) for name in shapes
+    )
+    constants = [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()]
+    graph = onnx.helper.make_graph(nodes, "mean", [given], [returned], constants)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=IR_VERSION)
+    path = tmp_path / MODEL
+    onnx.save_model(model, str(path), save_as_external_data=True, location=WEIGHTS, size_threshold=100)
+    made = tmp_path / "quantized.onnx"
+    quantize(path, made, "static", [{"x": np.ones((1, 3, 8, 8), np.float32)}])
+    assert convolution_weights(made) == {"conv": (4, 3, 3, 3)}
 
 
 def test_calibration_takes_neither_the_measured_batch_nor_the_input_of_the_user(tmp_path: Path) -> None:

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from evidence_samples import sentence
+from exportable_workloads import CLASSIFIER, source_of
 
 from modelzoo.engines.torch import quantization
 from modelzoo.engines.torch.engine import TorchEngine, TorchSession
 from modelzoo.engines.torch.quantization import quantized, resolve_recipe
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.evidence.audit import run_audit
+from modelzoo.evidence.flops import record_calls
+from modelzoo.evidence.verdict import build_evidence
+from modelzoo.frozen import replace
+from modelzoo.records.evidence import Evidence, ProofSource, ProofVerdict
 from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.validity.rounded import rounded_to
 
 INT8 = Setting("int8")
+needs_torchao = pytest.mark.skipif(
+    find_spec("torchao") is None, reason="torchao is not installed: pip install torchao==0.16.0"
+)
+
+
+class Residual(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+    """Two convolutions, the second of which adds what the first returned, and a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Conv2d(16, 32, 3, padding=1), torch.nn.Conv2d(32, 32, 1)
+        self.layer = torch.nn.Linear(32, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.first(x))
+        x = torch.relu(self.second(x) + x)
+        return self.layer(x.mean((2, 3)))
 
 
 @pytest.mark.parametrize(
@@ -68,6 +96,7 @@ def test_a_library_that_is_not_there_is_an_error(setting: Setting, engines: tupl
             "recipe=dynamic runs with --mode eager or script, not comp",
         ),
         (Setting("int8", recipe="torchao", mode="script"), "recipe=torchao runs with --mode eager, not script"),
+        (Setting("int8", recipe="static"), "recipe=static runs with --mode compile, not eager"),
         (Setting("int8", device="cuda"), "int8 is for CPUs, not for cuda; use --bf16 or --fp16"),
     ],
 )
@@ -100,6 +129,67 @@ def test_an_engine_resolves_checks_and_records_it() -> None:
         assert f"torch.backends.quantized.engine={name}" in names
         assert torch.backends.quantized.engine == name
     assert torch.backends.quantized.engine == before
+
+
+def test_a_static_recipe_is_for_x86(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no other quantizer of the kind here."""
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(EnvironmentProblem, match="recipe=static is for x86 CPUs"):
+        quantization.check_recipe(Setting("int8", recipe="static", mode="compile"))
+
+
+@needs_torchao
+def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
+    """What oneDNN logs is int8, and all of the arithmetic; the ranges are of other inputs than those that are measured.
+
+    Also of a sum that the convolution before it computes, whose other operand comes after the weights.
+    """
+    setting = ResolvedSetting("int8", recipe="static", mode="compile", batch=2, threads=1)
+    work = replace(CLASSIFIER, build=lambda options: Residual())
+    source = source_of(work, tmp_path, setting)
+    session = TorchSession(setting)
+    with session.active():
+        model = session.load(work, source.weights, source.inputs)
+        args = model.prepare(source.inputs.args)
+        canary = session.canary()
+        output = model.call(*args)
+        found = model.audit(args, passes=1, canary=canary, replay=True)
+        with rounded_to("int8", source.module, "static"):
+            predicted = source.module(*args)
+        expected = source.module(*args)
+    assert canary.verdict("int8") == "active", canary.summary
+    assert isinstance(found, Evidence)
+    assert {(each.precision, each.decided_by) for each in found.operators} == {("int8", ProofSource.KERNEL_LOG)}
+    assert re.match(r"int8: ACTIVE \(int8 kernels took (100|99) % of the time", sentence(found))
+    assert found.arithmetic_share == 1
+    assert {each.operator for each in found.operators} >= {"onednn::qconv2d_pointwise", "onednn::qlinear_pointwise"}
+    assert (output - expected).norm() < 3 * (predicted - expected).norm()
+    assert model.compilation is not None
+    assert len(model.compilation.calibration or "") == 64
+
+
+@needs_torchao
+def test_a_graph_that_is_not_compiled_is_not_int8() -> None:
+    """Its int8 numbers are converted back before they are multiplied, and the verdict says so."""
+    x = torch.randn(2, 16, 8, 8)
+    with torch.inference_mode():
+        graph = quantized(Residual().eval(), "static", [(x,)])
+        audit = run_audit(lambda: graph(x), 1)
+        found = build_evidence(audit, None, "int8", calls=record_calls(lambda: graph(x)))
+    assert found.verdict is ProofVerdict.NOT_ACTIVE
+    assert "quantized_decomposed::dequantize_per_tensor" in getattr(found.reason, "dequantized", ())
+
+
+@needs_torchao
+def test_an_exported_graph_in_which_nothing_is_quantized_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a model without layers, and what torch exports of any model unless it is strict."""
+    x = torch.randn(2, 16, 8, 8)
+    with pytest.raises(ValueError, match="torchao has found no layer to quantize"):
+        quantized(torch.nn.ReLU(), "static", [(x,)])
+    export = torch.export.export
+    monkeypatch.setattr(torch.export, "export", lambda *args, strict: export(*args, strict=False))
+    with pytest.raises(ValueError, match="torchao has found no layer to quantize"):
+        quantized(Residual().eval(), "static", [(x,)])
 
 
 def test_a_quantized_model_is_a_copy() -> None:
