@@ -184,6 +184,12 @@ class Model(Protocol):
     def explained_errors(self) -> AbstractContextManager[None]:
         """Turn errors of ``call`` that the user can do something about into a ``UsageError``."""
 
+    def stored_bytes(self) -> int | None:
+        """Bytes of all parameters, with the scales of quantized ones, in the types in which the model holds them.
+
+        ``None`` if they are not known.
+        """
+
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         """Count what determines the amount of work (``Workload.count``), for prepared ``args``; may be empty."""
 

@@ -105,6 +105,7 @@ def make_report(
         usage=timed.usage,
         observed=observed,
         peak_memory=peak,
+        weight_bytes=built.model.stored_bytes(),
         inputs_digest=inputs_digest(built.inputs),
         calibration_digest=made.calibration if made is not None else None,
         turns=timed.turns,

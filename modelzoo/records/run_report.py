@@ -191,6 +191,8 @@ class RunReport(msgspec.Struct, frozen=True):
         accelerator: how it used the accelerator; ``None`` on a CPU.
         observed: what was looked at after the timing.
         peak_memory: the most that this process had occupied when the timing ended.
+        weight_bytes: size of the model's parameters, with the scales of quantized ones, in the types in which the model
+            holds them; ``None`` if it is not known.
         ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
         bound: how near the run came to this machine's peaks.
         warnings: what may distort the result.
@@ -213,6 +215,7 @@ class RunReport(msgspec.Struct, frozen=True):
     peak_memory: int
     inputs_digest: Optional[str] = None
     calibration_digest: Optional[str] = None
+    weight_bytes: Optional[int] = None
     first_answer_seconds: Optional[float] = None
     compiled_libraries: Optional[int] = None
     turns: Optional[tuple[Turn, ...]] = None

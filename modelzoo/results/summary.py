@@ -202,6 +202,11 @@ class SummaryRow(msgspec.Struct, frozen=True):
         return max((report.peak_memory for report in self.reports), default=0)
 
     @property
+    def weight_bytes(self) -> Optional[int]:
+        """Of the model's parameters as they are stored; ``None`` if that is not known."""
+        return self.first.weight_bytes if self.first is not None else None
+
+    @property
     def is_proven(self) -> bool:
         """Whether the audit found the precision that was asked for."""
         wanted = ProofVerdict.FP32 if self.setting.precision == "fp32" else ProofVerdict.ACTIVE

@@ -19,6 +19,9 @@ from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import interval, rate
 from modelzoo.views.speed import outlook_text, reason
 
+DIGITS = 12
+"""How much of a digest is shown."""
+
 
 def detail_lines(row: SummaryRow) -> list[str]:
     """Return the details of one row, a line for each kind."""
@@ -49,6 +52,23 @@ def _times(row: SummaryRow) -> Iterator[str]:
         yield f"{row.speed.verdict.outcome}: {reason(row.speed)}" + (f"; {outlook_text(outlook)}" if outlook else "")
     if row.peak_memory:
         yield f"peak memory of a process {row.peak_memory / 2**30:.2f} GiB"
+    yield from _weights(row)
+
+
+def _weights(row: SummaryRow) -> Iterator[str]:
+    """Their size, and what a static recipe took the ranges from."""
+    size = weight_size(row)
+    if size is not None:
+        yield f"weights {size}"
+    if row.first is not None and row.first.calibration_digest is not None:
+        yield f"ranges from other inputs of the workload, SHA-256 {row.first.calibration_digest[:DIGITS]}"
+
+
+def weight_size(row: SummaryRow) -> Optional[str]:
+    """The size of the weights as they are stored; ``None`` if it is not known and nothing is quantized."""
+    if row.weight_bytes is not None:
+        return f"{row.weight_bytes / 2**20:.1f} MiB"
+    return "UNKNOWN" if row.first is not None and row.setting.precision == "int8" else None
 
 
 def _first_answer(row: SummaryRow) -> Iterator[str]:

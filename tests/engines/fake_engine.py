@@ -137,6 +137,9 @@ class FakeModel:
         except ValueError as error:
             raise UsageError(f"{self._workload.name} cannot run with {self._setting.label}: {error}") from error
 
+    def stored_bytes(self) -> None:
+        return None
+
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return tuple(self._workload.count(self.call, Inputs(args, items))) if self._workload.count else ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fake_runs import evidence, make, result_of, warning
 
 from modelzoo.records.evidence import ProofVerdict
@@ -43,6 +44,24 @@ def test_each_number_that_the_table_leaves_out_is_there() -> None:
     ):
         assert words in text
     assert any(line.startswith("SLOWER: p") for line in detail_lines(second))
+
+
+@pytest.mark.parametrize(
+    ("precision", "size", "expected"),
+    [("int8", 26 << 20, "weights 26.0 MiB"), ("int8", None, "weights UNKNOWN"), ("fp32", None, "")],
+)
+def test_the_size_of_weights(precision: str, size: int | None, expected: str) -> None:
+    """Of a quantized model always, known or not."""
+    setting = Setting(precision, recipe="dynamic-x86" if precision == "int8" else None)
+    [row] = summary.rows(result_of(make([0.1], setting=setting, weight_bytes=size)))
+    assert [line for line in detail_lines(row) if line.startswith("weights ")] == ([expected] if expected else [])
+
+
+def test_what_a_static_recipe_was_calibrated_on() -> None:
+    """By the first digits of the digest."""
+    digest = "0123456789ab" + 52 * "0"
+    [row] = summary.rows(result_of(make([0.1], setting=Setting("int8", recipe="static"), calibration_digest=digest)))
+    assert "ranges from other inputs of the workload, SHA-256 0123456789ab" in list(detail_lines(row))
 
 
 def test_a_failed_row_has_no_details() -> None:

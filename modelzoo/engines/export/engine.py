@@ -123,6 +123,9 @@ class ExportedModel:
             problem = f"{self._workload} cannot run with {self._setting.label}: {reason}; run it with --engine torch"
             raise UsageError(problem) from error
 
+    def stored_bytes(self) -> Optional[int]:
+        return None
+
     def counts(self, args: tuple[object, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return ()
 

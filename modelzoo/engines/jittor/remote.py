@@ -129,6 +129,9 @@ class RemoteModel:
     def outputs(self, args: tuple[Any, ...]) -> Unavailable:
         return ELSEWHERE
 
+    def stored_bytes(self) -> None:
+        return None
+
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return ()
 

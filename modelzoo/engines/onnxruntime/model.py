@@ -32,7 +32,7 @@ from modelzoo.engines.onnxruntime.profile_log import (
     parse_calls,
     parse_profile,
 )
-from modelzoo.engines.onnxruntime.quantization import CALIBRATION, STATIC, convolution_weights
+from modelzoo.engines.onnxruntime.quantization import CALIBRATION, STATIC, convolution_weights, initializer_bytes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
 from modelzoo.evidence.observation import Event
@@ -262,6 +262,9 @@ class OnnxRuntimeModel(ExportedModel):
             found = self.call(*args)
             heads = self._open(WITH_HEADS).run(None, *args)[len(found) :] if self._batch.heads else ()
         return RawOutputs(tuple(found), tuple(heads))
+
+    def stored_bytes(self) -> int:
+        return initializer_bytes(self._directory / MODEL)
 
     def reason_of(self, error: Exception) -> str | None:
         is_own = type(error).__module__.startswith("onnxruntime.")

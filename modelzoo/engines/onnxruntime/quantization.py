@@ -10,6 +10,7 @@ nor the user's.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -174,6 +175,15 @@ def _fold(model: object, place: Path) -> list[str]:
     session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
     onnx.save_model(onnx.load_model(str(place)), str(place))  # what it wrote refers to the weights' file
     return [each.name for each in session.get_inputs()]
+
+
+def initializer_bytes(model: Path) -> int:
+    """Bytes of the constants in an ONNX model, in the types in which it holds them."""
+    import onnx
+
+    found = onnx.load_model(str(model), load_external_data=False).graph.initializer
+    size_of = onnx.helper.tensor_dtype_to_np_dtype
+    return sum(math.prod(each.dims) * int(size_of(each.data_type).itemsize) for each in found)
 
 
 def convolution_weights(model: Path) -> Mapping[str, Shape]:

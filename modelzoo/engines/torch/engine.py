@@ -204,6 +204,9 @@ class TorchModel:
     def weight_bytes(self) -> int | None:
         return execution.weight_bytes(self._executable.model)
 
+    def stored_bytes(self) -> int | None:
+        return execution.weight_bytes(self._executable.model, with_tables=True)
+
     @property
     def compilation(self) -> Compilation | None:
         return self._executable.compilation

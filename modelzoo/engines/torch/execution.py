@@ -197,14 +197,16 @@ def _arrays(value: Any) -> tuple[Any, ...]:
     return tuple(torch.as_tensor(each).float().cpu().numpy() for each in flatten(value)[1])
 
 
-def weight_bytes(module: Any) -> int | None:
+def weight_bytes(module: Any, *, with_tables: bool = False) -> int | None:
     """Bytes of the parameters that each pass reads whole; ``None`` if some are kept in a form of which it is not known.
+
+    With ``with_tables`` also those of embeddings, of which a pass reads some rows.
 
     Quantized layers of ``torch.ao.nn`` have a method in place of the parameter ``weight``, and others hold buffers.
     """
     import torch
 
-    layers = [each for each in module.modules() if not isinstance(each, torch.nn.Embedding)]
+    layers = [each for each in module.modules() if with_tables or not isinstance(each, torch.nn.Embedding)]
     read = {id(each): each for layer in layers for each in (*layer._parameters.values(), *layer._buffers.values())}
     packed = [layer.weight() for layer in layers if callable(getattr(layer, "weight", None))]
     sizes = [_bytes(each) for each in (*read.values(), *packed) if each is not None]

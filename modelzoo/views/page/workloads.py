@@ -149,6 +149,10 @@ def _measured(rows: Sequence[SummaryRow]) -> Table:
     if any(row.warm_start is not None for row in rows):
         columns.insert(-3, Column("first answer, cached", tuple(seconds(row.warm_start) for row in rows), True))
         note += "; cached: if all compiled code came from the cache"
+    sizes = [details.weight_size(row) for row in rows]
+    if any(sizes):
+        columns.append(Column("weights", tuple(size or MISSING for size in sizes), True))
+        note += "; weights: the size of the parameters as the model holds them"
     return Table(title or "Measurements", tuple(columns), Text(f"{note}."))
 
 

@@ -131,6 +131,7 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
     assert isinstance(found, Evidence)
     assert sentence(found).startswith("int8: ACTIVE (int8 kernels took 100 % of the time in matrix products")
     assert found.arithmetic_share == 1  # also of the convolutions, whose packed weights the profiler does not show
+    assert 16 * (16 * 9 + 16 + 5) < model.stored_bytes() < 2 * 16 * (16 * 9 + 16 + 5)
     flops = model.flops(args)
     assert isinstance(flops, Flops)
     assert (flops.total, flops.missing) == (source.flops.total if source.flops else None, ())

@@ -164,6 +164,8 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
     assert found.arithmetic_share == 1
     assert {each.operator for each in found.operators} >= {"onednn::qconv2d_pointwise", "onednn::qlinear_pointwise"}
     assert (output - expected).norm() < 3 * (predicted - expected).norm()
+    weights = 16 * 32 * 9 + 32 * 32 + 32 * 5
+    assert weights < (model.stored_bytes() or 0) < 2 * weights  # a byte each, scales and biases
     assert model.compilation is not None
     assert len(model.compilation.calibration or "") == 64
 

@@ -21,9 +21,10 @@ class Model(torch.nn.Module):
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_table_counts_only_if_another_layer_reads_it_all(tied: bool) -> None:
-    """And then once; in the type in which it is stored."""
+    """And then once; in the type in which it is stored. All of it occupies memory."""
     assert weight_bytes(Model(tied=tied)) == 4 * (800 + 100)
     assert weight_bytes(Model(tied=tied).to(torch.bfloat16)) == 2 * (800 + 100)
+    assert weight_bytes(Model(tied=tied), with_tables=True) == 4 * (800 + 100 + (0 if tied else 800))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
