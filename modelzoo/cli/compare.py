@@ -207,7 +207,7 @@ def allowances(texts: Sequence[str]) -> frozenset[Obstacle]:
 
 
 def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
-    """Parse every ``--fail-on``, ``slower:3%`` for example; ``slower`` alone has the bound 0.
+    """Parse every ``--fail-on``, ``slower:3%`` for example; ``slower`` alone is the verdict.
 
     Raises:
         UsageError: there is no such condition, or it does not fit the metric.
@@ -227,7 +227,7 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
         condition = FailOn(name, by if name in (SLOWER, MORE) else None)
         if not fits(condition, Metric(metric)):
             other = MORE if name == SLOWER else SLOWER
-            raise UsageError(f"--fail-on {text!r} does not fit --metric {metric}; write {other}:{bound or '0%'}")
+            raise UsageError(f"--fail-on {text!r} does not fit --metric {metric}; write {other}{colon}{bound}")
         conditions.append(condition)
     return tuple(dict.fromkeys(conditions))
 

@@ -259,7 +259,7 @@ class FailOn(msgspec.Struct, frozen=True):
     fraction: Optional[float] = None
 
     def __str__(self) -> str:
-        return self.name if self.fraction is None else f"{self.name}:{100 * self.fraction:g}%"
+        return self.name if not self.fraction else f"{self.name}:{100 * self.fraction:g}%"
 
 
 class Gate(msgspec.Struct, frozen=True):

@@ -211,6 +211,7 @@ def test_real_results_are_compared_or_say_why_not(
         (["--fail-on", "more:3"], "--fail-on 'more:3': '3' may mean 3 % or 300 %; write it with its sign: 3%"),
         (["--fail-on", "invalid:3%"], "--fail-on must be"),
         (["--fail-on", "more:3%"], "does not fit --metric latency; write slower:3%"),
+        (["--fail-on", "more"], "does not fit --metric latency; write slower (see"),
         (["--allow", "everything"], "--allow must be one of weights, inputs"),
         (["--pair", "fp32:bf16"], "must have the form BASE:OTHER"),
         (["--pair", "mode=script:mode=compile"], "pairs nothing"),
@@ -227,6 +228,12 @@ def test_options_that_are_not_valid_are_one_line(
     """With exit code 2."""
     assert run(MLP, MLP, *words) == 2
     assert message in one_line(capsys)
+
+
+@pytest.mark.parametrize("text", ["slower", "slower:3%", "slower:0.5%", "ambiguous"])
+def test_a_condition_is_shown_as_it_was_typed(text: str) -> None:
+    """``slower`` alone is the verdict, not a bound of 0 %."""
+    assert [str(condition) for condition in fail_on([text], "latency")] == [text]
 
 
 @pytest.mark.parametrize("path", ["", "a" * 5000, "name=", "\udcff.json", "a\nb.json"])
