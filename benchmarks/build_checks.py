@@ -6,7 +6,7 @@ A replayed check has one row for each pair of settings that a recording (tests/d
 rounds. The log ratio of such a round, less the mean of its pair, is what a round shows of two equal sides: each check
 draws its rounds from them, with replacement, and goes through the comparison and the gate of the command, with looks
 planned as in a call of that many rounds. The recorded machine is a virtual one on a shared server, whose rounds differ
-by 5 to 9 %; for quieter machines the same deviations are made smaller.
+by 8 to 9 %; for quieter machines the same deviations are made smaller.
 
 The claims: at most 2 of 100 checks of equal sides are red, by the 99.9 % Clopper-Pearson bound; and at least 95 of 100
 checks find one row that takes 3 % longer, where rounds differ by 1 % or less. Nothing is measured.
