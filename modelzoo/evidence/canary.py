@@ -85,13 +85,8 @@ def _unwatched() -> AbstractContextManager[Kernels]:
     return nullcontext(lambda: None)
 
 
-def run_quantized_canary(quantize: Callable[[Any, Any], Any], watch: Watch | None = None) -> Canary:
-    """Run the same linear, quantized; what is not quantized runs as in fp32, so nothing else is checked.
-
-    Args:
-        quantize: takes a ``torch.nn.Linear`` and its inputs, and returns its quantized form.
-        watch: as of ``run_canary``.
-    """
+def linear_case() -> tuple[Any, Any, Any]:
+    """Return a ``torch.nn.Linear`` (256 to 128), its inputs (128×256), and its outputs in fp64; always the same."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
@@ -101,6 +96,17 @@ def run_quantized_canary(quantize: Callable[[Any, Any], Any], watch: Watch | Non
         layer.weight.copy_(weight)
         layer.bias.copy_(bias)
         exact = torch.nn.functional.linear(rows.double(), weight.double(), bias.double())
+    return layer, rows, exact
+
+
+def run_quantized_canary(quantize: Callable[[Any, Any], Any], watch: Watch | None = None) -> Canary:
+    """Run the same linear, quantized; what is not quantized runs as in fp32, so nothing else is checked.
+
+    Args:
+        quantize: takes a ``torch.nn.Linear`` and its inputs, and returns its quantized form.
+        watch: as of ``run_canary``.
+    """
+    layer, rows, exact = linear_case()
     try:
         call = quantize(layer, rows)
     except RuntimeError as error:

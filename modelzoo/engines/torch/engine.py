@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
@@ -138,6 +138,7 @@ class TorchSession:
     def __init__(self, setting: ResolvedSetting, device: TorchDevice | None = None) -> None:
         self._setting = setting
         self.device = device
+        self._exported: Any = None
 
     @contextmanager
     def active(self) -> Iterator[tuple[str, ...]]:
@@ -155,8 +156,10 @@ class TorchSession:
 
     def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> TorchModel:
         model = load_model(workload, self._setting.options, weights)
-        is_static = self._setting.recipe == STATIC
-        calibration = calibration_inputs(workload, self._setting, weights) if is_static else ()
+        calibration: Sequence[Inputs] = ()
+        if self._setting.recipe == STATIC:
+            self._export_canary()
+            calibration = calibration_inputs(workload, self._setting, weights)
         built = execution.build(workload, model, inputs, self._setting, calibration)
         return TorchModel(workload, self._setting, built, self.device)
 
@@ -171,12 +174,24 @@ class TorchSession:
             dtype = dtype_of(self._setting) if self._setting.bf16_method == "cast" else None
             return run_canary(self._setting.device, dtype, watch)
 
+    def _export_canary(self) -> None:
+        """Quantize the layer of the canary statically.
+
+        Exporting makes dynamo forget what it has compiled, so it must come before the model, or what is observed after
+        the canary would not be what was timed.
+        """
+        from modelzoo.evidence.canary import linear_case
+
+        layer, rows, _ = linear_case()
+        self._exported = quantized(layer, STATIC, [(rows,)])
+
     def _quantized(self, layer: Any, rows: Any) -> Any:
-        """``layer`` as the layers of a model are quantized; ranges that are not found in each call are of ``rows``."""
-        found = quantized(layer, self._setting.recipe or "", [(rows,)])
+        """The canary's ``layer``, quantized as those of a model; ``rows`` are its inputs."""
         if self._setting.recipe != STATIC:
-            return found
-        compiled = compilation.inductor(found, self._setting)
+            return quantized(layer, self._setting.recipe or "")
+        if self._exported is None:
+            self._export_canary()
+        compiled = compilation.inductor(self._exported, self._setting)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compiled(rows)  # so that only kernels are observed later
