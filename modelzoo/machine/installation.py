@@ -12,6 +12,9 @@ from types import ModuleType
 
 from modelzoo.errors import EnvironmentProblem
 
+ACCEPTS_NEWER_TORCH = 0, 29
+"""The first release of torchvision that does not require one release of torch (0.29.1 requires ``torch>=2.14.0``)."""
+
 
 def installed_version(distribution: str) -> str | None:
     """Return the version of a distribution, or ``None`` if it is not installed."""
@@ -59,13 +62,14 @@ def mismatched_versions(torch_version: str, torchvision_version: str) -> str | N
     """Return one line that says how to fix it if torch and torchvision are of different releases, else ``None``.
 
     torch 1.N matches torchvision 0.(N+1), and 2.N matches 0.(15+N): 1.13 and 0.14, 2.0 and 0.15, 2.10 and 0.25
-    (source: the table in torchvision's README). Other versions are not judged.
+    (source: the table in torchvision's README). torchvision accepts newer releases of torch from
+    ``ACCEPTS_NEWER_TORCH`` on. Other versions are not judged.
     """
     torch, vision = _release(torch_version), _release(torchvision_version)
     if torch is None or vision is None:
         return None
     wanted = _matching_torchvision(torch)
-    if wanted is None or wanted == vision:
+    if wanted is None or wanted == vision or ACCEPTS_NEWER_TORCH <= vision < wanted:
         return None
     return (
         f"torch {torch_version} does not go with torchvision {torchvision_version}: "
