@@ -10,6 +10,7 @@ import math
 import re
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from itertools import chain
 from typing import Callable, Optional
 
 import msgspec
@@ -96,7 +97,8 @@ def match_primitives(
     queues: dict[str, _PrimitiveQueue] = defaultdict(_PrimitiveQueue)
     for primitive in primitives:
         if primitive.kind != "reorder":
-            queues[_PRODUCT_KINDS.get(primitive.kind, primitive.kind)].append(primitive)
+            is_inner = primitive.kind == "inner_product"
+            queues[primitive.kind if is_inner else _PRODUCT_KINDS.get(primitive.kind, primitive.kind)].append(primitive)
     matches: dict[int, Primitive] = {}
     for index, (event, kind) in enumerate(zip(events, classes)):
         match = _take_match(queues, event, kind)
@@ -189,7 +191,7 @@ def _take_match(queues: dict[str, _PrimitiveQueue], event: Event, kind: Operator
     if base_name(event.name) == "mkldnn_rnn_layer":
         return queues["rnn"].take_first()  # its arguments do not show the size as the log does
     if kind in (OperatorClass.LINEAR, OperatorClass.MATMUL):
-        return _take_product(queues["gemm"], event)
+        return _take_product(queues["gemm"], queues["inner_product"], event)
     if kind is None and "::" in event.name:
         return _take_other(queues, event)
     return None
@@ -200,14 +202,19 @@ def _take_convolution(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
     return _take_if_onednn(queue, event) if found is None else found
 
 
-def _take_product(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
-    """The first product of the operator's size; earlier ones of other sizes belong to other operators (attention)."""
+def _take_product(queue: _PrimitiveQueue, inner: _PrimitiveQueue, event: Event) -> Primitive | None:
+    """The first product of the operator's size; earlier ones of other sizes belong to other operators (attention).
+
+    Inner products (``inner``) are what oneDNN's own Linear runs: a matmul of the same size ran something else.
+    """
     wanted = _product_dimensions(event)
     if "mkldnn" in event.name:
-        found = queue.take_size(wanted, event)
-        return _take_if_onednn(queue, event) if found is None else found
+        sized = (each.take_size(wanted, event) for each in (inner, queue))
+        first = (each.take_first() for each in (inner, queue))  # its arguments do not show the size
+        return next((each for each in chain(sized, first) if each is not None), None)
     if named_precision(event.name):
-        return queue.take_size(wanted, event)  # a quantized Linear adds its bias in the primitive, if it has one
+        # A quantized Linear adds its bias in the primitive, if it has one.
+        return queue.take_size(wanted, event) or inner.take_size(wanted, event)
     # mm and addmm of the same size may run in different libraries; only addmm's primitive adds something.
     is_sum = "add" in base_name(event.name)
     found = queue.take(lambda key: key.adds == is_sum and _is_same_size(wanted, key.size) and _has_operand(event, key))

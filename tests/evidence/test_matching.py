@@ -58,6 +58,15 @@ def test_a_product_that_adds_belongs_to_addmm() -> None:
     assert matched([addmm], gemm_line()).keys() == {0}
 
 
+def test_an_inner_product_belongs_to_onednns_own_linear() -> None:
+    """An addmm of the same size that ran before it in a BLAS does not take its primitive."""
+    addmm = gemm_event("aten::addmm", "float")
+    packed = Event("mkldnn::_linear_pointwise", 1.0, -1, ((4, 16), (8, 16), (8,)), ("float",) * 3)
+    line = gemm_line().replace("matmul", "inner_product").replace("4x16:16x8", "mb4ic16oc8")
+    assert matched([addmm, packed], line).keys() == {1}
+    assert matched([addmm, packed], line, gemm_line()).keys() == {0, 1}
+
+
 def test_linear_flattens_leading_dimensions() -> None:
     """A fused Linear has an (out, in) weight and any number of leading dimensions."""
     linear = Event("mkldnn::_linear_pointwise", 1.0, -1, ((2, 3, 16), (8, 16), (8,)))
