@@ -56,10 +56,17 @@ def planted(
         rounds = where(tuple(weights.shape)) and weights.dtype is torch.float32
         return [rounding(each) if rounds else each for each in operands]
 
+    with replaced(operator, _KERNELS[operator](maybe)):
+        yield
+
+
+@contextmanager
+def replaced(operator: str, kernel: Callable[..., object]) -> Iterator[None]:
+    """Replace an operator of ``aten`` on the CPU, for the whole process."""
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that an operator is replaced
-        library.impl(operator, _KERNELS[operator](maybe), "CPU")
+        library.impl(operator, kernel, "CPU")
     try:
         yield
     finally:

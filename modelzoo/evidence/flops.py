@@ -63,11 +63,11 @@ Run = Callable[[str, Any, Sequence[Any], Mapping[str, Any]], Any]
 """Calls an operator, given its name, itself and its arguments, and returns the output."""
 
 
-def _run(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def run_operator(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
     return operator(*args, **named)
 
 
-def record_calls(call: Callable[[], object], run: Run = _run) -> list[Call]:
+def record_calls(call: Callable[[], object], run: Run = run_operator) -> list[Call]:
     """Run ``call`` once and record every operator below autograd, in order.
 
     Args:

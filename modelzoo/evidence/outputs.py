@@ -5,6 +5,7 @@ A model can tell that it is observed, and compute in another precision meanwhile
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Callable
 
@@ -22,7 +23,11 @@ class OutputWatch:
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
-        self._first = _kept(call())
+        began = time.perf_counter()
+        output = call()
+        self.seconds = time.perf_counter() - began
+        """What this call took."""
+        self._first = _kept(output)
         self.differ = False
         """Whether an observed pass had other outputs."""
 

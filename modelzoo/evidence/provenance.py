@@ -11,7 +11,7 @@ import gc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modelzoo.evidence.flops import tensors_in
+from modelzoo.evidence.flops import Run, run_operator, tensors_in
 from modelzoo.evidence.kernel_names import base_name
 
 _EMPTY = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
@@ -40,7 +40,18 @@ class Provenance:
         for each in (*module.parameters(), *module.buffers()) if module is not None else ():
             self._know(each)
 
-    def read(self, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    def following(self, run: Run = run_operator) -> Run:
+        """Return what calls each operator by ``run``, and notes what it reads and writes."""
+
+        def noting(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+            self._read(operator, args, named)
+            output = run(name, operator, args, named)
+            self._wrote(name, operator, args, named, output)
+            return output
+
+        return noting
+
+    def _read(self, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> None:
         """Note what an operator is about to read."""
         written = self._written(operator, args, named)
         for each in tensors_in([args, named]):
@@ -51,7 +62,7 @@ class Provenance:
                 self.foreign += storage.nbytes() // each.element_size() if each.is_floating_point() else 0
                 self._know(each)
 
-    def wrote(self, name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any], output: Any) -> None:
+    def _wrote(self, name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any], output: Any) -> None:
         """Note what an operator has computed."""
         outputs = [] if base_name(name) in _EMPTY else tensors_in(output)
         for each in (*outputs, *self._written(operator, args, named)):

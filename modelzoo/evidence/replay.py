@@ -35,10 +35,11 @@ from modelzoo.frozen import replace
 from modelzoo.records.evidence import NotReplayed, Product
 
 BUDGET_SECONDS = 6.0
-"""How long the products of one setting are called again, at most; the products that do most of the work come first.
-
-With one more pass that nobody observes, this adds less than 10 s to the first process of a setting if a pass takes 4 s.
-"""
+"""How long the products of one setting are called again, at most; the products that do most of the work come first."""
+_LEAST_SECONDS = 2.0
+_MOST_SECONDS = 9.0
+"""With the pass that nobody observes, if it takes up to 7 s: with the last product, which is not interrupted, what is
+added to the first process of a setting stays below 10 s."""
 _PRECISIONS = {
     "float64": "fp64",
     "float32": "fp32",
@@ -68,6 +69,11 @@ class _Distinct:
     """Of each call, the innermost module."""
 
 
+def budget_after(seconds: float) -> float:
+    """Return how long products may be called again, in seconds, if a pass takes ``seconds``."""
+    return min(BUDGET_SECONDS, max(_LEAST_SECONDS, _MOST_SECONDS - seconds))
+
+
 def ask_products(
     call: Callable[[], object],
     module: Any = None,
@@ -90,8 +96,8 @@ def ask_products(
     """
     with library_logs([]) as (written, is_complete):
         with _layers_followed(module) as layers:
-            collector = _Collector(written if is_complete else None, layers, Provenance(module))
-            calls = record_calls(call, collector.run)
+            collector, provenance = _Collector(written if is_complete else None, layers), Provenance(module)
+            calls = record_calls(call, provenance.following(collector.run))
         began, asked = clock(), {}
         for index in sorted(range(len(collector.found)), key=lambda each: -collector.found[each].flop):
             distinct = collector.found[index]
@@ -101,7 +107,17 @@ def ask_products(
             else:
                 asked[index] = replace(product, not_replayed=NotReplayed.BUDGET)
         products = tuple(asked[index] for index in range(len(asked)))
-        return calls, Replays(products, tuple(collector.order), clock() - began, collector.provenance.foreign)
+        return calls, Replays(products, tuple(collector.order), clock() - began, provenance.foreign)
+
+
+def follow_pass(call: Callable[[], object], module: Any = None) -> tuple[list[Call], Replays]:
+    """Run ``call`` once, and find the numbers that operators read although no operator computed them.
+
+    The arguments, what is returned and what is raised are those of ``ask_products``, but no product is called again.
+    """
+    provenance = Provenance(module)
+    calls = record_calls(call, provenance.following())
+    return calls, Replays((), (), 0.0, provenance.foreign)
 
 
 def _each_once(layers: Sequence[str]) -> tuple[str, ...]:
@@ -139,24 +155,16 @@ class _Collector:
     Args:
         written: what the libraries log; ``None`` if they do not.
         running: the paths of the modules whose forward is running.
-        provenance: follows all that operators read and write.
     """
 
-    def __init__(self, written: Written | None, running: Sequence[str], provenance: Provenance) -> None:
+    def __init__(self, written: Written | None, running: Sequence[str]) -> None:
         self.written = written
         self._running = running
-        self.provenance = provenance
         self.found: list[_Distinct] = []
         self.order: list[int] = []
         self._places: dict[object, int] = {}
 
     def run(self, name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        self.provenance.read(operator, args, named)
-        output = self._call(name, operator, args, named)
-        self.provenance.wrote(name, operator, args, named, output)
-        return output
-
-    def _call(self, name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         if operator_class(name) is None:
             return operator(*args, **named)
         begin = self.written.size if self.written is not None else 0

@@ -236,7 +236,7 @@ def judge_attributed(
         coverage=known,
         arithmetic_share=None if requested == "fp32" else findings.arithmetic(requested),
         products=audit.products,
-        replay_seconds=audit.replays.seconds if audit.replays is not None else None,
+        replay_seconds=audit.replays.seconds if audit.replays is not None and audit.products else None,
     )
 
 

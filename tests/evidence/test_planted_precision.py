@@ -8,8 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,19 @@ import pytest
 import torch
 from evidence_samples import sentence
 from places import ROOT
-from planted_kernels import ROUNDINGS, planted
+from planted_kernels import ROUNDINGS, planted, to_bits
 
 from modelzoo import cli
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import execution
 from modelzoo.engines.torch.engine import RANDOM_OUTPUTS, TorchModel, TorchSession
+from modelzoo.engines.torch.linear import with_onednn_linear
 from modelzoo.engines.torch.quantization import quantized
 from modelzoo.evidence.audit import run_audit
 from modelzoo.evidence.flops import record_calls
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
+from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, ProofVerdict
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import InputRequest, Inputs
@@ -237,15 +240,95 @@ def test_a_model_that_counts_its_calls_is_not_caught() -> None:
     assert found.verdict is ProofVerdict.FP32
 
 
-def test_a_product_that_is_written_where_an_operator_has_written_is_not_caught() -> None:
-    """A limit: the memory is an operator's, and what is in it need not be."""
+def _numpy_over_zeros(x: torch.Tensor) -> torch.Tensor:
+    output = torch.zeros_like(x)
+    np.matmul(x.numpy(), WEIGHTS, out=output.numpy())
+    return output
 
-    def product(x: torch.Tensor) -> torch.Tensor:
-        output = torch.zeros_like(x)
-        np.matmul(x.numpy(), WEIGHTS, out=output.numpy())
-        return output
 
+def _small_in_numpy(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.from_numpy(WEIGHTS[:1] @ WEIGHTS)
+
+
+def _rounded(x: torch.Tensor) -> torch.Tensor:
+    return x.bfloat16().float()
+
+
+@lru_cache
+def _rounded_and_packed() -> torch.nn.Module:
+    layer = torch.nn.Linear(64, 64)
+    layer.weight = torch.nn.Parameter(_rounded(layer.weight))
+    packed: torch.nn.Module = with_onednn_linear(layer)
+    return packed
+
+
+def _packed_after_rounding(x: torch.Tensor) -> torch.Tensor:
+    output: torch.Tensor = _rounded_and_packed()(x)
+    return output
+
+
+@pytest.mark.parametrize("product", [_numpy_over_zeros, _small_in_numpy, _rounded, _packed_after_rounding])
+def test_what_is_not_caught(product: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Limits: memory that an operator has written, few numbers, and what was rounded before it was multiplied."""
     assert audited_module(Outside(product), torch.randn(32, 64)).verdict is ProofVerdict.FP32
+
+
+def test_fp32_emulated_with_two_bf16_numbers_is_not_caught() -> None:
+    """A limit: its errors are as small as those of some algorithms in fp32."""
+    with planted("addmm", to_bits(16)):
+        found = audited_module(Outside(torch.relu), torch.randn(32, 64))
+    assert found.verdict is ProofVerdict.FP32
+    assert [each.error for each in found.products] == [pytest.approx(9e-6, rel=0.2)]
+
+
+HAS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler: install g++")
+COMPILED = pytest.param("compile", marks=[pytest.mark.slow, HAS_COMPILER])
+"""torch.compile takes 16 s for its first model."""
+NOT_EAGER = ["script", COMPILED]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_compiled() -> Iterator[None]:
+    """Code that was compiled for one model would run in another one of the same class."""
+    yield
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("mode", NOT_EAGER)
+def test_the_canary_stands_for_the_products_of_a_model_that_is_not_eager(mode: str) -> None:
+    """None of them is called again."""
+    found = audited_module(Zoo(), torch.randn(2, 8, 4, 4), setting=ResolvedSetting(mode=mode))
+    assert (found.verdict, found.products, found.replay_seconds) == (ProofVerdict.FP32, (), None)
+    assert {each.canary_level for each in found.classes} == {CanaryLevel.FP32}
+
+
+@pytest.mark.parametrize("layer", ["stem", "mixing"])
+@pytest.mark.parametrize("mode", NOT_EAGER)
+def test_a_kernel_of_a_model_that_is_not_eager_is_not_caught(mode: str, layer: str) -> None:
+    """A limit: the canary has another shape, and the log names a kernel for fp32."""
+    operator, weights = ROUNDED_INSIDE[layer]
+    with planted(operator, ROUNDINGS["bf16"], lambda shape: shape == weights):
+        found = audited_module(Zoo(), torch.randn(2, 8, 4, 4), setting=ResolvedSetting(mode=mode))
+    assert found.verdict is ProofVerdict.FP32
+
+
+@pytest.mark.parametrize(
+    ("mode", "product"),
+    [
+        ("script", _numpy),
+        ("script", _numpy_into_empty),
+        ("script", _thread),
+        pytest.param("compile", _thread, marks=COMPILED.marks),
+    ],
+)
+def test_a_product_outside_torch_is_unknown_in_a_model_that_is_not_eager(
+    mode: str, product: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    """An eager pass of the same model reads its result; torch.compile refuses a model that leaves for numpy."""
+    found = audited_module(Outside(product), torch.randn(32, 64), setting=ResolvedSetting(mode=mode))
+    assert found.verdict is ProofVerdict.UNKNOWN
+    assert re.search(r"operators read (2,048|4,096) numbers that no operator computed", sentence(found))
 
 
 def test_random_outputs_cannot_be_compared() -> None:
@@ -255,22 +338,32 @@ def test_random_outputs_cannot_be_compared() -> None:
     assert (found.verdict, found.coverage.outputs_differ) == (ProofVerdict.FP32, False)
 
 
-@pytest.mark.parametrize("where", ["all", "one"])
+PLANTS = {
+    "dynamic-int8": ("int8", "quantized::linear_dynamic"),
+    "weight-int8": ("int8 weight-only", "aten::_weight_int8pack_mm"),
+    "weight-int4": ("int4 weight-only", "aten::_weight_int4pack_mm_for_cpu"),
+    "dynamic-int4": ("int4", "aten::_dyn_quant_matmul_4bit"),
+    "fp8": ("fp8", "aten::_scaled_mm"),
+    "bf16": ("bf16", ""),
+    "fp16": ("fp16", ""),
+}
+"""Precision and kernel by plant."""
+TRACED = ["weight-int8", "weight-int4", "dynamic-int4", "fp8"]
+"""Others change their weights in the model, which cannot be traced."""
+
+
 @pytest.mark.parametrize(
-    ("plant", "precision", "kernel"),
+    ("mode", "plant", "where"),
     [
-        ("dynamic-int8", "int8", "quantized::linear_dynamic"),
-        ("weight-int8", "int8 weight-only", "aten::_weight_int8pack_mm"),
-        ("weight-int4", "int4 weight-only", "aten::_weight_int4pack_mm_for_cpu"),
-        ("dynamic-int4", "int4", "aten::_dyn_quant_matmul_4bit"),
-        ("fp8", "fp8", "aten::_scaled_mm"),
-        ("bf16", "bf16", ""),
-        ("fp16", "fp16", ""),
+        *(("eager", plant, where) for plant in PLANTS for where in ("all", "one")),
+        *(("script", plant, "all") for plant in TRACED),
+        *(pytest.param("compile", plant, where, marks=COMPILED.marks) for plant in PLANTS for where in ("all", "one")),
     ],
 )
-def test_fp32_is_refused(plant: str, precision: str, kernel: str, where: str) -> None:
+def test_fp32_is_refused(mode: str, plant: str, where: str) -> None:
     """In one layer of four or in all of them; the line names precision and kernel."""
-    found = audited(FP32, plant, where)
+    precision, kernel = PLANTS[plant]
+    found = audited(replace(FP32, mode=mode), plant, where)
     assert found.verdict is ProofVerdict.NOT_FP32
     assert re.match(rf"fp32: NOT FP32 \((linear|matmul) ran in {precision}: .*{kernel}", sentence(found))
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import count
 from typing import Any
 
 import pytest
 import torch
-from planted_kernels import ROUNDINGS, planted, to_bits
+from planted_kernels import ROUNDINGS, planted, replaced, to_bits
 from torch import nn
 from torch.nn import functional
 
 from modelzoo.evidence.observation import Replays
 from modelzoo.evidence.precision import COARSE
 from modelzoo.evidence.probes import relative_error
-from modelzoo.evidence.replay import ask_products
+from modelzoo.evidence.replay import ask_products, budget_after
 from modelzoo.records.evidence import NotReplayed, Product
 
 
@@ -180,24 +180,71 @@ def test_the_time_is_limited_and_what_was_left_out_is_recorded() -> None:
     assert [each.not_replayed for each in found.products] == [NotReplayed.BUDGET, None]
 
 
-def test_a_replay_that_runs_other_kernels_does_not_count() -> None:
-    """The second call is not what the pass ran."""
+@pytest.mark.parametrize(("seconds", "budget"), [(0.01, 6.0), (3.0, 6.0), (5.0, 4.0), (7.0, 2.0), (60.0, 2.0)])
+def test_slow_passes_leave_less_time_for_replays(seconds: float, budget: float) -> None:
+    """An audit calls the model once more, too, and both together take less than 10 s if a pass takes up to 7 s."""
+    assert budget_after(seconds) == budget
+
+
+def _fp32_once() -> Callable[..., torch.Tensor]:
+    """A convolution that is computed in fp32 at its first call only."""
     turns = count()
-    library = torch.library.Library("aten", "IMPL")
 
     def kernel(images: Any, weights: Any, bias: Any, *rest: Any) -> torch.Tensor:
         dtype = torch.float32 if next(turns) == 0 else torch.bfloat16
         operands = [images.to(dtype), weights.to(dtype), bias.to(dtype)]
         return torch.ops.aten._convolution(*operands, *rest, False, False, True, True).float()
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that an operator is replaced
-        library.impl("convolution", kernel, "CPU")
-    try:
+    return kernel
+
+
+def test_a_replay_that_runs_other_kernels_does_not_count() -> None:
+    """The second call is not what the pass ran."""
+    with replaced("convolution", _fp32_once()):
         found = only(CALLS["conv"]())
-    finally:
-        library._destroy()
     assert (found.not_replayed, found.shown, found.error) == (NotReplayed.OTHER_KERNELS, None, None)
+
+
+def test_without_a_log_the_kernels_of_a_replay_cannot_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error counts then, whatever ran; it is recorded that no log named a kernel."""
+    monkeypatch.setattr("modelzoo.evidence.replay.library_logs", lambda problems: nullcontext((None, False)))
+    with replaced("convolution", _fp32_once()):
+        found = only(CALLS["conv"]())
+    assert (found.not_replayed, found.shown, found.kernels) == (None, "bf16", None)
+
+
+def test_a_replay_has_the_switches_threads_and_layout_of_the_pass() -> None:
+    """All of them may decide which kernel a library chooses."""
+    seen = []
+
+    def kernel(images: Any, weights: Any, *rest: Any) -> torch.Tensor:
+        tensors = [(each.shape, each.stride(), each.dtype, each.data_ptr() % 64) for each in (images, weights)]
+        switches = (torch.is_inference_mode_enabled(), torch.get_float32_matmul_precision(), torch.get_num_threads())
+        seen.append((tensors, rest[1:], switches))
+        return torch.ops.aten._convolution(images, weights, *rest, False, False, True, True)
+
+    with replaced("convolution", kernel):
+        only(CALLS["channels last"]())
+    assert len(seen) > 1
+    assert all(each == seen[0] for each in seen)
+
+
+def test_a_conversion_to_fp32_is_not_told_from_a_bf16_instruction() -> None:
+    """Their products are equal, and both round the output."""
+    call = CALLS["linear"]()
+
+    def cast() -> object:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return call()
+
+    def converting(added: Any, left: Any, right: Any, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+        return (beta * added.float() + alpha * (left.float() @ right.float())).bfloat16()
+
+    by_instruction = only(cast)
+    with replaced("addmm", converting):
+        converted = only(cast)
+    assert (by_instruction.shown, converted.shown) == ("bf16", "bf16")
+    assert converted.error == pytest.approx(by_instruction.error, rel=0.01)
 
 
 def test_what_cannot_be_compared_says_why() -> None:

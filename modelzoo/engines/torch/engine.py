@@ -278,7 +278,7 @@ class TorchModel:
         from modelzoo.evidence.verdict import build_evidence
 
         replays: Replays | None = None
-        if replay and self.module is not None:
+        if replay:
             audit, replays = self._asked(args, passes)
         else:
             audit = run_audit(lambda: self.call(*args), passes)
@@ -293,16 +293,22 @@ class TorchModel:
         return calls if isinstance(calls, Unavailable) else sum_flops(calls)
 
     def _asked(self, args: tuple[Any, ...], passes: int) -> tuple[Audit, Replays | None]:
-        """An audit, and what the products of an eager pass show themselves; ``None`` if they cannot be intercepted."""
+        """An audit, and what an eager pass whose operators are intercepted shows; ``None`` if they cannot be.
+
+        Only what runs in eager mode is what this pass runs, so only there are its products called again.
+        """
         from modelzoo.evidence.audit import run_audit
         from modelzoo.evidence.flops import FlopCountError
         from modelzoo.evidence.outputs import OutputWatch
-        from modelzoo.evidence.replay import ask_products
+        from modelzoo.evidence.replay import ask_products, budget_after, follow_pass
 
         watch = OutputWatch(lambda: self.call(*args))
         audit = run_audit(watch.observed, passes)
         try:
-            calls, replays = ask_products(watch.observed, self.module)
+            if self.module is not None:
+                calls, replays = ask_products(watch.observed, self.module, budget_after(watch.seconds))
+            else:
+                calls, replays = follow_pass(lambda: self._call_eager(args), self._executable.model)
         except FlopCountError as error:
             self._calls = Unavailable(str(error))
             return audit, None

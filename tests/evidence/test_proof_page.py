@@ -1,0 +1,379 @@
+"""docs/proof.md: each of its statements has a test, and its figures are those of the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+import torch
+from fake_runs import evidence
+from places import ROOT
+from planted_kernels import ROUNDINGS
+
+from modelzoo.evidence import canary, probes, replay
+from modelzoo.evidence.probes import INT8_BELOW, SMALL, TINY, VANISHED, noise, relative_error, repetitions, sparse_signs
+from modelzoo.evidence.references import rule_of
+from modelzoo.measure.observing import audit_passes
+from modelzoo.records.canary import Canary, OperatorCheck
+from modelzoo.records.coverage import FOREIGN_NUMBERS, KNOWN_SHARE
+from modelzoo.records.evidence import ACTIVE_SHARE, REFERENCE_SHARE, Evidence, Product, ProofVerdict
+from modelzoo.records.run import Run
+from modelzoo.records.run_report import Observed, RunReport
+from modelzoo.views import proof
+
+PAGE = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
+PLANTED = "evidence/test_planted_precision.py::"
+REPLAY = "evidence/test_replay.py::"
+PRECISION = "evidence/test_precision.py::"
+COVERAGE = "evidence/test_coverage.py::"
+VERDICT = "evidence/test_verdict.py::"
+ATTRIBUTION = "evidence/test_attribution.py::"
+AUDIT = "evidence/test_audit.py::"
+MEASUREMENT = "measure/test_measurement.py::"
+HERE = "evidence/test_proof_page.py::"
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "After the last sample": (MEASUREMENT + "test_a_report_is_complete",),
+    "The verdict on fp32 is": (HERE + "test_the_page_names_all_verdicts",),
+    "`--strict` fails unless": (
+        "results/test_summary.py::test_strict_objects_to_what_is_not_proven",
+        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
+    ),
+    "`--details` and the page": (
+        "views/test_kernel_tables.py::test_each_product_has_a_row",
+        "views/page/test_kernels.py::test_the_first_audit_of_a_setting_is_shown",
+    ),
+    "| what |": (),
+    "| operators |": (AUDIT + "test_operators_and_primitives", HERE + "test_one_or_two_passes_are_audited"),
+    "| kernels |": (
+        AUDIT + "test_operators_and_primitives",
+        ATTRIBUTION + "test_what_mkl_ran_beyond_the_operators_counts",
+    ),
+    "| arithmetic |": ("evidence/test_flops.py::test_as_torch_counts",),
+    "| products |": (REPLAY + "test_distinct_products_are_called_once_more",),
+    "| canary |": (
+        "evidence/test_canary.py::test_fp32_is_seen_as_fp32",
+        "evidence/test_canary.py::test_the_quantized_canary_checks_what_is_quantized",
+        "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
+    ),
+    "A process that is not audited in full": (
+        MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",
+    ),
+    "It has the verdict of": (
+        "results/test_proof.py::test_processes_with_the_kernels_of_an_audited_one_share_its_verdict",
+        "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
+    ),
+    "Libraries choose": (
+        PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",
+        REPLAY + "test_strides_make_a_product_of_its_own",
+    ),
+    "With torch in eager mode": (
+        MEASUREMENT + "test_observations_come_with_the_audit_and_the_extras",
+        REPLAY + "test_distinct_products_are_called_once_more",
+        REPLAY + "test_a_replay_has_the_switches_threads_and_layout_of_the_pass",
+    ),
+    "Its operands are random": (HERE + "test_operands_are_noise_and_outputs_are_sampled",),
+    "The relative root-mean-square": (REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",),
+    "| error |": (),
+    "| below 3": (
+        HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
+        REPLAY + "test_the_reference_is_what_the_operator_computes",
+        HERE + "test_winograds_algorithm_in_fp32_is_fp32",
+    ),
+    "| below 6": (
+        HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
+        REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",
+        HERE + "test_errors_of_rounded_numbers_are_those_of_the_page",
+    ),
+    "| below 4.5": (
+        HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
+        REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",
+        HERE + "test_errors_of_rounded_numbers_are_those_of_the_page",
+    ),
+    "| below 2": (
+        HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
+        REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",
+        HERE + "test_what_integers_lose_is_kept_by_bf16_and_fp16",
+    ),
+    "| otherwise |": (REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",),
+    "`modelzoo/evidence/probes.py` derives": (HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",),
+    "A product with few outputs": (HERE + "test_products_with_few_outputs_are_called_several_times",),
+    "A replay counts only if": (
+        REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",
+        PRECISION + "test_an_audit_that_ran_other_kernels_takes_the_answer_away",
+        REPLAY + "test_without_a_log_the_kernels_of_a_replay_cannot_be_checked",
+    ),
+    "If it does not count": (
+        REPLAY + "test_the_time_is_limited_and_what_was_left_out_is_recorded",
+        REPLAY + "test_slow_passes_leave_less_time_for_replays",
+        REPLAY + "test_what_cannot_be_compared_says_why",
+        REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",
+        HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
+    ),
+    "The canary then stands": (
+        PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
+        PLANTED + "test_the_canary_stands_for_the_products_of_a_model_that_is_not_eager",
+        "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
+        "engines/openvino/test_evidence.py::test_fp32_is_proven_by_the_kernels_and_the_canary",
+        "engines/jittor/test_model.py::test_fp32_is_proven_by_log_and_canary",
+    ),
+    "For fp32 operands, the error": (PRECISION + "test_own_proof",),
+    "If they do not, that is the finding": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
+    "Products of bf16 numbers": (HERE + "test_products_of_bf16_numbers_are_exact_in_fp32",),
+    "So for bf16 operands": (
+        REPLAY + "test_bf16_operands_show_their_rounded_outputs_only",
+        REPLAY + "test_a_conversion_to_fp32_is_not_told_from_a_bf16_instruction",
+        PRECISION + "test_own_proof",
+    ),
+    "Which kernel ran is shown": (
+        PRECISION + "test_bf16_in_kernels_that_no_log_names_is_said",
+        "views/test_proof.py::test_kernels_that_no_log_names",
+    ),
+    "An audited forward pass must": (VERDICT + "test_what_was_not_counted_is_not_proven",),
+    "The verdict is VERIFIED for fp32": (
+        COVERAGE + "test_all_of_a_pass_is_known",
+        PLANTED + "test_fp32_is_proven_where_nothing_is_planted",
+    ),
+    "Products of known precision": (
+        COVERAGE + "test_five_percent_of_the_arithmetic_may_be_unknown",
+        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
+    ),
+    "A surplus of one kind": (COVERAGE + "test_more_of_one_kind_makes_up_for_no_other",),
+    "An operator whose operations": (
+        COVERAGE + "test_operators_that_cannot_be_counted_do_not_shrink_what_was_counted",
+    ),
+    "On accelerators": (
+        COVERAGE + "test_without_a_count_only_a_complete_list_is_enough",
+        "evidence/test_device_attribution.py::test_fp32_is_proven_by_names_and_canary",
+    ),
+    "At least 95": (
+        COVERAGE + "test_five_percent_of_the_time_may_be_unknown",
+        COVERAGE + "test_all_of_a_pass_is_known",
+        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
+    ),
+    "This last part might": (COVERAGE + "test_time_around_operators_may_hide_a_product_that_was_not_seen",),
+    "For fp32, no product": (
+        PRECISION + "test_one_product_of_many_is_enough_to_refuse_fp32",
+        PLANTED + "test_fp32_is_refused",
+    ),
+    "For a reduced precision, no product": (
+        PLANTED + "test_bf16_is_refused_if_layers_ran_in_less",
+        VERDICT + "test_thresholds",
+        VERDICT + "test_slow_bf16_is_not_active_if_fast_fp32_does_much_of_the_work",
+        PLANTED + "test_int8_by_a_recipe_is_active",
+        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
+    ),
+    "Every line of the kernel log": (
+        COVERAGE + "test_a_log_with_lines_that_cannot_be_read_proves_nothing",
+        COVERAGE + "test_narrow_types_in_the_log_need_a_product",
+    ),
+    "With torch on a CPU, the first process": (
+        PLANTED + "test_a_model_that_notices_the_audit_is_unknown",
+        PLANTED + "test_a_product_outside_torch_is_unknown",
+        PLANTED + "test_constants_that_a_model_writes_in_python_are_no_product",
+        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
+    ),
+    "For fp32, an error confirms": (
+        VERDICT + "test_fp32_needs_a_clean_canary",
+        PRECISION + "test_each_product_answers_for_itself",
+        PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
+    ),
+    "Otherwise the verdict is": (
+        VERDICT + "test_undecided_is_unknown",
+        PLANTED + "test_an_operator_that_nobody_knows_is_unknown",
+    ),
+    "`--strict` then fails": (PLANTED + "test_strict_fails_with_the_cause",),
+    "`.evidence.coverage` in": (HERE + "test_the_paths_of_the_page_are_in_a_result",),
+    "Known kernels and operators": (
+        PLANTED + "test_an_operator_that_nobody_knows_is_unknown",
+        "engines/onnxruntime/test_evidence.py::test_an_operator_that_nobody_knows_is_unknown",
+        "engines/openvino/test_evidence.py::test_a_layer_that_nobody_knows_is_unknown",
+    ),
+    "The precision of a product comes": (PRECISION + "test_each_product_answers_for_itself",),
+    "its name, if": (
+        "evidence/test_kernel_names.py::test_the_name_of_a_product_counts_more_than_its_types",
+        "engines/onnxruntime/test_profile_log.py::test_the_names_of_quantized_products_say_so",
+    ),
+    "its own error": (PRECISION + "test_own_proof",),
+    "the line of oneDNN's log": (
+        "evidence/test_onednn_log.py::test_precision_of_a_primitive",
+        "evidence/test_matching.py::test_equal_sizes_are_matched_in_order",
+    ),
+    "If fast math is allowed": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
+    "Compute Library's": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
+    "the data types of the operands": ("evidence/test_kernel_names.py::test_operand_type",),
+    "MKL_VERBOSE": (ATTRIBUTION + "test_what_mkl_ran_beyond_the_operators_counts",),
+    "the canary, for fp32 operands": (
+        ATTRIBUTION + "test_bf16_operands_prove_bf16",
+        ATTRIBUTION + "test_outside_onednn_the_canary_that_ran_there_decides",
+        HERE + "test_the_paths_of_the_page_are_in_a_result",
+    ),
+    "What it shows about one kernel": (ATTRIBUTION + "test_the_canary_decides_for_the_kernel_that_it_ran_only",),
+    "`ONEDNN_VERBOSE` may be": (AUDIT + "test_variable_set_by_the_caller",),
+    "Only values that log executions": (AUDIT + "test_only_some_values_of_the_variable_log_executions",),
+    "Each of these was planted": (PLANTED + "test_every_product_of_an_honest_network_answers_for_itself",),
+    "one layer of many": (PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",),
+    "layers in bf16, fp16": (PLANTED + "test_fp32_is_refused",),
+    "an operator of an extension": (PLANTED + "test_an_operator_that_nobody_knows_is_unknown",),
+    "a product in numpy": (
+        PLANTED + "test_a_product_outside_torch_is_unknown",
+        PLANTED + "test_a_product_in_a_function_of_c_is_unknown",
+        PLANTED + "test_a_product_outside_torch_is_unknown_in_a_model_that_is_not_eager",
+    ),
+    "a model that computes in another": (PLANTED + "test_a_model_that_notices_the_audit_is_unknown",),
+    "If its outputs are random": (PLANTED + "test_random_outputs_cannot_be_compared",),
+    "Not caught": (PLANTED + "test_what_is_not_caught",),
+    "in compiled and scripted models": (
+        PLANTED + "test_a_kernel_of_a_model_that_is_not_eager_is_not_caught",
+        "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
+    ),
+    "a model that tells an audit": (PLANTED + "test_a_model_that_counts_its_calls_is_not_caught",),
+    "a product outside torch whose": (PLANTED + "test_what_is_not_caught",),
+    "rounding at the edges": (PLANTED + "test_what_is_not_caught",),
+    "fp32 that is emulated": (
+        PLANTED + "test_what_is_not_caught",
+        REPLAY + "test_two_bf16_numbers_in_place_of_one_in_fp32_are_not_told_apart",
+    ),
+    "weights that were rounded": (PLANTED + "test_what_is_not_caught",),
+}
+"""The tests of each statement, by its first words; the heads of tables claim nothing."""
+
+
+def statements(page: str) -> Iterator[str]:
+    """The sentences of the page, the items of its lists and the rows of its tables, without headings and commands."""
+    page = re.sub(r"```.*?```", "\n", page, flags=re.DOTALL)
+    page = re.sub(r"^(#.*|\|[-|]+)$", "\n", page, flags=re.MULTILINE)
+    page = re.sub(r"^(?=- |\d\. |\|)", "\n", page, flags=re.MULTILINE)
+    for block in re.split(r"\n\s*\n", page):
+        text = re.sub(r"^(- |\d\. )?(\*\*.*?\*\* )?", "", " ".join(block.split()))
+        if text:
+            yield from re.split(r"(?<=[.;]) (?=[A-Z`])", text)
+
+
+def test_each_statement_has_a_test() -> None:
+    """One that is added or changed at its beginning must be mapped here, and nothing is left of those that went."""
+    found = [[words for words in TESTS if statement.startswith(words)] for statement in statements(PAGE)]
+    assert [statement for statement, words in zip(statements(PAGE), found) if len(words) != 1] == []
+    assert sorted(words for each in found for words in each) == sorted(TESTS)
+
+
+def test_the_tests_of_the_page_exist() -> None:
+    """By file and name."""
+    for test in {test for tests in TESTS.values() for test in tests}:
+        path, _, name = test.partition("::")
+        assert f"\ndef {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), test
+
+
+def test_the_page_names_all_verdicts() -> None:
+    """In the words of the output."""
+    (line,) = [each for each in statements(PAGE) if each.startswith("The verdict on fp32 is")]
+    of_fp32, of_reduced = line.split(";")
+    fp32 = {ProofVerdict.FP32, ProofVerdict.NOT_FP32, ProofVerdict.UNKNOWN}
+    for verdict in ProofVerdict:
+        words = str(proof.audit(evidence(verdict))).split(": ")[1].split(" (")[0].removeprefix("REQUESTED, ")
+        assert (words in of_fp32) is (verdict in fp32)
+        assert (words in of_reduced) is (verdict not in fp32 - {ProofVerdict.UNKNOWN})
+
+
+def test_one_or_two_passes_are_audited() -> None:
+    """One, if two would take long or it is not known how long they take."""
+    assert [audit_passes(seconds) for seconds in (0.01, 60.0, None)] == [2, 1, 1]
+
+
+def test_the_shares_of_the_page_are_those_of_the_code() -> None:
+    """Of a pass that is known, of a reduced precision, of reference kernels, and numbers from outside."""
+    assert (KNOWN_SHARE, ACTIVE_SHARE, REFERENCE_SHARE, FOREIGN_NUMBERS) == (0.95, 0.90, 0.01, 256)
+
+
+def test_the_thresholds_of_the_page_are_those_of_the_code() -> None:
+    """In its table, and the seconds for replays."""
+    rows = re.findall(r"^\| below ([\d.]+) × 10⁻(.) \|", PAGE, re.MULTILINE)
+    wanted = (canary.FP32_BELOW, canary.BF16_FROM, probes.BF16_BELOW, INT8_BELOW)
+    powers = {"²": -2, "³": -3, "⁴": -4, "⁵": -5}
+    assert [float(factor) * 10 ** powers[power] for factor, power in rows] == pytest.approx(wanted)
+    assert (TINY, SMALL) == (2.0**-30, 2.0**-10)
+    assert f"the time for replays ({replay.BUDGET_SECONDS:.0f} s, and less where" in " ".join(PAGE.split())
+
+
+def test_the_paths_of_the_page_are_in_a_result() -> None:
+    """Those of its two commands, and that of the canary's kernels."""
+    fields = {
+        Run: "report",
+        RunReport: "observed",
+        Observed: "evidence canary",
+        Evidence: "verdict coverage products",
+        Product: "layers precision error known_by",
+        Canary: "operators",
+        OperatorCheck: "kernels",
+    }
+    for record, names in fields.items():
+        for name in names.split():
+            assert name in record.__annotations__
+            assert re.search(rf"\.{name}\b", PAGE)
+
+
+def test_operands_are_noise_and_outputs_are_sampled() -> None:
+    """Mean 0, standard deviation 1; of a large product, some rows and columns are computed in fp64."""
+    block = noise(3)
+    assert abs(float(block.mean())) < 0.02
+    assert float(block.std()) == pytest.approx(1, abs=0.02)
+    rule = rule_of("aten::mm")
+    assert rule is not None
+    exact = rule.expected(torch.zeros(500, 8), torch.zeros(8, 900)).exact
+    assert (exact.dtype, tuple(exact.shape)) == (torch.float64, (32, 64))
+
+
+def test_products_with_few_outputs_are_called_several_times() -> None:
+    """Until there are 32 outputs."""
+    assert [repetitions(outputs) for outputs in (1, 10, 31, 32, 5000)] == [32, 4, 2, 1, 1]
+
+
+def test_products_of_bf16_numbers_are_exact_in_fp32() -> None:
+    """8 significant bits by 8 need 16 of the 24."""
+    left, right = noise(0).bfloat16().float(), noise(1).bfloat16().float()
+    assert torch.equal((left * right).double(), left.double() * right.double())
+
+
+@pytest.mark.parametrize(("rounding", "unit"), [("bf16", 1.0), ("tf32", 0.125), ("fp16", 0.125)])
+def test_errors_of_rounded_numbers_are_those_of_the_page(rounding: str, unit: float) -> None:
+    """From one number that is rounded to attention that rounds its operands, weights and output."""
+    rounded = ROUNDINGS[rounding]
+    rows, weights, values = (noise(seed)[: 64 * 64].reshape(64, 64) for seed in range(3))
+    exact = rows.double() @ weights.double()
+    one = relative_error([(rounded(exact.float()), exact)])
+    three = relative_error([(rounded(rounded(rows) @ rounded(weights)), exact)])
+    attended = (exact / 8).softmax(-1) @ values.double()
+    scores = (rounded(rows) @ rounded(weights) / 8).softmax(-1)
+    most = relative_error([(rounded(rounded(scores) @ rounded(values)), attended)])
+    assert 1.2e-3 * unit < one < three < most < 3.8e-3 * unit
+    assert ("1.2 to 3.8 × 10⁻³" if unit == 1 else "1.5 to 4.8 × 10⁻⁴") in PAGE
+
+
+def test_what_integers_lose_is_kept_by_bf16_and_fp16() -> None:
+    """Numbers of 2**-10 beside numbers of 1."""
+    numbers = sparse_signs(0)
+    small = numbers.abs() < 1
+    assert torch.equal(ROUNDINGS["bf16"](numbers), numbers)
+    assert torch.equal(ROUNDINGS["fp16"](numbers), numbers)
+    assert not ROUNDINGS["int8"](numbers)[small].any()
+    assert small.sum() * SMALL**2 / numbers.pow(2).sum() > VANISHED**2
+
+
+def test_winograds_algorithm_in_fp32_is_fp32() -> None:
+    """F(4, 3), whose constants lose more bits than those of smaller tiles (Lavin and Gray 2016), in two dimensions."""
+    b = [[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0]]
+    b += [[0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]]
+    g = [[1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6]]
+    g += [[1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]]
+    a = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
+    images, filters = noise(0)[: 64 * 36].reshape(64, 6, 6), noise(1)[: 64 * 32 * 9].reshape(32, 64, 3, 3)
+
+    def convolved(dtype: torch.dtype) -> torch.Tensor:
+        to_tile, to_filter, to_output = (torch.tensor(each, dtype=dtype) for each in (b, g, a))
+        tiles = to_tile @ images.to(dtype) @ to_tile.t()
+        return to_output @ (to_filter @ filters.to(dtype) @ to_filter.t() * tiles).sum(1) @ to_output.t()
+
+    exact = torch.nn.functional.conv2d(images.double()[None], filters.double())[0]
+    torch.testing.assert_close(convolved(torch.float64), exact)
+    assert 1e-7 < relative_error([(convolved(torch.float32), exact)]) < 1e-5
