@@ -26,15 +26,17 @@ MLP = str(discovery.CHECKOUT / "examples" / "mlp")
 BLOCK = {"resnet50": 5, MLP: 200}
 """Calls per block for each workload: few, so that the machine is in the same state for both blocks of a pair."""
 
+FP32 = Setting()
+
 
 @contextmanager
-def ready_model(name: str) -> Iterator[tuple[Model, tuple[Any, ...]]]:
-    """Yield the workload's model (random weights, fp32, eager) and its prepared arguments."""
+def ready_model(name: str, requested: Setting = FP32) -> Iterator[tuple[Model, tuple[Any, ...]]]:
+    """Yield the workload's model (random weights, by default fp32 and eager) and its prepared arguments."""
     engine = create_engine()
     engine.load()
     workload = discovery.load_workload(discovery.find_workload(name))
     options = workload.option_values({})
-    setting = engine.resolve(Setting(options=options), batch=workload.batch, threads=usable_threads().count)
+    setting = engine.resolve(requested.replace(options=options), batch=workload.batch, threads=usable_threads().count)
     weights = resolve_weights(workload, options, "random", 0)
     session = engine.open(setting)
     with session.active():
