@@ -156,6 +156,8 @@ def _unnamed(evidence: Evidence) -> str:
 
 def _disagreement(found: Disagreement) -> str:
     """The products whose error shows another precision than the log names, with the first one's."""
+    if not found.products:
+        return "the kernel log and the errors of products disagree"
     first, count = found.products[0], len(found.products)
     error = "not finite" if first.error is None else f"{first.error:.0e}"
     name = f"{first.layers[0]} ({first.operator})" if first.layers else first.operator

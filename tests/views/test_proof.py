@@ -100,13 +100,15 @@ def test_errors_of_products_that_were_called_again() -> None:
 
 
 def test_a_log_that_an_error_contradicts() -> None:
-    """The first product, and how many more there are."""
+    """The first product, and how many more there are; a result may have been edited so that there is none."""
     odd = replace(PRODUCT, logged="fp32", error=2e-3, shown="bf16")
     found = replace(evidence(ProofVerdict.NOT_FP32), reason=Disagreement((odd, odd, replace(odd, error=None))))
     said = "the kernel log names fp32 for aten::mm, and its error 2e-03 shows bf16"
     assert str(proof.audit(found)) == f"fp32: NOT FP32 ({said}; likewise for 2 more products)"
     named = replace(found, reason=Disagreement((replace(odd, layers=("head", "tail")),)))
     assert str(proof.audit(named)) == f"fp32: NOT FP32 ({said.replace('aten::mm', 'head (aten::mm)')})"
+    none = replace(found, reason=Disagreement(()))
+    assert str(proof.audit(none)) == "fp32: NOT FP32 (the kernel log and the errors of products disagree)"
 
 
 def test_kernels_that_no_log_names() -> None:

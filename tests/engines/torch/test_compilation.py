@@ -115,7 +115,7 @@ def test_the_first_answer_is_timed_and_compiled_libraries_are_counted(
 
         return call
 
-    monkeypatch.setattr(compilation, "_inductor", compiling)
+    monkeypatch.setattr(compilation, "inductor", compiling)
     model = SCRIPTED.build({}).eval()
     found = [compilation.compiled(SCRIPTED, model, ARGS, Setting(mode="compile"))[1] for _ in range(2)]
     assert found == [Compilation(41, 40, 1), Compilation(2, 1, 0)]
@@ -134,7 +134,7 @@ def test_a_model_scripted_from_source_does_not_support_autocast() -> None:
 def test_a_compiled_model_has_been_specialized(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is called twice before it is handed out, so that no compilation falls into the timed calls."""
     calls: list[int] = []
-    monkeypatch.setattr(compilation, "_inductor", lambda model, setting: lambda *args: calls.append(1))
+    monkeypatch.setattr(compilation, "inductor", lambda model, setting: lambda *args: calls.append(1))
     compile_toy(Setting(mode="compile"))
     assert len(calls) == 2
 
@@ -144,7 +144,7 @@ def test_processes_that_have_compiled_are_ended(monkeypatch: pytest.MonkeyPatch)
     from torch._inductor import async_compile
 
     calls: list[str] = []
-    monkeypatch.setattr(compilation, "_inductor", lambda model, setting: lambda *args: calls.append("called"))
+    monkeypatch.setattr(compilation, "inductor", lambda model, setting: lambda *args: calls.append("called"))
     monkeypatch.setattr(async_compile, "shutdown_compile_workers", lambda: calls.append("ended"))
     compile_toy(Setting(mode="compile"))
     assert calls == ["called", "called", "ended"]
@@ -156,7 +156,7 @@ def test_no_compile_process_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     import psutil
     from torch._inductor import async_compile
 
-    monkeypatch.setattr(compilation, "_inductor", lambda model, setting: lambda *args: None)
+    monkeypatch.setattr(compilation, "inductor", lambda model, setting: lambda *args: None)
     before = set(psutil.Process().children(recursive=True))
     async_compile.AsyncCompile.warm_pool()
     assert set(psutil.Process().children(recursive=True)) > before
