@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import PurePath
 from typing import Union
 
+DIGEST_DIGITS = 12
+"""Hexadecimal digits of a digest or a commit that are shown."""
 MISSING = "–"
 """Shown for a value that is not known."""
 NOISY, NONE = "(noisy)", "(no interval)"

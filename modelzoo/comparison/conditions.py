@@ -13,6 +13,7 @@ from typing import Callable, Optional
 import msgspec
 
 from modelzoo.comparison.model import Row, SideSetting
+from modelzoo.formatting import DIGEST_DIGITS
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.libraries import Libraries, Library
 from modelzoo.records.machine import THREAD_VARIABLES, Machine
@@ -21,8 +22,6 @@ from modelzoo.records.run import Result, RunReport
 Facts = Iterable[tuple[str, Optional[str]]]
 """Names with their values; ``None`` if the system does not report it. A name may occur several times."""
 NONE, NOT_SET, NOT_LOADED = "none", "not set", "not loaded"
-DIGITS = 12
-"""Hexadecimal digits of a digest or a commit that are shown."""
 
 
 class FactGroup(msgspec.Struct, frozen=True):
@@ -185,7 +184,7 @@ def _switches(report: RunReport, result: Result) -> Facts:
 def _suite(report: RunReport, result: Result) -> Facts:
     dirty = "+" if result.commit and result.commit.endswith("+") else ""
     yield "modelzoo", result.version
-    yield "commit of modelzoo", f"{result.commit[:DIGITS]}{dirty}" if result.commit else None
+    yield "commit of modelzoo", f"{result.commit[:DIGEST_DIGITS]}{dirty}" if result.commit else None
 
 
 def _work(report: RunReport, result: Result) -> Facts:
@@ -194,11 +193,11 @@ def _work(report: RunReport, result: Result) -> Facts:
     yield "batch", str(setting.batch)
     yield "bf16 method", setting.bf16_method or NONE
     yield "int8 recipe", setting.recipe or NONE
-    yield "weights", f"{report.prepared.weights.name} ({report.prepared.weights.sha256[:DIGITS]})"
-    yield "inputs", report.inputs_digest and report.inputs_digest[:DIGITS]
+    yield "weights", f"{report.prepared.weights.name} ({report.prepared.weights.sha256[:DIGEST_DIGITS]})"
+    yield "inputs", report.inputs_digest and report.inputs_digest[:DIGEST_DIGITS]
     if report.calibration_digest is not None:
-        yield "calibration", report.calibration_digest[:DIGITS]
-    yield "workload file", report.provenance.digest and report.provenance.digest[:DIGITS]
+        yield "calibration", report.calibration_digest[:DIGEST_DIGITS]
+    yield "workload file", report.provenance.digest and report.provenance.digest[:DIGEST_DIGITS]
 
 
 def _kernels(report: RunReport, result: Result) -> Optional[Facts]:

@@ -50,7 +50,7 @@ _OTHER_PRIMITIVES = {
 _KINDS_WITHOUT_ELEMENT_COUNT = ("pooling", "batch_normalization", "resampling")
 _PRODUCT_KINDS = {
     "matmul": "gemm",
-    "inner_product": "gemm",
+    "inner_product": "inner",
     "gemm_api": "gemm",
     "convolution": "conv",
     "deconvolution": "conv",
@@ -60,7 +60,7 @@ _PRODUCT_KINDS = {
 
 def is_gemm(primitive: Primitive) -> bool:
     """Return whether ``primitive`` is a matrix product, not a convolution."""
-    return _PRODUCT_KINDS.get(primitive.kind) == "gemm"
+    return _PRODUCT_KINDS.get(primitive.kind) in ("gemm", "inner")
 
 
 def classify(events: Sequence[Event]) -> list[OperatorClass | None]:
@@ -97,8 +97,7 @@ def match_primitives(
     queues: dict[str, _PrimitiveQueue] = defaultdict(_PrimitiveQueue)
     for primitive in primitives:
         if primitive.kind != "reorder":
-            is_inner = primitive.kind == "inner_product"
-            queues[primitive.kind if is_inner else _PRODUCT_KINDS.get(primitive.kind, primitive.kind)].append(primitive)
+            queues[_PRODUCT_KINDS.get(primitive.kind, primitive.kind)].append(primitive)
     matches: dict[int, Primitive] = {}
     for index, (event, kind) in enumerate(zip(events, classes)):
         match = _take_match(queues, event, kind)
@@ -191,7 +190,7 @@ def _take_match(queues: dict[str, _PrimitiveQueue], event: Event, kind: Operator
     if base_name(event.name) == "mkldnn_rnn_layer":
         return queues["rnn"].take_first()  # its arguments do not show the size as the log does
     if kind in (OperatorClass.LINEAR, OperatorClass.MATMUL):
-        return _take_product(queues["gemm"], queues["inner_product"], event)
+        return _take_product(queues["gemm"], queues["inner"], event)
     if kind is None and "::" in event.name:
         return _take_other(queues, event)
     return None

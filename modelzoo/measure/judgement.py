@@ -22,6 +22,7 @@ from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine, value_and_problem
 from modelzoo.errors import InputError
 from modelzoo.files import file_sha256
+from modelzoo.formatting import DIGEST_DIGITS
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.preparation import check_resolution
@@ -58,8 +59,6 @@ LOCAL_FIELDS = ("weights", "input", "python", "image")
 """Fields of a setting that name files of a host; the weights' checksum and the versions say what they are."""
 JUDGING = ("engines", "records", "validity", "workload")
 """The packages of the suite that decide what a shard holds. A checkout changes while its version stays the same."""
-DIGITS = 12
-"""Hexadecimal digits of a checksum that are shown."""
 Send = Callable[[Message], None]
 
 
@@ -123,7 +122,7 @@ def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str,
         "modelzoo": __version__,
         "source code of modelzoo": _digest(suite, sources),
         "workload files": _digest(work.directory, work.directory.glob("*.py")),
-        "weights": f"{prepared.weights.name} ({prepared.weights.sha256[:DIGITS]})",
+        "weights": f"{prepared.weights.name} ({prepared.weights.sha256[:DIGEST_DIGITS]})",
     }
     if weights.is_dir():  # the model's layout and its tokenizer
         beside = [weights / name for name in REPOSITORY_FILES if (weights / name).is_file()]
@@ -141,7 +140,7 @@ def _digest(directory: Path, files: Iterable[Path]) -> str:
     whole = hashlib.sha256()
     for path in sorted(files):
         whole.update(f"{path.relative_to(directory)} {file_sha256(path)}\n".encode())
-    return whole.hexdigest()[:DIGITS]
+    return whole.hexdigest()[:DIGEST_DIGITS]
 
 
 def judge_shards(job: ShardJob, send: Send, turns: Iterable[ShardTurn]) -> ShardsEnded:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.formatting import seconds, seconds_together, significant
+from modelzoo.formatting import DIGEST_DIGITS, seconds, seconds_together, significant
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.run import Run
 from modelzoo.results.summary import Spans, SummaryRow, spans_of
@@ -18,9 +18,6 @@ from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import interval, rate
 from modelzoo.views.speed import outlook_text, reason
-
-DIGITS = 12
-"""How much of a digest is shown."""
 
 
 def detail_lines(row: SummaryRow) -> list[str]:
@@ -61,7 +58,7 @@ def _weights(row: SummaryRow) -> Iterator[str]:
     if size is not None:
         yield f"weights {size}"
     if row.first is not None and row.first.calibration_digest is not None:
-        yield f"ranges from other inputs of the workload, SHA-256 {row.first.calibration_digest[:DIGITS]}"
+        yield f"ranges from other inputs of the workload, SHA-256 {row.first.calibration_digest[:DIGEST_DIGITS]}"
 
 
 def weight_size(row: SummaryRow) -> Optional[str]:

@@ -177,20 +177,25 @@ def _fold(model: object, place: Path) -> list[str]:
     return [each.name for each in session.get_inputs()]
 
 
+def _graph(model: Path) -> Any:
+    """The graph of an ONNX model, without the constants that are stored in another file."""
+    import onnx
+
+    return onnx.load_model(str(model), load_external_data=False).graph
+
+
 def initializer_bytes(model: Path) -> int:
     """Bytes of the constants in an ONNX model, in the types in which it holds them."""
     import onnx
 
-    found = onnx.load_model(str(model), load_external_data=False).graph.initializer
+    found = _graph(model).initializer
     size_of = onnx.helper.tensor_dtype_to_np_dtype
     return sum(math.prod(each.dims) * int(size_of(each.data_type).itemsize) for each in found)
 
 
 def convolution_weights(model: Path) -> Mapping[str, Shape]:
     """The shapes of the weights of the convolutions in a model that ``static`` has made, by the name of the node."""
-    import onnx
-
-    graph = onnx.load_model(str(model), load_external_data=False).graph
+    graph = _graph(model)
     constants = {each.name: tuple(each.dims) for each in graph.initializer}
     # Each is a constant in int8 that a node dequantizes.
     dequantized = {each.output[0]: each.input[0] for each in graph.node if each.op_type == "DequantizeLinear"}

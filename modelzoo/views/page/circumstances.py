@@ -8,7 +8,7 @@ from pathlib import PurePath
 from statistics import median
 
 from modelzoo.document import Block, Column, Command, Details, Table, Text, lines, named
-from modelzoo.formatting import MISSING, percent, seconds
+from modelzoo.formatting import DIGEST_DIGITS, MISSING, percent, seconds
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.load import Load
 from modelzoo.records.machine import Machine
@@ -34,8 +34,6 @@ _VERIFICATION = {
     Verification.PARTIAL: "partly verified",
     Verification.NONE: "unverified",
 }
-_DIGITS = 12
-"""Of a SHA-256 that are shown."""
 
 
 def machine(result: Result) -> list[Block]:
@@ -161,7 +159,7 @@ def _weights(report: RunReport | None) -> str:
 
 
 def _digest(digest: str | None) -> str:
-    return digest[:_DIGITS] if digest else MISSING
+    return digest[:DIGEST_DIGITS] if digest else MISSING
 
 
 def _variables(changes: EnvironmentChanges) -> str:
