@@ -376,7 +376,12 @@ def unpack(tmp_path: Path, lock: str, architecture: str, **variables: str) -> su
 @pytest.fixture
 def python_tag() -> str:
     """Return the tag of the Python that runs the tests, such as ``cp311-cp311``; skip if it has no pip."""
-    pytest.importorskip("pip")
+    # Looking for the module instead (importlib.util.find_spec, pytest.importorskip) makes setuptools leave distutils
+    # to Python for the rest of the process, where torch.compile, which imports setuptools, then fails.
+    try:
+        metadata.distribution("pip")
+    except metadata.PackageNotFoundError:
+        pytest.skip("this Python has no pip")
     return "cp{0}{1}-cp{0}{1}".format(*sys.version_info[:2])
 
 
