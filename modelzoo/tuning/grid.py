@@ -22,7 +22,7 @@ from modelzoo.records.machine import Machine
 from modelzoo.records.tuning import Goal, LeftOut, Obstacle
 from modelzoo.setting import DEFAULTS, Setting, value_text
 
-LARGEST = 44
+LARGEST = 46
 """Settings of a grid, the default included."""
 
 Changes = Mapping[str, Any]
@@ -65,6 +65,8 @@ BF16: tuple[Changes, ...] = (
 """bf16, with the ways of running that have bf16 kernels."""
 INT8: tuple[Changes, ...] = (
     {"precision": "int8", "recipe": "torchao"},
+    {"precision": "int8", "recipe": "static", **_COMPILED},
+    {"precision": "int8", "recipe": "static", "engine": "onnxruntime"},
     {"precision": "int8", "recipe": "dynamic"},
     {"precision": "int8", "recipe": "dynamic", "mode": "script"},
     {"precision": "int8", "engine": "onnxruntime"},

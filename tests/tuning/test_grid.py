@@ -41,11 +41,14 @@ def test_every_axis_is_in_the_list() -> None:
 
 def test_int8_is_tried_by_recipes_on_cpus() -> None:
     """Of torch and of ONNX Runtime; none of weights alone, whose products are fp32."""
-    found = [each for each in grid.declared(Setting(), Goal.LATENCY, SERVER, batch=1).settings if each.recipe]
-    assert {(each.recipe, each.mode) for each in found} == {
-        ("torchao", "eager"),
-        ("dynamic", "eager"),
-        ("dynamic", "script"),
+    settings = grid.declared(Setting(), Goal.LATENCY, SERVER, batch=1).settings
+    assert {(each.engine, each.recipe, each.mode) for each in settings if each.precision == "int8"} == {
+        ("torch", "torchao", "eager"),
+        ("torch", "static", "compile"),
+        ("torch", "dynamic", "eager"),
+        ("torch", "dynamic", "script"),
+        ("onnxruntime", "static", "eager"),
+        ("onnxruntime", None, "eager"),
     }
     on_device = grid.declared(Setting(device="cuda"), Goal.LATENCY, SERVER, batch=1)
     assert "int8" not in {each.precision for each in on_device.settings}
@@ -109,8 +112,8 @@ def test_a_search_needs_something_to_search() -> None:
     """And not more than a call can measure."""
     with pytest.raises(UsageError, match="--vary names 0 settings besides the default"):
         grid.exact(Setting(), [Setting()], SERVER, batch=1)
-    with pytest.raises(UsageError, match="--vary names 44 settings besides the default; a search needs 1 to 43"):
-        grid.exact(Setting(), [Setting(threads=number) for number in range(9, 53)], SERVER, batch=1)
+    with pytest.raises(UsageError, match="--vary names 46 settings besides the default; a search needs 1 to 45"):
+        grid.exact(Setting(), [Setting(threads=number) for number in range(9, 55)], SERVER, batch=1)
 
 
 def test_nothing_is_missing_on_a_machine_that_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
