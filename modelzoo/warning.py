@@ -95,6 +95,13 @@ class WarningCode(Enum):
         "compute them in reference kernels, about 100 times as slow",
         "use torch 2.14.1 or newer (Compute Library 53.1 or newer), or --mode eager",
     )
+    INT8_SATURATION = (
+        Severity.DISTORTS,
+        "this CPU has no VNNI, so its int8 kernels may saturate sums of two 8-bit products: {recipe} may predict worse "
+        "here than on other machines",
+        "judge the predictions on this machine (modelzoo validate), or use recipe=dynamic-x86, whose activations have "
+        "7 bits",
+    )
     SLOW_BF16 = (
         Severity.DISTORTS,
         "matrix products are slower in bf16 than in fp32 on this machine (bf16 relative to fp32: {operators})",

@@ -281,7 +281,10 @@ def _product_dimensions(event: Event) -> Dimensions:
     if "pointwise" in base and len(shapes) > 2 and len(shapes[2]) == 2:
         right = shapes[2]  # (input, other operand of the sum, weight)
     if operator_class(event.name) is OperatorClass.LINEAR and "addmm" not in base:
-        # Linear's weight is (out, in), but in int8 (in, out), and leading dimensions are flattened.
+        # Linear's weight is (out, in), and leading dimensions are flattened. In int8 it is (in, out), after the scale
+        # and the zero point of the input.
+        if _is_quantized(event):
+            right = next((shape for shape in shapes[1:] if len(shape) == 2), ())
         outputs = right[-1 if _is_quantized(event) else 0] if len(right) == 2 else None
         return (1, math.prod(left[:-1]), left[-1], outputs)
     if len(right) < 2:

@@ -10,6 +10,9 @@
 - A bf16 product may be slower than the same product in fp32 although the CPU has bf16 instructions, if its library has
   no kernel for them: OpenBLAS 0.3.29 computes ``sbgemm`` on Neoverse V1 in generic C
   (https://github.com/OpenMathLib/OpenBLAS/pull/5108).
+- On x86 CPUs without VNNI, int8 kernels add two products of 8 bits in 16 bits, which saturates:
+  https://uxlfoundation.github.io/oneDNN/dev_guide_int8_computations.html and, for ONNX Runtime,
+  https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html ("When to use reduce-range").
 - On x86, fp32 Linear layers call MKL, whose kernels for CPUs other than Intel's may be far slower than oneDNN's. This
   is found by measurement, not by a list of CPUs.
 
@@ -29,6 +32,11 @@ BF16_INNER_PRODUCT = (53, 1)
 FREEZING_MODES = ("compile", "max-autotune", "cpp-wrapper", "aot")
 SLOW_BF16 = 0.9
 """bf16 ÷ fp32 below which a product counts as slower; both are the fastest of several blocks, equal within 10 %."""
+
+VNNI = ("avx_vnni", "avx512_vnni")
+FULL_RANGE = ("torchao", "static", "dynamic-per-tensor", "dynamic-per-channel")
+"""Recipes with activations of 8 bits in kernels that may saturate. torch's ``dynamic-x86`` and ``dynamic-onednn`` have
+7 bits, and QNNPACK's kernels multiply in 16 bits and add in 32."""
 
 SLOW_LINEAR = 0.8
 """``torch.mm`` ÷ oneDNN in fp32 below which Linear layers are worth packing for oneDNN."""
@@ -61,6 +69,14 @@ def frozen_bf16_warnings(libraries: Libraries, machine: Machine, setting: Settin
         return []
     major, minor = (int(number) for number in version.split(".")[:2])
     return [warning_for(WarningCode.OLD_ACL, version=version)] if (major, minor) < BF16_INNER_PRODUCT else []
+
+
+def saturation_warnings(machine: Machine, setting: Setting) -> list[WarningMessage]:
+    """Return the warning that sums of int8 products may saturate on this CPU."""
+    is_affected = machine.architecture == "x86_64" and not set(VNNI) & set(machine.features)
+    if setting.precision != "int8" or setting.recipe not in FULL_RANGE or setting.device != "cpu" or not is_affected:
+        return []
+    return [warning_for(WarningCode.INT8_SATURATION, recipe=setting.recipe)]
 
 
 def slow_bf16_warnings(machine: Machine, ceilings: Ceilings) -> list[WarningMessage]:

@@ -19,6 +19,7 @@ from modelzoo.machine.diagnosis import forced_kernels, library_warnings, system_
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
 from modelzoo.machine.traps import (
     frozen_bf16_warnings,
+    saturation_warnings,
     slow_bf16_warnings,
     slow_linear_warnings,
     thread_warnings,
@@ -242,6 +243,7 @@ def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:
         yield from library_warnings(report.provenance.libraries)
         yield from thread_warnings(report.provenance.libraries, machine, threads)
         yield from frozen_bf16_warnings(report.provenance.libraries, machine, report.setting)
+    yield from saturation_warnings(machine, report.setting)
     if threads > machine.threads.count:
         yield warning_for(WarningCode.OVERSUBSCRIBED, threads=threads, cores=machine.threads.count)
     if report.usage is not None:

@@ -24,7 +24,7 @@ from modelzoo.records.workload import MAGNIFIED
 from modelzoo.validity.checks import FP32_DRIFT, LIMITS, SIGNIFICANT_BITS
 from modelzoo.validity.prefetch import padded
 from modelzoo.validity.protocol import JudgingTask, Predictor, TaskContext
-from modelzoo.validity.rounded import rounded_to
+from modelzoo.validity.rounded import is_predictable, rounded_to
 
 MAXIMUM_SAMPLE = 65_536
 """Elements kept of each output: its error is then accurate to three digits, and any model fits into memory."""
@@ -144,8 +144,8 @@ def layer_errors(
 ) -> tuple[LayerError, ...]:
     """Compare both models layer by layer on ``args``, the output last.
 
-    If one of them cannot be observed (traced, compiled), the output alone is compared. If that is the reference,
-    the expected rounding error is unknown.
+    If one of them cannot be observed (traced, compiled), the output alone is compared. If that is the reference, or
+    if the rounding of the recipe cannot be predicted, the expected rounding error is unknown.
     """
     expected = observe(reference, args, wanted, output_tensor)
     observed = observe(tested, args, wanted, output_tensor)
@@ -154,7 +154,7 @@ def layer_errors(
         floor, changed = FP32_DRIFT, _slightly_changed(args)
         if changed is not None:
             baseline, magnified = observe(reference, changed, wanted, output_tensor), EVERY_LAYER_ROUNDS
-    elif is_observable(reference):
+    elif is_observable(reference) and is_predictable(tested.precision, tested.recipe):
         with rounded_to(tested.precision, reference.model, tested.recipe):
             baseline = observe(reference, args, wanted, output_tensor)
     explains = _Explained(baseline, floor, magnified, is_known=tested.precision not in SIGNIFICANT_BITS)

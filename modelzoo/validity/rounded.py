@@ -8,8 +8,6 @@ from typing import Any, Callable
 
 import msgspec
 
-from modelzoo.frozen import replace
-
 OPERANDS_ONLY = ("tf32", "int8")
 """Precisions in which kernels round the operands of products and nothing else: tensors stay fp32."""
 WITH_WEIGHTS = ("addmm", "mm")
@@ -67,14 +65,21 @@ _RANGES: dict[str, tuple[Grid | None, Grid]] = {
     "weight-only-packed": (None, _PER_CHANNEL),
     "dynamic-per-tensor": (_OF_ONNX, Grid(254)),
     "dynamic-per-channel": (_OF_ONNX, Grid(254, keep=-1)),
-    "static": (_OF_ONNX, Grid(254, keep=-1)),
     "torchao": (Grid(255, keep=0), _PER_CHANNEL),
     "dynamic-x86": (Grid(127, is_symmetric=False), _PER_LAYER),
     "dynamic-onednn": (Grid(127, is_symmetric=False), _PER_LAYER),
     "dynamic-qnnpack": (Grid(255, is_symmetric=False), _PER_LAYER),
 }
 """The activations and the weights of each recipe. ``quantize_dynamic`` calls its kernels with ``reduce_range``: 7 bits
-for activations, so that sums of two products fit into 16 bits; QNNPACK ignores it."""
+for activations, so that sums of two products fit into 16 bits; QNNPACK ignores it.
+
+``static`` is missing: its ranges come from other inputs, and it also quantizes what lies between layers, so its
+rounding error does not follow from the model and the inputs that are judged."""
+
+
+def is_predictable(precision: str, recipe: str | None) -> bool:
+    """Whether ``rounded_to`` rounds as correct kernels do."""
+    return precision != "int8" or recipe in _RANGES
 
 
 @contextlib.contextmanager
@@ -87,7 +92,7 @@ def rounded_to(precision: str, model: Any, recipe: str | None = None) -> Iterato
 
     Args:
         precision: ``bf16``, ``fp16``, ``tf32`` or ``int8``.
-        recipe: by which a model in int8 is quantized.
+        recipe: by which a model in int8 is quantized; see ``is_predictable``.
     """
     import torch
 
@@ -170,9 +175,7 @@ def _roundings(precision: str, recipe: str | None) -> dict[str, list[tuple[int, 
             name: [(place, lambda x: rounded(x, precision)) for place in places] for name, places in PRODUCTS.items()
         }
     found: dict[str, list[tuple[int, Callable[[Any], Any]]]] = {}
-    for name in (*WITH_WEIGHTS, "convolution") if recipe == "static" else WITH_WEIGHTS:
-        activations, weights = _RANGES[recipe]
-        # A convolution's weights begin with the output channels.
-        grids = (activations, replace(weights, keep=0) if name == "convolution" else weights)
-        found[name] = [(place, grid.rounded) for place, grid in zip(PRODUCTS[name], grids) if grid is not None]
+    for name in WITH_WEIGHTS:
+        places = zip(PRODUCTS[name], _RANGES[recipe])
+        found[name] = [(place, grid.rounded) for place, grid in places if grid is not None]
     return found

@@ -16,6 +16,9 @@ from modelzoo.setting import ResolvedSetting, fields, option_name, value_text
 
 _ASSIGNED = re.compile(r"([\w.]+)=(\w+)")
 _CALLED = re.compile(r"([\w.]+)\((\w+)\)")
+_TORCHAO = {"torchao": "Int8DynamicActivationInt8WeightConfig", "weight-only": "Int8WeightOnlyConfig"}
+_PACKED = "weight-only-packed"
+"""The suite's own layers, for which torch has an operator and no module."""
 
 
 def explicit(report: RunReport) -> ResolvedSetting:
@@ -52,7 +55,7 @@ def variables(report: RunReport) -> dict[str, str]:
 def python(report: RunReport, said: str, script: str) -> Optional[str]:
     """Return Python that runs a model like the process that was measured, to paste into a server.
 
-    ``None`` if there is none for the engine.
+    ``None`` if there is none for the engine or the recipe.
 
     Args:
         report: of one process of the setting.
@@ -68,7 +71,7 @@ def python(report: RunReport, said: str, script: str) -> Optional[str]:
     if setting.engine != "torch":
         own = lines(report)
         return None if own is None else "\n".join([*head, *own, ""])
-    return "\n".join([*head, *_torch(report, script), ""])
+    return "\n".join([*head, *_torch(report, script), ""]) if setting.recipe != _PACKED else None
 
 
 def _torch(report: RunReport, script: str) -> list[str]:
@@ -122,11 +125,12 @@ def _torch(report: RunReport, script: str) -> list[str]:
 
 def _quantizing(setting: ResolvedSetting) -> Sequence[str]:
     """What quantizes the model of ``modelzoo.engines.torch.quantization``."""
-    if setting.recipe == "torchao":
+    if setting.recipe in _TORCHAO:
+        config = _TORCHAO[setting.recipe]
         return [
-            "    from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_",
+            f"    from torchao.quantization import {config}, quantize_",
             "",
-            "    config = Int8DynamicActivationInt8WeightConfig(set_inductor_config=False, version=2)",
+            f"    config = {config}(set_inductor_config=False, version=2)",
             "    quantize_(model, config, filter_fn=lambda module, name: type(module) is torch.nn.Linear)",
         ]
     if setting.recipe == "static":
@@ -139,11 +143,12 @@ def _quantizing(setting: ResolvedSetting) -> Sequence[str]:
             "        quantizer = x86.X86InductorQuantizer()",
             "        quantizer.set_global(x86.get_default_x86_inductor_quantization_config())",
             "        model = prepare_pt2e(graph, quantizer)",
-            "        for batch in [example]:  # use several batches of your own inputs",
+            "        # The ranges were taken from other batches: use several of your own inputs, and judge the result.",
+            "        for batch in [example]:",
             "            model(*converted(batch))",
             "        model = convert_pt2e(model)",
         ]
-    if setting.recipe is not None:  # by the engine that torch.backends.quantized.engine selects above
+    if setting.recipe is not None:  # dynamic, by the engine that torch.backends.quantized.engine selects above
         return ["    model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)"]
     return []
 

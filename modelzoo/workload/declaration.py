@@ -303,9 +303,20 @@ CALIBRATION_BATCHES = 8
 
 
 def calibration_inputs(work: Workload, setting: ResolvedSetting, weights: Weights) -> list[Inputs]:
-    """Create batches with the seeds after that of the measured one; never of the user's input."""
-    seeds = range(setting.seed + 1, setting.seed + 1 + CALIBRATION_BATCHES)
-    return [make_inputs(work, replace(setting, seed=seed, input=None), weights) for seed in seeds]
+    """Create batches with the seeds after that of the measured one; never of the user's input.
+
+    Raises:
+        UsageError: the workload's inputs are the same for every seed, so they are those that are measured.
+    """
+    seeds = range(setting.seed, setting.seed + 1 + CALIBRATION_BATCHES)
+    measured, *found = (make_inputs(work, replace(setting, seed=seed, input=None), weights) for seed in seeds)
+    digest = inputs_digest(measured)
+    if digest is not None and digest in map(inputs_digest, found):
+        raise UsageError(
+            f"{work.name}: its inputs do not depend on the seed, so recipe={setting.recipe} would take its ranges from "
+            "the batch that is measured; make them from request.seed, or use another --recipe"
+        )
+    return found
 
 
 def batches_digest(batches: Sequence[Any]) -> str | None:

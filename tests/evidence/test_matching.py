@@ -73,6 +73,17 @@ def test_linear_flattens_leading_dimensions() -> None:
     assert matched([linear], gemm_line("5x16:16x8"), gemm_line("6x16:16x8"))[0].problem == "6x16:16x8"
 
 
+def test_quantized_linears_are_told_apart_by_their_weights() -> None:
+    """Those come after the scale and the zero point of the input, as (in, out)."""
+    events = [
+        Event("onednn::qlinear_pointwise", 1.0, -1, ((32, 128), (), (), (128, outputs), (outputs,), (outputs,)))
+        for outputs in (64, 8)
+    ]
+    lines = (gemm_line(sizes).replace("src:f32", "src:u8") for sizes in ("32x128:128x8", "32x128:128x64"))
+    found = matched(events, *lines)
+    assert [found[index].problem for index in (0, 1)] == ["32x128:128x64", "32x128:128x8"]
+
+
 def test_a_onednn_operator_takes_the_first_primitive_if_its_size_is_hidden() -> None:
     """Packed weights do not show their size, but the operator did run a primitive."""
     packed = Event("mkldnn::_linear_pointwise", 1.0, -1, ((), ()))

@@ -189,6 +189,26 @@ def test_compiled_bf16_with_an_old_compute_library(
     assert codes(libraries=libraries, machine=machine_with(architecture="x86_64"), **verdict) == []
 
 
+@pytest.mark.parametrize(
+    ("recipe", "features", "expected"),
+    [
+        ("torchao", ("avx2", "avx512f"), ["INT8_SATURATION"]),
+        ("static", ("avx2",), ["INT8_SATURATION"]),
+        ("torchao", ("avx2", "avx_vnni"), []),
+        ("static", ("avx512f", "avx512_vnni"), []),
+        ("dynamic-x86", ("avx2",), []),
+        ("weight-only", ("avx2",), []),
+    ],
+)
+def test_int8_sums_may_saturate_without_vnni(recipe: str, features: tuple[str, ...], expected: list[str]) -> None:
+    """On x86 CPUs, unless the recipe leaves a bit free."""
+    setting = ResolvedSetting("int8", recipe=recipe, threads=1)
+    x86, arm = (machine_with(architecture=name, features=features) for name in ("x86_64", "aarch64"))
+    found = codes(machine=x86, setting=setting, canary_verdict=CanaryVerdict.ACTIVE)
+    assert [code for code in found if code == "INT8_SATURATION"] == expected
+    assert "INT8_SATURATION" not in codes(machine=arm, setting=setting, canary_verdict=CanaryVerdict.ACTIVE)
+
+
 def test_bf16_on_a_machine_where_its_products_are_slower() -> None:
     """Runs in bf16 say so if doctor has measured it; runs in fp32 do not."""
     slow = replace(CEILINGS, gemm=(Gemm("fp32", 8, 2048, "mm", 300.0), Gemm("bf16", 8, 2048, "mm", 100.0)))

@@ -169,6 +169,16 @@ def test_a_reference_that_cannot_be_observed_has_no_baseline(model: Any, predict
     assert layer.baseline is not None and layer.baseline >= FP32_DRIFT
 
 
+def test_the_rounding_of_a_static_recipe_is_not_known(model: Any, predictor: Callable[..., Predictor]) -> None:
+    """Its ranges come from other inputs: no error is called a fault, and none is called explained."""
+    tested = replace(predictor(model), precision="int8", recipe="static")
+    layers = errors(predictor(model), tested)
+    assert {(layer.baseline, layer.ratio) for layer in layers} == {(None, None)}
+    assert culprit_of(layers) is None
+    known = errors(predictor(model), replace(tested, recipe="torchao"))
+    assert known[-1].name == OUTPUT and known[-1].baseline
+
+
 def test_nan_is_attributed_to_the_layer_where_it_begins(model: Any, predictor: Callable[..., Predictor]) -> None:
     """The first suspect is the layer that holds it, and its error has no value."""
     import torch

@@ -71,6 +71,7 @@ COMPILED = [Setting(mode=mode) for mode in ("compile", "max-autotune", "cpp-wrap
         Setting("bf16", "fastmath"),
         Setting("int8", recipe="dynamic-x86"),
         Setting("int8", recipe="torchao"),
+        Setting("int8", recipe="weight-only"),
         Setting(linear="onednn"),
         Setting(mode="script", linear="onednn"),
         *(pytest.param(setting, marks=pytest.mark.slow) for setting in COMPILED),
@@ -81,7 +82,7 @@ COMPILED = [Setting(mode=mode) for mode in ("compile", "max-autotune", "cpp-wrap
 )
 def test_the_python_runs_the_model(setting: Setting) -> None:
     """As it is, in a namespace of its own: it computes what the model does, in the precision of the setting."""
-    if setting.recipe in ("torchao", "static"):
+    if setting.recipe in ("torchao", "weight-only", "static"):
         pytest.importorskip("torchao", reason="torchao is not installed: pip install torchao==0.16.0")
     names: dict[str, Any] = {}
     exec(recipe.python(report(setting.replace(threads=1)), SAID, "trace") or "", names)
@@ -92,6 +93,11 @@ def test_the_python_runs_the_model(setting: Setting) -> None:
     assert error < (1e-5 if setting.precision == "fp32" else 0.05)
     assert setting.precision != "int8" or error > 1e-5
     assert torch.get_num_threads() == 1
+
+
+def test_there_is_no_python_for_layers_of_the_suite() -> None:
+    """torch has an operator for packed int8 weights, and no module."""
+    assert recipe.python(report(Setting("int8", recipe="weight-only-packed")), SAID, "trace") is None
 
 
 def test_the_python_names_every_field_and_variable() -> None:

@@ -114,7 +114,7 @@ def _remove(path: Path) -> bool:
 
 
 MANIFEST = "manifest.json"
-LAYOUT = 5
+LAYOUT = 6
 """Version of what is written, a part of the key; increase it if an exporter of the suite writes something else."""
 T = TypeVar("T")
 

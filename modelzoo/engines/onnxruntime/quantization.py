@@ -117,17 +117,18 @@ def quantize(model: object, place: Path, recipe: str, batches: Calibration = ())
     with _quiet():
         if recipe == STATIC:
             _quantize_static(model, place, batches)
-            return
-        quantize_dynamic(
-            model,
-            str(place),
-            op_types_to_quantize=["MatMul"],  # it makes one of every Gemm
-            per_channel=recipe == PER_CHANNEL,
-            weight_type=QuantType.QInt8,
-        )
+        else:
+            quantize_dynamic(
+                model,
+                str(place),
+                op_types_to_quantize=["MatMul"],  # it makes one of every Gemm
+                per_channel=recipe == PER_CHANNEL,
+                weight_type=QuantType.QInt8,
+            )
     nodes = onnx.load_model(str(place), load_external_data=False).graph.node
-    if not any(node.op_type == "MatMulInteger" for node in nodes):
-        raise UsageError(f"recipe={recipe}: the model has no Linear layer; use another precision")
+    made, layers = ("DequantizeLinear", "convolution or Linear") if recipe == STATIC else ("MatMulInteger", "Linear")
+    if not any(node.op_type == made for node in nodes):
+        raise UsageError(f"recipe={recipe}: the model has no {layers} layer; use another precision")
 
 
 def _quantize_static(model: object, place: Path, batches: Calibration) -> None:

@@ -158,7 +158,8 @@ class TorchSession:
         model = load_model(workload, self._setting.options, weights)
         calibration: Sequence[Inputs] = ()
         if self._setting.recipe == STATIC:
-            self._export_canary()
+            with execution.refusing_recipe(workload, STATIC):
+                self._export_canary()
             calibration = calibration_inputs(workload, self._setting, weights)
         built = execution.build(workload, model, inputs, self._setting, calibration)
         return TorchModel(workload, self._setting, built, self.device)

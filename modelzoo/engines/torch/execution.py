@@ -153,14 +153,24 @@ def build(
 
 
 def _quantized(workload: Workload, model: Any, recipe: str, calibration: Sequence[Inputs]) -> Any:
-    try:
+    with refusing_recipe(workload, recipe):
         return quantized(model, recipe, [each.args for each in calibration])
+
+
+@contextmanager
+def refusing_recipe(workload: Workload, recipe: str) -> Iterator[None]:
+    """Turn what quantizing raises into ``UsageError``, but not that memory is exhausted.
+
+    Only ``static`` exports the model, which raises errors of many types.
+    """
+    try:
+        yield
     except NothingToQuantizeError as error:
         raise UsageError(f"{workload.name} with int8={recipe}: {error}; choose another precision") from None
-    except Exception as error:  # torch.export raises errors of many types
-        if recipe != STATIC:
+    except Exception as error:
+        if recipe != STATIC or isinstance(error, MemoryError) or device_problem(error, "cpu") is not None:
             raise
-        said = f"cannot be exported for int8={recipe}: {_reason(error, comes_first=True)}"
+        said = f"cannot be quantized by int8={recipe}: {_reason(error, comes_first=True)}"
         raise UsageError(f"{workload.name} {said}; use another --recipe") from error
 
 
@@ -202,15 +212,21 @@ def weight_bytes(module: Any, *, with_tables: bool = False) -> int | None:
 
     With ``with_tables`` also those of embeddings, of which a pass reads some rows.
 
-    Quantized layers of ``torch.ao.nn`` have a method in place of the parameter ``weight``, and others hold buffers.
+    Quantized layers of ``torch.ao.nn`` have methods in place of parameters, and others hold buffers.
     """
     import torch
 
     layers = [each for each in module.modules() if with_tables or not isinstance(each, torch.nn.Embedding)]
     read = {id(each): each for layer in layers for each in (*layer._parameters.values(), *layer._buffers.values())}
-    packed = [layer.weight() for layer in layers if callable(getattr(layer, "weight", None))]
+    packed = [part() for layer in layers for part in _packed_parts(layer)]
     sizes = [_bytes(each) for each in (*read.values(), *packed) if each is not None]
     return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def _packed_parts(layer: Any) -> list[Callable[[], Any]]:
+    """The methods of a quantized layer that return its weights and its biases."""
+    parts = (getattr(layer, name, None) for name in ("weight", "bias"))
+    return [part for part in parts if callable(part)]
 
 
 def _bytes(tensor: Any) -> int | None:

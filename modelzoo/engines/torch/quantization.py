@@ -231,8 +231,12 @@ def _import_torchao(recipe: str) -> Any:
     """torchao's functions; raises ``EnvironmentProblem`` if it is missing, or does not fit this torch."""
     try:
         from torchao import quantization
-        from torchao.quantization.pt2e import quantize_pt2e  # noqa: F401
-        from torchao.quantization.quantize_.workflows import int8  # noqa: F401  # the layers of version 2
+
+        if recipe == STATIC:
+            from torchao.quantization.pt2e import quantize_pt2e  # noqa: F401
+            from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer  # noqa: F401
+        else:
+            from torchao.quantization.quantize_.workflows import int8  # noqa: F401  # the layers of version 2
     except ImportError as error:
         version = installed_version(TORCHAO)
         problem = "is not installed" if version is None else f"{version} cannot be imported ({error})"

@@ -24,7 +24,6 @@ from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, ProofSource, ProofVerdict
 from modelzoo.setting import ResolvedSetting, Setting
-from modelzoo.validity.rounded import rounded_to
 
 INT8 = Setting("int8")
 needs_torchao = pytest.mark.skipif(
@@ -155,8 +154,6 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
         canary = session.canary()
         found = model.audit(args, passes=1, canary=canary, replay=True)
         output = model.call(*args)
-        with rounded_to("int8", source.module, "static"):
-            predicted = source.module(*args)
         expected = source.module(*args)
     assert canary.verdict("int8") == "active", canary.summary
     assert isinstance(found, Evidence)
@@ -164,7 +161,7 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
     assert re.match(r"int8: ACTIVE \(int8 kernels took (100|99) % of the time", sentence(found))
     assert found.arithmetic_share == 1
     assert {each.operator for each in found.operators} >= {"onednn::qconv2d_pointwise", "onednn::qlinear_pointwise"}
-    assert (output - expected).norm() < 3 * (predicted - expected).norm()
+    assert 0.002 < (output - expected).norm() / expected.norm() < 0.05
     weights = 16 * 32 * 9 + 32 * 32 + 32 * 5
     assert weights < (model.stored_bytes() or 0) < 2 * weights  # a byte each, scales and biases
     assert model.compilation is not None
