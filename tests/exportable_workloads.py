@@ -46,8 +46,8 @@ class Detector(torch.nn.Module):  # type: ignore[misc]  # torch has no types her
         return found
 
 
-def _drawn(*shape: int) -> Any:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+def _drawn(seed: int, *shape: int) -> Any:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 CLASSIFIER = Workload(
@@ -55,14 +55,14 @@ CLASSIFIER = Workload(
     title="a small classifier",
     unit="pictures",
     build=lambda options: Classifier(),
-    inputs=lambda request: Inputs((_drawn(request.batch, 16, 8, 8),), ("noise",) * request.batch),
+    inputs=lambda request: Inputs((_drawn(request.seed, request.batch, 16, 8, 8),), ("noise",) * request.batch),
 )
 DETECTOR = Workload(
     name="detector",
     title="a small detector",
     unit="pictures",
     build=lambda options: Detector(),
-    inputs=lambda request: Inputs(([_drawn(3, 6, 8) for _ in range(request.batch)],), ("noise",) * request.batch),
+    inputs=lambda request: Inputs(([_drawn(request.seed, 3, 6, 8)] * request.batch,), ("noise",) * request.batch),
     heads=lambda model: {"head": model.head},
 )
 

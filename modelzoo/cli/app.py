@@ -155,7 +155,8 @@ def guard(call: Callable[[], int]) -> int:
             raise
         from modelzoo.workload.discovery import installation_advice
 
-        tell(f"modelzoo: error: {sys.executable} has no module {error.name!r}: {installation_advice()}")
+        missing = error.name or ""
+        tell(f"modelzoo: error: {sys.executable} has no module {missing!r}: {installation_advice(missing)}")
         return 2
     except KeyboardInterrupt:
         tell("modelzoo: interrupted")

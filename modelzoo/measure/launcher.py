@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -149,7 +150,7 @@ class LocalLauncher(msgspec.Struct, frozen=True):
 
     def explain(self, job: Job, code: int, output: str) -> ModelzooError:
         own = self.python == sys.executable
-        hint = installation_advice() if own else "install it there"
+        hint = installation_advice(missing_module(output) or "") if own else "install it there"
         return explain_end(code, output, self.python, hint)
 
     def _affinity(self) -> list[str]:
@@ -217,6 +218,12 @@ def start_guarded(command: Sequence[str], environment: Mapping[str, str], stderr
     return worker
 
 
+def missing_module(output: str) -> Optional[str]:
+    """The module whose import ended a process, by what it printed; ``None`` if it ended otherwise."""
+    found = re.search(r"No module named '?([\w.]+)'?[^\n]*\s*$", output)
+    return None if found is None else found[1]
+
+
 def explain_end(code: int, output: str, where: str, hint: str) -> ModelzooError:
     """Say why a worker ended without a final message.
 
@@ -233,9 +240,8 @@ def explain_end(code: int, output: str, where: str, hint: str) -> ModelzooError:
         if name == "SIGILL":
             cause = " (this build of torch uses instructions that this CPU lacks)"
         return WorkerError(f"the worker process was ended by {name}{cause}")
-    if any("No module named" in line for line in lines[-1:]):
-        missing = lines[-1].split("No module named", 1)[1].strip()
-        return EnvironmentProblem(f"{where} has no module {missing}: {hint}")
+    if (missing := missing_module(output)) is not None:
+        return EnvironmentProblem(f"{where} has no module {missing!r}: {hint}")
     return WorkerError(f"the worker process ended with code {code}: {lines[-1] if lines else 'no output'}")
 
 

@@ -104,6 +104,10 @@ def workloads_directory() -> Path:
     return CHECKOUT if is_checkout() else PACKAGE / "workloads"
 
 
+INSTALLED = ("torch", "torchvision", "transformers", "tokenizers", "safetensors", "numpy", "PIL", "pycocotools")
+"""Modules that come with the suite; a workload may import others."""
+
+
 def import_root() -> Path:
     """The directory with which, in PYTHONPATH, another interpreter imports this suite.
 
@@ -127,8 +131,10 @@ def import_root() -> Path:
     return directory
 
 
-def installation_advice() -> str:
-    """What to do if a package that runs models is missing; the end of an error."""
+def installation_advice(module: str = "torch") -> str:
+    """What to do if a module is missing; the end of an error."""
+    if module.partition(".")[0] not in INSTALLED:
+        return "install it, or name its directory in PYTHONPATH"
     if is_checkout():
         return "run ./scripts/run once, then use .venv/bin/python"
     return f"run pip install '{DISTRIBUTION}[torch]'"

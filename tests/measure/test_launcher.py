@@ -120,6 +120,13 @@ MISSING = "Traceback\nModuleNotFoundError: No module named 'torch'\n"
         (sys.executable, -signal.SIGILL, "", WorkerError, r"SIGILL \(this build of torch uses instructions that this"),
         (sys.executable, 3, "", WorkerError, "ended with code 3: no output"),
         (sys.executable, 1, MISSING, EnvironmentProblem, "no module 'torch': run ./scripts/run once"),
+        (
+            sys.executable,
+            1,
+            MISSING.replace("torch", "own.part"),
+            EnvironmentProblem,
+            "'own.part': install it, or",
+        ),
         ("/other/python", 1, MISSING, EnvironmentProblem, "/other/python has no module 'torch': install it there"),
     ],
 )

@@ -120,7 +120,7 @@ class TorchEngine:
         except (ImportError, RuntimeError, AttributeError) as error:
             installation.import_torchvision()
             if isinstance(error, ImportError):
-                raise EnvironmentProblem(f"{error}; {installation_advice()}") from error
+                raise EnvironmentProblem(f"{error}; {installation_advice(error.name or '')}") from error
             raise
 
     def open(self, setting: ResolvedSetting) -> TorchSession:
