@@ -158,7 +158,7 @@ def questions(request: InputRequest) -> list[tuple[str, str, str]]:
     path = request.path or PASSAGES
     words = read_text(path).split()
     found = []
-    for number in range(request.batch):
+    for number in range(request.skip, request.skip + request.batch):
         question = QUESTIONS[number % len(QUESTIONS)]
         start = (number * 97 + request.seed) % len(words)  # a different start for each item
         passage = words[start:] + words[:start]

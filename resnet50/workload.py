@@ -49,7 +49,7 @@ def batch(images: Sequence[Any]) -> Any:
 
 
 def inputs(request: InputRequest) -> Inputs:
-    chosen = pictures(request.batch, request.seed, request.path)
+    chosen = pictures(request.batch, request.seed, request.path, request.skip)
     return Inputs(args=(batch([picture for picture, _ in chosen]),), items=tuple(name for _, name in chosen))
 
 

@@ -40,7 +40,7 @@ def labels() -> Sequence[str]:
 def inputs(request: InputRequest) -> Inputs:
     import torch
 
-    chosen = pictures(request.batch, request.seed, request.path)
+    chosen = pictures(request.batch, request.seed, request.path, request.skip)
     tensors = torch.stack([preprocess(picture) for picture, _ in chosen])
     return Inputs(args=(tensors,), items=tuple(name for _, name in chosen))
 

@@ -179,6 +179,8 @@ class InputRequest(msgspec.Struct, frozen=True):
         path: the user's file or directory (``--input``), or ``None`` for the workload's own inputs.
         options: the workload's option values.
         model_path: the checkpoint directory, which may hold a tokenizer; ``None`` if the weights are a single file.
+        skip: items to leave out at the beginning, so that a batch for calibration holds none that is measured. Those
+            that follow must have the shapes of the first.
     """
 
     batch: int
@@ -186,6 +188,7 @@ class InputRequest(msgspec.Struct, frozen=True):
     path: Path | None
     options: Mapping[str, Any]
     model_path: Path | None = None
+    skip: int = 0
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -303,18 +306,22 @@ CALIBRATION_BATCHES = 8
 
 
 def calibration_inputs(work: Workload, setting: ResolvedSetting, weights: Weights) -> list[Inputs]:
-    """Create batches with the seeds after that of the measured one; never of the user's input.
+    """Create batches that hold nothing of the measured one: those that follow it; never of the user's input.
+
+    If the workload does not know ``InputRequest.skip``, they have the seeds after that of the measured one.
 
     Raises:
         UsageError: the workload's inputs are the same for every seed, so they are those that are measured.
     """
-    seeds = range(setting.seed, setting.seed + 1 + CALIBRATION_BATCHES)
-    measured, *found = (make_inputs(work, replace(setting, seed=seed, input=None), weights) for seed in seeds)
-    digest = inputs_digest(measured)
-    if digest is not None and digest in map(inputs_digest, found):
+    request = replace(input_request(setting, weights), path=None)
+    measured, numbers = inputs_digest(work.inputs(request)), range(1, 1 + CALIBRATION_BATCHES)
+    found = [work.inputs(replace(request, skip=number * request.batch)) for number in numbers]
+    if measured is not None and inputs_digest(found[0]) == measured:
+        found = [work.inputs(replace(request, seed=request.seed + number)) for number in numbers]
+    if measured is not None and measured in map(inputs_digest, found):
         raise UsageError(
             f"{work.name}: its inputs do not depend on the seed, so recipe={setting.recipe} would take its ranges from "
-            "the batch that is measured; make them from request.seed, or use another --recipe"
+            "the batch that is measured; make them from request.seed and request.skip, or use another --recipe"
         )
     return found
 

@@ -26,8 +26,14 @@ def detector_tensor(picture: Any) -> Any:
 
 
 def detector_inputs(request: InputRequest) -> Inputs:
-    """Return one batch of pictures, as the list of tensors that torchvision's detectors take."""
-    chosen = pictures(request.batch, request.seed, request.path)
+    """Return one batch of pictures, as the list of tensors that torchvision's detectors take.
+
+    Those after the first batch are resized to its sizes, because an exported model takes pictures of these sizes only.
+    """
+    chosen = pictures(request.batch, request.seed, request.path, request.skip)
+    if request.skip:
+        first = pictures(request.batch, request.seed, request.path)
+        chosen = [(picture.resize(like.size), name) for (picture, name), (like, _) in zip(chosen, first)]
     return Inputs(args=([detector_tensor(picture) for picture, _ in chosen],), items=tuple(name for _, name in chosen))
 
 

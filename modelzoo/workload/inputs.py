@@ -232,7 +232,7 @@ class PictureFile(msgspec.Struct, frozen=True):
         return image if self.box is None else image.crop(self.box)
 
 
-def pictures(count: int, seed: int, path: Path | None) -> list[tuple[Image, str]]:
+def pictures(count: int, seed: int, path: Path | None, skip: int = 0) -> list[tuple[Image, str]]:
     """Return a batch of different pictures, as RGB, with their names.
 
     Args:
@@ -241,12 +241,13 @@ def pictures(count: int, seed: int, path: Path | None) -> list[tuple[Image, str]
         path: a picture, or a directory whose pictures are taken in the order of their names; ``None`` for the
             photograph that matplotlib ships. If there are fewer pictures than ``count``, crops of them follow, of 60
             to 95 % of each side.
+        skip: how many to leave out at the beginning (``InputRequest.skip``).
 
     Raises:
         InputError: there is no readable picture at ``path``.
     """
-    whole = [(photograph(), PHOTOGRAPH)] if path is None else _read_all(_own_files(path, count))
-    chosen = _choose([(image.size, name) for image, name in whole], count, seed)
+    whole = [(photograph(), PHOTOGRAPH)] if path is None else _read_all(_own_files(path, count + skip))
+    chosen = _choose([(image.size, name) for image, name in whole], count + skip, seed)[skip:]
     return [(whole[index][0] if box is None else whole[index][0].crop(box), name) for index, box, name in chosen]
 
 

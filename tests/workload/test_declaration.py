@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from toy_workload import TOY
 
+from modelzoo.engines.export.source import flatten
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import Checkpoint, Option, Workload, discovery
+from modelzoo.workload.declaration import CALIBRATION_BATCHES, calibration_inputs, inputs_digest, make_inputs
 
 
 def options(**given: Any) -> dict[str, Any]:
@@ -64,3 +69,20 @@ def test_checkpoints_are_those_of_the_defaults_and_of_each_choice() -> None:
         TOY, options=(size,), checkpoint=lambda options: Checkpoint("", published[options["size"]], megabytes=1)
     )
     assert [each.source for each in workload.checkpoints()] == ["a/base", "a/large"]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("name", ["resnet50", "ssd", "maskrcnn", "bert", "examples/mlp"])
+def test_calibration_holds_nothing_that_is_measured(name: str, batch: int, tmp_path: Path) -> None:
+    """No item of the measured batch, and none twice; in the same shapes, because an exported model has one."""
+    work = discovery.load_workload(discovery.find_workload(name))
+    setting = ResolvedSetting("int8", recipe="static", batch=batch, options=work.option_values({}))
+    weights = Weights(WeightsKind.RANDOM, "random", str(tmp_path / "weights.safetensors"), "")
+    measured = make_inputs(work, setting, weights)
+    found = calibration_inputs(work, setting, weights)
+    assert len({inputs_digest(each) for each in (measured, *found)}) == 1 + CALIBRATION_BATCHES
+    if name != "examples/mlp":  # all of its items are called noise
+        items = [item for each in (measured, *found) for item in each.items]
+        assert len(set(items)) == len(items)
+    shapes = {tuple(value.shape for value in flatten(each.args)[1]) for each in (measured, *found)}
+    assert len(shapes) == 1

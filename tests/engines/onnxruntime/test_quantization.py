@@ -167,7 +167,7 @@ def test_constants_in_another_file_are_found(tmp_path: Path) -> None:
 
 
 def test_calibration_takes_neither_the_measured_batch_nor_the_input_of_the_user(tmp_path: Path) -> None:
-    """Its batches are the workload's own, with other seeds."""
+    """Its batches are the workload's own: those that follow, or of other seeds if the workload does not skip any."""
     asked: list[InputRequest] = []
 
     def inputs(request: InputRequest) -> Inputs:
@@ -176,7 +176,8 @@ def test_calibration_takes_neither_the_measured_batch_nor_the_input_of_the_user(
 
     chosen = replace(setting("static"), seed=3, input="/mine")
     calibration(source_of(replace(CLASSIFIER, inputs=inputs), tmp_path, chosen), "static")
-    assert [each.seed for each in asked] == list(range(3, 12)), "the measured one, to compare with it, and eight others"
+    others = [(number, 0) for number in range(4, 12)]
+    assert [(each.seed, each.skip) for each in asked] == [(3, 0), *((3, 2 * n) for n in range(1, 9)), *others]
     assert {each.path for each in asked} == {None}
 
 

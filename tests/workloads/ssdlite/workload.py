@@ -61,7 +61,7 @@ def preprocess(picture: Any) -> Any:
 def inputs(request: InputRequest) -> Inputs:
     import torch
 
-    chosen = pictures(request.batch, request.seed, request.path)
+    chosen = pictures(request.batch, request.seed, request.path, request.skip)
     return Inputs((torch.stack([preprocess(p) for p, _ in chosen]),), tuple(name for _, name in chosen))
 
 
