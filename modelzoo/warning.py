@@ -80,9 +80,9 @@ class WarningCode(Enum):
     )
     REFERENCE_KERNELS = (
         Severity.DISTORTS,
-        "oneDNN's slow reference kernels took {percent:.1f} % of the time: {names}",
-        "no optimized kernel supports these operands; compare --bf16=fastmath, autocast and cast, or use another "
-        "PyTorch build",
+        "slow reference kernels took {percent:.1f} % of the time: {names}",
+        "no optimized kernel supports these operands; compare --bf16=fastmath, autocast and cast, or the recipes of "
+        "int8, or use another PyTorch build",
     )
     NO_BF16_HARDWARE = (
         Severity.DISTORTS,

@@ -67,17 +67,21 @@ def _trend_lines(points: Sequence[SoakPoint], lasted: float) -> list[str]:
         _percent_line("throughput", speed, per),
     ]
     if size is not None:
-        verdict = "drifts" if size.is_proven else "no significant drift"
-        text = f"{size.slope:+.1f} MB {per} [{_end(size.low, 1)}, {_end(size.high, 1)}]"
-        said.append(f"Memory of all instances: {verdict}, {text}.")
+        bounds = f"{size.slope:+.1f} MB {per} [{_end(size.low, 1)}, {_end(size.high, 1)}]"
+        said.append(_line("memory of all instances", size, bounds))
     return said
 
 
 def _percent_line(name: str, found: Trend, per: str) -> str:
     """``found`` is of logarithms."""
-    verdict = "drifts" if found.is_proven else "no significant drift"
     slope, low, high = (100 * math.expm1(max(-50.0, min(50.0, each))) for each in (found.slope, found.low, found.high))
-    return f"{capitalized(name)}: {verdict}, {slope:+.2f} % {per} [{_end(low, 2)}, {_end(high, 2)}]."
+    return _line(name, found, f"{slope:+.2f} % {per} [{_end(low, 2)}, {_end(high, 2)}]")
+
+
+def _line(name: str, found: Trend, bounds: str) -> str:
+    if math.isinf(found.low):
+        return f"{capitalized(name)}: too few independent stretches to tell a drift; make --soak longer."
+    return f"{capitalized(name)}: {'drifts' if found.is_proven else 'no significant drift'}, {bounds}."
 
 
 def _end(value: float, decimals: int) -> str:
