@@ -104,8 +104,13 @@ def workloads_directory() -> Path:
     return CHECKOUT if is_checkout() else PACKAGE / "workloads"
 
 
-INSTALLED = ("torch", "torchvision", "transformers", "tokenizers", "safetensors", "numpy", "PIL", "pycocotools")
-"""Modules that come with the suite; a workload may import others."""
+# fmt: off
+INSTALLED = {
+    "matplotlib", "numpy", "jinja2", "rich", "psutil", "threadpoolctl", "msgspec", "platformdirs", "packaging",
+    "transformers", "tokenizers", "huggingface_hub", "safetensors", "PIL", "pycocotools", "torch", "torchvision",
+}
+# fmt: on
+"""Modules that come with the suite and its extra ``torch``; a workload may import others."""
 
 
 def import_root() -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -120,3 +122,12 @@ def test_another_interpreter_imports_an_installed_package_without_its_neighbours
     monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "file"))
     with pytest.raises(EnvironmentProblem, match="cannot be written to: Not a directory; name another directory with"):
         discovery.import_root()
+
+
+def test_what_comes_with_the_suite_is_what_it_requires() -> None:
+    """A missing module of these is installed with the suite; any other is the workload's own."""
+    required = metadata.requires(discovery.DISTRIBUTION) or []
+    asked = [each for each in required if "extra" not in each or re.search("extra.+(torch|models)", each)]
+    names = {re.split(r"[^\w-]", each)[0].lower().replace("-", "_") for each in asked}
+    names = {{"pillow": "PIL"}.get(name, name) for name in names} - {"modelzoo_bench"}
+    assert names == discovery.INSTALLED

@@ -137,13 +137,15 @@ def test_an_active_session_is_in_inference_mode() -> None:
 
 
 def test_a_missing_module_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """If torchvision is fine, the message names the module and how to install everything."""
+    """If torchvision is fine, the message names the module; one of the suite's is installed with everything else."""
     monkeypatch.setattr(installation, "import_torchvision", lambda: None)
-    with (
-        pytest.raises(EnvironmentProblem, match="No module named 'nowhere'; run ./scripts/run once"),
-        TorchEngine().explained_errors(),
+    for name, advice in (
+        ("transformers", "run ./scripts/run once"),
+        ("nowhere", "install it, or name its"),
     ):
-        raise ImportError("No module named 'nowhere'")
+        message = f"No module named '{name}'; {advice}"
+        with pytest.raises(EnvironmentProblem, match=message), TorchEngine().explained_errors():
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
     with pytest.raises(RuntimeError, match="a bug"), TorchEngine().explained_errors():
         raise RuntimeError("a bug")
 
