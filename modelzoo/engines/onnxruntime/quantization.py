@@ -111,7 +111,6 @@ def quantize(model: object, place: Path, recipe: str, batches: Calibration = ())
     Raises:
         UsageError: the model has nothing that the recipe quantizes.
     """
-    import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with _quiet():
@@ -125,9 +124,8 @@ def quantize(model: object, place: Path, recipe: str, batches: Calibration = ())
                 per_channel=recipe == PER_CHANNEL,
                 weight_type=QuantType.QInt8,
             )
-    nodes = onnx.load_model(str(place), load_external_data=False).graph.node
     made, layers = ("DequantizeLinear", "convolution or Linear") if recipe == STATIC else ("MatMulInteger", "Linear")
-    if not any(node.op_type == made for node in nodes):
+    if not any(node.op_type == made for node in _graph(place).node):
         raise UsageError(f"recipe={recipe}: the model has no {layers} layer; use another precision")
 
 
