@@ -162,7 +162,9 @@ def _event(kernel: DeviceKernel) -> Event:
 
 
 _TYPES = {"tf32": "tf32", "bf16": "bf16", "f16": "fp16", "fp16": "fp16", "f32": "fp32", "f64": "fp64", "i8": "int8"}
-_XMMA = re.compile(r"xmma_\w*?gemm\w*?_(tf32|bf16|f16|f32|f64|i8|e4m3|e5m2)(?:tf32|bf16|f16|f32|f64|i8|i32)_")
+_ANY_TYPE = "tf32|bf16|f16|f32|f64|i8|i32|e4m3|e5m2"
+# Two pairs: the first begins with the type in memory, the second with the one that is multiplied.
+_XMMA = re.compile(rf"xmma_\w*?gemm\w*?_({_ANY_TYPE})(?:{_ANY_TYPE})_({_ANY_TYPE})(?:{_ANY_TYPE})?_")
 _TAGGED = re.compile(r"(?:^|[_<:\W])(tf32|bf16|fp16|f16)(?=_|\W|$)|s1688(tf32|bf16|f16)(?:gemm|fprop)")
 _UNTAGGED_TENSOR_OP = re.compile(r"cutlass(?:_80)?_tensorop_s1688(?:gemm|fprop|dgrad)")
 _SCALAR = re.compile(r"(?:^|_|\W)(s|d|h)(?:gemm|gemv|cudnn)(?:_|\W|$)|simt_(s|d|h)(?:gemm|fprop|dgrad)")
@@ -177,22 +179,23 @@ _SIMPLE_PRODUCT = re.compile(
 
 _ATTENTION = re.compile(r"flash_fwd|fmha|flash::|sdpa|attention", re.IGNORECASE)
 _CONVOLUTION = re.compile(
-    r"conv(?!ert)|fprop|cudnn_(?!generated_fort_native_sdpa)|scudnn|hcudnn|s\d+cudnn|winograd", re.IGNORECASE
+    r"conv(?!ert)|fprop|dgrad|cudnn_(?!generated_fort_native_sdpa)|scudnn|hcudnn|s\d+cudnn|winograd", re.IGNORECASE
 )
 _PRODUCT = re.compile(r"gemm|gemv|nvjet|(^|_)mm(_|$)|matmul|dot_kernel|s\d{3,5}", re.IGNORECASE)
 _MOVEMENT = re.compile(
-    r"^Memcpy|^Memset|copy_kernel|CatArray|nchwTo|nhwcTo|To(Nchw|Nhwc)Kernel|transpose|fill|index_select|gather|"
+    r"^Memcpy|^Memset|copy_kernel|flip_filter|AddPaddingKernel|CatArray|nchwTo|nhwcTo|To(Nchw|Nhwc)Kernel|transpose|fill|index_select|gather|"
     r"indexSelect|vectorized_gather|permute",
     re.IGNORECASE,
 )
 _OTHER = re.compile(
     r"^(void )?(at::|at_cuda_detail|cub::|thrust::|vision::|torchvision|triton_(poi|per|red|for)|"
     r"\(anonymous namespace\)::(softmax|layer_norm|vectorized|max_pool|avg_pool|upsample|roi|nms))"
-    r"|softmax|layer_?norm|batch_?norm|bn_fw|elementwise|reduce_kernel|pool|splitKreduce|upsample|roi_align|nms_kernel|"
+    r"|softmax|layer_?norm|batch_?norm|bn_fw|elementwise|reduce_kernel|pool|splitKreduce|cublasLt::epilogue|scalePackedTensor|init_device_workspace|upsample|roi_align|nms_kernel|"
     r"topk|sort|scan|distribution",
     re.IGNORECASE,
 )
-_INNER = re.compile(r"(?:Kernel2?|device_kernel|gemm_kernel)<\s*(?:\w+::)*([A-Za-z_]\w*)")
+_INNER = re.compile(r"\b(?:Kernel2?|device_kernel|gemm_kernel)<\s*(?:\w+::)*([A-Za-z_]\w*)")
+_RETURNED = re.compile(r"^(?:void|std::enable_if<.*?>::type) ")
 
 
 def kernel_class(name: str) -> OperatorClass | None:
@@ -228,7 +231,8 @@ def operand_precision(name: str) -> str | None:
         return None  # the types in these names are not those of all operands, or tensor cores may round them
     xmma = _XMMA.search(name)
     if xmma:
-        return _TYPES.get(xmma[1], "fp8")
+        # fp32 operands, and bf16 and fp16 ones in some of cuDNN's kernels, are multiplied as TF32.
+        return "tf32" if xmma[2] == "tf32" else _TYPES.get(xmma[1], "fp8")
     tagged = _TAGGED.search(name)
     if tagged:
         return _TYPES[tagged[1] or tagged[2]]
@@ -253,4 +257,5 @@ def short_name(name: str) -> str:
     inner = _INNER.search(name)
     if inner:
         return inner[1]
-    return name.removeprefix("void ").partition("<")[0].partition("(")[0] or name
+    plain = _RETURNED.sub("", name.replace("(anonymous namespace)::", ""))
+    return plain.partition("<")[0].partition("(")[0] or name

@@ -231,7 +231,7 @@ def run_device_profiled(
 
     problems: list[str] = []
     synchronize()
-    with warnings.catch_warnings(), captured_output(problems):
+    with warnings.catch_warnings(), captured_output(problems) as written:
         warnings.simplefilter("ignore")
         profiler = _profiler(kind)
         profiler.__enter__()
@@ -242,10 +242,12 @@ def run_device_profiled(
             synchronize()
         finally:
             profiler.__exit__(*sys.exc_info())
+        printed = written()
     results = getattr(profiler, "kineto_results", None)
     kernels = device_kernels(results.events() if results is not None else ())
     if not kernels:
-        raise NoDeviceProfileError(f"torch's profiler recorded no kernel on the {kind} device (is CUPTI installed?)")
+        reason = next((line.strip() for line in printed.splitlines() if "CUPTI" in line.upper()), "is CUPTI installed?")
+        raise NoDeviceProfileError(f"torch's profiler recorded no kernel on the {kind} device ({reason})")
     return kernels
 
 
@@ -254,10 +256,10 @@ def _profiler(kind: str) -> Any:
 
     from torch.autograd.profiler import profile
 
-    # torch 2.4 replaced use_cuda by use_device.
+    # Without Kineto, torch records only how long operators take on the device. torch 2.4 replaced use_cuda.
     if "use_device" in inspect.signature(profile).parameters:
-        return profile(use_device=kind, record_shapes=True)
-    return profile(use_cuda=True, record_shapes=True)
+        return profile(use_device=kind, record_shapes=True, use_kineto=True)
+    return profile(use_cuda=True, record_shapes=True, use_kineto=True)
 
 
 def device_kernels(events: Any) -> tuple[DeviceKernel, ...]:

@@ -127,7 +127,9 @@ def ceiling_text(row: SummaryRow) -> str:
     if bound.share_of_ceiling is not None:
         whose = "this machine's" if report.accelerator is None else f"{report.accelerator.device.name}'s"
         text += f", {100 * bound.share_of_ceiling:.0f} % of {whose} measured {bound.precision} peak"
-    return text + (f", {bound.bound_by.value}-bound" if bound.bound_by else "")
+    # What the arithmetic and the memory allow does not bind a call that spends its time launching kernels.
+    launching = row.spans is not None and row.spans.bound_by_launching
+    return text + (f", {bound.bound_by.value}-bound" if bound.bound_by and not launching else "")
 
 
 LAUNCH_HINT = "use --mode compile or graph, or a larger --batch"

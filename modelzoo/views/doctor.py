@@ -134,7 +134,7 @@ def _describe_library(library: Library) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _ceilings(ceilings: Ceilings) -> Table:
+def _ceilings(ceilings: Ceilings, on_device: bool = False) -> Table:
     counts = sorted({1, ceilings.threads})
     sizes = sorted({product.size for product in ceilings.gemm})
     speeds = {(g.precision, g.operator, g.threads, g.size): g.gflops for g in ceilings.gemm}
@@ -154,7 +154,9 @@ def _ceilings(ceilings: Ceilings) -> Table:
         rows.append(("copy, GB/s read + write", str(count), *blank, MISSING if speed is None else f"{speed:.1f}"))
     titles = ("", "threads", *(f"{size}³" for size in sizes), "best")
     columns = (
-        Column(title, tuple(row[index] for row in rows), is_number=index > 0) for index, title in enumerate(titles)
+        Column(title, tuple(row[index] for row in rows), is_number=index > 0)
+        for index, title in enumerate(titles)
+        if not (on_device and title == "threads")
     )
     return Table("Peaks", tuple(columns))
 
@@ -183,7 +185,7 @@ def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
 def _accelerator(report: AcceleratorReport) -> Section:
     origin = "from an earlier call; --fresh measures them again" if report.ceilings_kept else "measured by its events"
     title = accelerator_text(report.device)
-    return Section(title, (lines(*lacking(report.device), f"({origin})"), _ceilings(report.ceilings)))
+    return Section(title, (lines(*lacking(report.device), f"({origin})"), _ceilings(report.ceilings, on_device=True)))
 
 
 def _noise(noise: MachineNoise | None) -> list[Block]:

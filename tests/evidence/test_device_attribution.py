@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import json
+import re
+from pathlib import Path
 
 import pytest
 from evidence_samples import sentence
@@ -21,6 +24,7 @@ from modelzoo.evidence.device_attribution import (
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource
 
+DATA = Path(__file__).resolve().parents[1] / "data"
 TF32 = "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_stage4"
 FP32 = "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nchw_tilesize128x128x8_stage3_ffma"
 BF16 = "ampere_bf16_s16816gemm_bf16_256x128_ldg8_f2f_stages_32x3_nn"
@@ -227,3 +231,57 @@ def test_short_names() -> None:
         "at::native::vectorized_elementwise_kernel"
     )
     assert doctest.testmod(device_attribution).failed == 0
+
+
+RECORDED = json.loads((DATA / "cuda_h100_torch2.11.0.json").read_text(encoding="utf-8"))["kernels"]
+# What cuDNN's FFT convolutions, its one for few rows, and a library's scaling of outputs are made of: their names say
+# neither what they compute nor in which precision, so the operator that launched them decides.
+BY_OPERATOR = {
+    "fft2d_r2c_16x16",
+    "fft2d_r2c_32x32",
+    "fft2d_r2c_64x64",
+    "fft2d_c2r_16x16",
+    "fft2d_c2r_32x32",
+    "fft2d_c2r_64x64",
+    "internal::region_transform_ABC_val",
+}
+
+
+def products(precision: str) -> dict[str, str | None]:
+    """The products that the four networks launched on an H100 when ``precision`` was asked for, by their names."""
+    names = (each["name"] for each in RECORDED if each["precision"] == precision)
+    return {name: operand_precision(name) for name in names if kernel_class(name) is not None}
+
+
+def test_every_recorded_kernel_is_known() -> None:
+    """Of the kernels on an H100, only parts of FFT convolutions are known by nothing but their operator."""
+    unknown = {
+        short_name(each["name"])
+        for each in RECORDED
+        if kernel_class(each["name"]) is None and not is_movement(each["name"]) and not is_other(each["name"])
+    }
+    assert unknown == BY_OPERATOR
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran"),
+    [
+        ("fp32", {"fp32", None}),
+        # cuDNN multiplies a convolution of one pixel as TF32, and products of few rows of bf16 in fp32.
+        ("bf16", {"bf16", "tf32", "fp32", None}),
+        ("fp16", {"fp16", "tf32", None}),
+        ("bf16=cast", {"bf16", None}),
+    ],
+)
+def test_precisions_of_recorded_kernels(asked: str, ran: set[str | None]) -> None:
+    """Where a name says another precision than the one that was asked for, the library chose another."""
+    assert set(products(asked).values()) == ran
+
+
+def test_tf32_of_recorded_kernels() -> None:
+    """With TF32 on, only kernels without tensor cores multiply in fp32, whatever type their operands have in memory."""
+    found = products("tf32")
+    assert {"tf32", "fp32"} <= set(found.values())
+    for name, precision in found.items():
+        if precision == "fp32":
+            assert re.search("ffma|sgemm|gemmSN|gemv", name), name

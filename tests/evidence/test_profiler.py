@@ -15,6 +15,7 @@ from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.profiler import (
     CpuEvent,
     NoDeviceProfileError,
+    _profiler,
     captured_output,
     device_kernels,
     nested_events,
@@ -155,3 +156,15 @@ def test_a_profile_without_kernels_is_said() -> None:
     """On a machine without the device the profiler records only the host."""
     with pytest.raises(NoDeviceProfileError, match="recorded no kernel on the cuda device"):
         run_device_profiled(lambda: None, 1, "cuda", lambda: None)
+
+
+def test_the_device_profile_lists_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless Kineto is asked for, torch times operators by events instead, and no kernel has a name."""
+    import torch
+    from torch.autograd import profiler
+    from torch.profiler import ProfilerActivity
+
+    activities = {ProfilerActivity.CPU, ProfilerActivity.CUDA}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(profiler, "_supported_activities", lambda: activities)
+    assert _profiler("cuda").kineto_activities == activities
