@@ -281,11 +281,29 @@ class ScoredPassage(msgspec.Struct, frozen=True):
         return self.reference_finite and self.tested_finite
 
 
+class ItemScores(msgspec.Struct, frozen=True):
+    """One item of a task of a workload's own, with the scores of both models, from 0 to 1.
+
+    Attributes:
+        index: position of the item in the data set.
+        name: what the item is called.
+        reference: score of fp32's prediction. tested: of that under test. 0 if it is not finite.
+        reference_finite: whether fp32's prediction is free of NaN and Inf. tested_finite: likewise.
+    """
+
+    index: int
+    name: str
+    reference: float
+    tested: float
+    reference_finite: bool = True
+    tested_finite: bool = True
+
+
 class PartialResult(msgspec.Struct, frozen=True):
     """What judging some items of a data set gave, in the order of their ``index``.
 
     Attributes:
-        task: the kind of task; one of the four tuples below holds its items.
+        task: the kind of task; one of the five tuples below holds its items.
         layers: errors by layer, from the shard that holds the data set's first item.
         notes: how unusual inputs were read, sorted.
     """
@@ -295,13 +313,14 @@ class PartialResult(msgspec.Struct, frozen=True):
     detected: tuple[DetectedPicture, ...] = ()
     answered: tuple[AnsweredQuestion, ...] = ()
     scored: tuple[ScoredPassage, ...] = ()
+    item_scores: tuple[ItemScores, ...] = ()
     layers: tuple[LayerError, ...] = ()
     notes: tuple[PictureNote, ...] = ()
 
     @property
-    def items(self) -> Sequence[Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion, ScoredPassage]]:
+    def items(self) -> Sequence[Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion, ScoredPassage, ItemScores]]:
         """The comparisons of all items, whatever the task."""
-        return (*self.classified, *self.detected, *self.answered, *self.scored)
+        return (*self.classified, *self.detected, *self.answered, *self.scored, *self.item_scores)
 
 
 class JudgedSoFar(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Judge a setting's predictions against fp32's, by task, with thresholds that have a source.
 
 A workload declares its task: ``Workload.judge(options)`` returns a ``Classification``, ``Detection``,
-``Answers`` or ``LanguageModeling``.
+``Answers`` or ``LanguageModeling``, or a declaration of its own, whose task may be a ``ScoredTask``.
 ``judging.judge`` runs two ``Predictor``s over a data set and returns a ``Validity``. Judging writes no files: what
 explains a judgement is handed to a callback as an ``Exhibit``. Importing this package imports neither torch nor
 ``judging``, so that who only declares or times a workload does not wait for them.
@@ -10,8 +10,9 @@ explains a judgement is handed to a callback as an ``Exhibit``. Importing this p
 from __future__ import annotations
 
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
-from modelzoo.validity.picture_sets import wnids
-from modelzoo.validity.protocol import JudgingTask, Predictor, TaskContext, TaskDeclaration
+from modelzoo.validity.item_scores import ScoredTask
+from modelzoo.validity.picture_sets import sampled, wnids
+from modelzoo.validity.protocol import JudgingTask, Predictor, PreparedItem, TaskContext, TaskDeclaration
 from modelzoo.validity.squad import Question, Windows, best_span, builtin_passages, paragraph_offsets
 from modelzoo.validity.task import Answers, Classification, Detection, LanguageModeling, listed, qa_arguments, stacked
 
@@ -22,7 +23,9 @@ __all__ = [
     "JudgingTask",
     "LanguageModeling",
     "Predictor",
+    "PreparedItem",
     "Question",
+    "ScoredTask",
     "TaskContext",
     "TaskDeclaration",
     "Validity",
@@ -34,6 +37,7 @@ __all__ = [
     "listed",
     "paragraph_offsets",
     "qa_arguments",
+    "sampled",
     "stacked",
     "wnids",
 ]

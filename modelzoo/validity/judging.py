@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 import msgspec
 
@@ -21,7 +21,16 @@ from modelzoo.errors import UsageError
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.records.fleet import Shard, ShardPlan
-from modelzoo.records.partial import JudgedSoFar, PartialResult, PictureNote
+from modelzoo.records.partial import (
+    AnsweredQuestion,
+    ClassifiedPicture,
+    DetectedPicture,
+    ItemScores,
+    JudgedSoFar,
+    PartialResult,
+    PictureNote,
+    ScoredPassage,
+)
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import verdict
 from modelzoo.validity.checks import SIGNIFICANT_BITS, check_tolerances
@@ -43,6 +52,7 @@ from modelzoo.validity.protocol import (
 )
 from modelzoo.workload.inputs import large_pictures_allowed
 
+Item = TypeVar("Item", ClassifiedPicture, DetectedPicture, AnsweredQuestion, ScoredPassage, ItemScores)
 SHARDS = 100
 """How many shards a data set has at most, unless their size is given. A killed host loses one shard, and in the end the
 hosts wait for the last one, so a shard should be a small part of the whole; each costs a file and a message."""
@@ -187,19 +197,20 @@ def merge(results: Sequence[PartialResult]) -> PartialResult:
     tasks = {result.task for result in results}
     if len(tasks) != 1:
         raise ValueError(f"cannot merge the results of {len(tasks)} tasks")
-    classified = sorted((each for result in results for each in result.classified), key=lambda each: each.index)
-    detected = sorted((each for result in results for each in result.detected), key=lambda each: each.index)
-    answered = sorted((each for result in results for each in result.answered), key=lambda each: each.index)
-    scored = sorted((each for result in results for each in result.scored), key=lambda each: each.index)
     indices = [each.index for result in results for each in result.items]
     if len(set(indices)) < len(indices):
         raise ValueError("an item is in more than one shard")
+
+    def in_order(items: Iterable[Item]) -> tuple[Item, ...]:
+        return tuple(sorted(items, key=lambda each: each.index))
+
     return PartialResult(
         task=tasks.pop(),
-        classified=tuple(classified),
-        detected=tuple(detected),
-        answered=tuple(answered),
-        scored=tuple(scored),
+        classified=in_order(each for result in results for each in result.classified),
+        detected=in_order(each for result in results for each in result.detected),
+        answered=in_order(each for result in results for each in result.answered),
+        scored=in_order(each for result in results for each in result.scored),
+        item_scores=in_order(each for result in results for each in result.item_scores),
         layers=next((result.layers for result in results if result.layers), ()),
         notes=tuple(sorted({note for result in results for note in result.notes})),
     )

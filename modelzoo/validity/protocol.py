@@ -14,6 +14,7 @@ from modelzoo.records.partial import (
     AnsweredQuestion,
     ClassifiedPicture,
     DetectedPicture,
+    ItemScores,
     JudgedSoFar,
     PartialResult,
     PictureNote,
@@ -25,7 +26,7 @@ Progress = Callable[[JudgedSoFar], None]
 """Called after every batch."""
 ExhibitSink = Callable[[Exhibit], None]
 """Called with each exhibit as soon as it is complete."""
-ItemResult = Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion, ScoredPassage]
+ItemResult = Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion, ScoredPassage, ItemScores]
 
 
 class Predictor(msgspec.Struct, frozen=True):
@@ -137,7 +138,7 @@ class JudgingTask(Protocol):
     """
 
     name: str
-    """``classification``, ``detection``, ``answers`` or ``language``."""
+    """``classification``, ``detection``, ``answers`` or ``language``; a task of a workload's own has another name."""
     item_name: str
     """What is counted: ``picture``, ``question``."""
     context: TaskContext

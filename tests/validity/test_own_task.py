@@ -1,0 +1,121 @@
+"""A task that a workload brings with it is judged, divided into shards and merged as the built-in ones are."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from places import ROOT
+from safetensors.torch import save_file
+
+from modelzoo.cli.app import main
+from modelzoo.records import codec
+from modelzoo.records.partial import PartialResult
+from modelzoo.records.validity import ValidityRequest, ValidityVerdict
+from modelzoo.results import store
+from modelzoo.validity import Predictor, ScoredTask
+from modelzoo.validity.judging import bind, compare, conclude, judge, merge
+from modelzoo.workload.discovery import load_workload
+
+EXAMPLE = ROOT / "examples" / "regression"
+ROWS = 400
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Rows whose right number the network of ``trained`` predicts to within a few hundredths."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(ROWS, 8, generator=generator)
+    with torch.no_grad():
+        right = trained()(features).flatten() + 0.04 * torch.randn(ROWS, generator=generator)
+    path = tmp_path / "rows.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f"x{number}" for number in range(8)), "right"])
+        writer.writerows([*row.tolist(), float(number)] for row, number in zip(features, right))
+    return path
+
+
+def trained() -> Any:
+    """The example's network, with weights that are always the same."""
+    torch.manual_seed(1)
+    return load_workload(EXAMPLE).build({}).eval()
+
+
+def predictor(name: str, change: float = 0.0) -> Predictor:
+    """The network, with weights that are off by a share ``change``."""
+    model = trained()
+    with torch.no_grad():
+        for each in model.parameters():
+            each.mul_(1 + change)
+    return Predictor(name, model, model=model)
+
+
+def request(data: Path) -> ValidityRequest:
+    return ValidityRequest(data=str(data), batch=16, weights_are_random=False, own_weights=True)
+
+
+@pytest.mark.parametrize(("change", "verdict"), [(0.0, ValidityVerdict.VALID), (0.2, ValidityVerdict.NOT_VALID)])
+def test_it_is_judged_by_its_mean_score(data: Path, change: float, verdict: ValidityVerdict) -> None:
+    """With an interval, and with the checks of the layers that every task has."""
+    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
+    found = judge("regression", declaration, predictor("fp32"), predictor("tested", change), request(data))
+    assert (found.verdict, found.task, found.metric, found.items) == (verdict, "regression", "close_enough", ROWS)
+    assert {"accuracy", "layer_drift"} <= {check.name for check in found.checks}
+    assert [each.metric for each in found.changes] == ["close_enough"]
+
+
+def test_shards_are_merged_into_what_one_pass_gives(data: Path) -> None:
+    """Stored and read again in between, in any order."""
+    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
+    sides = predictor("fp32"), predictor("tested", 0.01)
+    task = bind("regression", declaration, *sides, request(data))
+    shards = [range(240, ROWS), range(0, 96), range(96, 240)]
+    parts = [codec.decode(PartialResult, codec.encode(compare(task, *sides, each))) for each in shards]
+    merged = merge(parts)
+    assert merged == compare(task, *sides)
+    assert conclude(task, merged) == judge("regression", declaration, *sides, request(data))
+    with pytest.raises(ValueError, match="an item is in more than one shard"):
+        merge([parts[0], parts[0]])
+
+
+def test_the_command_judges_it(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """bf16 of a network that is good enough is not NOT VALID, and its metric is shown by its name."""
+    weights, result = tmp_path / "model.safetensors", tmp_path / "r.json"
+    save_file(trained().state_dict(), weights)
+    words = ["validate", str(EXAMPLE), "--bf16", "--weights", str(weights), "--data", str(data)]
+    code = main([*words, "--artifacts", str(tmp_path / "files"), "-o", str(result)])
+    said = capfd.readouterr()
+    assert code in (0, 2), said.err
+    assert "close_enough" in said.err
+    (entry,) = store.read(result).validity
+    assert entry.report is not None and entry.report.validity.verdict is not ValidityVerdict.CANNOT_JUDGE
+    assert len((tmp_path / "files/regression/regression_scores.csv").read_text().splitlines()) == ROWS + 1
+
+
+def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
+    """They are a fault, as in every task; a score beyond 1 is a mistake of the task's."""
+    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
+    broken = Predictor("tested", lambda rows: torch.full((len(rows), 1), float("nan")))
+    found = judge("regression", declaration, predictor("fp32"), broken, request(data))
+    assert found.verdict is ValidityVerdict.NOT_VALID
+
+    class Wrong(ScoredTask):
+        def score(self, item: Any, prediction: Any) -> float:
+            return 2.0
+
+    task = Wrong(bind("regression", declaration, predictor("fp32"), broken, request(data)).context)
+    task.items = ["row"]
+    with pytest.raises(ValueError, match="the score of row must be from 0 to 1, not 2.0"):
+        task.compare(0, None, [1.0], [1.0])  # type: ignore[arg-type]
+
+
+def test_the_documentation_names_the_example() -> None:
+    """A complete file, which this test runs."""
+    text = (ROOT / "docs" / "validity.md").read_text(encoding="utf-8")
+    assert "examples/regression/workload.py" in text
+    assert importlib.util.spec_from_file_location("workload", EXAMPLE / "workload.py") is not None
