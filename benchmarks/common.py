@@ -19,7 +19,7 @@ from modelzoo.measure.clock import HostClock
 from modelzoo.plan import Plan
 from modelzoo.setting import Setting
 from modelzoo.workload import discovery
-from modelzoo.workload.declaration import InputRequest
+from modelzoo.workload.declaration import make_inputs
 from modelzoo.workload.weights import resolve_weights
 
 MLP = str(discovery.CHECKOUT / "examples" / "mlp")
@@ -30,18 +30,20 @@ FP32 = Setting()
 
 
 @contextmanager
-def ready_model(name: str, requested: Setting = FP32) -> Iterator[tuple[Model, tuple[Any, ...]]]:
-    """Yield the workload's model (random weights, by default fp32 and eager) and its prepared arguments."""
+def ready_model(
+    name: str, requested: Setting = FP32, weights: str = "random"
+) -> Iterator[tuple[Model, tuple[Any, ...]]]:
+    """Yield the workload's model (by default random weights, fp32 and eager) and its prepared arguments."""
     engine = create_engine()
     engine.load()
     workload = discovery.load_workload(discovery.find_workload(name))
     options = workload.option_values({})
     setting = engine.resolve(requested.replace(options=options), batch=workload.batch, threads=usable_threads().count)
-    weights = resolve_weights(workload, options, "random", 0)
+    found = resolve_weights(workload, options, weights, 0)
     session = engine.open(setting)
     with session.active():
-        inputs = workload.inputs(InputRequest(setting.batch, 0, None, options))
-        model = session.load(workload, weights, inputs)
+        inputs = make_inputs(workload, setting, found)
+        model = session.load(workload, found, inputs)
         yield model, model.prepare(inputs.args)
 
 

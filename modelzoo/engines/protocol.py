@@ -38,7 +38,7 @@ Only measuring workers run in it. In the other two processes, ``load`` checks th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, Union, runtime_checkable
@@ -214,6 +214,20 @@ class Model(Protocol):
         """Profile a few passes on prepared ``args``; write a trace to ``trace`` if it is given."""
 
 
+class Part(msgspec.Struct, frozen=True):
+    """A part of a call, such as the prefill of a generation.
+
+    Attributes:
+        model: one whose calls are this part alone, made by ``ComposableModel.composed``; each call does the same.
+        args: its prepared arguments.
+        times: how often the call runs it.
+    """
+
+    model: Model
+    args: tuple[Any, ...]
+    times: int
+
+
 @runtime_checkable
 class ComposableModel(Model, Protocol):
     """A model whose forward passes can be put together to larger calls: generations of a language model."""
@@ -223,6 +237,15 @@ class ComposableModel(Model, Protocol):
 
         Kernels, operations and profiles are those of such a call. ``predict`` and ``outputs`` still run one forward
         pass.
+        """
+
+    def audit_parts(
+        self, args: tuple[Any, ...], parts: Sequence[Part], *, canary: Canary | None
+    ) -> tuple[Observed[Evidence], list[Observed[Evidence]]]:
+        """Prove which kernels ran in a call on prepared ``args``, and in each of its ``parts``.
+
+        Each part is observed once, and every product is called again, as by ``audit`` with ``replay``. What is said of
+        the call follows from its parts, so that a step of a generation stands for all of them.
         """
 
     def weight_bytes(self) -> int | None:

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from modelzoo.evidence.attribution import AttributedTime
+from modelzoo.evidence.audited import AttributedAudit
 from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, operand_type, operator_class
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.precision import UNKNOWN, decide_precision
-from modelzoo.evidence.verdict import AttributedAudit, judge_attributed
+from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.evidence import (
     Evidence,

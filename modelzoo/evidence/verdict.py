@@ -7,9 +7,9 @@ from typing import Union
 
 import msgspec
 
-from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime, attribute_time
+from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime
+from modelzoo.evidence.audited import AttributedAudit, attribute_audit
 from modelzoo.evidence.coverage import (
-    answered,
     arithmetic_share,
     coverage,
     fraction,
@@ -17,11 +17,10 @@ from modelzoo.evidence.coverage import (
     operator_uses,
     time_shares,
 )
-from modelzoo.evidence.flops import Call, sum_flops
-from modelzoo.evidence.kernel_names import converts_back, has_weights, operator_class
+from modelzoo.evidence.flops import Call
+from modelzoo.evidence.kernel_names import has_weights, operator_class
 from modelzoo.evidence.observation import Audit, Replays
-from modelzoo.evidence.onednn_log import logged_types
-from modelzoo.evidence.precision import UNKNOWN, PrecisionProver, is_narrower
+from modelzoo.evidence.precision import UNKNOWN, is_narrower
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.coverage import Coverage
@@ -32,7 +31,6 @@ from modelzoo.records.evidence import (
     Disagreement,
     Evidence,
     InexactCanary,
-    LogSource,
     NotUsed,
     OperatorClass,
     OtherPrecision,
@@ -45,44 +43,6 @@ QUANTIZED = ("int8", "int8 weight-only")
 """Precisions that a recipe obtains by quantizing the layers that have weights."""
 Conclusion = tuple[ProofVerdict, Union[OtherPrecision, InexactCanary, Disagreement, NotUsed, None]]
 """A verdict, and what speaks against the requested precision."""
-
-
-class AttributedAudit(msgspec.Struct, frozen=True):
-    """An audit whose time is attributed to kernels and precisions, of any engine.
-
-    Attributes:
-        parts: all of the time of the audited passes.
-        iterations: number of audited passes.
-        log_source: how it is known which kernels ran.
-        library: what computes the products, as it is called in the reasons.
-        bf16_allowed: whether ``library`` was allowed to round fp32 operands to bf16; ``None`` if it computed nothing.
-        counted: the operations of one pass of the eager torch model; ``None`` if they were not counted.
-        lists_all: whether ``parts`` are known to list everything that ran, as on an accelerator whose driver reports
-            each kernel; otherwise what was counted must show that nothing is missing.
-        logged: the data types that the kernel log has outside products.
-        dequantized: operators that converted int8 numbers back to floating point.
-        unread: lines of the kernel log that could not be read.
-        products: the products that were replayed, as audited.
-        replays: what they showed themselves; ``None`` if none was replayed.
-        onednn_version: as in ``Evidence``, and so are the following.
-    """
-
-    parts: Sequence[AttributedTime]
-    iterations: int
-    log_source: LogSource
-    library: str
-    bf16_allowed: bool | None
-    counted: Flops | None = None
-    lists_all: bool = False
-    logged: frozenset[str] = frozenset()
-    dequantized: tuple[str, ...] = ()
-    unread: int = 0
-    products: tuple[Product, ...] = ()
-    replays: Replays | None = None
-    onednn_version: str = ""
-    onednn_isa: str = ""
-    blas: str = ""
-    problems: tuple[str, ...] = ()
 
 
 class _Findings(msgspec.Struct, frozen=True):
@@ -159,31 +119,8 @@ def build_evidence(
         counted: the operations of one pass; by default those of ``calls``.
         replays: what the products of this pass showed themselves.
     """
-    parts = attribute_time(audit, PrecisionProver(canary, bf16_method), calls, replays)
-    attributed = AttributedAudit(
-        parts=parts,
-        iterations=audit.iterations,
-        log_source=audit.log_source,
-        library="oneDNN",
-        bf16_allowed=_onednn_allowed_bf16(audit),
-        counted=counted or (sum_flops(calls) if calls else None),
-        logged=logged_types(audit.log.primitives),
-        dequantized=tuple(sorted({event.name for event in audit.events if converts_back(event)})),
-        unread=audit.log.unparsed,
-        products=answered(replays, parts) if replays is not None else (),
-        replays=replays,
-        onednn_version=audit.log.version,
-        onednn_isa=audit.log.isa,
-        blas=audit.blas,
-        problems=audit.problems,
-    )
+    attributed = attribute_audit(audit, canary, bf16_method, calls=calls, counted=counted, replays=replays)
     return judge_attributed(attributed, canary, requested, bf16_method)
-
-
-def _onednn_allowed_bf16(audit: Audit) -> bool | None:
-    primitives = [primitive for primitive in audit.log.primitives if primitive.is_compute]
-    allowed = any(primitive.attributes.get("fpmath", "strict") not in ("strict", "") for primitive in primitives)
-    return allowed if primitives else None
 
 
 def judge_attributed(

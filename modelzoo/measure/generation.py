@@ -7,16 +7,15 @@ generation. On an accelerator every token is waited for, as a server that stream
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any, Callable, Optional
 
 import msgspec
 
-from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel, Model
+from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel, Part
 from modelzoo.frozen import replace
 from modelzoo.measure.pipeline import wait
 from modelzoo.records.profile import DecodingBytes
-from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.records.timing import (
     BETWEEN_TOKENS,
     FIRST_TOKEN,
@@ -28,7 +27,10 @@ from modelzoo.records.timing import (
     Timing,
     role_of,
 )
-from modelzoo.workload.generation import Generation, generate, mean_cache_bytes
+from modelzoo.workload.generation import Forward, Generation, generate, mean_cache_bytes
+
+COPIES = 8
+"""Of the state that a step goes on from: an audit calls it fewer times. Each is as large as the cache."""
 
 
 class Generating(msgspec.Struct, frozen=True):
@@ -44,21 +46,31 @@ class Generating(msgspec.Struct, frozen=True):
     model: ComposableModel
     args: tuple[Any, ...]
 
-    def whole(self) -> Model:
+    def whole(self) -> ComposableModel:
         """A model whose calls are generations."""
         return self.model.composed(lambda forward: lambda *given: generate(self.generation, forward, given))
 
-    def phases(self) -> Iterator[tuple[str, Model, tuple[Any, ...]]]:
-        """The prefill and a step of decoding: its name, a model whose calls are that alone, and their arguments.
+    def phases(self) -> tuple[Part, Part]:
+        """The prefill, and the step in the middle of a generation, which stands for all steps.
 
-        The cache grows by a token with each call of a step, as in a generation.
+        Every call of the step goes on from a copy of the same state, so that its outputs can be compared. Copies are
+        made ahead: they are no part of a step.
         """
         own = self.generation
-        yield PREFILL, self.model.composed(lambda forward: lambda *given: own.prefill(forward, *given)), self.args
+        prefill = self.model.composed(lambda forward: lambda *given: own.prefill(forward, *given))
         logits, state = own.prefill(self.model.call, *self.args)
-        step = self.model.composed(lambda forward: lambda token: own.step(forward, token, state))
-        yield DECODE, step, (logits.argmax(-1, keepdim=True),)
+        token = logits.argmax(-1, keepdim=True)
+        for _ in range((own.new_tokens - 2) // 2):
+            logits, state = own.step(self.model.call, token, state)
+            token = logits.argmax(-1, keepdim=True)
+        copies = [deepcopy(state) for _ in range(COPIES)]
         own.reset(state)
+
+        def go_on(forward: Forward) -> Callable[[Any], tuple[Any, Any]]:
+            return lambda token: own.step(forward, token, copies.pop() if len(copies) > 1 else deepcopy(copies[0]))
+
+        step = self.model.composed(go_on)
+        return Part(prefill, self.args, 1), Part(step, (token,), own.new_tokens - 1)
 
     def bytes_read(self) -> Optional[DecodingBytes]:
         """Generate once, and return what a step reads; ``None`` if the weights or the cache are not known."""

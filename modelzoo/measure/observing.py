@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import read_batch, read_changed, read_expected
 from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
+from modelzoo.evidence.flops import joined_flops
 from modelzoo.frozen import replace
 from modelzoo.measure.generation import Generating
 from modelzoo.measure.loading import Built
-from modelzoo.records.canary import Canary
 from modelzoo.records.protocol import Looks, Message, Progress
 from modelzoo.records.run import Observed, Prepared
-from modelzoo.records.run_report import GenerationPhase
+from modelzoo.records.run_report import DECODE, PREFILL, GenerationPhase
 from modelzoo.records.workload import Export, MatchedDetections, OutputAgreement, OutputError
 from modelzoo.validity.detection_figures import Detections, match
 
@@ -189,16 +189,18 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
     if looks.audit:
         kernels, _ = value_and_problem(model.kernels(args))
         observed = replace(observed, kernels=kernels)
+    generating = built.generating if looks.extras else None
+    if generating is not None and looks.audit and looks.full_audit:
+        observed = _with_phases(observed, generating)
     # Without a digest only an audit can show which kernels ran.
-    if looks.audit and (looks.full_audit or observed.kernels is None):
+    elif looks.audit and (looks.full_audit or observed.kernels is None):
         evidence, problem = value_and_problem(model.audit(args, passes=passes, canary=canary, replay=looks.extras))
         observed = replace(observed, evidence=evidence, evidence_problem=problem or canary_problem)
-    if looks.audit and looks.extras:
+    if looks.audit and looks.extras and observed.flops is None:
         flops, problem = value_and_problem(model.flops(args))
         observed = replace(observed, flops=flops, flops_problem=problem)
-    if looks.extras and built.generating is not None:
-        phases = _phases(built.generating, canary) if looks.audit and looks.full_audit else ()
-        observed = replace(observed, phases=phases, decoding=built.generating.bytes_read())
+    if generating is not None:
+        observed = replace(observed, decoding=generating.bytes_read())
     if looks.profiling and looks.extras:
         send(Progress("profile"))
         trace = Path(looks.trace) if looks.trace and built.pipeline is None else None
@@ -207,14 +209,23 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
     return observed
 
 
-def _phases(generating: Generating, canary: Optional[Canary]) -> tuple[GenerationPhase, ...]:
-    """Audit the prefill and a step of decoding, and count their operations: their kernels are others."""
-    found = []
-    for name, model, args in generating.phases():
-        evidence, problem = value_and_problem(model.audit(args, passes=1, canary=canary))
-        flops, _ = value_and_problem(model.flops(args))
-        found.append(GenerationPhase(name, evidence, problem, flops))
-    return tuple(found)
+def _with_phases(observed: Observed, generating: Generating) -> Observed:
+    """``observed``, with the audits of the prefill and of a step of decoding, whose kernels are others, and of both."""
+    parts = generating.phases()
+    evidence, alone = generating.whole().audit_parts(generating.args, parts, canary=observed.canary)
+    phases = []
+    for name, part, found in zip((PREFILL, DECODE), parts, alone):
+        own, problem = value_and_problem(found)
+        flops, _ = value_and_problem(part.model.flops(part.args))
+        phases.append(GenerationPhase(name, own, problem, flops))
+    found_evidence, problem = value_and_problem(evidence)
+    return replace(
+        observed,
+        evidence=found_evidence,
+        evidence_problem=problem or observed.canary_problem,
+        flops=joined_flops([(phase.flops, part.times) for phase, part in zip(phases, parts)]),
+        phases=tuple(phases),
+    )
 
 
 def with_agreement(observed: Observed, built: Built, prepared: Prepared, looks: Looks, send: Send) -> Observed:

@@ -92,7 +92,7 @@ class GenerationPhase(msgspec.Struct, frozen=True):
     """One phase of a generation, looked at alone.
 
     Attributes:
-        name: ``prefill``, or ``decode`` for one step of it.
+        name: ``prefill``, or ``decode`` for the step in the middle of a generation.
         evidence: which kernels ran in which precision.
         evidence_problem: why there is no evidence.
         flops: its operations; ``None`` if they could not be counted.
@@ -119,7 +119,7 @@ class Observed(msgspec.Struct, frozen=True):
         flops: the operations of one pass; one process per setting counts them.
         flops_problem: why there are none.
         phases: of a generation; the first process of a setting looks at each of them alone. ``evidence`` and ``flops``
-            are of the whole.
+            of the whole follow from them, where the step that was looked at stands for all steps.
         decoding: the bytes that a step of a language model reads; one process per setting counts them.
         profile: operator and layer times, with ``--profiling``.
         profile_problem: why there is no profile.

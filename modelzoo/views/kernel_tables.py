@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Optional
 
 from modelzoo.document import Block, Column, Details, Table, Text, lines
 from modelzoo.formatting import MISSING
@@ -15,8 +16,10 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.views.differences import short_names
 
 
-def passes_text(evidence: Evidence) -> str:
-    """``2 audited passes``."""
+def passes_text(evidence: Evidence, new_tokens: Optional[int] = None) -> str:
+    """``2 audited passes``, or of what the audit of a generation of so many tokens was put together."""
+    if new_tokens is not None:
+        return f"a prefill and {new_tokens - 1} steps of decoding, of which one was audited"
     return f"{evidence.iterations} audited pass{'es' if evidence.iterations != 1 else ''}"
 
 
@@ -38,7 +41,8 @@ def kernel_details(shown: Sequence[SummaryRow]) -> list[Block]:
         if evidence is not None:
             tables = tuple(evidence_tables(evidence))
             notes = (lines(*problems(evidence)),) if problems(evidence) else ()
-            blocks.append(Details(f"Kernels of {name}, {passes_text(evidence)}", (*tables, *notes)))
+            tokens = each.generation.new_tokens if each.generation is not None and phases_of(each) else None
+            blocks.append(Details(f"Kernels of {name}, {passes_text(evidence, tokens)}", (*tables, *notes)))
         for phase, found in phases_of(each):
             blocks.append(Details(f"Kernels of {name}, {phase}", tuple(evidence_tables(found))))
     return blocks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import count
+from math import inf
 from typing import Any
 
 import pytest
@@ -184,6 +185,11 @@ def test_the_time_is_limited_and_what_was_left_out_is_recorded() -> None:
 def test_slow_passes_leave_less_time_for_replays(seconds: float, budget: float) -> None:
     """An audit calls the model once more, too, and both together take less than 10 s if a pass takes up to 7 s."""
     assert budget_after(seconds) == budget
+
+
+def test_every_product_is_called_again_on_an_emulated_processor() -> None:
+    """Nothing is timed there, and a pass takes minutes."""
+    assert budget_after(600.0, emulated=True) == inf
 
 
 def _fp32_once() -> Callable[..., torch.Tensor]:

@@ -25,12 +25,13 @@ from modelzoo.engines.onnxruntime.profile_log import (
     operator_of,
 )
 from modelzoo.evidence.attribution import AttributedTime
+from modelzoo.evidence.audited import AttributedAudit
 from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import BF16_ALLOWED
 from modelzoo.evidence.precision import decide_precision
-from modelzoo.evidence.verdict import AttributedAudit, judge_attributed
+from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.evidence import Evidence, KernelCalls, KernelDigest, LogSource, OperatorClass, ProofSource
 from modelzoo.records.profile import Flops

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Optional
 import msgspec
 
 from modelzoo.evidence.attribution import AttributedTime
+from modelzoo.evidence.audited import AttributedAudit
 from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.precision import decide_precision
-from modelzoo.evidence.verdict import AttributedAudit, judge_attributed
+from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.evidence import Evidence, KernelCalls, KernelDigest, LogSource, OperatorClass, ProofSource

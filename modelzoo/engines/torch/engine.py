@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from msgspec.structs import asdict
 
-from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable, value_and_problem
+from modelzoo.engines.protocol import Observed, Part, RawOutputs, Unavailable, value_and_problem
 from modelzoo.engines.torch import compilation, devices, execution, switches
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
 from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of, resolve_bf16_method
@@ -36,6 +36,7 @@ from modelzoo.workload.weights import load_model
 if TYPE_CHECKING:
     from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
+    from modelzoo.evidence.audited import AttributedAudit
     from modelzoo.evidence.flops import Call
     from modelzoo.evidence.observation import Audit, Replays
 
@@ -275,8 +276,27 @@ class TorchModel:
             eager = None if self._setting.mode == "eager" else lambda: self._call_eager(args)
             call = devices.AuditedCall(lambda: self.call(*args), eager, self._setting)
             return devices.audit(call, self._device, passes, canary)
+        return self._judged(self._attributed(args, passes, canary, replay=replay), canary)
+
+    def audit_parts(
+        self, args: tuple[Any, ...], parts: Sequence[Part], *, canary: Canary | None
+    ) -> tuple[Observed[Evidence], list[Observed[Evidence]]]:
+        from modelzoo.evidence.audited import joined
+
+        if self._device is not None:
+            alone = [part.model.audit(part.args, passes=1, canary=canary) for part in parts]
+            return self.audit(args, passes=1, canary=canary), alone
+        audits = []
+        for part in parts:
+            assert isinstance(part.model, TorchModel), "a part was made by composed"
+            audits.append((part.model._attributed(part.args, 1, canary, replay=True), part.times))
+        return self._judged(joined(audits), canary), [self._judged(audit, canary) for audit, _ in audits]
+
+    def _attributed(
+        self, args: tuple[Any, ...], passes: int, canary: Canary | None, *, replay: bool
+    ) -> AttributedAudit:
         from modelzoo.evidence.audit import run_audit
-        from modelzoo.evidence.verdict import build_evidence
+        from modelzoo.evidence.audited import attribute_audit
 
         replays: Replays | None = None
         if replay:
@@ -284,8 +304,12 @@ class TorchModel:
         else:
             audit = run_audit(lambda: self.call(*args), passes)
         calls, _ = value_and_problem(self._recorded_calls(args))
-        precision, method = arithmetic_of(self._setting), self._setting.bf16_method
-        return build_evidence(audit, canary, precision, method, calls=tuple(calls or ()), replays=replays)
+        return attribute_audit(audit, canary, self._setting.bf16_method, calls=tuple(calls or ()), replays=replays)
+
+    def _judged(self, audit: AttributedAudit, canary: Canary | None) -> Evidence:
+        from modelzoo.evidence.verdict import judge_attributed
+
+        return judge_attributed(audit, canary, arithmetic_of(self._setting), self._setting.bf16_method)
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
         from modelzoo.evidence.flops import sum_flops
@@ -302,12 +326,14 @@ class TorchModel:
         from modelzoo.evidence.flops import FlopCountError
         from modelzoo.evidence.outputs import OutputWatch
         from modelzoo.evidence.replay import ask_products, budget_after, follow_pass
+        from modelzoo.machine.facts import read_machine
 
         watch = OutputWatch(lambda: self.call(*args))
         audit = run_audit(watch.observed, passes)
         try:
             if self.module is not None:
-                calls, replays = ask_products(watch.observed, self.module, budget_after(watch.seconds))
+                budget = budget_after(watch.seconds, emulated=read_machine().emulator is not None)
+                calls, replays = ask_products(watch.observed, self.module, budget)
             else:
                 calls, replays = follow_pass(lambda: self._call_eager(args), self._executable.model)
         except FlopCountError as error:

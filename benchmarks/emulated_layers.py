@@ -1,0 +1,133 @@
+"""Is the precision of each layer on ARM what its own error shows? On emulated processors, where nothing is timed.
+
+    .venv/bin/python benchmarks/emulated_layers.py DIRECTORY [--image modelzoo:torch2.10.0_acl_modelzoo]
+
+The networks of ``tests/docker/layers`` run in fp32 and in bf16 on a Neoverse N2 with pictures of 224 × 224 pixels, and
+on a Neoverse V1 and N1 with 64 × 64, with oneDNN and the Compute Library and with OpenBLAS. Every distinct product of
+a pass is called again and compared with fp64. The claim: wherever both the kernels and the error of a product show its
+precision, they show the same.
+
+The result of each case is kept in DIRECTORY, and a case that is there is not run again: a case takes minutes, all of
+them hours, and a call that was interrupted goes on where it ended. A Docker engine is needed that can run images for
+arm64 (``scripts/container-engine start`` starts one).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelzoo.errors import ModelzooError
+from modelzoo.records.evidence import Product
+from modelzoo.records.run import Run
+from modelzoo.results import store
+
+ROOT = Path(__file__).resolve().parents[1]
+NETWORKS = ("transposed", "efficientnet_lite0", "ssdlite", "resnext50")
+PROCESSORS = {"neoverse-n2": 224, "neoverse-v1": 64, "neoverse-n1": 64}
+BACKENDS = ("onednn", "blas")
+PRECISIONS = ("fp32", "bf16")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network on an emulated processor, with a library for its products."""
+
+    processor: str
+    backend: str
+    network: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.processor}-{self.backend}-{self.network}"
+
+    def command(self, image: str, directory: Path, data: Path) -> list[str]:
+        """The call of docker that runs it, in both precisions."""
+        mounts = {directory: "/out", ROOT / "tests/docker": "/networks:ro", data / "models": "/shared/models:ro"}
+        variables = {"QEMU_CPU": self.processor, "MODELZOO_BACKEND": self.backend, "MODELZOO_TEST_DATA": "/shared"}
+        options = [f"--option=network={self.network}", f"--option=size={PROCESSORS[self.processor]}"]
+        return [
+            *("docker", "run", "--rm", "--platform=linux/arm64", "--user=0"),
+            *(f"--volume={source}:{target}" for source, target in mounts.items()),
+            *(f"--env={key}={value}" for key, value in variables.items()),
+            *(image, "run", "/networks/layers", *options, "--weights=random"),
+            *(f"--precision={','.join(PRECISIONS)}", f"--output=/out/{self.name}.part.json"),
+        ]
+
+
+def run(case: Case, image: str, directory: Path, data: Path) -> str:
+    """Run a case unless its result is there; return what went wrong, or nothing."""
+    kept, part = directory / f"{case.name}.json", directory / f"{case.name}.part.json"
+    if kept.is_file():
+        return ""
+    part.unlink(missing_ok=True)
+    done = subprocess.run(case.command(image, directory, data), capture_output=True, text=True, check=False)
+    if done.returncode == 0 and len(runs(part)) == len(PRECISIONS):
+        part.rename(kept)
+        return ""
+    return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+
+
+def runs(path: Path) -> list[Run]:
+    """The runs of a result that were audited."""
+    try:
+        found = store.read(path).runs
+    except ModelzooError:
+        return []
+    return [each for each in found if each.report is not None and each.report.observed.evidence is not None]
+
+
+def judged(product: Product) -> str:
+    """What the two sources say of a product: ``equal``, ``different``, or which of them is silent."""
+    if product.shown is None:
+        return f"not called again ({product.not_replayed})"
+    if product.logged is None:
+        return f"error alone: {product.shown}"
+    # bf16 operands and an fp32 product have the error of bf16 operands: a type in the log is then that of the operands.
+    return "equal" if product.shown in (product.logged, product.operands) else "different"
+
+
+def rows(directory: Path, case: Case) -> Iterator[tuple[str, Counter[str], list[Product]]]:
+    """For each precision of a case: the verdict, how many products are judged how, and those that differ."""
+    for each in runs(directory / f"{case.name}.json"):
+        assert each.report is not None and each.report.observed.evidence is not None
+        evidence = each.report.observed.evidence
+        differ = [product for product in evidence.products if judged(product) == "different"]
+        title = f"{each.requested.precision} by {evidence.bf16_method or 'default'}"
+        yield f"{title}: {evidence.verdict.value}", Counter(map(judged, evidence.products)), differ
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path, help="where the results of the cases are kept")
+    parser.add_argument("--image", default="modelzoo:torch2.10.0_acl_modelzoo")
+    parser.add_argument("--processors", nargs="+", choices=PROCESSORS, default=list(PROCESSORS))
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    args = parser.parse_args()
+    directory = args.directory.resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    data = Path(os.environ.get("MODELZOO_TEST_DATA") or ROOT.parent / "shared").resolve()
+    holds = True
+    for processor in args.processors:
+        for case in (Case(processor, backend, network) for network in args.networks for backend in BACKENDS):
+            problem = run(case, args.image, directory, data)
+            if problem:
+                holds = False
+                print(f"{case.name}: not run: {problem}", flush=True)
+            for title, counts, differ in rows(directory, case):
+                said = ", ".join(f"{count} {what}" for what, count in counts.most_common())
+                print(f"{case.name}, {title}; products: {said or 'none'}", flush=True)
+                for each in differ:
+                    holds = False
+                    print(f"  {each.operator} {each.shapes}: logged {each.logged}, shown {each.shown}, {each.kernels}")
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""An audit whose time is attributed to kernels and precisions, of any engine; several can be joined. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from modelzoo.evidence.attribution import AttributedTime, attribute_time
+from modelzoo.evidence.coverage import answered
+from modelzoo.evidence.flops import Call, joined_flops, sum_flops
+from modelzoo.evidence.kernel_names import converts_back
+from modelzoo.evidence.observation import Audit, Replays
+from modelzoo.evidence.onednn_log import logged_types
+from modelzoo.evidence.precision import PrecisionProver
+from modelzoo.frozen import replace
+from modelzoo.records.canary import Canary
+from modelzoo.records.evidence import LogSource, Product
+from modelzoo.records.profile import Flops
+
+
+class AttributedAudit(msgspec.Struct, frozen=True):
+    """An audit whose time is attributed to kernels and precisions, of any engine.
+
+    Attributes:
+        parts: all of the time of the audited passes.
+        iterations: number of audited passes.
+        log_source: how it is known which kernels ran.
+        library: what computes the products, as it is called in the reasons.
+        bf16_allowed: whether ``library`` was allowed to round fp32 operands to bf16; ``None`` if it computed nothing.
+        counted: the operations of one pass of the eager torch model; ``None`` if they were not counted.
+        lists_all: whether ``parts`` are known to list everything that ran, as on an accelerator whose driver reports
+            each kernel; otherwise what was counted must show that nothing is missing.
+        logged: the data types that the kernel log has outside products.
+        dequantized: operators that converted int8 numbers back to floating point.
+        unread: lines of the kernel log that could not be read.
+        products: the products that were replayed, as audited.
+        replays: what they showed themselves; ``None`` if none was replayed.
+        onednn_version: as in ``Evidence``, and so are the following.
+    """
+
+    parts: Sequence[AttributedTime]
+    iterations: int
+    log_source: LogSource
+    library: str
+    bf16_allowed: bool | None
+    counted: Flops | None = None
+    lists_all: bool = False
+    logged: frozenset[str] = frozenset()
+    dequantized: tuple[str, ...] = ()
+    unread: int = 0
+    products: tuple[Product, ...] = ()
+    replays: Replays | None = None
+    onednn_version: str = ""
+    onednn_isa: str = ""
+    blas: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def attribute_audit(
+    audit: Audit,
+    canary: Canary | None,
+    bf16_method: str | None,
+    *,
+    calls: Sequence[Call] = (),
+    counted: Flops | None = None,
+    replays: Replays | None = None,
+) -> AttributedAudit:
+    """Attribute an audit of torch, or of another framework that computes with oneDNN.
+
+    The arguments are those of ``modelzoo.evidence.verdict.build_evidence``.
+    """
+    parts = attribute_time(audit, PrecisionProver(canary, bf16_method), calls, replays)
+    return AttributedAudit(
+        parts=parts,
+        iterations=audit.iterations,
+        log_source=audit.log_source,
+        library="oneDNN",
+        bf16_allowed=_onednn_allowed_bf16(audit),
+        counted=counted or (sum_flops(calls) if calls else None),
+        logged=logged_types(audit.log.primitives),
+        dequantized=tuple(sorted({event.name for event in audit.events if converts_back(event)})),
+        unread=audit.log.unparsed,
+        products=answered(replays, parts) if replays is not None else (),
+        replays=replays,
+        onednn_version=audit.log.version,
+        onednn_isa=audit.log.isa,
+        blas=audit.blas,
+        problems=audit.problems,
+    )
+
+
+def _onednn_allowed_bf16(audit: Audit) -> bool | None:
+    primitives = [primitive for primitive in audit.log.primitives if primitive.is_compute]
+    allowed = any(primitive.attributes.get("fpmath", "strict") not in ("strict", "") for primitive in primitives)
+    return allowed if primitives else None
+
+
+def joined(audits: Sequence[tuple[AttributedAudit, int]]) -> AttributedAudit:
+    """Return the audit of a whole that consists of parts, each of which occurs so many times.
+
+    Args:
+        audits: of the parts, each of one pass, in one process and under one setting; not empty.
+
+    Raises:
+        ValueError: a part was audited in several passes.
+    """
+    if any(audit.iterations != 1 for audit, _ in audits):
+        raise ValueError("only audits of one pass can be joined")
+    first = audits[0][0]
+    parts = list(_joined_parts(audits))
+    replays = _joined_replays(audits)
+    allowed = [audit.bf16_allowed for audit, _ in audits if audit.bf16_allowed is not None]
+    return replace(
+        first,
+        parts=parts,
+        bf16_allowed=any(allowed) if allowed else None,
+        counted=joined_flops([(audit.counted, times) for audit, times in audits]),
+        lists_all=all(audit.lists_all for audit, _ in audits),
+        logged=frozenset().union(*(audit.logged for audit, _ in audits)),
+        dequantized=tuple(sorted({name for audit, _ in audits for name in audit.dequantized})),
+        unread=sum(audit.unread for audit, _ in audits),
+        products=answered(replays, parts) if replays is not None else (),
+        replays=replays,
+        problems=tuple(dict.fromkeys(problem for audit, _ in audits for problem in audit.problems)),
+    )
+
+
+def _joined_parts(audits: Sequence[tuple[AttributedAudit, int]]) -> Iterator[AttributedTime]:
+    products = 0
+    for audit, times in audits:
+        for part in audit.parts:
+            yield replace(
+                part,
+                seconds=part.seconds * times,
+                count=part.count * times,
+                flop=None if part.flop is None else part.flop * times,
+                product=None if part.product is None else part.product + products,
+            )
+        products += len(audit.replays.products) if audit.replays is not None else 0
+
+
+def _joined_replays(audits: Sequence[tuple[AttributedAudit, int]]) -> Replays | None:
+    """What the products of all parts showed; ``None`` if those of a part were not followed."""
+    found = [(audit.replays, times) for audit, times in audits if audit.replays is not None]
+    if len(found) < len(audits):
+        return None
+    products = tuple(replace(each, count=each.count * times) for replays, times in found for each in replays.products)
+    return Replays(
+        products=products,
+        order=(),  # of no use any more: the parts know their products
+        seconds=sum(replays.seconds for replays, _ in found),
+        foreign=sum(replays.foreign * times for replays, times in found),
+        outputs_differ=any(replays.outputs_differ for replays, _ in found),
+    )
