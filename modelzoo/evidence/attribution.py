@@ -19,6 +19,7 @@ The precision of a product is decided by ``modelzoo.evidence.precision``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -36,6 +37,7 @@ from modelzoo.evidence.kernel_names import (
     is_native_loop,
     library_kernel,
     named_precision,
+    operator_class,
     other_kernel,
     product_type,
 )
@@ -113,6 +115,7 @@ def attribute_time(
     has_attention = OperatorClass.ATTENTION in classes
     attention_products = [primitive for primitive in unmatched if has_attention and is_gemm(primitive)]
     unclaimed = [primitive for primitive in unmatched if not (has_attention and is_gemm(primitive))]
+    of_groups = _GroupCosts(audit.events, classes, table)
     parts: list[AttributedTime] = []
     remainders: list[AttributedTime] = []
     for index, (event, kind) in enumerate(zip(audit.events, classes)):
@@ -126,7 +129,8 @@ def attribute_time(
         elif kind is not None:
             typed = event if event.dtypes else replace(event, dtypes=table.dtypes(event, kind))
             part = _by_itself(_attribute_library_call(typed, kind, attention_products, audit, prover), product, None)
-            part = replace(part, flop=_event_flop(event, kind, table), product=place)
+            flop = _event_flop(event, kind, table)
+            part = replace(part, flop=of_groups.flop(index) if flop is None else flop, product=place)
             parts += _with_reference_apart(part, attention_products) if kind is OperatorClass.ATTENTION else [part]
         else:
             parts.append(replace(_attribute_other(event), product=place))
@@ -162,6 +166,33 @@ def _event_flop(event: Event, kind: OperatorClass, table: CostTable) -> int | No
         event.name, kind, shapes
     )
     return cost[0] if cost is not None else None
+
+
+class _GroupCosts:
+    """The operations of the groups of a convolution, each of which is a call of its own without oneDNN."""
+
+    def __init__(self, events: Sequence[Event], classes: Sequence[OperatorClass | None], table: CostTable) -> None:
+        self._events, self._table = events, table
+        whole = [self._whole(index) if kind is OperatorClass.CONV else None for index, kind in enumerate(classes)]
+        self._groups = Counter(whole)
+        self._whole_of = whole
+
+    def flop(self, index: int) -> int | None:
+        """Those of the event at ``index``: the convolution's, divided by its groups; ``None`` if it is of no group."""
+        whole = self._whole_of[index]
+        if whole is None:
+            return None
+        event = self._events[whole]
+        cost = self._table.find(event.name, OperatorClass.CONV, tensor_shapes(event))
+        return None if cost is None or cost[0] is None else cost[0] // self._groups[whole]
+
+    def _whole(self, index: int) -> int | None:
+        """The place of the outermost convolution that calls this one."""
+        found = None
+        while (index := self._events[index].parent) >= 0:
+            if operator_class(self._events[index].name) is OperatorClass.CONV:
+                found = index
+        return found
 
 
 def _attribute_matched(

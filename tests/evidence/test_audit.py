@@ -17,7 +17,9 @@ from modelzoo.evidence.audit import (
     run_audit,
     watched_kernels,
 )
+from modelzoo.evidence.flops import record_calls
 from modelzoo.evidence.kernel_names import PASS_EVENT
+from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.evidence import LogSource
 
 
@@ -238,3 +240,28 @@ def test_openblas_reports_its_version_and_core(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(threadpoolctl, "threadpool_info", lambda: [])
     assert blas_name() == "openblas"
     assert onednn_version() == "3.7.1"
+
+
+LAYERS = {
+    "grouped": {"padding": 1, "groups": 8},
+    "depthwise": {"stride": 2, "padding": 1, "groups": 32},
+    "dilated": {"dilation": 2, "groups": 2},
+    "transposed": {"stride": 2, "transposed": True},
+    "transposed in groups": {"stride": 2, "groups": 4, "transposed": True},
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_without_onednn_the_groups_of_a_convolution_are_all_of_it(name: str) -> None:
+    """Each group is a call of its own, whose shapes show neither its strides nor that it is a part of a layer."""
+    import torch
+    from torch import nn
+
+    options = dict(LAYERS[name])
+    kind = nn.ConvTranspose2d if options.pop("transposed", False) else nn.Conv2d
+    layer, pictures = kind(32, 32, 3, **options).eval(), torch.randn(1, 32, 16, 16)
+    with torch.inference_mode(), torch.backends.mkldnn.flags(enabled=False):
+        calls = record_calls(lambda: layer(pictures))
+        audit = run_audit(lambda: layer(pictures), 1)
+    found = build_evidence(audit, None, "fp32", calls=calls).coverage
+    assert found is not None and found.seen_arithmetic == 1.0
