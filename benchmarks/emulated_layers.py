@@ -127,9 +127,8 @@ def main() -> int:
                 print(f"{case.name}, {title}; products: {said or 'none'}", flush=True)
                 for each in differ:
                     holds = False
-                    print(
-                        f"  {each.operator} {each.shapes}: {each.precision}, but its error shows {each.shown}; {each.kernels}"
-                    )
+                    said = f"{each.precision}, but its error shows {each.shown}"
+                    print(f"  {each.operator} {each.shapes}: {said}; {each.kernels}", flush=True)
     return 0 if holds else 1
 
 

@@ -251,6 +251,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:TF32 acceleration on top of oneDNN")
 @pytest.mark.parametrize("name", LAYERS)
 def test_without_onednn_the_groups_of_a_convolution_are_all_of_it(name: str) -> None:
     """Each group is a call of its own, whose shapes show neither its strides nor that it is a part of a layer."""
