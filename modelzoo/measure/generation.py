@@ -50,6 +50,11 @@ class Generating(msgspec.Struct, frozen=True):
         """A model whose calls are generations."""
         return self.model.composed(lambda forward: lambda *given: generate(self.generation, forward, given))
 
+    def shortest(self) -> ComposableModel:
+        """A model whose calls are generations of two tokens: the prefill and one step."""
+        short = replace(self.generation, new_tokens=2)
+        return self.model.composed(lambda forward: lambda *given: generate(short, forward, given))
+
     def phases(self) -> tuple[Part, Part]:
         """The prefill, and the step in the middle of a generation, which stands for all steps.
 

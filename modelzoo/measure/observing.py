@@ -187,7 +187,8 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
         evidence_problem=canary_problem,
     )
     if looks.audit:
-        kernels, _ = value_and_problem(model.kernels(args))
+        shortened = model if built.generating is None else built.generating.shortest()
+        kernels, _ = value_and_problem(shortened.kernels(args))
         observed = replace(observed, kernels=kernels)
     generating = built.generating if looks.extras else None
     if generating is not None and looks.audit and looks.full_audit:

@@ -111,8 +111,8 @@ class Observed(msgspec.Struct, frozen=True):
         canary: the operators' errors against fp64; ``None`` if the engine has no canary.
         canary_problem: why there is no canary.
         canary_verdict: what the errors show.
-        kernels: which kernels a pass called; without ``evidence`` it shows whether they were those of a process that
-            was audited.
+        kernels: which kernels a pass called (of a generation: the prefill and its first step); without ``evidence`` it
+            shows whether they were those of a process that was audited.
         evidence: which kernels ran in which precision; the first processes of a setting are audited.
         evidence_problem: why there is no evidence.
         counts: numbers that the model's work depends on; one process per setting counts them.
