@@ -241,7 +241,7 @@ WORKLOAD = Workload(
         ),
         Option(
             name="new-tokens",
-            default=32,
+            default=24,
             help="tokens to generate for each prompt, 2 to 4096",
             type=int,
             minimum=2,
@@ -252,5 +252,5 @@ WORKLOAD = Workload(
     judge=lambda options: LanguageModeling(tokenizer=encoder),
     generate=generate,
     libraries=("transformers.models.llama.modeling_llama", "transformers.cache_utils"),
-    defaults="SmolLM2-135M, batch 1, prompt of 128 tokens, 32 new ones",
+    defaults="SmolLM2-135M, batch 1, prompt of 128 tokens, 24 new ones",
 )

@@ -19,10 +19,9 @@ from modelzoo.machine.linux import allowed_cpus
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
-# A job in a shell's background ignores Ctrl-C, one under nohup a lost terminal, and so would the calls that are tested.
-for ignored in (signal.SIGINT, signal.SIGHUP):
-    if signal.getsignal(ignored) == signal.SIG_IGN:
-        signal.signal(ignored, signal.default_int_handler if ignored == signal.SIGINT else signal.SIG_DFL)
+# A job in a shell's background ignores Ctrl-C, and so would the calls that are tested.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

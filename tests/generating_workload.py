@@ -72,8 +72,17 @@ WORKLOAD = Workload(
 '''
 
 
-def generating_workload(folder: Path) -> Workload:
-    """Write the workload to ``folder`` and load it."""
+LOCKED = """
+class Locked(list):
+    def __deepcopy__(self, memo):
+        raise TypeError("cannot copy a lock")
+
+"""
+
+
+def generating_workload(folder: Path, *, locked: bool = False) -> Workload:
+    """Write the workload to ``folder`` and load it; ``locked``: its state cannot be copied."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "workload.py").write_text(SOURCE)
+    source = SOURCE.replace("TOKENS = 64\n", f"TOKENS = 64\n{LOCKED}").replace("cache = []", "cache = Locked()")
+    (folder / "workload.py").write_text(source if locked else SOURCE)
     return load_workload(folder)

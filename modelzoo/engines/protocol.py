@@ -244,8 +244,8 @@ class ComposableModel(Model, Protocol):
     ) -> tuple[Observed[Evidence], list[Observed[Evidence]]]:
         """Prove which kernels ran in a call on prepared ``args``, and in each of its ``parts``.
 
-        Each part is observed once, and every product is called again, as by ``audit`` with ``replay``. What is said of
-        the call follows from its parts, so that a step of a generation stands for all of them.
+        On a CPU, each part is observed once, its products are called again, as by ``audit`` with ``replay``, and the
+        evidence for the call is combined from its parts. On an accelerator the call itself is observed.
         """
 
     def weight_bytes(self) -> int | None:

@@ -129,8 +129,8 @@ def attribute_time(
         elif kind is not None:
             typed = event if event.dtypes else replace(event, dtypes=table.dtypes(event, kind))
             part = _by_itself(_attribute_library_call(typed, kind, attention_products, audit, prover), product, None)
-            flop = _event_flop(event, kind, table)
-            part = replace(part, flop=of_groups.flop(index) if flop is None else flop, product=place)
+            flop = of_groups.flop(index)
+            part = replace(part, flop=_event_flop(event, kind, table) if flop is None else flop, product=place)
             parts += _with_reference_apart(part, attention_products) if kind is OperatorClass.ATTENTION else [part]
         else:
             parts.append(replace(_attribute_other(event), product=place))
@@ -169,7 +169,10 @@ def _event_flop(event: Event, kind: OperatorClass, table: CostTable) -> int | No
 
 
 class _GroupCosts:
-    """The operations of the groups of a convolution, each of which is a call of its own without oneDNN."""
+    """The operations of the groups of a convolution, each of which is a call of its own without oneDNN.
+
+    Their shapes may be those of a layer with other strides, so they are not looked up.
+    """
 
     def __init__(self, events: Sequence[Event], classes: Sequence[OperatorClass | None], table: CostTable) -> None:
         self._events, self._table = events, table

@@ -108,8 +108,8 @@ def joined(audits: Sequence[tuple[AttributedAudit, int]]) -> AttributedAudit:
     if any(audit.iterations != 1 for audit, _ in audits):
         raise ValueError("only audits of one pass can be joined")
     first = audits[0][0]
-    parts = list(_joined_parts(audits))
     replays = _joined_replays(audits)
+    parts = list(_joined_parts(audits, is_followed=replays is not None))
     allowed = [audit.bf16_allowed for audit, _ in audits if audit.bf16_allowed is not None]
     return replace(
         first,
@@ -126,7 +126,8 @@ def joined(audits: Sequence[tuple[AttributedAudit, int]]) -> AttributedAudit:
     )
 
 
-def _joined_parts(audits: Sequence[tuple[AttributedAudit, int]]) -> Iterator[AttributedTime]:
+def _joined_parts(audits: Sequence[tuple[AttributedAudit, int]], *, is_followed: bool) -> Iterator[AttributedTime]:
+    """The times of all parts, which know their products if those of every part were followed."""
     products = 0
     for audit, times in audits:
         for part in audit.parts:
@@ -135,7 +136,7 @@ def _joined_parts(audits: Sequence[tuple[AttributedAudit, int]]) -> Iterator[Att
                 seconds=part.seconds * times,
                 count=part.count * times,
                 flop=None if part.flop is None else part.flop * times,
-                product=None if part.product is None else part.product + products,
+                product=part.product + products if part.product is not None and is_followed else None,
             )
         products += len(audit.replays.products) if audit.replays is not None else 0
 

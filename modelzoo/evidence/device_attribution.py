@@ -162,7 +162,17 @@ def _event(kernel: DeviceKernel) -> Event:
     return Event(kernel.operator, kernel.seconds, -1, kernel.shapes, kernel.dtypes)
 
 
-_TYPES = {"tf32": "tf32", "bf16": "bf16", "f16": "fp16", "fp16": "fp16", "f32": "fp32", "f64": "fp64", "i8": "int8"}
+_TYPES = {
+    "e4m3": "fp8",
+    "e5m2": "fp8",
+    "tf32": "tf32",
+    "bf16": "bf16",
+    "f16": "fp16",
+    "fp16": "fp16",
+    "f32": "fp32",
+    "f64": "fp64",
+    "i8": "int8",
+}
 _ANY_TYPE = "tf32|bf16|f16|f32|f64|i8|i32|e4m3|e5m2"
 # Two pairs: the first begins with the type in memory, the second with the one that is multiplied.
 _XMMA = re.compile(rf"xmma_\w*?gemm\w*?_({_ANY_TYPE})(?:{_ANY_TYPE})_({_ANY_TYPE})(?:{_ANY_TYPE})?_")
@@ -232,8 +242,11 @@ def operand_precision(name: str) -> str | None:
         return None  # the types in these names are not those of all operands, or tensor cores may round them
     xmma = _XMMA.search(name)
     if xmma:
+        kept, multiplied = xmma.groups()
         # fp32 operands, and bf16 and fp16 ones in some of cuDNN's kernels, are multiplied as TF32.
-        return "tf32" if xmma[2] == "tf32" else _TYPES.get(xmma[1], "fp8")
+        if multiplied == "tf32":
+            return "tf32"
+        return _TYPES.get(multiplied) if kept == multiplied else None
     tagged = _TAGGED.search(name)
     if tagged:
         return _TYPES[tagged[1] or tagged[2]]

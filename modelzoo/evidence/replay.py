@@ -35,7 +35,8 @@ from modelzoo.frozen import replace
 from modelzoo.records.evidence import NotReplayed, Product
 
 BUDGET_SECONDS = 6.0
-"""How long the products of one setting are called again, at most; the products that do most of the work come first."""
+"""How long the products of one pass are called again, at most; the products that do most of the work come first. A
+generation has two such passes: its prefill, and a step."""
 _LEAST_SECONDS = 2.0
 _MOST_SECONDS = 9.0
 """With the pass that nobody observes, if it takes up to 7 s: with the last product, which is not interrupted, what is

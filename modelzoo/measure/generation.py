@@ -7,6 +7,8 @@ generation. On an accelerator every token is waited for, as a server that stream
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, Callable, Optional
 
@@ -29,8 +31,14 @@ from modelzoo.records.timing import (
 )
 from modelzoo.workload.generation import Forward, Generation, generate, mean_cache_bytes
 
-COPIES = 8
-"""Of the state that a step goes on from: an audit calls it fewer times. Each is as large as the cache."""
+COPIES = 5
+"""Of the state that a step goes on from: an audit calls it so many times at most."""
+LARGE_CACHE = 2**28
+"""From so many bytes on, one copy of the cache at a time has to do, which is then made during the step."""
+
+
+class StateNotCopiedError(Exception):
+    """A step cannot be repeated, so it cannot be audited alone; the message says why, in one line."""
 
 
 class Generating(msgspec.Struct, frozen=True):
@@ -55,11 +63,15 @@ class Generating(msgspec.Struct, frozen=True):
         short = replace(self.generation, new_tokens=2)
         return self.model.composed(lambda forward: lambda *given: generate(short, forward, given))
 
-    def phases(self) -> tuple[Part, Part]:
-        """The prefill, and the step in the middle of a generation, which stands for all steps.
+    @contextmanager
+    def phases(self) -> Iterator[tuple[Part, Part]]:
+        """Yield the prefill, and the step in the middle of a generation, as representative of all steps.
 
         Every call of the step goes on from a copy of the same state, so that its outputs can be compared. Copies are
-        made ahead: they are no part of a step.
+        made ahead, so that they are no part of a step, unless they are large.
+
+        Raises:
+            StateNotCopiedError: the state cannot be copied.
         """
         own = self.generation
         prefill = self.model.composed(lambda forward: lambda *given: own.prefill(forward, *given))
@@ -68,14 +80,20 @@ class Generating(msgspec.Struct, frozen=True):
         for _ in range((own.new_tokens - 2) // 2):
             logits, state = own.step(self.model.call, token, state)
             token = logits.argmax(-1, keepdim=True)
-        copies = [deepcopy(state) for _ in range(COPIES)]
-        own.reset(state)
+        size = own.cache_bytes(state)
+        try:
+            copies = [deepcopy(state) for _ in range(COPIES if size is not None and size < LARGE_CACHE else 1)]
+        except Exception as error:  # a state is the workload's own, and may hold anything
+            raise StateNotCopiedError(f"the state of a generation cannot be copied: {error}") from error
 
         def go_on(forward: Forward) -> Callable[[Any], tuple[Any, Any]]:
             return lambda token: own.step(forward, token, copies.pop() if len(copies) > 1 else deepcopy(copies[0]))
 
         step = self.model.composed(go_on)
-        return Part(prefill, self.args, 1), Part(step, (token,), own.new_tokens - 1)
+        try:
+            yield Part(prefill, self.args, 1), Part(step, (token,), own.new_tokens - 1)
+        finally:
+            own.reset(state)
 
     def bytes_read(self) -> Optional[DecodingBytes]:
         """Generate once, and return what a step reads; ``None`` if the weights or the cache are not known."""

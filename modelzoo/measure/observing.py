@@ -17,7 +17,7 @@ from modelzoo.engines.export.store import read_batch, read_changed, read_expecte
 from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
 from modelzoo.evidence.flops import joined_flops
 from modelzoo.frozen import replace
-from modelzoo.measure.generation import Generating
+from modelzoo.measure.generation import Generating, StateNotCopiedError
 from modelzoo.measure.loading import Built
 from modelzoo.records.protocol import Looks, Message, Progress
 from modelzoo.records.run import Observed, Prepared
@@ -212,20 +212,23 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
 
 def _with_phases(observed: Observed, generating: Generating) -> Observed:
     """``observed``, with the audits of the prefill and of a step of decoding, whose kernels are others, and of both."""
-    parts = generating.phases()
-    evidence, alone = generating.whole().audit_parts(generating.args, parts, canary=observed.canary)
-    phases = []
-    for name, part, found in zip((PREFILL, DECODE), parts, alone):
-        own, problem = value_and_problem(found)
-        flops, _ = value_and_problem(part.model.flops(part.args))
-        phases.append(GenerationPhase(name, own, problem, flops))
-    found_evidence, problem = value_and_problem(evidence)
+    try:
+        with generating.phases() as parts:
+            evidence, alone = generating.whole().audit_parts(generating.args, parts, canary=observed.canary)
+            flops = [value_and_problem(part.model.flops(part.args))[0] for part in parts]
+    except StateNotCopiedError as error:
+        return replace(observed, evidence_problem=str(error))
+    phases = tuple(
+        GenerationPhase(name, *value_and_problem(found), counted)
+        for name, found, counted in zip((PREFILL, DECODE), alone, flops)
+    )
+    combined, problem = value_and_problem(evidence)
     return replace(
         observed,
-        evidence=found_evidence,
+        evidence=combined,
         evidence_problem=problem or observed.canary_problem,
-        flops=joined_flops([(phase.flops, part.times) for phase, part in zip(phases, parts)]),
-        phases=tuple(phases),
+        flops=joined_flops([(each, part.times) for each, part in zip(flops, parts)]),
+        phases=phases,
     )
 
 

@@ -118,8 +118,8 @@ class Observed(msgspec.Struct, frozen=True):
         counts: numbers that the model's work depends on; one process per setting counts them.
         flops: the operations of one pass; one process per setting counts them.
         flops_problem: why there are none.
-        phases: of a generation; the first process of a setting looks at each of them alone. ``evidence`` and ``flops``
-            of the whole follow from them, where the step that was looked at stands for all steps.
+        phases: of a generation; the first process of a setting looks at each of them alone. ``flops`` of the
+            whole and, on a CPU, ``evidence`` are combined from them: the step is representative of all steps.
         decoding: the bytes that a step of a language model reads; one process per setting counts them.
         profile: operator and layer times, with ``--profiling``.
         profile_problem: why there is no profile.

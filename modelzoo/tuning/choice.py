@@ -143,7 +143,9 @@ def pointless(group: int, changes: set[str], probe: RunReport) -> Optional[Exclu
         return Exclusion(group, ExclusionKind.NO_CONVOLUTION)
     if "linear" in changes and operators is not None and "linear" not in operators:
         return Exclusion(group, ExclusionKind.NO_LINEAR)
-    calls = sum(kernel.count for kernel in kernels.kernels) if kernels is not None else None
+    # Of a generation, the kernels of two tokens are known, and each further step has sizes of its own.
+    is_whole = kernels is not None and probe.generation is None
+    calls = sum(kernel.count for kernel in kernels.kernels) if kernels is not None and is_whole else None
     if "primitive_cache" in changes and calls is not None and calls <= PRIMITIVES:
         return Exclusion(group, ExclusionKind.FEW_PRIMITIVES)
     return None

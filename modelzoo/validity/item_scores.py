@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.partial import ItemScores, PartialResult, PictureNote
 from modelzoo.records.validity import Reason, ReasonKind
@@ -66,10 +67,15 @@ class ScoredTask:
         return True
 
     def identify(self, item: Any) -> str:
-        return str(item)
+        """What tells an item from others on every host; to be defined for items of other types than these."""
+        if isinstance(item, Path):
+            return item.name
+        if isinstance(item, (str, int, float, tuple)):
+            return str(item)
+        raise NotImplementedError(f"{type(self).__name__} must define identify for its items ({type(item).__name__})")
 
     def file_of(self, item: Any) -> Optional[Path]:
-        return None
+        return item if isinstance(item, Path) else None
 
     def data_digest(self) -> str:
         return ""
@@ -111,13 +117,15 @@ class ScoredTask:
         items, tolerance = result.item_scores, self.context.request.tolerance
         reference, tested = [each.reference for each in items], [each.tested for each in items]
         change = item_change(self.metric, reference, tested)
-        drawn = draw(tested, reference, Extreme(0, 1), Extreme(1, 0))
+        check = check_ratio("accuracy", draw(tested, reference, Extreme(0, 1), Extreme(1, 0)), len(items), tolerance)
+        if change is not None:
+            change = replace(change, allowed_loss=(1 - check.required) * change.reference)
         return Findings(
             metric=self.metric,
             reference=sum(reference) / len(items),
             tested=sum(tested) / len(items),
-            checks=[check_ratio("accuracy", drawn, len(items), tolerance)],
-            in_common=any(each.reference and each.tested for each in items),
+            checks=[check],
+            in_common=any(each.reference == each.tested or min(each.reference, each.tested) > 0 for each in items),
             nonfinite=sum(not each.tested_finite for each in items),
             reference_problem=(
                 None if all(each.reference_finite for each in items) else Reason(ReasonKind.REFERENCE_NOT_FINITE)

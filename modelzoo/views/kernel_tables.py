@@ -9,7 +9,7 @@ from typing import Optional
 from modelzoo.document import Block, Column, Details, Table, Text, lines
 from modelzoo.formatting import MISSING
 from modelzoo.records.coverage import TimeShare
-from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product, ProofSource
+from modelzoo.records.evidence import ClassVerdict, Evidence, LogSource, NotReplayed, Product, ProofSource
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile, Shape
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
@@ -18,8 +18,10 @@ from modelzoo.views.differences import short_names
 
 def passes_text(evidence: Evidence, new_tokens: Optional[int] = None) -> str:
     """``2 audited passes``, or of what the audit of a generation of so many tokens was put together."""
-    if new_tokens is not None:
-        return f"a prefill and {new_tokens - 1} steps of decoding, of which one was audited"
+    # An accelerator's driver lists the kernels of the whole generation.
+    if new_tokens is not None and evidence.log_source is not LogSource.PROFILER:
+        steps = "1 step" if new_tokens == 2 else f"{new_tokens - 1} steps"
+        return f"a prefill and {steps} of decoding, of which one was audited"
     return f"{evidence.iterations} audited pass{'es' if evidence.iterations != 1 else ''}"
 
 

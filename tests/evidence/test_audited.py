@@ -76,6 +76,7 @@ def test_what_is_not_known_of_a_part_is_not_known_of_the_whole() -> None:
     whole = joined([(replace(part("prefill", 3.0, "fp32"), unread=1), 1), (unknown, 9)])
     assert (whole.counted, whole.replays, whole.products) == (None, None, ())
     assert (whole.problems, whole.unread) == (("no log",), 3)
+    assert judge_attributed(whole, None, "fp32").verdict is ProofVerdict.UNKNOWN
 
 
 def test_only_single_passes_are_joined() -> None:

@@ -72,3 +72,20 @@ def test_each_phase_is_audited_alone(tmp_path: Path) -> None:
         assert phase.evidence is not None and phase.flops is not None
         assert phase.evidence.verdict is report.observed.evidence.verdict
         assert phase.flops.total == 2 * 2 * 64 * 64
+
+
+def test_a_step_that_cannot_be_repeated_is_not_audited(tmp_path: Path) -> None:
+    """What was timed is kept, and the reason is recorded."""
+    report, _ = report_of(RANDOM, generating_workload(tmp_path, locked=True), audit=True, full_audit=True)
+    assert report.timing is not None
+    assert (report.observed.evidence, report.observed.phases) == (None, ())
+    assert report.observed.evidence_problem == "the state of a generation cannot be copied: cannot copy a lock"
+
+
+def test_an_audited_step_has_the_same_outputs_every_time(tmp_path: Path) -> None:
+    """It goes on from a copy of the same state, so outputs can be compared with those that nobody observed."""
+    report, _ = report_of(RANDOM, generating_workload(tmp_path), audit=True, full_audit=True)
+    for phase in report.observed.phases:
+        assert phase.evidence is not None and phase.evidence.coverage is not None
+        assert not phase.evidence.coverage.outputs_differ
+        assert not any("differ from pass to pass" in problem for problem in phase.evidence.problems)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +114,23 @@ def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
         task.compare(0, None, [1.0], [1.0])  # type: ignore[arg-type]
 
 
-def test_the_documentation_names_the_example() -> None:
-    """A complete file, which this test runs."""
+def test_the_documentation_shows_the_example() -> None:
+    """Apart from annotations, every line of the code there is one of the file."""
     text = (ROOT / "docs" / "validity.md").read_text(encoding="utf-8")
-    assert "examples/regression/workload.py" in text
-    assert importlib.util.spec_from_file_location("workload", EXAMPLE / "workload.py") is not None
+    (block,) = (each for each in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "class RegressionTask" in each)
+    code = (EXAMPLE / "workload.py").read_text(encoding="utf-8").replace("numbers: list[float] = ", "return ")
+    lines = [re.sub(r"\(self, (.*)\):", "(self", each).strip() for each in block.splitlines()]
+    missing = [each for each in lines if each and each not in code and not each.startswith(("from", "WORKLOAD"))]
+    assert missing == []
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_equal_predictions_have_something_in_common(data: Path, right: bool) -> None:
+    """Also if all of them are wrong: then nothing can be lost, and nothing is said."""
+    if not right:
+        rows = list(csv.reader(data.read_text(encoding="utf-8").splitlines()))
+        data.write_text("\n".join(",".join([*row[:-1], "1000"]) for row in rows), encoding="utf-8")
+    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
+    found = judge("regression", declaration, predictor("fp32"), predictor("tested"), request(data))
+    assert found.verdict is (ValidityVerdict.VALID if right else ValidityVerdict.INCONCLUSIVE)
+    assert found.changes[0].allowed_loss == pytest.approx(0.01 * found.changes[0].reference)
