@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/emulated_layers.py DIRECTORY [--image modelzoo:torch2.10.0_acl_modelzoo]
 
-The networks of ``tests/docker/layers`` run in fp32 and in bf16 on a Neoverse N2 with pictures of 224 × 224 pixels, and
-on a Neoverse V1 and N1 with 64 × 64, with oneDNN and the Compute Library and with OpenBLAS. Every distinct product of
+The networks of ``tests/docker/layers`` run in fp32 and in bf16 on a Neoverse N2, V1 and N1, with oneDNN and the Compute
+Library and with OpenBLAS: on pictures of 64 × 64 pixels, and on N2 with oneDNN of 224 × 224. Every distinct product of
 a pass is called again and compared with fp64. The claim: every product is called again, and its error shows the
 precision of the kernel that was logged or, if the operands are narrower than fp32, that of the operands.
 
@@ -30,7 +30,8 @@ from modelzoo.results import store
 
 ROOT = Path(__file__).resolve().parents[1]
 NETWORKS = ("transposed", "efficientnet_lite0", "ssdlite", "resnext50")
-PROCESSORS = {"neoverse-n2": 224, "neoverse-v1": 64, "neoverse-n1": 64}
+PROCESSORS = ("neoverse-n2", "neoverse-v1", "neoverse-n1")
+LARGE, SMALL = 224, 64
 BACKENDS = ("onednn", "blas")
 PRECISIONS = ("fp32", "bf16")
 DIFFERENT = "different"
@@ -48,11 +49,16 @@ class Case:
     def name(self) -> str:
         return f"{self.processor}-{self.backend}-{self.network}"
 
+    @property
+    def size(self) -> int:
+        """Pixels of each side of a picture."""
+        return LARGE if (self.processor, self.backend) == (PROCESSORS[0], BACKENDS[0]) else SMALL
+
     def command(self, image: str, directory: Path, data: Path) -> list[str]:
         """The call of docker that runs it, in both precisions."""
         mounts = {directory: "/out", ROOT / "tests/docker": "/networks:ro", data / "models": "/shared/models:ro"}
         variables = {"QEMU_CPU": self.processor, "MODELZOO_BACKEND": self.backend, "MODELZOO_TEST_DATA": "/shared"}
-        options = [f"--option=network={self.network}", f"--option=size={PROCESSORS[self.processor]}"]
+        options = [f"--option=network={self.network}", f"--option=size={self.size}"]
         return [
             *("docker", "run", "--rm", "--platform=linux/arm64", "--user=0"),
             *(f"--volume={source}:{target}" for source, target in mounts.items()),

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import random
 from pathlib import Path
 from typing import Any, Callable
 
 import pytest
 from validity.conftest import DATA, _needs
 
+from modelzoo.frozen import replace
+from modelzoo.records.partial import PartialResult
 from modelzoo.validity import LanguageModeling, Predictor, Validity, ValidityRequest
-from modelzoo.validity.judging import judge
+from modelzoo.validity.judging import bind, compare, conclude
 from modelzoo.workload.discovery import find_workload, load_workload
 
 PASSAGES = 40
+SAMPLES = 20
 
 pytestmark = pytest.mark.slow
 
@@ -46,33 +50,42 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def judged(trained: Path) -> Callable[[Any, str], Validity]:
-    """Judge a model that is made of the one in fp32 beside it."""
+def judged(trained: Path) -> Callable[[Any, str], list[Validity]]:
+    """Judge a model that is made of the one in fp32 beside it: by all passages, and by samples of them."""
     import torch
 
     work = load_workload(find_workload("llm"))
     assert work.load is not None and work.judge is not None
     model, task = work.load(work.option_values({}), trained).eval(), work.judge({})
     assert isinstance(task, LanguageModeling)
-    path = _needs(DATA / "squad" / "xquad.en.json")
+    path = _needs(DATA / "data" / "squad" / "xquad.en.json")
     request = ValidityRequest(data=str(path), limit=PASSAGES, model_path=str(trained), own_weights=True)
 
-    def go(change: Callable[[Any], Any], precision: str) -> Validity:
+    def go(change: Callable[[Any], Any], precision: str) -> list[Validity]:
         other = change(model)
 
         def call(ids: Any) -> Any:
             with torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext():
                 return other(ids)
 
-        return judge("llm", task, Predictor("fp32", model, model=model), Predictor(precision, call, precision), request)
+        sides = Predictor("fp32", model, model=model), Predictor(precision, call, precision)
+        bound = bind("llm", task, *sides, request)
+        result = compare(bound, *sides)
+        return [conclude(bound, each) for each in (result, *(drawn(result, seed) for seed in range(SAMPLES)))]
 
     return go
 
 
+def drawn(result: PartialResult, seed: int) -> PartialResult:
+    """As many passages, drawn with replacement."""
+    chosen = random.Random(seed).choices(result.scored, k=len(result.scored))
+    return replace(result, scored=tuple(replace(each, index=index) for index, each in enumerate(chosen)))
+
+
 def test_rounding_to_bf16_is_harmless(judged: Callable[..., Validity]) -> None:
     """On 40 passages it is not NOT VALID, and the divergence is about a thousandth of a nat."""
-    found = judged(lambda model: model, "bf16")
-    assert found.verdict in ("VALID", "INCONCLUSIVE")
+    found, *samples = judged(lambda model: model, "bf16")
+    assert {each.verdict for each in (found, *samples)} <= {"VALID", "INCONCLUSIVE"}
     assert found.counts["positions"] > 4096
     assert 1e-4 < found.figures["token_kl"] < 5e-3
     assert found.figures["same_top"] > 0.95
@@ -86,7 +99,8 @@ def test_one_scale_per_tensor_is_not_valid(judged: Callable[..., Validity]) -> N
     def quantized(model: Any) -> Any:
         return torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
 
-    found = judged(quantized, "int8")
+    found, *samples = judged(quantized, "int8")
     assert (found.verdict, found.exit_code) == ("NOT VALID", 1)
+    assert [each.verdict for each in samples] == ["NOT VALID"] * SAMPLES
     failed = {each.name for each in found.checks if not each.passed and not each.undecided}
     assert failed >= {"token_kl", "same_top"}
