@@ -116,6 +116,7 @@ def main() -> int:
     parser.add_argument("directory", type=Path, help="where the results of the cases are kept")
     parser.add_argument("--image", default="modelzoo:torch2.10.0_acl_modelzoo")
     parser.add_argument("--processors", nargs="+", choices=PROCESSORS, default=list(PROCESSORS))
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=list(BACKENDS))
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     args = parser.parse_args()
     directory = args.directory.resolve()
@@ -123,7 +124,7 @@ def main() -> int:
     data = Path(os.environ.get("MODELZOO_TEST_DATA") or ROOT.parent / "shared").resolve()
     holds = True
     for processor in args.processors:
-        for case in (Case(processor, backend, network) for network in args.networks for backend in BACKENDS):
+        for case in (Case(processor, backend, name) for name in args.networks for backend in args.backends):
             problem = run(case, args.image, directory, data)
             if problem:
                 holds = False
