@@ -156,7 +156,7 @@ def _ceilings(ceilings: Ceilings, on_device: bool = False) -> Table:
     columns = (
         Column(title, tuple(row[index] for row in rows), is_number=index > 0)
         for index, title in enumerate(titles)
-        if not (on_device and title == "threads")
+        if title != "threads" or not on_device or len(counts) > 1
     )
     return Table("Peaks", tuple(columns))
 

@@ -57,6 +57,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "evidence/test_canary.py::test_the_quantized_canary_checks_what_is_quantized",
         "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
     ),
+    "On an emulated processor": (REPLAY + "test_every_product_is_called_again_on_an_emulated_processor",),
     "A process that is not audited in full": (
         MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",
     ),

@@ -185,7 +185,7 @@ def test_a_guardian_that_was_killed_is_replaced(guarding: Guardian) -> None:
         before = set(psutil.Process().children())
         guarding.guard(GROUP, first.pid)
         (process,) = set(psutil.Process().children()) - before
-        assert guardian.__file__ in process.cmdline()
+        wait_for(lambda: guardian.__file__ in process.cmdline())  # is empty while the program is being executed
         process.terminate()  # is ignored, as are the signals of a terminal
         process.kill()
         wait_for(lambda: process.status() == psutil.STATUS_ZOMBIE)
