@@ -7,9 +7,9 @@ Library and with OpenBLAS: on pictures of 64 × 64 pixels, and on N2 with oneDNN
 a pass is called again and compared with fp64. The claim: every product is called again, and its error shows the
 precision of the kernel that was logged or, if the operands are narrower than fp32, that of the operands.
 
-The result of each case is kept in DIRECTORY, a directory per image, and a case that is there is not run again: a case
-takes minutes, all of them hours, and a call that was interrupted goes on where it ended. A Docker engine is needed that
-can run images for arm64 (``scripts/container-engine start`` starts one).
+The result of each case is kept in DIRECTORY, and a case that is there is not run again: a case takes minutes, all of
+them hours, and a call that was interrupted goes on where it ended. Use another DIRECTORY for another image. A Docker
+engine is needed that can run images for arm64 (``scripts/container-engine start`` starts one).
 """
 
 from __future__ import annotations

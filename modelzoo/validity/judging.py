@@ -22,14 +22,9 @@ from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.records.fleet import Shard, ShardPlan
 from modelzoo.records.partial import (
-    AnsweredQuestion,
-    ClassifiedPicture,
-    DetectedPicture,
-    ItemScores,
     JudgedSoFar,
     PartialResult,
     PictureNote,
-    ScoredPassage,
 )
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import verdict
@@ -52,7 +47,7 @@ from modelzoo.validity.protocol import (
 )
 from modelzoo.workload.inputs import large_pictures_allowed
 
-Item = TypeVar("Item", ClassifiedPicture, DetectedPicture, AnsweredQuestion, ScoredPassage, ItemScores)
+Item = TypeVar("Item", bound=ItemResult)
 SHARDS = 100
 """How many shards a data set has at most, unless their size is given. A killed host loses one shard, and in the end the
 hosts wait for the last one, so a shard should be a small part of the whole; each costs a file and a message."""
