@@ -8,8 +8,9 @@ a pass is called again and compared with fp64. The claim: every product is calle
 precision of the kernel that was logged or, if the operands are narrower than fp32, that of the operands.
 
 The result of each case is kept in DIRECTORY, and a case that is there is not run again: a case takes minutes, all of
-them hours, and a call that was interrupted goes on where it ended. Use another DIRECTORY for another image. A Docker
-engine is needed that can run images for arm64 (``scripts/container-engine start`` starts one).
+them hours, and a call that was interrupted goes on where it ended. Use another DIRECTORY for another image.
+EfficientNet-Lite0 and SSDLite come from ``models/`` in the directory that ``MODELZOO_TEST_DATA`` names. A Docker engine
+is needed that can run images for arm64 (``scripts/container-engine start`` starts one).
 """
 
 from __future__ import annotations
@@ -122,6 +123,8 @@ def main() -> int:
     directory = args.directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     data = Path(os.environ.get("MODELZOO_TEST_DATA") or ROOT.parent / "shared").resolve()
+    if not (data / "models").is_dir():
+        parser.error(f"{data} holds no models: set MODELZOO_TEST_DATA to a directory that holds them")
     holds = True
     for processor in args.processors:
         for case in (Case(processor, backend, name) for name in args.networks for backend in args.backends):

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from modelzoo.engines.export.source import TorchSource
+from modelzoo.machine.facts import read_machine
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import Inputs, Workload
@@ -79,3 +80,9 @@ def source_of(workload: Workload, folder: Path, setting: ResolvedSetting) -> Tor
     if not path.exists():
         save_file(workload.build({}).state_dict(), str(path))
     return TorchSource(workload, setting, Weights(WeightsKind.PATH, path.name, str(path), "0" * 64))
+
+
+def int8_error_limit() -> float:
+    """How far outputs of a quantized network may be from fp32's; kernels without VNNI may saturate."""
+    has_vnni = any(each in read_machine().features for each in ("avx512_vnni", "avx_vnni", "asimddp"))
+    return 0.01 if has_vnni else 0.05

@@ -72,17 +72,40 @@ WORKLOAD = Workload(
 '''
 
 
-LOCKED = """
+LOCKED = {
+    "TOKENS = 64\n": """TOKENS = 64
+
+
 class Locked(list):
     def __deepcopy__(self, memo):
-        raise TypeError("cannot copy a lock")
+        raise TypeError("cannot copy a lock\\nin its second line")
+""",
+    "cache = []": "cache = Locked()",
+}
+"""A state that cannot be copied."""
+LATE_BF16 = {
+    "return self.head(": "return (self.head if seen.shape[1] <= 5 else self.rounding)(",
+    "def forward(": """def rounding(self, rows):
+            return (rows.bfloat16() @ self.head.weight.bfloat16().t()).float()
 
-"""
+        def forward(""",
+}
+"""The last two steps, which are not audited, multiply in bf16."""
+KEPT = {
+    "    cache = []\n": "    cache = CACHE\n    assert not cache\n",
+    "def prefill": "CACHE = []\n\n\ndef prefill",
+    "cache_bytes=cache_bytes": "cache_bytes=cache_bytes, reset=list.clear",
+}
+"""One state, which every generation uses again."""
+PLAIN: dict[str, str] = {}
 
 
-def generating_workload(folder: Path, *, locked: bool = False) -> Workload:
-    """Write the workload to ``folder`` and load it; ``locked``: its state cannot be copied."""
+def generating_workload(folder: Path, changes: dict[str, str] = PLAIN) -> Workload:
+    """Write the workload to ``folder``, with ``changes`` of its source, and load it."""
     folder.mkdir(parents=True, exist_ok=True)
-    source = SOURCE.replace("TOKENS = 64\n", f"TOKENS = 64\n{LOCKED}").replace("cache = []", "cache = Locked()")
-    (folder / "workload.py").write_text(source if locked else SOURCE)
+    source = SOURCE
+    for old, new in changes.items():
+        assert old in source
+        source = source.replace(old, new)
+    (folder / "workload.py").write_text(source, encoding="utf-8")
     return load_workload(folder)

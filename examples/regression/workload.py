@@ -43,7 +43,7 @@ def read_rows(path: Path | None) -> list[Row]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = [tuple(map(float, row)) for row in list(csv.reader(file))[1:]]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     if not rows or any(len(row) != FEATURES + 1 for row in rows):
         raise InputError(f"{path} must have rows of {FEATURES + 1} numbers, the right one last")
@@ -60,9 +60,6 @@ class RegressionTask(ScoredTask):
         request = context.request
         rows = read_rows(Path(request.data) if request.data else None)
         self.items = sampled(rows, request.limit, request.seed)
-
-    def identify(self, item: Row) -> str:
-        return " ".join(f"{number:.6g}" for number in item)
 
     def prepare(self, item: Row) -> PreparedItem:
         return PreparedItem([item[:-1]])

@@ -221,11 +221,14 @@ class Part(msgspec.Struct, frozen=True):
         model: one whose calls are this part alone, made by ``ComposableModel.composed``; each call does the same.
         args: its prepared arguments.
         times: how often the call runs it.
+        ready: makes the next call of ``model`` ready, which then does nothing but this part; a call that was not made
+            ready does that itself.
     """
 
     model: Model
     args: tuple[Any, ...]
     times: int
+    ready: Callable[[], None] = lambda: None
 
 
 @runtime_checkable
@@ -245,7 +248,8 @@ class ComposableModel(Model, Protocol):
         """Prove which kernels ran in a call on prepared ``args``, and in each of its ``parts``.
 
         On a CPU, each part is observed once, its products are called again, as by ``audit`` with ``replay``, and the
-        evidence for the call is combined from its parts. On an accelerator the call itself is observed.
+        evidence for the call is combined from its parts; the kernel log and the operators of the whole call show
+        whether they stand for all of it. On an accelerator the call itself is observed.
         """
 
     def weight_bytes(self) -> int | None:

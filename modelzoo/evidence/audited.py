@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from modelzoo.evidence.attribution import AttributedTime, attribute_time
 from modelzoo.evidence.coverage import answered
-from modelzoo.evidence.flops import Call, joined_flops, sum_flops
-from modelzoo.evidence.kernel_names import converts_back
+from modelzoo.evidence.flops import Call, sum_flops
+from modelzoo.evidence.kernel_names import converts_back, operator_class
 from modelzoo.evidence.observation import Audit, Replays
 from modelzoo.evidence.onednn_log import logged_types
-from modelzoo.evidence.precision import PrecisionProver
+from modelzoo.evidence.precision import PrecisionProver, precision_of
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import LogSource, Product
+from modelzoo.records.coverage import KNOWN_SHARE
+from modelzoo.records.evidence import KernelDigest, LogSource, Product
 from modelzoo.records.profile import Flops
 
 
@@ -36,6 +38,7 @@ class AttributedAudit(msgspec.Struct, frozen=True):
         unread: lines of the kernel log that could not be read.
         products: the products that were replayed, as audited.
         replays: what they showed themselves; ``None`` if none was replayed.
+        beyond_parts: as in ``Coverage``.
         onednn_version: as in ``Evidence``, and so are the following.
     """
 
@@ -51,6 +54,7 @@ class AttributedAudit(msgspec.Struct, frozen=True):
     unread: int = 0
     products: tuple[Product, ...] = ()
     replays: Replays | None = None
+    beyond_parts: tuple[str, ...] = ()
     onednn_version: str = ""
     onednn_isa: str = ""
     blas: str = ""
@@ -96,11 +100,60 @@ def _onednn_allowed_bf16(audit: Audit) -> bool | None:
     return allowed if primitives else None
 
 
-def joined(audits: Sequence[tuple[AttributedAudit, int]]) -> AttributedAudit:
+class Ran(msgspec.Struct, frozen=True):
+    """What one call ran.
+
+    Attributes:
+        kernels: by the logs of the libraries; ``None`` if there is no log, or no product in it.
+        calls: its operators; ``None`` if they could not be intercepted.
+    """
+
+    kernels: KernelDigest | None
+    calls: Sequence[Call] | None
+
+
+def beyond_parts(whole: Ran, parts: Sequence[tuple[Ran, int]]) -> tuple[str, ...]:
+    """Return the precisions in which a call has more products than its parts, each of which occurs so many times.
+
+    Products are counted as calls in the kernel log, and as operations by the types of the operands. A precision that no
+    part has counts however rare it is, others only if what is missing exceeds what need not be known.
+    """
+    found: set[str] = set()
+    for count in (_logged_products, _operations):
+        wanted, known = count(whole), Counter[str]()
+        for part, times in parts:
+            for precision, number in count(part).items():
+                known[precision] += number * times
+        allowed = (1 - KNOWN_SHARE) * sum(wanted.values())
+        found |= {each for each, number in wanted.items() if each not in known or number - known[each] > allowed}
+    return tuple(sorted(found))
+
+
+def _logged_products(ran: Ran) -> Counter[str]:
+    counts = Counter[str]()
+    for each in ran.kernels.kernels if ran.kernels is not None else ():
+        counts[each.precision] += each.count
+    return counts
+
+
+def _operations(ran: Ran) -> Counter[str]:
+    counts = Counter[str]()
+    for call in ran.calls or ():
+        if call.flop or operator_class(call.name) is not None:
+            types = {precision for each in call.dtypes if (precision := precision_of(each)) is not None}
+            counts[" × ".join(sorted(types))] += call.flop or 0
+    return counts
+
+
+def joined(
+    audits: Sequence[tuple[AttributedAudit, int]], counted: Flops | None, beyond: tuple[str, ...] = ()
+) -> AttributedAudit:
     """Return the audit of a whole that consists of parts, each of which occurs so many times.
 
     Args:
         audits: of the parts, each of one pass, in one process and under one setting; not empty.
+        counted: the operations of the whole; ``None`` if they were not counted.
+        beyond: what ``beyond_parts`` found.
 
     Raises:
         ValueError: a part was audited in several passes.
@@ -115,13 +168,14 @@ def joined(audits: Sequence[tuple[AttributedAudit, int]]) -> AttributedAudit:
         first,
         parts=parts,
         bf16_allowed=any(allowed) if allowed else None,
-        counted=joined_flops([(audit.counted, times) for audit, times in audits]),
+        counted=counted,
         lists_all=all(audit.lists_all for audit, _ in audits),
         logged=frozenset().union(*(audit.logged for audit, _ in audits)),
         dequantized=tuple(sorted({name for audit, _ in audits for name in audit.dequantized})),
         unread=sum(audit.unread for audit, _ in audits),
         products=answered(replays, parts) if replays is not None else (),
         replays=replays,
+        beyond_parts=beyond,
         problems=tuple(dict.fromkeys(problem for audit, _ in audits for problem in audit.problems)),
     )
 

@@ -59,19 +59,6 @@ def sum_flops(calls: Sequence[Call]) -> Flops:
     return Flops(sum(by_operator.values()), sum(call.bytes for call in calls), dict(by_operator), missing)
 
 
-def joined_flops(counted: Sequence[tuple[Flops | None, int]]) -> Flops | None:
-    """Sum the operations of the parts of a whole, each of which occurs so many times; ``None`` if one is not known."""
-    known = [(flops, times) for flops, times in counted if flops is not None]
-    if len(known) < len(counted):
-        return None
-    by_operator: dict[str, int] = defaultdict(int)
-    for flops, times in known:
-        for name, count in flops.by_operator.items():
-            by_operator[name] += count * times
-    missing = tuple(sorted({name for flops, _ in known for name in flops.missing}))
-    return Flops(sum(by_operator.values()), sum(f.bytes * times for f, times in known), dict(by_operator), missing)
-
-
 Run = Callable[[str, Any, Sequence[Any], Mapping[str, Any]], Any]
 """Calls an operator, given its name, itself and its arguments, and returns the output."""
 

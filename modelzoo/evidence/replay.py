@@ -19,6 +19,7 @@ from modelzoo.evidence.audit import library_logs
 from modelzoo.evidence.flops import Call, call_flop, record_calls, tensors_in
 from modelzoo.evidence.kernel_names import named_precision, operator_class
 from modelzoo.evidence.observation import LoggedCall, Replays, logged_call
+from modelzoo.evidence.precision import precision_of
 from modelzoo.evidence.probes import (
     VANISHED,
     Operand,
@@ -35,24 +36,12 @@ from modelzoo.frozen import replace
 from modelzoo.records.evidence import NotReplayed, Product
 
 BUDGET_SECONDS = 6.0
-"""How long the products of one pass are called again, at most; the products that do most of the work come first. A
-generation has two such passes: its prefill, and a step."""
+"""How long the products of one pass are called again, at most; the products that do most of the work come first. The
+prefill and a step of a generation have half of it each."""
 _LEAST_SECONDS = 2.0
 _MOST_SECONDS = 9.0
 """With the pass that nobody observes, if it takes up to 7 s: with the last product, which is not interrupted, what is
 added to the first process of a setting stays below 10 s."""
-_PRECISIONS = {
-    "float64": "fp64",
-    "float32": "fp32",
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "int8": "int8",
-    "uint8": "int8",
-    "qint8": "int8",
-    "quint8": "int8",
-    "float8_e4m3fn": "fp8",
-    "float8_e5m2": "fp8",
-}
 _FLOATING = ("fp64", "fp32", "bf16", "fp16")
 
 
@@ -197,7 +186,7 @@ def _product(
     kind = operator_class(name)
     assert kind is not None, "only products are noted"
     factors = [args[each] for each in rule.factors] if rule is not None and rule.factors else tensors_in(list(args))
-    types = {_PRECISIONS.get(str(each.dtype).removeprefix("torch."), "unknown") for each in factors}
+    types = {precision_of(str(each.dtype).removeprefix("torch.")) or "unknown" for each in factors}
     return Product(
         operator=name,
         operator_class=kind,

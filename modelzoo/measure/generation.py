@@ -16,6 +16,7 @@ import msgspec
 
 from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel, Part
 from modelzoo.frozen import replace
+from modelzoo.machine.cpu import available_memory
 from modelzoo.measure.pipeline import wait
 from modelzoo.records.profile import DecodingBytes
 from modelzoo.records.timing import (
@@ -30,11 +31,6 @@ from modelzoo.records.timing import (
     role_of,
 )
 from modelzoo.workload.generation import Forward, Generation, generate, mean_cache_bytes
-
-COPIES = 5
-"""Of the state that a step goes on from: an audit calls it so many times at most."""
-LARGE_CACHE = 2**28
-"""From so many bytes on, one copy of the cache at a time has to do, which is then made during the step."""
 
 
 class StateNotCopiedError(Exception):
@@ -67,33 +63,34 @@ class Generating(msgspec.Struct, frozen=True):
     def phases(self) -> Iterator[tuple[Part, Part]]:
         """Yield the prefill, and the step in the middle of a generation, as representative of all steps.
 
-        Every call of the step goes on from a copy of the same state, so that its outputs can be compared. Copies are
-        made ahead, so that they are no part of a step, unless they are large.
+        Every call of the step goes on from a copy of the same state, so that its outputs can be compared, and returns
+        logits only. Two copies of the state exist at a time.
 
         Raises:
             StateNotCopiedError: the state cannot be copied.
         """
         own = self.generation
-        prefill = self.model.composed(lambda forward: lambda *given: own.prefill(forward, *given))
-        logits, state = own.prefill(self.model.call, *self.args)
-        token = logits.argmax(-1, keepdim=True)
-        for _ in range((own.new_tokens - 2) // 2):
-            logits, state = own.step(self.model.call, token, state)
-            token = logits.argmax(-1, keepdim=True)
-        size = own.cache_bytes(state)
+        token, state = self._middle()
         try:
-            copies = [deepcopy(state) for _ in range(COPIES if size is not None and size < LARGE_CACHE else 1)]
-        except Exception as error:  # a state is the workload's own, and may hold anything
-            raise StateNotCopiedError(f"the state of a generation cannot be copied: {error}") from error
-
-        def go_on(forward: Forward) -> Callable[[Any], tuple[Any, Any]]:
-            return lambda token: own.step(forward, token, copies.pop() if len(copies) > 1 else deepcopy(copies[0]))
-
-        step = self.model.composed(go_on)
-        try:
-            yield Part(prefill, self.args, 1), Part(step, (token,), own.new_tokens - 1)
+            step = _Step(own, _copied(own, state))
         finally:
             own.reset(state)
+        del state
+        prefill = _Prefill(own)
+        try:
+            yield (
+                Part(self.model.composed(prefill.calls), self.args, 1, prefill.ready),
+                Part(self.model.composed(step.calls), (token,), own.new_tokens - 1, step.ready),
+            )
+        finally:
+            prefill.ready()
+
+    def _middle(self) -> tuple[Any, Any]:
+        """Half of a generation: the last token, and the state that the next step goes on from."""
+        logits, state = self.generation.prefill(self.model.call, *self.args)
+        for _ in range((self.generation.new_tokens - 2) // 2):
+            logits, state = self.generation.step(self.model.call, logits.argmax(-1, keepdim=True), state)
+        return logits.argmax(-1, keepdim=True), state
 
     def bytes_read(self) -> Optional[DecodingBytes]:
         """Generate once, and return what a step reads; ``None`` if the weights or the cache are not known."""
@@ -104,6 +101,62 @@ class Generating(msgspec.Struct, frozen=True):
     def record(self) -> Generated:
         """What the result stores of it."""
         return Generated(self.generation.prompt_tokens, self.generation.new_tokens)
+
+
+class _Prefill:
+    """Calls that each process the prompt from the beginning."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+        self._states: list[Any] = []
+
+    def ready(self) -> None:
+        """Give the state of the call before back, which the next one may use again."""
+        while self._states:
+            self._generation.reset(self._states.pop())
+
+    def calls(self, forward: Forward) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            self.ready()
+            logits, state = self._generation.prefill(forward, *args)
+            self._states.append(state)
+            return logits
+
+        return call
+
+
+class _Step:
+    """Calls that each generate one token from the same state."""
+
+    def __init__(self, generation: Generation, state: Any) -> None:
+        self._generation, self._state = generation, state
+        self._copies: list[Any] = []
+
+    def ready(self) -> None:
+        """Copy the state ahead, so that it is no part of the next call."""
+        if not self._copies:
+            self._copies.append(deepcopy(self._state))
+
+    def calls(self, forward: Forward) -> Callable[..., Any]:
+        def call(token: Any) -> Any:
+            self.ready()
+            logits, _ = self._generation.step(forward, token, self._copies.pop())
+            return logits
+
+        return call
+
+
+def _copied(generation: Generation, state: Any) -> Any:
+    size, available = generation.cache_bytes(state), available_memory()
+    if size is not None and available is not None and size > available:
+        raise StateNotCopiedError(
+            f"the state of a generation cannot be copied: it takes {size:,} bytes, and {available:,} are free"
+        )
+    try:
+        return deepcopy(state)
+    except Exception as error:  # a state is the workload's own, and may hold anything
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise StateNotCopiedError(f"the state of a generation cannot be copied: {reason}") from error
 
 
 class GenerationSample(msgspec.Struct, frozen=True):

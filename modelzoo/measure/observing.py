@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import read_batch, read_changed, read_expected
 from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
-from modelzoo.evidence.flops import joined_flops
 from modelzoo.frozen import replace
 from modelzoo.measure.generation import Generating, StateNotCopiedError
 from modelzoo.measure.loading import Built
@@ -194,7 +193,8 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
     if generating is not None and looks.audit and looks.full_audit:
         observed = _with_phases(observed, generating)
     # Without a digest only an audit can show which kernels ran.
-    elif looks.audit and (looks.full_audit or observed.kernels is None):
+    has_audit = any(phase.evidence is not None for phase in observed.phases)
+    if looks.audit and not has_audit and (looks.full_audit or observed.kernels is None):
         evidence, problem = value_and_problem(model.audit(args, passes=passes, canary=canary, replay=looks.extras))
         observed = replace(observed, evidence=evidence, evidence_problem=problem or canary_problem)
     if looks.audit and looks.extras and observed.flops is None:
@@ -214,20 +214,23 @@ def _with_phases(observed: Observed, generating: Generating) -> Observed:
     """``observed``, with the audits of the prefill and of a step of decoding, whose kernels are others, and of both."""
     try:
         with generating.phases() as parts:
-            evidence, alone = generating.whole().audit_parts(generating.args, parts, canary=observed.canary)
-            flops = [value_and_problem(part.model.flops(part.args))[0] for part in parts]
+            whole, args = generating.whole(), generating.args
+            evidence, alone = whole.audit_parts(args, parts, canary=observed.canary)
+            flops, flops_problem = value_and_problem(whole.flops(args))
+            counted = [value_and_problem(part.model.flops(part.args))[0] for part in parts]
     except StateNotCopiedError as error:
-        return replace(observed, evidence_problem=str(error))
+        return replace(observed, phases=tuple(GenerationPhase(name, None, str(error)) for name in (PREFILL, DECODE)))
     phases = tuple(
-        GenerationPhase(name, *value_and_problem(found), counted)
-        for name, found, counted in zip((PREFILL, DECODE), alone, flops)
+        GenerationPhase(name, *value_and_problem(found), each)
+        for name, found, each in zip((PREFILL, DECODE), alone, counted)
     )
     combined, problem = value_and_problem(evidence)
     return replace(
         observed,
         evidence=combined,
         evidence_problem=problem or observed.canary_problem,
-        flops=joined_flops([(each, part.times) for each, part in zip(flops, parts)]),
+        flops=flops,
+        flops_problem=flops_problem,
         phases=phases,
     )
 

@@ -257,7 +257,8 @@ class Validity(msgspec.Struct, frozen=True):
 
     Attributes:
         workload: the workload's name.
-        task: the kind of task: ``classification``, ``detection``, ``answers``.
+        task: the kind of task: ``classification``, ``detection``, ``answers``, ``language``, or a task
+            of the workload's own.
         metric: name of the metric that decides: ``top1``, ``top1_agreement``, ``box_ap``,
             ``detection_agreement``, ``f1``, ``tensor_error``.
         reference: the metric in fp32 (1 for an agreement); ``None`` if it has no value.

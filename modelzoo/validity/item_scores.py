@@ -26,7 +26,8 @@ class ScoredTask:
     """A judging task whose items are independent, and whose predictions are scored one by one.
 
     A subclass sets ``name``, ``metric`` and ``items``, and defines ``prepare``, ``arguments``, ``predictions`` and
-    ``score``; ``modelzoo.validity.protocol.JudgingTask`` describes the others.
+    ``score``; ``modelzoo.validity.protocol.JudgingTask`` describes the others. If the right answers are not part of the
+    items or of their files, it also defines ``data_digest``, so that shards that were judged with others are not used.
 
     Attributes:
         name: what the task is called in results, such as ``regression``.
@@ -56,7 +57,7 @@ class ScoredTask:
         raise NotImplementedError
 
     def predictions(self, output: Any, rows: Sequence[Any]) -> Sequence[Any]:
-        """One prediction per row, as numbers or arrays of numpy."""
+        """One prediction per row: numbers, arrays of numpy, or texts."""
         raise NotImplementedError
 
     def score(self, item: Any, prediction: Any) -> float:
@@ -90,6 +91,9 @@ class ScoredTask:
         self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]
     ) -> ItemComparison:
         item = self.items[index]
+        if len(reference) != 1:
+            found = f"{self.identify(item)} has {len(reference)} rows"
+            raise ValueError(f"{found}; every item of a ScoredTask must have one")
         finite = _is_finite(reference[0]), _is_finite(tested[0])
         scores = tuple(
             self.score(item, side[0]) if is_finite else 0.0 for side, is_finite in zip((reference, tested), finite)
@@ -125,7 +129,7 @@ class ScoredTask:
             reference=sum(reference) / len(items),
             tested=sum(tested) / len(items),
             checks=[check],
-            in_common=any(each.reference == each.tested or min(each.reference, each.tested) > 0 for each in items),
+            in_common=any(min(pair) > 0 for pair in zip(reference, tested)) or not any(reference),
             nonfinite=sum(not each.tested_finite for each in items),
             reference_problem=(
                 None if all(each.reference_finite for each in items) else Reason(ReasonKind.REFERENCE_NOT_FINITE)
@@ -141,4 +145,5 @@ class ScoredTask:
 def _is_finite(prediction: Any) -> bool:
     import numpy as np
 
-    return bool(np.isfinite(np.asarray(prediction, dtype="float64")).all())
+    values = np.asarray(prediction)
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())

@@ -17,7 +17,7 @@ from typing import Any, Optional, TypeVar
 
 import msgspec
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import InputError, UsageError
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.records.fleet import Shard, ShardPlan
@@ -112,7 +112,10 @@ def bind_task(declaration: Optional[TaskDeclaration], context: TaskContext) -> J
         raise UsageError(
             f"workload {context.workload} does not say how its predictions are judged: set judge in workload.py"
         )
-    return declaration.bind(context)
+    task = declaration.bind(context)
+    if not task.items:
+        raise InputError(f"{request.data or 'the built-in data set'} holds no items")
+    return task
 
 
 def compare(

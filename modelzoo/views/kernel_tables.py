@@ -21,7 +21,7 @@ def passes_text(evidence: Evidence, new_tokens: Optional[int] = None) -> str:
     # An accelerator's driver lists the kernels of the whole generation.
     if new_tokens is not None and evidence.log_source is not LogSource.PROFILER:
         steps = "1 step" if new_tokens == 2 else f"{new_tokens - 1} steps"
-        return f"a prefill and {steps} of decoding, of which one was audited"
+        return f"a prefill and {steps} of decoding, of which one step was audited"
     return f"{evidence.iterations} audited pass{'es' if evidence.iterations != 1 else ''}"
 
 

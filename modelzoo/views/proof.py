@@ -184,17 +184,16 @@ def _unknown(evidence: Evidence) -> str:
 
 def _gap(coverage: Coverage) -> str:
     """What is missing for a proof: lines, types, operators, and shares of the arithmetic and of the time."""
-    said = []
-    if coverage.unread:
-        said.append(f"{coverage.unread} lines of the kernel log could not be read")
-    if coverage.unexplained:
-        said.append(f"the kernel log has {', '.join(coverage.unexplained)}, which no product explains")
-    if coverage.outputs_differ:
-        said.append("the model computed other outputs while it was observed")
-    if coverage.foreign >= FOREIGN_NUMBERS:
-        said.append(f"operators read {coverage.foreign:,} numbers that no operator computed")
-    if coverage.uncounted:
-        said.append(f"the operations of {', '.join(coverage.uncounted[:3])} are not known")
+    beyond = ", ".join(coverage.beyond_parts)
+    gaps = {
+        f"{coverage.unread} lines of the kernel log could not be read": coverage.unread,
+        f"the kernel log has {', '.join(coverage.unexplained)}, which no product explains": coverage.unexplained,
+        "the model computed other outputs while it was observed": coverage.outputs_differ,
+        f"the whole generation has more products in {beyond} than its audited phases account for": beyond,
+        f"operators read {coverage.foreign:,} numbers that no operator computed": coverage.foreign >= FOREIGN_NUMBERS,
+        f"the operations of {', '.join(coverage.uncounted[:3])} are not known": coverage.uncounted,
+    }
+    said = [gap for gap, is_there in gaps.items() if is_there]
     if not coverage.lists_all:
         if coverage.known_arithmetic is None:
             said.append("the operations of the pass were not counted")

@@ -1,7 +1,7 @@
 """Record which kernels the four networks launch on a CUDA device: ``record_cuda.py FILE``.
 
 Each network runs with random weights in every precision, and every distinct kernel is written with the operator that
-launched it and the types of its operands. PyTorch's own kernels, which multiply no matrices, are left out, and names
+launched it and the types of its operands. PyTorch's own kernels are left out, most of which multiply nothing, and names
 are cut after 300 characters.
 """
 

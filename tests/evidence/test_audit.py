@@ -17,9 +17,10 @@ from modelzoo.evidence.audit import (
     run_audit,
     watched_kernels,
 )
-from modelzoo.evidence.flops import record_calls
+from modelzoo.evidence.audited import attribute_audit
+from modelzoo.evidence.flops import record_calls, sum_flops
 from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.verdict import build_evidence
+from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.records.evidence import LogSource
 
 
@@ -264,5 +265,7 @@ def test_without_onednn_the_groups_of_a_convolution_are_all_of_it(name: str) -> 
     with torch.inference_mode(), torch.backends.mkldnn.flags(enabled=False):
         calls = record_calls(lambda: layer(pictures))
         audit = run_audit(lambda: layer(pictures), 1)
-    found = build_evidence(audit, None, "fp32", calls=calls).coverage
+    attributed = attribute_audit(audit, None, None, calls=calls)
+    assert sum(part.flop or 0 for part in attributed.parts) == sum_flops(calls).total
+    found = judge_attributed(attributed, None, "fp32").coverage
     assert found is not None and found.seen_arithmetic == 1.0

@@ -5,13 +5,23 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.evidence.attribution import AttributedTime
-from modelzoo.evidence.audited import AttributedAudit, joined
+from modelzoo.evidence.audited import AttributedAudit, Ran, beyond_parts, joined
+from modelzoo.evidence.flops import Call
 from modelzoo.evidence.observation import Replays
 from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import LogSource, OperatorClass, Product, ProofSource, ProofVerdict
+from modelzoo.records.evidence import (
+    KernelCalls,
+    KernelDigest,
+    LogSource,
+    OperatorClass,
+    Product,
+    ProofSource,
+    ProofVerdict,
+)
 from modelzoo.records.profile import Flops
 
+COUNTED = Flops(1000, 100, {"aten::linear": 1000})
 SHAPES = {"prefill": ((128, 64), (64, 64)), "decode": ((1, 64), (64, 64))}
 
 
@@ -47,7 +57,7 @@ def part(name: str, seconds: float, precision: str) -> AttributedAudit:
 
 def test_times_and_operations_are_multiplied() -> None:
     """A prefill and nine steps: a step's seconds count nine times, and so do its calls."""
-    whole = joined([(part("prefill", 3.0, "fp32"), 1), (part("decode", 1.0, "fp32"), 9)])
+    whole = joined([(part("prefill", 3.0, "fp32"), 1), (part("decode", 1.0, "fp32"), 9)], COUNTED)
     found = judge_attributed(whole, None, "fp32")
     assert found.verdict is ProofVerdict.FP32
     assert found.seconds == 2 * (3.0 + 9 * 1.0)
@@ -64,7 +74,7 @@ def test_times_and_operations_are_multiplied() -> None:
 
 def test_a_part_in_another_precision_shows_in_the_whole() -> None:
     """bf16 in the prefill only is PARTLY, by the share of the steps."""
-    whole = joined([(part("prefill", 3.0, "bf16"), 1), (part("decode", 1.0, "fp32"), 9)])
+    whole = joined([(part("prefill", 3.0, "bf16"), 1), (part("decode", 1.0, "fp32"), 9)], COUNTED)
     found = judge_attributed(whole, None, "bf16", "cast")
     assert found.verdict is ProofVerdict.PARTLY
     assert found.compute_bf16_share == pytest.approx(0.25)
@@ -72,8 +82,8 @@ def test_a_part_in_another_precision_shows_in_the_whole() -> None:
 
 def test_what_is_not_known_of_a_part_is_not_known_of_the_whole() -> None:
     """Neither its operations, nor what its products showed; problems and lines that could not be read add up."""
-    unknown = replace(part("decode", 1.0, "fp32"), counted=None, replays=None, problems=("no log",), unread=2)
-    whole = joined([(replace(part("prefill", 3.0, "fp32"), unread=1), 1), (unknown, 9)])
+    unknown = replace(part("decode", 1.0, "fp32"), replays=None, problems=("no log",), unread=2)
+    whole = joined([(replace(part("prefill", 3.0, "fp32"), unread=1), 1), (unknown, 9)], None)
     assert (whole.counted, whole.replays, whole.products) == (None, None, ())
     assert (whole.problems, whole.unread) == (("no log",), 3)
     assert judge_attributed(whole, None, "fp32").verdict is ProofVerdict.UNKNOWN
@@ -82,4 +92,32 @@ def test_what_is_not_known_of_a_part_is_not_known_of_the_whole() -> None:
 def test_only_single_passes_are_joined() -> None:
     """Otherwise a part would count as often as it was observed."""
     with pytest.raises(ValueError, match="only audits of one pass can be joined"):
-        joined([(replace(part("decode", 1.0, "fp32"), iterations=2), 1)])
+        joined([(replace(part("decode", 1.0, "fp32"), iterations=2), 1)], None)
+
+
+def ran(*kernels: KernelCalls, calls: tuple[tuple[str, int], ...] = ()) -> Ran:
+    """What a call ran, by the log and by types of operands."""
+    digest = KernelDigest("", kernels) if kernels else None
+    return Ran(digest, [Call("aten::mm", (), flop, 0, (dtype, dtype)) for dtype, flop in calls])
+
+
+SGEMM, BRGEMM = KernelCalls("MKL sgemm", "fp32", 10), KernelCalls("oneDNN brgemm", "bf16", 1)
+
+
+@pytest.mark.parametrize(
+    ("whole", "missing"),
+    [
+        (ran(replace(SGEMM, count=100)), ()),
+        (ran(replace(SGEMM, count=104)), ()),
+        (ran(replace(SGEMM, count=106)), ("fp32",)),
+        (ran(replace(SGEMM, count=100), BRGEMM), ("bf16",)),
+        (ran(calls=(("float32", 1000),)), ()),
+        (ran(calls=(("float32", 1000), ("bfloat16", 1))), ("bf16",)),
+        (ran(calls=(("float32", 1060),)), ("fp32",)),
+        (ran(), ()),
+    ],
+)
+def test_parts_must_account_for_the_whole(whole: Ran, missing: tuple[str, ...]) -> None:
+    """In each precision to 5 %, by the log and by the operators; a precision that no part has is never left out."""
+    parts = [(ran(SGEMM, calls=(("float32", 100),)), 1), (ran(SGEMM, calls=(("float32", 100),)), 9)]
+    assert beyond_parts(whole, parts) == missing

@@ -234,8 +234,8 @@ def test_short_names() -> None:
 
 
 RECORDED = json.loads((DATA / "cuda_h100_torch2.11.0.json").read_text(encoding="utf-8"))["kernels"]
-# What cuDNN's FFT convolutions, its one for few rows, and a library's scaling of outputs are made of: their names say
-# neither what they compute nor in which precision, so the operator that launched them decides.
+# Parts of cuDNN's FFT convolutions, and a kernel of cuDNN for few rows: their names say neither what they compute nor
+# in which precision, so the operator that launched them decides.
 BY_OPERATOR = {
     "fft2d_r2c_16x16",
     "fft2d_r2c_32x32",
@@ -254,7 +254,7 @@ def products(precision: str) -> dict[str, str | None]:
 
 
 def test_every_recorded_kernel_is_known() -> None:
-    """Of the kernels on an H100, only parts of FFT convolutions are known by nothing but their operator."""
+    """Of the libraries' kernels on an H100, only parts of FFT convolutions are known by nothing but their operator."""
     unknown = {
         short_name(each["name"])
         for each in RECORDED

@@ -31,6 +31,7 @@ VERDICT = "evidence/test_verdict.py::"
 ATTRIBUTION = "evidence/test_attribution.py::"
 AUDIT = "evidence/test_audit.py::"
 MEASUREMENT = "measure/test_measurement.py::"
+GENERATING = "measure/test_generating.py::"
 HERE = "evidence/test_proof_page.py::"
 
 TESTS: dict[str, tuple[str, ...]] = {
@@ -57,7 +58,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "evidence/test_canary.py::test_the_quantized_canary_checks_what_is_quantized",
         "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
     ),
-    "On an emulated processor": (REPLAY + "test_every_product_is_called_again_on_an_emulated_processor",),
+    "On an emulated processor": (
+        REPLAY + "test_every_product_is_called_again_on_an_emulated_processor",
+        "engines/torch/test_replays.py::test_the_time_is_not_limited_on_an_emulated_processor",
+    ),
     "A process that is not audited in full": (
         MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",
     ),
@@ -65,6 +69,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         "results/test_proof.py::test_processes_with_the_kernels_of_an_audited_one_share_its_verdict",
         "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
     ),
+    "Of a language model's generation": (
+        GENERATING + "test_each_phase_is_audited_alone",
+        GENERATING + "test_the_step_in_the_middle_is_audited",
+        "engines/torch/test_replays.py::test_parts_share_the_time_for_replays",
+    ),
+    "The kernel log and the operators of one whole": (
+        GENERATING + "test_steps_in_another_precision_than_the_audited_one_are_found",
+        "evidence/test_audited.py::test_parts_must_account_for_the_whole",
+    ),
+    "Processes that are not audited in full": (GENERATING + "test_other_processes_list_a_prefill_and_a_step",),
     "Libraries choose": (
         PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",
         REPLAY + "test_strides_make_a_product_of_its_own",
@@ -122,7 +136,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "For fp32 operands, the error": (PRECISION + "test_own_proof",),
     "If they disagree, the output": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
     "If the error shows a lower": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
-    "Products of bf16 numbers": (HERE + "test_products_of_bf16_numbers_are_exact_in_fp32",),
+    "Two bf16 numbers": (HERE + "test_products_of_bf16_numbers_are_exact_in_fp32",),
     "So for bf16 operands": (
         REPLAY + "test_bf16_operands_show_their_rounded_outputs_only",
         REPLAY + "test_a_conversion_to_fp32_is_not_told_from_a_bf16_instruction",
@@ -143,7 +157,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "A surplus of one kind": (COVERAGE + "test_more_of_one_kind_makes_up_for_no_other",),
     "An operator whose FLOPs": (COVERAGE + "test_operators_that_cannot_be_counted_do_not_shrink_what_was_counted",),
-    "On accelerators": (
+    "On accelerators, whose driver": (
         COVERAGE + "test_without_a_count_only_a_complete_list_is_enough",
         "evidence/test_device_attribution.py::test_fp32_is_proven_by_names_and_canary",
     ),
@@ -152,7 +166,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         COVERAGE + "test_all_of_a_pass_is_known",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
-    "This last part might": (COVERAGE + "test_time_around_operators_may_hide_a_product_that_was_not_seen",),
+    "This overhead might": (COVERAGE + "test_time_around_operators_may_hide_a_product_that_was_not_seen",),
     "For fp32, no product": (
         PRECISION + "test_one_product_of_many_is_enough_to_refuse_fp32",
         PLANTED + "test_fp32_is_refused",
@@ -202,7 +216,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "evidence/test_matching.py::test_equal_sizes_are_matched_in_order",
     ),
     "If fast math is allowed": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
-    "Compute Library's": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
+    "Arm Compute Library's kernels": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
     "the data types of the operands": ("evidence/test_kernel_names.py::test_operand_type",),
     "MKL_VERBOSE": (ATTRIBUTION + "test_what_mkl_ran_beyond_the_operators_counts",),
     "the canary, for fp32 operands": (

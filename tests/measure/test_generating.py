@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Callable
 
 import pytest
 import torch
-from generating_workload import generating_workload
+from evidence_samples import sentence
+from generating_workload import KEPT, LATE_BF16, LOCKED, generating_workload
 from measure.test_measurement import report_of
 from toy_workloads import RANDOM
 
+from modelzoo.measure.generation import Generating
 from modelzoo.measure.preparation import prepare
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.profile import DecodingBytes
 from modelzoo.records.protocol import PrepareJob
 from modelzoo.records.run_report import DECODE, PREFILL
@@ -74,12 +80,86 @@ def test_each_phase_is_audited_alone(tmp_path: Path) -> None:
         assert phase.flops.total == 2 * 2 * 64 * 64
 
 
-def test_a_step_that_cannot_be_repeated_is_not_audited(tmp_path: Path) -> None:
-    """What was timed is kept, and the reason is recorded."""
-    report, _ = report_of(RANDOM, generating_workload(tmp_path, locked=True), audit=True, full_audit=True)
-    assert report.timing is not None
-    assert (report.observed.evidence, report.observed.phases) == (None, ())
-    assert report.observed.evidence_problem == "the state of a generation cannot be copied: cannot copy a lock"
+def test_other_processes_list_a_prefill_and_a_step(tmp_path: Path) -> None:
+    """Two products of the five that a generation of five tokens has; the first process lists them, too."""
+    for full_audit in (True, False):
+        report, _ = report_of(RANDOM, generating_workload(tmp_path), audit=True, full_audit=full_audit)
+        assert report.observed.kernels is not None
+        assert sum(each.count for each in report.observed.kernels.kernels) == 2
+
+
+def test_a_step_that_cannot_be_repeated_is_not_audited_alone(tmp_path: Path) -> None:
+    """The whole generation is audited then, and the reason is recorded in one line."""
+    report, _ = report_of(RANDOM, generating_workload(tmp_path, LOCKED), audit=True, full_audit=True)
+    evidence = report.observed.evidence
+    assert evidence is not None and evidence.verdict is ProofVerdict.FP32
+    for phase in report.observed.phases:
+        assert phase.evidence is None
+        assert phase.evidence_problem == "the state of a generation cannot be copied: cannot copy a lock"
+
+
+def test_a_state_that_does_not_fit_twice_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process would be killed, and what was timed would be lost."""
+    monkeypatch.setattr("modelzoo.measure.generation.available_memory", lambda: 15)
+    report, _ = report_of(RANDOM, generating_workload(tmp_path), audit=True, full_audit=True)
+    assert report.timing is not None and report.observed.evidence is not None
+    problem = "the state of a generation cannot be copied: it takes 64 bytes, and 15 are free"
+    assert {phase.evidence_problem for phase in report.observed.phases} == {problem}
+
+
+def test_steps_in_another_precision_than_the_audited_one_are_found(tmp_path: Path) -> None:
+    """bf16 from the third step on: the prefill and the second step are fp32, and the whole is not VERIFIED."""
+    report, _ = report_of(RANDOM, generating_workload(tmp_path, LATE_BF16), audit=True, full_audit=True)
+    evidence = report.observed.evidence
+    assert evidence is not None and evidence.coverage is not None
+    assert (evidence.verdict, evidence.coverage.beyond_parts) == (ProofVerdict.UNKNOWN, ("bf16",))
+    assert "the whole generation has more products in bf16 than its audited phases account for" in sentence(evidence)
+
+
+def test_a_state_that_is_used_again_is_given_back_before_each_prefill(tmp_path: Path) -> None:
+    """Otherwise a prefill that is audited would go on from the generation before."""
+    report, _ = report_of(RANDOM, generating_workload(tmp_path, KEPT), audit=True, full_audit=True)
+    evidence = report.observed.evidence
+    assert evidence is not None and evidence.verdict is ProofVerdict.FP32
+    assert report.observed.decoding == DecodingBytes(64 * 64 * 4, 2 * 8 * (4 + 5 + 6 + 7) / 4)
+
+
+def test_the_step_in_the_middle_is_audited(tmp_path: Path) -> None:
+    """Of four steps, the second: it reads four tokens, and a copy of the state is made before it, not during it."""
+    work = generating_workload(tmp_path)
+    assert work.generate is not None
+    generation = work.generate({"prompt-tokens": 3, "new-tokens": 5})
+    lengths: list[int] = []
+
+    class Watched:
+        def __init__(self, compose: Callable[[Any], Any] | None = None) -> None:
+            self.call = self.forward if compose is None else compose(self.forward)
+
+        def composed(self, compose: Callable[[Any], Any]) -> Watched:
+            return Watched(compose)
+
+        def forward(self, ids: torch.Tensor, cache: list[torch.Tensor]) -> torch.Tensor:
+            lengths.append(sum(each.shape[1] for each in cache))
+            cache.append(ids)
+            return torch.eye(64)[:2]
+
+    generating = Generating(generation, Watched(), (torch.zeros(2, 3, dtype=torch.long),))  # type: ignore[arg-type]
+    with generating.phases() as (prefill, step):
+        lengths.clear()
+        for part in (prefill, step, step):
+            part.ready()
+            with forbidden_copies():
+                part.model.call(*part.args)
+    assert lengths == [0, 4, 4]
+    assert (prefill.times, step.times) == (1, 4)
+
+
+@contextmanager
+def forbidden_copies() -> Iterator[None]:
+    """No state may be copied here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("modelzoo.measure.generation.deepcopy", lambda state: pytest.fail("a copy during a step"))
+        yield
 
 
 def test_an_audited_step_has_the_same_outputs_every_time(tmp_path: Path) -> None:

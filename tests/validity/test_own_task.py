@@ -13,12 +13,14 @@ from places import ROOT
 from safetensors.torch import save_file
 
 from modelzoo.cli.app import main
+from modelzoo.errors import InputError
 from modelzoo.records import codec
 from modelzoo.records.partial import PartialResult
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.results import store
 from modelzoo.validity import Predictor, ScoredTask
-from modelzoo.validity.judging import bind, compare, conclude, judge, merge
+from modelzoo.validity.judging import bind, compare, conclude, judge, merge, plan_shards
+from modelzoo.validity.protocol import Findings, PreparedItem, TaskContext
 from modelzoo.workload.discovery import load_workload
 
 EXAMPLE = ROOT / "examples" / "regression"
@@ -74,7 +76,9 @@ def test_shards_are_merged_into_what_one_pass_gives(data: Path) -> None:
     declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
     sides = predictor("fp32"), predictor("tested", 0.01)
     task = bind("regression", declaration, *sides, request(data))
-    shards = [range(240, ROWS), range(0, 96), range(96, 240)]
+    planned = plan_shards(task, {}, 96).shards
+    shards = [range(each.start, each.stop) for each in (planned[-1], *planned[:-1])]
+    assert len(shards) > 3
     parts = [codec.decode(PartialResult, codec.encode(compare(task, *sides, each))) for each in shards]
     merged = merge(parts)
     assert merged == compare(task, *sides)
@@ -103,6 +107,11 @@ def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
     broken = Predictor("tested", lambda rows: torch.full((len(rows), 1), float("nan")))
     found = judge("regression", declaration, predictor("fp32"), broken, request(data))
     assert found.verdict is ValidityVerdict.NOT_VALID
+    (check,) = [each for each in found.checks if each.name == "finite"]
+    assert (check.passed, check.seen) == (False, ROWS)
+    assert judge("regression", declaration, broken, predictor("tested"), request(data)).verdict is (
+        ValidityVerdict.CANNOT_JUDGE
+    )
 
     class Wrong(ScoredTask):
         def score(self, item: Any, prediction: Any) -> float:
@@ -112,6 +121,56 @@ def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
     task.items = ["row"]
     with pytest.raises(ValueError, match="the score of row must be from 0 to 1, not 2.0"):
         task.compare(0, None, [1.0], [1.0])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="row has 2 rows; every item of a ScoredTask must have one"):
+        task.compare(0, None, [1.0, 1.0], [1.0, 1.0])  # type: ignore[arg-type]
+
+
+class Fixed(ScoredTask):
+    """Scores that are given; a prediction is its own score, or a text that is right if it is "yes"."""
+
+    def bind(self, context: TaskContext) -> Fixed:
+        return self
+
+    def score(self, item: Any, prediction: Any) -> float:
+        return float(prediction == "yes") if isinstance(prediction, str) else prediction
+
+
+def compared(*pairs: tuple[Any, Any]) -> Findings:
+    """What is found in items with these predictions of fp32 and of the setting under test."""
+    task = Fixed(TaskContext("own", ValidityRequest(), "fp32", "tested", 8))
+    task.items = list(range(len(pairs)))
+    compared = [task.compare(each, PreparedItem([]), [a], [b]) for each, (a, b) in enumerate(pairs)]
+    return task.findings(task.partial_result([each.result for each in compared], ()))
+
+
+def test_scores_of_zero_have_nothing_in_common() -> None:
+    """What both models got wrong may be wrong in different ways, unless fp32 gets nothing right at all."""
+    assert not compared((1.0, 0.0), (0.0, 0.0)).in_common
+    assert compared((1.0, 0.5), (0.0, 0.0)).in_common
+    assert compared((0.0, 0.0), (0.0, 0.0)).in_common
+
+
+def test_predictions_may_be_texts() -> None:
+    """Only numbers can be NaN or Inf."""
+    found = compared(("yes", "yes"), ("yes", "no"))
+    assert (found.reference, found.tested, found.nonfinite) == (1.0, 0.5, 0)
+
+
+def test_a_data_set_without_items_is_refused(data: Path) -> None:
+    """In one line, as by the built-in tasks."""
+    task = Fixed(TaskContext("own", request(data), "fp32", "tested", 8))
+    with pytest.raises(InputError, match=re.escape(f"{data} holds no items")):
+        bind("own", task, predictor("fp32"), predictor("tested"), request(data))
+
+
+@pytest.mark.parametrize("content", ["a,b\n1,2\n", "a,b\n1,x\n", "a,b\n" + "1" * 200_000])
+def test_rows_that_cannot_be_read_are_refused(tmp_path: Path, content: str) -> None:
+    """Too few numbers, no numbers, and a field that the csv module refuses."""
+    path = tmp_path / "rows.csv"
+    path.write_text(content, encoding="utf-8")
+    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
+    with pytest.raises(InputError, match="rows.csv (must have rows of 9 numbers|cannot be read: )"):
+        bind("regression", declaration, predictor("fp32"), predictor("tested"), request(path))
 
 
 def test_the_documentation_shows_the_example() -> None:

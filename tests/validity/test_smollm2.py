@@ -92,9 +92,13 @@ def test_rounding_to_bf16_is_harmless(judged: Callable[..., Validity]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_one_scale_per_tensor_is_not_valid(judged: Callable[..., Validity]) -> None:
-    """torch's dynamic quantization to int8."""
+def test_one_scale_per_tensor_is_not_valid(judged: Callable[..., Validity], monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's dynamic quantization to int8, with activations of 7 bits."""
     import torch
+
+    if "x86" not in torch.backends.quantized.supported_engines:
+        pytest.skip("this torch has no quantized engine x86; with the others, nothing was measured")
+    monkeypatch.setattr(torch.backends.quantized, "engine", "x86")
 
     def quantized(model: Any) -> Any:
         return torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)

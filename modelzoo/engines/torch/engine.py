@@ -36,7 +36,7 @@ from modelzoo.workload.weights import load_model
 if TYPE_CHECKING:
     from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
-    from modelzoo.evidence.audited import AttributedAudit
+    from modelzoo.evidence.audited import AttributedAudit, Ran
     from modelzoo.evidence.flops import Call
     from modelzoo.evidence.observation import Audit, Replays
 
@@ -281,28 +281,54 @@ class TorchModel:
     def audit_parts(
         self, args: tuple[Any, ...], parts: Sequence[Part], *, canary: Canary | None
     ) -> tuple[Observed[Evidence], list[Observed[Evidence]]]:
-        from modelzoo.evidence.audited import joined
+        from modelzoo.evidence.audited import beyond_parts, joined
+        from modelzoo.evidence.flops import sum_flops
 
         if self._device is not None:
-            alone = [part.model.audit(part.args, passes=1, canary=canary) for part in parts]
-            return self.audit(args, passes=1, canary=canary), alone
-        audits = []
+            evidence, alone = self.audit(args, passes=1, canary=canary), []
+            for part in parts:
+                part.ready()
+                alone.append(part.model.audit(part.args, passes=1, canary=canary))
+            return evidence, alone
+        # First: afterwards a part may hold what a whole call needs.
+        whole, audits, ran = self._ran(args), [], []
         for part in parts:
-            assert isinstance(part.model, TorchModel), "a part was made by composed"
-            audits.append((part.model._attributed(part.args, 1, canary, replay=True), part.times))
-        return self._judged(joined(audits), canary), [self._judged(audit, canary) for audit, _ in audits]
+            model = part.model
+            assert isinstance(model, TorchModel), "a part was made by composed"
+            found = model._attributed(part.args, 1, canary, replay=True, ready=part.ready, share=1 / len(parts))
+            audits.append((found, part.times))
+            part.ready()
+            ran.append((model._ran(part.args), part.times))
+        counted = sum_flops(whole.calls) if whole.calls else None
+        audit = joined(audits, counted, beyond_parts(whole, ran))
+        return self._judged(audit, canary), [self._judged(each, canary) for each, _ in audits]
+
+    def _ran(self, args: tuple[Any, ...]) -> Ran:
+        """What a call runs, by the logs of the libraries and by its operators, each in a pass of its own."""
+        from modelzoo.evidence.audited import Ran
+
+        return Ran(value_and_problem(self.kernels(args))[0], value_and_problem(self._recorded_calls(args))[0])
 
     def _attributed(
-        self, args: tuple[Any, ...], passes: int, canary: Canary | None, *, replay: bool
+        self,
+        args: tuple[Any, ...],
+        passes: int,
+        canary: Canary | None,
+        *,
+        replay: bool,
+        ready: Callable[[], None] = lambda: None,
+        share: float = 1.0,
     ) -> AttributedAudit:
+        """An audit; ``share``: of the time for replays that this one may take."""
         from modelzoo.evidence.audit import run_audit
         from modelzoo.evidence.audited import attribute_audit
 
         replays: Replays | None = None
         if replay:
-            audit, replays = self._asked(args, passes)
+            audit, replays = self._asked(args, passes, ready, share)
         else:
             audit = run_audit(lambda: self.call(*args), passes)
+        ready()
         calls, _ = value_and_problem(self._recorded_calls(args))
         return attribute_audit(audit, canary, self._setting.bf16_method, calls=tuple(calls or ()), replays=replays)
 
@@ -317,7 +343,9 @@ class TorchModel:
         calls = self._recorded_calls(args)
         return calls if isinstance(calls, Unavailable) else sum_flops(calls)
 
-    def _asked(self, args: tuple[Any, ...], passes: int) -> tuple[Audit, Replays | None]:
+    def _asked(
+        self, args: tuple[Any, ...], passes: int, ready: Callable[[], None], share: float
+    ) -> tuple[Audit, Replays | None]:
         """An audit, and what an eager pass whose operators are intercepted shows; ``None`` if they cannot be.
 
         Only what runs in eager mode is what this pass runs, so only there are its products called again.
@@ -328,11 +356,14 @@ class TorchModel:
         from modelzoo.evidence.replay import ask_products, budget_after, follow_pass
         from modelzoo.machine.facts import read_machine
 
+        ready()
         watch = OutputWatch(lambda: self.call(*args))
+        ready()
         audit = run_audit(watch.observed, passes)
+        ready()
         try:
             if self.module is not None:
-                budget = budget_after(watch.seconds, emulated=read_machine().emulator is not None)
+                budget = share * budget_after(watch.seconds, emulated=read_machine().emulator is not None)
                 calls, replays = ask_products(watch.observed, self.module, budget)
             else:
                 calls, replays = follow_pass(lambda: self._call_eager(args), self._executable.model)
@@ -340,6 +371,7 @@ class TorchModel:
             self._calls = Unavailable(str(error))
             return audit, None
         self._calls = tuple(calls)
+        ready()
         if watch.is_random():
             return replace(audit, problems=(*audit.problems, RANDOM_OUTPUTS)), replays
         return audit, replace(replays, outputs_differ=watch.differ)

@@ -1,0 +1,60 @@
+"""How long the products of a model are called again."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+from exportable_workloads import CLASSIFIER, source_of
+
+from modelzoo.engines.protocol import Part
+from modelzoo.engines.torch.engine import TorchModel, TorchSession
+from modelzoo.evidence import replay
+from modelzoo.frozen import replace
+from modelzoo.machine import facts
+from modelzoo.setting import ResolvedSetting
+
+
+@pytest.fixture
+def budgets(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that each pass was given."""
+    found: list[float] = []
+    ask = replay.ask_products
+
+    def noting(call: Callable[[], object], module: Any, budget: float) -> Any:
+        found.append(budget)
+        return ask(call, module, budget)
+
+    monkeypatch.setattr(replay, "ask_products", noting)
+    return found
+
+
+def audited(folder: Path, audit: Callable[[TorchModel, tuple[Any, ...]], object]) -> None:
+    """Load a small classifier, and audit it."""
+    setting = ResolvedSetting("fp32", batch=2, threads=1)
+    source, session = source_of(CLASSIFIER, folder, setting), TorchSession(setting)
+    with session.active():
+        model = session.load(CLASSIFIER, source.weights, source.inputs)
+        audit(model, model.prepare(source.inputs.args))
+
+
+def test_the_time_is_not_limited_on_an_emulated_processor(
+    tmp_path: Path, budgets: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is 6 s where the machine is what it says."""
+    audited(tmp_path, lambda model, args: model.audit(args, passes=1, canary=None, replay=True))
+    machine = replace(facts.read_machine(), emulator="qemu-user")
+    monkeypatch.setattr(facts, "read_machine", lambda: machine)
+    audited(tmp_path, lambda model, args: model.audit(args, passes=1, canary=None, replay=True))
+    assert budgets == [6.0, inf]
+
+
+def test_parts_share_the_time_for_replays(tmp_path: Path, budgets: list[float]) -> None:
+    """So that a generation takes no longer than one pass."""
+    audited(
+        tmp_path,
+        lambda model, args: model.audit_parts(args, [Part(model, args, 1), Part(model, args, 3)], canary=None),
+    )
+    assert budgets == [3.0, 3.0]
