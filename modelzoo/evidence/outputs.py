@@ -9,9 +9,46 @@ import time
 from collections.abc import Sequence
 from typing import Any, Callable
 
+from modelzoo.evidence.audit import run_audit
 from modelzoo.evidence.canary import FP32_BELOW
-from modelzoo.evidence.flops import tensors_in
+from modelzoo.evidence.flops import Call, FlopCountError, tensors_in
+from modelzoo.evidence.observation import Audit, Replays
 from modelzoo.evidence.probes import relative_error
+from modelzoo.frozen import replace
+
+RANDOM_OUTPUTS = "the model's outputs differ from pass to pass, so observed passes cannot be compared with others"
+Follow = Callable[[Callable[[], None], float], tuple[list[Call], Replays]]
+"""Intercepts the operators of a pass, given the pass and the seconds that one takes; ``ask_products``, say."""
+
+
+def watched_audit(
+    call: Callable[[], object], passes: int, follow: Follow, ready: Callable[[], None] = lambda: None
+) -> tuple[Audit, Replays | None, tuple[Call, ...] | str]:
+    """Audit passes and follow one more, and compare their outputs with those of a pass that nobody observes.
+
+    Args:
+        call: one pass.
+        passes: number of passes that are audited.
+        follow: intercepts one more.
+        ready: called before each pass.
+
+    Returns:
+        The audit; what the pass that was followed shows, ``None`` if none could be; its operators, or why they are not
+        known.
+    """
+    ready()
+    watch = OutputWatch(call)
+    ready()
+    audit = run_audit(watch.observed, passes)
+    ready()
+    try:
+        calls, replays = follow(watch.observed, watch.seconds)
+    except FlopCountError as error:
+        return audit, None, str(error)
+    ready()
+    if watch.is_random():
+        return replace(audit, problems=(*audit.problems, RANDOM_OUTPUTS)), replays, tuple(calls)
+    return audit, replace(replays, outputs_differ=watch.differ), tuple(calls)
 
 
 class OutputWatch:

@@ -71,7 +71,7 @@ def _tone(shown: Sequence[SummaryRow], disturbed: Optional[Noise]) -> Tone:
         return Tone.BAD
     if disturbed or Outcome.AMBIGUOUS in outcomes or not all(row.is_verified for row in shown):
         return Tone.OPEN
-    return Tone.BETTER if Outcome.FASTER in outcomes else Tone.STRONG
+    return Tone.BETTER if Outcome.FASTER in outcomes and Outcome.SLOWER not in outcomes else Tone.STRONG
 
 
 # Speed

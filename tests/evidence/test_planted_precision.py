@@ -25,11 +25,12 @@ from planted_kernels import ROUNDINGS, planted, to_bits
 from modelzoo import cli
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import execution
-from modelzoo.engines.torch.engine import RANDOM_OUTPUTS, TorchModel, TorchSession
+from modelzoo.engines.torch.engine import TorchModel, TorchSession
 from modelzoo.engines.torch.linear import with_onednn_linear
 from modelzoo.engines.torch.quantization import quantized
 from modelzoo.evidence.audit import run_audit
 from modelzoo.evidence.flops import record_calls
+from modelzoo.evidence.outputs import RANDOM_OUTPUTS
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel

@@ -58,10 +58,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "evidence/test_canary.py::test_the_quantized_canary_checks_what_is_quantized",
         "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
     ),
-    "On an emulated processor": (
-        REPLAY + "test_every_product_is_called_again_on_an_emulated_processor",
-        "engines/torch/test_replays.py::test_the_time_is_not_limited_on_an_emulated_processor",
-    ),
     "A process that is not audited in full": (
         MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",
     ),
@@ -122,11 +118,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "If it does not count": (
         REPLAY + "test_the_time_is_limited_and_what_was_left_out_is_recorded",
         REPLAY + "test_slow_passes_leave_less_time_for_replays",
+        REPLAY + "test_every_product_is_called_again_on_an_emulated_processor",
+        "engines/torch/test_replays.py::test_the_time_is_not_limited_on_an_emulated_processor",
         REPLAY + "test_what_cannot_be_compared_says_why",
         REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",
         HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
     ),
-    "The canary then stands": (
+    "If a replay does not count": (
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
         PLANTED + "test_the_canary_stands_for_the_products_of_a_model_that_is_not_eager",
         "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",

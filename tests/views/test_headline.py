@@ -188,6 +188,20 @@ def test_reference_kernels_are_not_verified() -> None:
     assert headline(shown(slow), None).items[0].tone is Tone.OPEN
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "tone"),
+    [
+        ((Outcome.FASTER, Outcome.FASTER), Tone.BETTER),
+        ((Outcome.FASTER, Outcome.SAME), Tone.BETTER),
+        ((Outcome.FASTER, Outcome.SLOWER), Tone.STRONG),
+        ((Outcome.SLOWER,), Tone.STRONG),
+    ],
+)
+def test_it_is_green_only_if_nothing_is_slower(outcomes: tuple[Outcome, ...], tone: Tone) -> None:
+    """A model that became slower must not be passed over."""
+    assert headline(pairs(*outcomes), None).items[0].tone is tone
+
+
 def test_accuracy_is_as_the_check_found_it() -> None:
     """Random weights have no accuracy."""
     rows = pairs(Outcome.FASTER, Outcome.FASTER)

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """How many primitives oneDNN keeps (source: its developer guide, "Primitive Cache")."""
 
-RANDOM_OUTPUTS = "the model's outputs differ from pass to pass, so observed passes cannot be compared with others"
 """A problem of an audit: a model that computes otherwise while it is observed would not be noticed."""
 
 
@@ -350,31 +349,19 @@ class TorchModel:
 
         Only what runs in eager mode is what this pass runs, so only there are its products called again.
         """
-        from modelzoo.evidence.audit import run_audit
-        from modelzoo.evidence.flops import FlopCountError
-        from modelzoo.evidence.outputs import OutputWatch
+        from modelzoo.evidence.outputs import watched_audit
         from modelzoo.evidence.replay import ask_products, budget_after, follow_pass
         from modelzoo.machine.facts import read_machine
 
-        ready()
-        watch = OutputWatch(lambda: self.call(*args))
-        ready()
-        audit = run_audit(watch.observed, passes)
-        ready()
-        try:
-            if self.module is not None:
-                budget = share * budget_after(watch.seconds, emulated=read_machine().emulator is not None)
-                calls, replays = ask_products(watch.observed, self.module, budget)
-            else:
-                calls, replays = follow_pass(lambda: self._call_eager(args), self._executable.model)
-        except FlopCountError as error:
-            self._calls = Unavailable(str(error))
-            return audit, None
-        self._calls = tuple(calls)
-        ready()
-        if watch.is_random():
-            return replace(audit, problems=(*audit.problems, RANDOM_OUTPUTS)), replays
-        return audit, replace(replays, outputs_differ=watch.differ)
+        def follow(observed: Callable[[], None], seconds: float) -> tuple[list[Call], Replays]:
+            if self.module is None:
+                return follow_pass(lambda: self._call_eager(args), self._executable.model)
+            budget = share * budget_after(seconds, emulated=read_machine().emulator is not None)
+            return ask_products(observed, self.module, budget)
+
+        audit, replays, calls = watched_audit(lambda: self.call(*args), passes, follow, ready)
+        self._calls = Unavailable(calls) if isinstance(calls, str) else calls
+        return audit, replays
 
     def _recorded_calls(self, args: tuple[Any, ...]) -> Observed[tuple[Call, ...]]:
         """The operators of one eager pass; of one only, because ``args`` are always the measured batch."""

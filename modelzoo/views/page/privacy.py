@@ -126,7 +126,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     evidence.Product: {"operator operands layers kernels logged shown precision": _SHOWN, "detail": _TEXT},
     coverage.TimeShare: {"name": _SHOWN},
     evidence.OperatorUse: {"operator implementation precision": _SHOWN},
-    coverage.Coverage: {"uncounted unexplained": _SHOWN},
+    coverage.Coverage: {"uncounted unexplained beyond_parts": _SHOWN},
     profile.Flops: {"by_operator missing": _SHOWN},
     profile.Profile: {"trace": _PATH, "problems": _TEXT},
     profile.OperatorRow: {"name kernel precision": _SHOWN},
