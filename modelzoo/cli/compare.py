@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXPORTS = ("csv", "json", "junit")
 FORMATS = ("terminal", "markdown", *EXPORTS)
-METRICS = ("latency", "throughput", "cold-start", "warm-start", "memory")
+METRICS = ("latency", "throughput", "cold-start", "warm-start", "ttft", "tpot", "memory")
 _TIME = re.compile(r"\d{4}-(\d\d-\d\d)T(\d\d)(\d\d)\d\dZ")
 """The name of a result for which none was given."""
 _NAMED = re.compile(r"([^=/\\]+)=(.+)", re.DOTALL)

@@ -15,6 +15,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.history import EarlierSessions, HistoryScope, SessionLevel
 from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.run import Result, Run, RunReport
+from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
 from modelzoo.results.adjustment import Fit, is_paired, pair
 from modelzoo.results.sessions import days, session_spread, work_key
 from modelzoo.stats import Variance
@@ -24,6 +25,8 @@ OF_LATENCIES = (Metric.LATENCY, Metric.THROUGHPUT)
 STARTS = {Metric.COLD_START: False, Metric.WARM_START: True}
 """Metrics of the first answer, and whether its compiled code came from a cache; code that is not cached counts for
 both."""
+TOKENS = {Metric.FIRST_TOKEN: FIRST_TOKEN, Metric.PER_TOKEN: PER_TOKEN}
+"""Metrics of generations, and the series that hold their values."""
 LEAST_OWN = 3
 """Days from which on the variance of a side's own sessions says how much sessions differ."""
 
@@ -105,7 +108,8 @@ def session_levels(side: SideSetting, metric: Metric, fit: Optional[Fit] = None)
 
     Args:
         side: one workload under one setting.
-        metric: the values are seconds of one forward batch, items per second, seconds to the first answer, or bytes.
+        metric: the values are seconds of one forward batch, items per second, seconds to the first answer or token,
+            seconds per token, or bytes.
         fit: how the latencies follow the reference load, to adjust them. All timed processes must be paired with it,
             see ``can_adjust``.
     """
@@ -160,6 +164,8 @@ def _has_value(run: Run, metric: Metric) -> bool:
     if metric in STARTS:
         libraries = report.compiled_libraries
         return bool(report.first_answer) and (libraries is None or (libraries == 0) is STARTS[metric])
+    if metric in TOKENS:
+        return bool(report.timing.values(TOKENS[metric]))
     return metric is not Metric.MEMORY or report.peak_memory > 0
 
 
@@ -169,6 +175,8 @@ def _value(run: Run, metric: Metric, fit: Optional[Fit]) -> float:
     if metric in STARTS:
         assert report.first_answer is not None  # it has a value
         return math.log(report.first_answer)
+    if metric in TOKENS:
+        return math.log(median(report.timing.values(TOKENS[metric])))
     if metric is Metric.MEMORY:
         return math.log(report.peak_memory)
     latency = fit.adjusted(run) if fit is not None else math.log(median(run.steady))

@@ -23,6 +23,8 @@ class Metric(str, Enum):
     THROUGHPUT = "throughput"
     COLD_START = "cold-start"
     WARM_START = "warm-start"
+    FIRST_TOKEN = "ttft"
+    PER_TOKEN = "tpot"
     MEMORY = "memory"
 
     def __str__(self) -> str:

@@ -24,14 +24,13 @@ QUANTITY = {
     Metric.THROUGHPUT: "items per second",
     Metric.COLD_START: "time from the loaded weights to the first answer, nothing compiled before",
     Metric.WARM_START: "time from the loaded weights to the first answer, compiled code in the cache",
+    Metric.FIRST_TOKEN: "time to the first token (TTFT)",
+    Metric.PER_TOKEN: "time per output token (TPOT)",
     Metric.MEMORY: "peak memory of a process",
 }
 _FASTER = "speedup of {name} (below 1: slower)"
 BETTER = {
-    Metric.LATENCY: _FASTER,
-    Metric.THROUGHPUT: _FASTER,
-    Metric.COLD_START: _FASTER,
-    Metric.WARM_START: _FASTER,
+    **dict.fromkeys(Metric, _FASTER),
     Metric.MEMORY: "memory of {base} divided by that of {name} (below 1: {name} takes more)",
 }
 BASIS = {

@@ -14,6 +14,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.records.timing import FIRST_TOKEN, LATENCY, MODEL, PER_TOKEN
 from modelzoo.setting import Setting
+from modelzoo.stats import Outcome
 from modelzoo.views.speed import refusal
 
 
@@ -80,14 +81,39 @@ def test_a_pipeline_is_not_compared_with_the_model_alone() -> None:
     ]
 
 
+def generated(first: float, token: float, day: int) -> Result:
+    """Four processes of generations whose first token and other tokens take these seconds."""
+    found = result_of(*(generation_run(first, [token, token], round=number) for number in range(4)))
+    return replace(found, created=f"2026-07-{day:02}T00:00:00+00:00")
+
+
 def test_the_tokens_of_language_models_have_ratios() -> None:
     """Prefill may be faster on one machine, and decoding on the other."""
-
-    def generated(first: float, token: float, day: int) -> Result:
-        found = result_of(*(generation_run(first, [token, token], round=number) for number in range(4)))
-        return replace(found, created=f"2026-07-{day:02}T00:00:00+00:00")
-
     found = compare(side("a", generated(0.4, 0.04, 1)), side("b", generated(0.2, 0.05, 2)), ALLOWED)
     assert [each.name for each in found.stages] == [FIRST_TOKEN, PER_TOKEN]
     ratios = [each.ratio.value if each.ratio is not None else None for each in found.stages]
     assert ratios == pytest.approx([2, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("metric", "ratio", "outcome"), [(Metric.FIRST_TOKEN, 2, Outcome.FASTER), (Metric.PER_TOKEN, 0.8, Outcome.SLOWER)]
+)
+def test_times_of_tokens_have_verdicts(metric: Metric, ratio: float, outcome: Outcome) -> None:
+    """Each by itself, with three sessions of a side on days of their own; the latency has another verdict."""
+    sides = [
+        side(name, *(generated(first * (1 + day / 1000), token * (1 + day / 1000), day) for day in days))
+        for name, first, token, days in (("a", 0.4, 0.04, (1, 2, 3)), ("b", 0.2, 0.05, (4, 5, 6)))
+    ]
+    found = compare(*sides, replace(ALLOWED, metric=metric))
+    (row,) = found.rows
+    assert row.estimate is not None
+    assert row.estimate.ratio.value == pytest.approx(ratio, rel=0.01)
+    assert (row.outcome, found.stages) == (outcome, ())
+
+
+def test_forward_passes_have_no_tokens_to_compare() -> None:
+    """The reason is said, as for other metrics that a side lacks."""
+    question = replace(ALLOWED, metric=Metric.PER_TOKEN)
+    (row,) = compare(side("a", session(0.1, 1)), side("b", session(0.1, 2)), question).rows
+    assert row.outcome is Outcome.NOT_COMPARABLE
+    assert "no process on a and b generated tokens" in [refusal(each) for each in row.refused]

@@ -84,6 +84,8 @@ def of_comparison(comparison: Comparison) -> Ratios:
         Metric.COLD_START: ("speedup of the first answer over", "slower", "faster"),
         Metric.WARM_START: ("speedup of the first answer over", "slower", "faster"),
         Metric.THROUGHPUT: ("throughput relative to", "less", "more"),
+        Metric.FIRST_TOKEN: ("speedup of the first token over", "slower", "faster"),
+        Metric.PER_TOKEN: ("speedup per token over", "slower", "faster"),
         Metric.MEMORY: ("saving of memory relative to", "more memory", "less memory"),
     }[comparison.metric]
     if comparison.mean is not None:
