@@ -261,12 +261,7 @@ class TorchModel:
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         if self._device is not None:
             return devices.digest(lambda: self.call(*args), self._device)
-        from modelzoo.evidence.audit import NoKernelLogError, log_kernels
-
-        try:
-            return log_kernels(lambda: self.call(*args))
-        except NoKernelLogError as error:
-            return Unavailable(str(error))
+        return execution.logged_kernels(lambda: self.call(*args))
 
     def audit(
         self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
@@ -303,10 +298,12 @@ class TorchModel:
         return self._judged(audit, canary), [self._judged(each, canary) for each, _ in audits]
 
     def _ran(self, args: tuple[Any, ...]) -> Ran:
-        """What a call runs, by the logs of the libraries and by its operators, each in a pass of its own."""
+        """What a call runs, by the logs of the libraries and by its operators: in one pass, if it is the eager one."""
         from modelzoo.evidence.audited import Ran
 
-        return Ran(value_and_problem(self.kernels(args))[0], value_and_problem(self._recorded_calls(args))[0])
+        intercepted = self._calls is None and self.module is not None
+        kernels = execution.logged_kernels(lambda: self._recorded_calls(args) if intercepted else self.call(*args))
+        return Ran(value_and_problem(kernels)[0], value_and_problem(self._recorded_calls(args))[0])
 
     def _attributed(
         self,

@@ -15,7 +15,7 @@ from typing import Any, Callable
 import msgspec
 
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
-from modelzoo.engines.protocol import RawOutputs
+from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.compilation import AOT, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem, first_line
@@ -23,6 +23,7 @@ from modelzoo.engines.torch.precision import autocast, cast, dtype_of, mapped
 from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.frozen import replace
+from modelzoo.records.evidence import KernelDigest
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Inputs, Workload, batches_digest
@@ -288,3 +289,13 @@ def _own(setting: Setting) -> Callable[[Any], Any]:
     if setting.device != "cpu":
         return lambda outputs: mapped(outputs, lambda tensor: tensor.cpu())
     return kept if setting.mode == "graph" else lambda outputs: outputs
+
+
+def logged_kernels(call: Callable[[], object]) -> Observed[KernelDigest]:
+    """Run ``call`` once, and say which kernels ran, by the logs of the libraries."""
+    from modelzoo.evidence.audit import NoKernelLogError, log_kernels
+
+    try:
+        return log_kernels(call)
+    except NoKernelLogError as error:
+        return Unavailable(str(error))
