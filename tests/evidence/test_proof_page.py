@@ -217,7 +217,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "Arm Compute Library's kernels": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
     "the data types of the operands": ("evidence/test_kernel_names.py::test_operand_type",),
     "MKL_VERBOSE": (ATTRIBUTION + "test_what_mkl_ran_beyond_the_operators_counts",),
-    "the canary, for fp32 operands": (
+    "the canary's error, for fp32": (
         ATTRIBUTION + "test_bf16_operands_prove_bf16",
         ATTRIBUTION + "test_outside_onednn_the_canary_that_ran_there_decides",
         HERE + "test_the_paths_of_the_page_are_in_a_result",
