@@ -148,7 +148,7 @@ class _Step:
 
 def _copied(generation: Generation, state: Any) -> Any:
     size, available = generation.cache_bytes(state), available_memory()
-    if size is not None and available is not None and size > available:
+    if size is not None and size > available:
         raise StateNotCopiedError(
             f"the state of a generation cannot be copied: it takes {size:,} bytes, and {available:,} are free"
         )
