@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Callable
 
 import msgspec
 
 from modelzoo.evidence.attribution import AttributedTime, attribute_time
-from modelzoo.evidence.coverage import answered
+from modelzoo.evidence.coverage import answered, fraction
 from modelzoo.evidence.flops import Call, sum_flops
-from modelzoo.evidence.kernel_names import converts_back, operator_class
+from modelzoo.evidence.kernel_names import converts_back, named_precision, operator_class
 from modelzoo.evidence.observation import Audit, Replays
 from modelzoo.evidence.onednn_log import logged_types
-from modelzoo.evidence.precision import PrecisionProver, precision_of
+from modelzoo.evidence.precision import UNKNOWN, PrecisionProver, precision_of
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.coverage import KNOWN_SHARE
@@ -38,6 +39,7 @@ class AttributedAudit(msgspec.Struct, frozen=True):
         unread: lines of the kernel log that could not be read.
         products: the products that were replayed, as audited.
         replays: what they showed themselves; ``None`` if none was replayed.
+        outputs_differ: whether the whole of which these are parts computed other outputs while it was observed.
         beyond_parts: as in ``Coverage``.
         onednn_version: as in ``Evidence``, and so are the following.
     """
@@ -54,6 +56,7 @@ class AttributedAudit(msgspec.Struct, frozen=True):
     unread: int = 0
     products: tuple[Product, ...] = ()
     replays: Replays | None = None
+    outputs_differ: bool = False
     beyond_parts: tuple[str, ...] = ()
     onednn_version: str = ""
     onednn_isa: str = ""
@@ -104,29 +107,51 @@ class Ran(msgspec.Struct, frozen=True):
     """What one call ran.
 
     Attributes:
-        kernels: by the logs of the libraries; ``None`` if there is no log, or no product in it.
+        kernels: by the logs of the libraries; ``None`` if there is no log, no product in it, or it cannot be read.
         calls: its operators; ``None`` if they could not be intercepted.
+        outputs_differ: whether it computed other outputs while its operators were intercepted.
     """
 
     kernels: KernelDigest | None
     calls: Sequence[Call] | None
+    outputs_differ: bool = False
 
 
 def beyond_parts(whole: Ran, parts: Sequence[tuple[Ran, int]]) -> tuple[str, ...]:
-    """Return the precisions in which a call has more products than its parts, each of which occurs so many times.
+    """Return the precisions in which a call has other products than its parts, each of which occurs so many times.
 
-    Products are counted as calls in the kernel log, and as operations by the types of the operands. A precision that no
-    part has counts however rare it is, others only if what is missing exceeds what need not be known.
+    A precision that no part has counts however rare it is. Of the others, the operations by the types of the operands
+    may differ by what need not be known. So may the shares of the calls in the kernel log: their number may not be
+    compared, because a library may divide a product into more calls as a cache grows.
+
+    Returns:
+        With ``UNKNOWN`` if only the log of the whole call is missing.
     """
-    found: set[str] = set()
-    for count in (_logged_products, _operations):
-        wanted, known = count(whole), Counter[str]()
-        for part, times in parts:
-            for precision, number in count(part).items():
-                known[precision] += number * times
-        allowed = (1 - KNOWN_SHARE) * sum(wanted.values())
-        found |= {each for each, number in wanted.items() if each not in known or number - known[each] > allowed}
-    return tuple(sorted(found))
+    done, summed = _operations(whole), _summed(_operations, parts)
+    found = _other(done, summed, allowed=(1 - KNOWN_SHARE) * sum(done.values()))
+    logged, summed = _logged_products(whole), _summed(_logged_products, parts)
+    if summed and not logged:
+        return tuple(sorted({*found, UNKNOWN}))
+    return tuple(sorted(found | _other(_shares(logged), _shares(summed), allowed=1 - KNOWN_SHARE)))
+
+
+def _summed(count: Callable[[Ran], Counter[str]], parts: Sequence[tuple[Ran, int]]) -> Counter[str]:
+    """What all parts have."""
+    found = Counter[str]()
+    for part, times in parts:
+        for precision, number in count(part).items():
+            found[precision] += number * times
+    return found
+
+
+def _other(whole: Mapping[str, float], parts: Mapping[str, float], allowed: float) -> set[str]:
+    """The precisions that only the whole has, or in which the two differ by more than is allowed."""
+    differ = {each for each in {*whole, *parts} if abs(whole.get(each, 0) - parts.get(each, 0)) > allowed}
+    return differ | (set(whole) - set(parts))
+
+
+def _shares(counts: Counter[str]) -> dict[str, float]:
+    return {each: fraction([number], sum(counts.values())) for each, number in counts.items()}
 
 
 def _logged_products(ran: Ran) -> Counter[str]:
@@ -141,12 +166,16 @@ def _operations(ran: Ran) -> Counter[str]:
     for call in ran.calls or ():
         if call.flop or operator_class(call.name) is not None:
             types = {precision for each in call.dtypes if (precision := precision_of(each)) is not None}
-            counts[" × ".join(sorted(types))] += call.flop or 0
+            counts[named_precision(call.name) or " × ".join(sorted(types)) or UNKNOWN] += call.flop or 0
     return counts
 
 
 def joined(
-    audits: Sequence[tuple[AttributedAudit, int]], counted: Flops | None, beyond: tuple[str, ...] = ()
+    audits: Sequence[tuple[AttributedAudit, int]],
+    counted: Flops | None,
+    beyond: tuple[str, ...] = (),
+    *,
+    outputs_differ: bool = False,
 ) -> AttributedAudit:
     """Return the audit of a whole that consists of parts, each of which occurs so many times.
 
@@ -154,6 +183,7 @@ def joined(
         audits: of the parts, each of one pass, in one process and under one setting; not empty.
         counted: the operations of the whole; ``None`` if they were not counted.
         beyond: what ``beyond_parts`` found.
+        outputs_differ: whether the whole computed other outputs while it was observed.
 
     Raises:
         ValueError: a part was audited in several passes.
@@ -175,6 +205,7 @@ def joined(
         unread=sum(audit.unread for audit, _ in audits),
         products=answered(replays, parts) if replays is not None else (),
         replays=replays,
+        outputs_differ=outputs_differ,
         beyond_parts=beyond,
         problems=tuple(dict.fromkeys(problem for audit, _ in audits for problem in audit.problems)),
     )

@@ -126,6 +126,7 @@ def coverage(
     unread: int = 0,
     lists_all: bool = False,
     replays: Replays | None = None,
+    outputs_differ: bool = False,
     beyond_parts: tuple[str, ...] = (),
 ) -> Coverage:
     """Return how much of an audit is known.
@@ -139,6 +140,7 @@ def coverage(
         unread: lines of the kernel log that could not be read.
         lists_all: whether ``parts`` list everything that ran.
         replays: of the pass whose products were replayed.
+        outputs_differ: whether outputs differed in another pass than that one.
         beyond_parts: as in ``Coverage``.
     """
     uncounted = () if lists_all else _uncounted(parts, counted.missing if counted is not None else ())
@@ -160,7 +162,7 @@ def coverage(
         unread=unread,
         lists_all=lists_all,
         foreign=replays.foreign if replays is not None else 0,
-        outputs_differ=replays is not None and replays.outputs_differ,
+        outputs_differ=outputs_differ or (replays is not None and replays.outputs_differ),
         beyond_parts=beyond_parts,
     )
 

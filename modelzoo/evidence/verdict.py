@@ -141,6 +141,7 @@ def judge_attributed(
         unread=audit.unread,
         lists_all=audit.lists_all,
         replays=audit.replays,
+        outputs_differ=audit.outputs_differ,
         beyond_parts=audit.beyond_parts,
     )
     classes = _class_verdicts(compute, checks, reduced, audit.products)

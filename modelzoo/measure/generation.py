@@ -32,6 +32,9 @@ from modelzoo.records.timing import (
 )
 from modelzoo.workload.generation import Forward, Generation, generate, mean_cache_bytes
 
+COPIES = 3
+"""Copies of the state of a generation that must fit into memory while its phases are audited."""
+
 
 class StateNotCopiedError(Exception):
     """A step cannot be repeated, so it cannot be audited alone; the message says why, in one line."""
@@ -64,7 +67,8 @@ class Generating(msgspec.Struct, frozen=True):
         """Yield the prefill, and the step in the middle of a generation, as representative of all steps.
 
         Every call of the step goes on from a copy of the same state, so that its outputs can be compared, and returns
-        logits only. Two copies of the state exist at a time.
+        logits only. Three copies of the state exist at a time: the one that is kept, that of the next step, and that of
+        a whole generation.
 
         Raises:
             StateNotCopiedError: the state cannot be copied.
@@ -135,7 +139,7 @@ class _Step:
     def ready(self) -> None:
         """Copy the state ahead, so that it is no part of the next call."""
         if not self._copies:
-            self._copies.append(deepcopy(self._state))
+            self._copies.append(_copy(self._state))
 
     def calls(self, forward: Forward) -> Callable[..., Any]:
         def call(token: Any) -> Any:
@@ -148,10 +152,13 @@ class _Step:
 
 def _copied(generation: Generation, state: Any) -> Any:
     size, available = generation.cache_bytes(state), available_memory()
-    if size is not None and size > available:
-        raise StateNotCopiedError(
-            f"the state of a generation cannot be copied: it takes {size:,} bytes, and {available:,} are free"
-        )
+    if size is not None and COPIES * size > available:
+        needed = f"{COPIES} copies take {COPIES * size:,} bytes, and {available:,} are free"
+        raise StateNotCopiedError(f"the state of a generation cannot be copied: {needed}")
+    return _copy(state)
+
+
+def _copy(state: Any) -> Any:
     try:
         return deepcopy(state)
     except Exception as error:  # a state is the workload's own, and may hold anything

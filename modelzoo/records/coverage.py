@@ -46,7 +46,7 @@ class Coverage(msgspec.Struct, frozen=True):
         unread: lines of the kernel log that could not be read.
         foreign: floating-point numbers that operators of a pass read, and that no operator had computed.
         outputs_differ: whether the model computed other outputs while it was observed.
-        beyond_parts: precisions in which a call that was audited by its parts multiplied more than they account for.
+        beyond_parts: precisions in which a call that was audited by its parts multiplied other amounts than these do.
         lists_all: whether everything that ran is known to be listed, so that nothing needs to be counted.
     """
 

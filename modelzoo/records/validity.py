@@ -259,8 +259,8 @@ class Validity(msgspec.Struct, frozen=True):
         workload: the workload's name.
         task: the kind of task: ``classification``, ``detection``, ``answers``, ``language``, or a task
             of the workload's own.
-        metric: name of the metric that decides: ``top1``, ``top1_agreement``, ``box_ap``,
-            ``detection_agreement``, ``f1``, ``tensor_error``.
+        metric: name of the metric that decides, such as ``top1``, ``top1_agreement``, ``box_ap``,
+            ``detection_agreement``, ``f1``, ``tensor_error`` or that of a task of the workload's own.
         reference: the metric in fp32 (1 for an agreement); ``None`` if it has no value.
         tested: the metric of the setting under test.
         verdict: the verdict on the predictions.

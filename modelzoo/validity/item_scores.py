@@ -15,7 +15,7 @@ from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.partial import ItemScores, PartialResult, PictureNote
 from modelzoo.records.validity import Reason, ReasonKind
 from modelzoo.validity.bounds import Extreme, draw
-from modelzoo.validity.changes import item_change
+from modelzoo.validity.changes import FEWEST_ITEMS, item_change
 from modelzoo.validity.checks import check_ratio
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
 
@@ -129,7 +129,7 @@ class ScoredTask:
             reference=sum(reference) / len(items),
             tested=sum(tested) / len(items),
             checks=[check],
-            in_common=any(min(pair) > 0 for pair in zip(reference, tested)) or not any(reference),
+            in_common=any(min(pair) > 0 for pair in zip(reference, tested)) or _are_few(reference),
             nonfinite=sum(not each.tested_finite for each in items),
             reference_problem=(
                 None if all(each.reference_finite for each in items) else Reason(ReasonKind.REFERENCE_NOT_FINITE)
@@ -140,6 +140,11 @@ class ScoredTask:
             cluster_name=self.item_name,
             changes=[change] if change is not None else [],
         )
+
+
+def _are_few(scores: Sequence[float]) -> bool:
+    """Whether so few items are right at all that the other model may miss them all by chance."""
+    return sum(each > 0 for each in scores) < FEWEST_ITEMS
 
 
 def _is_finite(prediction: Any) -> bool:

@@ -113,7 +113,7 @@ def bind_task(declaration: Optional[TaskDeclaration], context: TaskContext) -> J
             f"workload {context.workload} does not say how its predictions are judged: set judge in workload.py"
         )
     task = declaration.bind(context)
-    if not task.items:
+    if len(task.items) == 0:
         raise InputError(f"{request.data or 'the built-in data set'} holds no items")
     return task
 
@@ -183,7 +183,10 @@ def _predict(predictor: Predictor, task: JudgingTask, args: tuple[Any, ...], row
     import torch
 
     with torch.no_grad(), predictor.active():
-        return task.predictions(predictor.call(*args), rows)
+        found = task.predictions(predictor.call(*args), rows)
+    if len(found) != len(rows):
+        raise ValueError(f"task {task.name} makes {len(found)} predictions of {len(rows)} rows; make one of each")
+    return found
 
 
 def merge(results: Sequence[PartialResult]) -> PartialResult:

@@ -189,7 +189,7 @@ def _gap(coverage: Coverage) -> str:
         f"{coverage.unread} lines of the kernel log could not be read": coverage.unread,
         f"the kernel log has {', '.join(coverage.unexplained)}, which no product explains": coverage.unexplained,
         "the model computed other outputs while it was observed": coverage.outputs_differ,
-        f"the whole generation has more products in {beyond} than its audited phases account for": beyond,
+        f"the products of the whole generation in {beyond} are not those that its audited phases account for": beyond,
         f"operators read {coverage.foreign:,} numbers that no operator computed": coverage.foreign >= FOREIGN_NUMBERS,
         f"the operations of {', '.join(coverage.uncounted[:3])} are not known": coverage.uncounted,
     }

@@ -32,8 +32,8 @@ from modelzoo.views.judgement import reason_text
 NOT_TIMED = {
     Metric.COLD_START: "no process on {} is known to have compiled its model, rather than found it in a cache",
     Metric.WARM_START: "no process on {} is known to have found its compiled code in a cache",
-    Metric.FIRST_TOKEN: "no process on {} generated tokens",
-    Metric.PER_TOKEN: "no process on {} generated tokens",
+    Metric.FIRST_TOKEN: "no process on {} timed the tokens that it generated",
+    Metric.PER_TOKEN: "no process on {} timed the tokens that it generated",
 }
 """Why a side has no values of a metric; of the others, because nothing was timed."""
 

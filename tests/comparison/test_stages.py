@@ -116,4 +116,4 @@ def test_forward_passes_have_no_tokens_to_compare() -> None:
     question = replace(ALLOWED, metric=Metric.PER_TOKEN)
     (row,) = compare(side("a", session(0.1, 1)), side("b", session(0.1, 2)), question).rows
     assert row.outcome is Outcome.NOT_COMPARABLE
-    assert "no process on a and b generated tokens" in [refusal(each) for each in row.refused]
+    assert "no process on a and b timed the tokens that it generated" in [refusal(each) for each in row.refused]

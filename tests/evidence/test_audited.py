@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from evidence_samples import sentence
 
 from modelzoo.evidence.attribution import AttributedTime
 from modelzoo.evidence.audited import AttributedAudit, Ran, beyond_parts, joined
 from modelzoo.evidence.flops import Call
 from modelzoo.evidence.observation import Replays
+from modelzoo.evidence.precision import UNKNOWN
 from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import (
@@ -107,17 +109,38 @@ SGEMM, BRGEMM = KernelCalls("MKL sgemm", "fp32", 10), KernelCalls("oneDNN brgemm
 @pytest.mark.parametrize(
     ("whole", "missing"),
     [
-        (ran(replace(SGEMM, count=100)), ()),
-        (ran(replace(SGEMM, count=104)), ()),
-        (ran(replace(SGEMM, count=106)), ("fp32",)),
-        (ran(replace(SGEMM, count=100), BRGEMM), ("bf16",)),
-        (ran(calls=(("float32", 1000),)), ()),
-        (ran(calls=(("float32", 1000), ("bfloat16", 1))), ("bf16",)),
-        (ran(calls=(("float32", 1060),)), ("fp32",)),
-        (ran(), ()),
+        (ran(SGEMM, calls=(("float32", 1000),)), ()),
+        (ran(replace(SGEMM, count=500), calls=(("float32", 1040),)), ()),
+        (ran(SGEMM, calls=(("float32", 1060),)), ("fp32",)),
+        (ran(SGEMM, calls=(("float32", 940),)), ("fp32",)),
+        (ran(replace(SGEMM, count=100), BRGEMM, calls=(("float32", 1000),)), ("bf16",)),
+        (ran(SGEMM, calls=(("float32", 1000), ("bfloat16", 1))), ("bf16",)),
+        (ran(SGEMM, calls=(("float32", 1000), ("complex64", 1))), (UNKNOWN,)),
+        (ran(calls=(("float32", 1000),)), (UNKNOWN,)),
     ],
 )
 def test_parts_must_account_for_the_whole(whole: Ran, missing: tuple[str, ...]) -> None:
-    """In each precision to 5 %, by the log and by the operators; a precision that no part has is never left out."""
+    """The operations to 5 %, no fewer and no more; a precision that no part has, and a missing log, always count."""
     parts = [(ran(SGEMM, calls=(("float32", 100),)), 1), (ran(SGEMM, calls=(("float32", 100),)), 9)]
     assert beyond_parts(whole, parts) == missing
+
+
+def test_the_log_is_compared_by_shares() -> None:
+    """A library may divide a product into more calls as a cache grows, but not change the mixture of precisions."""
+    parts = [(ran(SGEMM, replace(BRGEMM, count=10)), 1)]
+    assert beyond_parts(ran(replace(SGEMM, count=104), replace(BRGEMM, count=96)), parts) == ()
+    assert beyond_parts(ran(replace(SGEMM, count=112), replace(BRGEMM, count=88)), parts) == ("bf16", "fp32")
+
+
+def test_a_product_whose_weights_are_packed_is_known_by_its_name() -> None:
+    """It shows no tensor but the fp32 input, and computes in int8."""
+    packed = Ran(None, [Call("quantized::linear_dynamic", (), 100, 0, ("float32",))])
+    assert beyond_parts(packed, [(ran(calls=(("float32", 100),)), 1)]) == ("fp32", "int8")
+
+
+def test_a_whole_that_computes_otherwise_while_it_is_observed_is_not_known() -> None:
+    """Even if neither part does."""
+    parts = [(part("prefill", 3.0, "fp32"), 1), (part("decode", 1.0, "fp32"), 9)]
+    found = judge_attributed(joined(parts, COUNTED, outputs_differ=True), None, "fp32")
+    assert found.verdict is ProofVerdict.UNKNOWN
+    assert "the model computed other outputs while it was observed" in sentence(found)

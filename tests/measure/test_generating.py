@@ -10,7 +10,16 @@ from typing import Any, Callable
 import pytest
 import torch
 from evidence_samples import sentence
-from generating_workload import KEPT, LATE_BF16, LOCKED, generating_workload
+from generating_workload import (
+    KEPT,
+    LATE_BF16,
+    LATE_NOTICE,
+    LATE_NUMPY,
+    LOCKED,
+    LOCKED_LATER,
+    NOTICED_TOKENS,
+    generating_workload,
+)
 from measure.test_measurement import report_of
 from toy_workloads import RANDOM
 
@@ -100,10 +109,10 @@ def test_a_step_that_cannot_be_repeated_is_not_audited_alone(tmp_path: Path) -> 
 
 def test_a_state_that_does_not_fit_twice_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process would be killed, and what was timed would be lost."""
-    monkeypatch.setattr("modelzoo.measure.generation.available_memory", lambda: 15)
+    monkeypatch.setattr("modelzoo.measure.generation.available_memory", lambda: 191)
     report, _ = report_of(RANDOM, generating_workload(tmp_path), audit=True, full_audit=True)
     assert report.timing is not None and report.observed.evidence is not None
-    problem = "the state of a generation cannot be copied: it takes 64 bytes, and 15 are free"
+    problem = "the state of a generation cannot be copied: 3 copies take 192 bytes, and 191 are free"
     assert {phase.evidence_problem for phase in report.observed.phases} == {problem}
 
 
@@ -112,8 +121,36 @@ def test_steps_in_another_precision_than_the_audited_one_are_found(tmp_path: Pat
     report, _ = report_of(RANDOM, generating_workload(tmp_path, LATE_BF16), audit=True, full_audit=True)
     evidence = report.observed.evidence
     assert evidence is not None and evidence.coverage is not None
-    assert (evidence.verdict, evidence.coverage.beyond_parts) == (ProofVerdict.UNKNOWN, ("bf16",))
-    assert "the whole generation has more products in bf16 than its audited phases account for" in sentence(evidence)
+    assert (evidence.verdict, evidence.coverage.beyond_parts) == (ProofVerdict.UNKNOWN, ("bf16", "fp32"))
+    said = "the products of the whole generation in bf16, fp32 are not those that its audited phases account for"
+    assert said in sentence(evidence)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (LATE_NUMPY, "the products of the whole generation in fp32 are not those that its audited phases account for"),
+        (
+            LATE_NOTICE,
+            "the products of the whole generation in bf16, fp32 are not those that its audited phases account for",
+        ),
+        (NOTICED_TOKENS, "the model computed other outputs while it was observed"),
+    ],
+)
+def test_what_only_steps_do_that_are_not_audited_is_found(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
+    """Products outside torch, bf16 while no operator is intercepted, and other tokens while they are."""
+    report, _ = report_of(RANDOM, generating_workload(tmp_path, changes), audit=True, full_audit=True)
+    evidence = report.observed.evidence
+    assert evidence is not None and evidence.verdict is ProofVerdict.UNKNOWN
+    assert reason in sentence(evidence)
+
+
+def test_a_copy_that_fails_later_loses_nothing(tmp_path: Path) -> None:
+    """The first copy of a state succeeds, the one that a step needs does not."""
+    report, _ = report_of(RANDOM, generating_workload(tmp_path, LOCKED_LATER), audit=True, full_audit=True)
+    assert report.timing is not None
+    problem = "the state of a generation cannot be copied: cannot copy a lock"
+    assert {phase.evidence_problem for phase in report.observed.phases} == {problem}
 
 
 def test_a_state_that_is_used_again_is_given_back_before_each_prefill(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from places import ROOT
@@ -144,8 +145,9 @@ def compared(*pairs: tuple[Any, Any]) -> Findings:
 
 
 def test_scores_of_zero_have_nothing_in_common() -> None:
-    """What both models got wrong may be wrong in different ways, unless fp32 gets nothing right at all."""
-    assert not compared((1.0, 0.0), (0.0, 0.0)).in_common
+    """What both got wrong may be wrong in different ways; four items that fp32 alone gets right may be chance."""
+    assert not compared(*[(1.0, 0.0)] * 5, (0.0, 0.0)).in_common
+    assert compared(*[(1.0, 0.0)] * 4, (0.0, 1.0)).in_common
     assert compared((1.0, 0.5), (0.0, 0.0)).in_common
     assert compared((0.0, 0.0), (0.0, 0.0)).in_common
 
@@ -159,8 +161,18 @@ def test_predictions_may_be_texts() -> None:
 def test_a_data_set_without_items_is_refused(data: Path) -> None:
     """In one line, as by the built-in tasks."""
     task = Fixed(TaskContext("own", request(data), "fp32", "tested", 8))
+    task.items = np.array([])  # type: ignore[assignment]  # whose truth value is ambiguous
     with pytest.raises(InputError, match=re.escape(f"{data} holds no items")):
         bind("own", task, predictor("fp32"), predictor("tested"), request(data))
+
+
+def test_every_row_needs_a_prediction(data: Path) -> None:
+    """Otherwise items would be compared with the predictions of others."""
+
+    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
+    sides = predictor("fp32"), Predictor("tested", lambda rows: torch.zeros(1, 1))
+    with pytest.raises(ValueError, match="task regression makes 1 predictions of 16 rows; make one of each"):
+        judge("regression", declaration, *sides, request(data))
 
 
 @pytest.mark.parametrize("content", ["a,b\n1,2\n", "a,b\n1,x\n", "a,b\n" + "1" * 200_000])

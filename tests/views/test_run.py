@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fake_runs import make, result_of, warning
+import pytest
+from fake_runs import evidence, make, result_of, warning
+from generated_results import generation_run
 from printed import printed
 
+from modelzoo.document import Section
+from modelzoo.frozen import replace
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
+from modelzoo.records.run_report import PREFILL, GenerationPhase
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.views import run
@@ -65,3 +71,21 @@ def test_markup_in_messages_is_harmless() -> None:
     assert "odd [bold]thing[/]" in text
     assert "→ do [this]" in text
     assert "failed: b fp32: the worker [x] died" in text
+
+
+@pytest.mark.parametrize(
+    ("phases", "title"),
+    [
+        ((), "kernels of 2 audited passes"),
+        (("",), "kernels of a prefill and 1 step of decoding, of which one step was audited"),
+        (("the state of a generation cannot be copied: no",), "kernels of 2 audited passes"),
+    ],
+)
+def test_a_generation_that_was_audited_as_a_whole_is_called_so(phases: tuple[str, ...], title: str) -> None:
+    """Also if that is because its phases could not be audited alone."""
+    audit = replace(evidence(ProofVerdict.FP32), iterations=2)
+    alone = tuple(GenerationPhase(PREFILL, None if problem else audit, problem) for problem in phases)
+    found = result_of(generation_run(0.4, [0.04], phases=alone, evidence=audit))
+    (section,) = run.kernels(found)
+    assert isinstance(section, Section)
+    assert section.title == f"llm fp32: {title}"

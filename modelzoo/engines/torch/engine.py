@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from modelzoo.evidence.flops import Call
     from modelzoo.evidence.observation import Audit, Replays
 
+    Pass = Callable[[], object]
+
 PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """How many primitives oneDNN keeps (source: its developer guide, "Primitive Cache")."""
 
@@ -283,6 +285,7 @@ class TorchModel:
             for part in parts:
                 part.ready()
                 alone.append(part.model.audit(part.args, passes=1, canary=canary))
+                part.ready()  # keeps nothing of the call
             return evidence, alone
         # First: afterwards a part may hold what a whole call needs.
         whole, audits, ran = self._ran(args), [], []
@@ -293,17 +296,19 @@ class TorchModel:
             audits.append((found, part.times))
             part.ready()
             ran.append((model._ran(part.args), part.times))
+            part.ready()
         counted = sum_flops(whole.calls) if whole.calls else None
-        audit = joined(audits, counted, beyond_parts(whole, ran))
+        audit = joined(audits, counted, beyond_parts(whole, ran), outputs_differ=whole.outputs_differ)
         return self._judged(audit, canary), [self._judged(each, canary) for each, _ in audits]
 
     def _ran(self, args: tuple[Any, ...]) -> Ran:
-        """What a call runs, by the logs of the libraries and by its operators: in one pass, if it is the eager one."""
+        """What a call runs: by the logs of the libraries, and in another pass, if not known yet, by its operators."""
         from modelzoo.evidence.audited import Ran
 
-        intercepted = self._calls is None and self.module is not None
-        kernels = execution.logged_kernels(lambda: self._recorded_calls(args) if intercepted else self.call(*args))
-        return Ran(value_and_problem(kernels)[0], value_and_problem(self._recorded_calls(args))[0])
+        kernels, watch = execution.watched_kernels(lambda: self.call(*args))
+        calls = self._recorded_calls(args, watch.observed if self.module is not None else None)
+        differ = watch.differ and not watch.is_random()
+        return Ran(value_and_problem(kernels)[0], value_and_problem(calls)[0], differ)
 
     def _attributed(
         self,
@@ -360,13 +365,13 @@ class TorchModel:
         self._calls = Unavailable(calls) if isinstance(calls, str) else calls
         return audit, replays
 
-    def _recorded_calls(self, args: tuple[Any, ...]) -> Observed[tuple[Call, ...]]:
-        """The operators of one eager pass; of one only, because ``args`` are always the measured batch."""
+    def _recorded_calls(self, args: tuple[Any, ...], call: Pass | None = None) -> Observed[tuple[Call, ...]]:
+        """The operators of one eager pass, ``call`` if given; of one only: ``args`` are always the measured batch."""
         from modelzoo.evidence.flops import FlopCountError, record_calls
 
         if self._calls is None:
             try:
-                self._calls = tuple(record_calls(lambda: self._call_eager(args)))
+                self._calls = tuple(record_calls(call or (lambda: self._call_eager(args))))
             except FlopCountError as error:
                 self._calls = Unavailable(str(error))
         return self._calls
