@@ -82,11 +82,15 @@ class _Findings(msgspec.Struct, frozen=True):
             return None
         return arithmetic_share(self.compute, precision, self.audit.iterations, self.audit.counted)
 
+    def time_share(self, precision: str) -> float:
+        """The share in ``precision`` of the time of what was to run in it."""
+        seconds = sum(part.seconds for part in self.asked)
+        return fraction((part.seconds for part in self.asked if part.precision == precision), seconds)
+
     def least_share(self, precision: str) -> float:
         """The share in ``precision`` of what was to run in it: of its time or of its operations, whichever is less."""
         asked, counted = self.asked, self.audit.counted
-        seconds = sum(part.seconds for part in asked)
-        share = fraction((part.seconds for part in asked if part.precision == precision), seconds)
+        share = self.time_share(precision)
         if self.audit.lists_all or share < ACTIVE_SHARE:
             return share
         if counted is not None and self.requested in QUANTIZED:
@@ -218,11 +222,10 @@ def _judge_reduced(findings: _Findings) -> Conclusion:
     other = _other_precision([part for part in findings.compute if is_narrower(part.precision, name)])
     if not findings.coverage.is_enough:
         return _judge_what_is_known(findings), None
-    share = findings.least_share(name)
-    if share >= ACTIVE_SHARE and other is None:
+    if findings.least_share(name) >= ACTIVE_SHARE and other is None:
         return ProofVerdict.ACTIVE, None
-    # Fast kernels may take next to no time for much of the arithmetic.
-    if max(share, findings.arithmetic(name) or 0.0) >= INACTIVE_SHARE:
+    # Fast kernels may take next to no time for much of the arithmetic, and slow ones the opposite.
+    if max(findings.time_share(name), findings.arithmetic(name) or 0.0) >= INACTIVE_SHARE:
         return ProofVerdict.PARTLY, other
     return ProofVerdict.NOT_ACTIVE, other or _not_used(findings)
 

@@ -144,3 +144,12 @@ def test_a_whole_that_computes_otherwise_while_it_is_observed_is_not_known() -> 
     found = judge_attributed(joined(parts, COUNTED, outputs_differ=True), None, "fp32")
     assert found.verdict is ProofVerdict.UNKNOWN
     assert "the model computed other outputs while it was observed" in sentence(found)
+
+
+def test_slow_kernels_with_little_of_the_arithmetic_are_partly_used() -> None:
+    """bf16 has 95 % of the time and 0.5 % of the operations: it ran, so it is not NOT ACTIVE."""
+    slow = replace(part("decode", 1.0, "bf16"), counted=Flops(20_000, 200, {"aten::linear": 20_000}))
+    (most, _) = slow.parts
+    rest = replace(most, seconds=0.05, precision="fp32", implementation="another kernel", flop=19_900, product=None)
+    found = judge_attributed(replace(slow, parts=(most, rest)), None, "bf16", "cast")
+    assert found.verdict is ProofVerdict.PARTLY

@@ -35,7 +35,7 @@ GENERATING = "measure/test_generating.py::"
 HERE = "evidence/test_proof_page.py::"
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "After the last sample": (MEASUREMENT + "test_a_report_is_complete",),
+    "After the last timed sample": (MEASUREMENT + "test_a_report_is_complete",),
     "The verdict on fp32 is": (HERE + "test_the_page_names_all_verdicts",),
     "`--strict` fails unless": (
         "results/test_summary.py::test_strict_objects_to_what_is_not_proven",
@@ -61,11 +61,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "A process that is not audited in full": (
         MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",
     ),
-    "It has the verdict of": (
+    "It inherits the verdict of": (
         "results/test_proof.py::test_processes_with_the_kernels_of_an_audited_one_share_its_verdict",
         "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
     ),
-    "Of a language model's generation": (
+    "The verdict on the setting": ("results/test_proof.py::test_the_least_favourable_verdict_decides",),
+    "On a CPU, the prefill": (
         GENERATING + "test_each_phase_is_audited_alone",
         GENERATING + "test_the_step_in_the_middle_is_audited",
         "engines/torch/test_replays.py::test_parts_share_the_time_for_replays",
@@ -73,6 +74,15 @@ TESTS: dict[str, tuple[str, ...]] = {
     "The kernel log and the operators of one whole": (
         GENERATING + "test_steps_in_another_precision_than_the_audited_one_are_found",
         "evidence/test_audited.py::test_parts_must_account_for_the_whole",
+    ),
+    "The verdict is UNKNOWN if (a)": (
+        GENERATING + "test_steps_in_another_precision_than_the_audited_one_are_found",
+        GENERATING + "test_what_only_steps_do_that_are_not_audited_is_found",
+        "evidence/test_audited.py::test_parts_must_account_for_the_whole",
+    ),
+    "On an accelerator, or if": (
+        GENERATING + "test_a_step_that_cannot_be_repeated_is_not_audited_alone",
+        GENERATING + "test_a_state_that_does_not_fit_twice_is_not_copied",
     ),
     "Processes that are not audited in full": (GENERATING + "test_other_processes_list_a_prefill_and_a_step",),
     "Libraries choose": (
@@ -110,18 +120,25 @@ TESTS: dict[str, tuple[str, ...]] = {
     "| otherwise |": (REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",),
     "`modelzoo/evidence/probes.py` derives": (HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",),
     "A product with few outputs": (HERE + "test_products_with_few_outputs_are_called_several_times",),
+    "The int8 products of the recipes": (
+        REPLAY + "test_what_cannot_be_compared_says_why",
+        PLANTED + "test_int8_by_a_recipe_is_active",
+    ),
     "A replay counts only if": (
         REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",
         PRECISION + "test_an_audit_that_ran_other_kernels_takes_the_answer_away",
-        REPLAY + "test_without_a_log_the_kernels_of_a_replay_cannot_be_checked",
     ),
-    "If it does not count": (
-        REPLAY + "test_the_time_is_limited_and_what_was_left_out_is_recorded",
+    "Where nothing is logged": (REPLAY + "test_without_a_log_the_kernels_of_a_replay_cannot_be_checked",),
+    "If it does not count": (REPLAY + "test_what_cannot_be_compared_says_why",),
+    "the time for replays was": (REPLAY + "test_the_time_is_limited_and_what_was_left_out_is_recorded",),
+    "it is not known what": (REPLAY + "test_what_cannot_be_compared_says_why",),
+    "its operands are integers": (REPLAY + "test_what_cannot_be_compared_says_why",),
+    "other kernels ran": (REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",),
+    "it raised an error": (REPLAY + "test_what_cannot_be_compared_says_why",),
+    "The time for replays is": (
         REPLAY + "test_slow_passes_leave_less_time_for_replays",
         REPLAY + "test_every_product_is_called_again_on_an_emulated_processor",
         "engines/torch/test_replays.py::test_the_time_is_not_limited_on_an_emulated_processor",
-        REPLAY + "test_what_cannot_be_compared_says_why",
-        REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",
         HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
     ),
     "If a replay does not count": (
@@ -134,17 +151,18 @@ TESTS: dict[str, tuple[str, ...]] = {
     "For fp32 operands, the error": (PRECISION + "test_own_proof",),
     "If they disagree, the output": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
     "If the error shows a lower": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
-    "Two bf16 numbers": (HERE + "test_products_of_bf16_numbers_are_exact_in_fp32",),
+    "The product of two bf16 numbers": (HERE + "test_products_of_bf16_numbers_are_exact_in_fp32",),
     "So for bf16 operands": (
         REPLAY + "test_bf16_operands_show_their_rounded_outputs_only",
         REPLAY + "test_a_conversion_to_fp32_is_not_told_from_a_bf16_instruction",
         PRECISION + "test_own_proof",
     ),
-    "Which kernel ran is shown": (
+    "Only a log that names": (REPLAY + "test_a_conversion_to_fp32_is_not_told_from_a_bf16_instruction",),
+    "In eager mode, the output": (
         PRECISION + "test_bf16_in_kernels_that_no_log_names_is_said",
         "views/test_proof.py::test_kernels_that_no_log_names",
     ),
-    "An audited forward pass must": (VERDICT + "test_what_was_not_counted_is_not_proven",),
+    "The evidence must account": (VERDICT + "test_what_was_not_counted_is_not_proven",),
     "The verdict is VERIFIED for fp32": (
         COVERAGE + "test_all_of_a_pass_is_known",
         PLANTED + "test_fp32_is_proven_where_nothing_is_planted",
@@ -186,17 +204,24 @@ TESTS: dict[str, tuple[str, ...]] = {
         PLANTED + "test_constants_that_a_model_writes_in_python_are_no_product",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
-    "For fp32, an error confirms": (
+    "If the model is compiled or scripted": (
+        PLANTED + "test_a_product_outside_torch_is_unknown_in_a_model_that_is_not_eager",
+    ),
+    "For fp32, a measured error": (
         VERDICT + "test_fp32_needs_a_clean_canary",
         PRECISION + "test_each_product_answers_for_itself",
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
     ),
-    "Otherwise the verdict is": (
+    "Otherwise: **NOT FP32**": (
+        VERDICT + "test_thresholds",
         VERDICT + "test_undecided_is_unknown",
-        PLANTED + "test_an_operator_that_nobody_knows_is_unknown",
+        VERDICT + "test_fp32_needs_a_clean_canary",
+        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
-    "NOT ACTIVE means that": (HERE + "test_the_shares_of_the_page_are_those_of_the_code",),
-    "`--strict` then fails": (PLANTED + "test_strict_fails_with_the_cause",),
+    "With UNKNOWN, the output names": (
+        PLANTED + "test_an_operator_that_nobody_knows_is_unknown",
+        PLANTED + "test_strict_fails_with_the_cause",
+    ),
     "`.evidence.coverage` in": (HERE + "test_the_paths_of_the_page_are_in_a_result",),
     "Known kernels and operators": (
         PLANTED + "test_an_operator_that_nobody_knows_is_unknown",
@@ -216,7 +241,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "If fast math is allowed": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
     "Arm Compute Library's kernels": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
     "the data types of the operands": ("evidence/test_kernel_names.py::test_operand_type",),
-    "MKL_VERBOSE": (ATTRIBUTION + "test_what_mkl_ran_beyond_the_operators_counts",),
     "the canary's error, for fp32": (
         ATTRIBUTION + "test_bf16_operands_prove_bf16",
         ATTRIBUTION + "test_outside_onednn_the_canary_that_ran_there_decides",
@@ -227,7 +251,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "Only values that log executions": (AUDIT + "test_only_some_values_of_the_variable_log_executions",),
     "Each of these was planted": (PLANTED + "test_every_product_of_an_honest_network_answers_for_itself",),
     "one layer of many": (PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",),
-    "layers in bf16, fp16": (PLANTED + "test_fp32_is_refused",),
+    "bf16, fp16, int8 or fp8": (PLANTED + "test_fp32_is_refused",),
     "a custom operator from": (PLANTED + "test_an_operator_that_nobody_knows_is_unknown",),
     "a product in numpy": (
         PLANTED + "test_a_product_outside_torch_is_unknown",
@@ -241,10 +265,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         PLANTED + "test_a_kernel_of_a_model_that_is_not_eager_is_not_caught",
         "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
     ),
-    "a model that tells an audit": (PLANTED + "test_a_model_that_counts_its_calls_is_not_caught",),
+    "a model that detects the audit": (PLANTED + "test_a_model_that_counts_its_calls_is_not_caught",),
     "a product outside torch whose": (PLANTED + "test_what_is_not_caught",),
     "rounding at the edges": (PLANTED + "test_what_is_not_caught",),
-    "fp32 that is emulated": (
+    "fp32 emulated by": (
         PLANTED + "test_what_is_not_caught",
         REPLAY + "test_two_bf16_numbers_in_place_of_one_in_fp32_are_not_told_apart",
     ),
@@ -307,7 +331,9 @@ def test_the_thresholds_of_the_page_are_those_of_the_code() -> None:
     powers = {"²": -2, "³": -3, "⁴": -4, "⁵": -5}
     assert [float(factor) * 10 ** powers[power] for factor, power in rows] == pytest.approx(wanted)
     assert (TINY, SMALL) == (2.0**-30, 2.0**-10)
-    assert f"the time for replays ({replay.BUDGET_SECONDS:.0f} s, and less where" in " ".join(PAGE.split())
+    assert f"The time for replays is limited to {replay.BUDGET_SECONDS:.0f} s, and to less where" in " ".join(
+        PAGE.split()
+    )
 
 
 def test_the_paths_of_the_page_are_in_a_result() -> None:
