@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Callable, Optional
 
-from modelzoo.evidence.observation import Audit, Observation, kernel_digest, parse_observation
+from modelzoo.evidence.observation import Audit, Observation, kernel_digest, logged_operations, parse_observation
 from modelzoo.evidence.onednn_log import parse_onednn
 from modelzoo.evidence.profiler import Written, captured_output, run_profiled
 from modelzoo.machine.libraries import parse_torch_config
@@ -81,13 +81,21 @@ def log_kernels(call: Callable[[], object]) -> KernelDigest:
         NoKernelLogError: there is no log, or it names no kernel.
     """
     problems: list[str] = []
-    with library_logs(problems) as (written, _):
-        call()
-        output = written()
-    digest = kernel_digest(output)
+    digest = kernel_digest(_logged(call, problems))
     if digest is None:
         raise NoKernelLogError("; ".join(problems) or "the logs of oneDNN and MKL name no kernel that ran")
     return digest
+
+
+def log_operations(call: Callable[[], object]) -> dict[str, int] | None:
+    """Run ``call`` once as ``log_kernels`` does, and return what ``logged_operations`` does."""
+    return logged_operations(_logged(call, []))
+
+
+def _logged(call: Callable[[], object], problems: list[str]) -> str:
+    with library_logs(problems) as (written, _):
+        call()
+        return written()
 
 
 @contextlib.contextmanager

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Callable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from modelzoo.evidence.attribution import AttributedTime, attribute_time
-from modelzoo.evidence.coverage import answered, fraction
+from modelzoo.evidence.coverage import NOT_COMPARED, WholeCall, answered, fraction
 from modelzoo.evidence.flops import Call, sum_flops
 from modelzoo.evidence.kernel_names import converts_back, named_precision, operator_class
-from modelzoo.evidence.observation import Audit, Replays
+from modelzoo.evidence.observation import RANDOM_OUTPUTS, Audit, Replays
 from modelzoo.evidence.onednn_log import logged_types
 from modelzoo.evidence.precision import UNKNOWN, PrecisionProver, precision_of
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.coverage import KNOWN_SHARE
-from modelzoo.records.evidence import KernelDigest, LogSource, Product
+from modelzoo.records.evidence import LogSource, Product
 from modelzoo.records.profile import Flops
 
 
@@ -39,8 +37,7 @@ class AttributedAudit(msgspec.Struct, frozen=True):
         unread: lines of the kernel log that could not be read.
         products: the products that were replayed, as audited.
         replays: what they showed themselves; ``None`` if none was replayed.
-        outputs_differ: whether the whole of which these are parts computed other outputs while it was observed.
-        beyond_parts: as in ``Coverage``.
+        whole: what the call shows that was audited by its parts.
         onednn_version: as in ``Evidence``, and so are the following.
     """
 
@@ -56,8 +53,7 @@ class AttributedAudit(msgspec.Struct, frozen=True):
     unread: int = 0
     products: tuple[Product, ...] = ()
     replays: Replays | None = None
-    outputs_differ: bool = False
-    beyond_parts: tuple[str, ...] = ()
+    whole: WholeCall = NOT_COMPARED
     onednn_version: str = ""
     onednn_isa: str = ""
     blas: str = ""
@@ -107,40 +103,59 @@ class Ran(msgspec.Struct, frozen=True):
     """What one call ran.
 
     Attributes:
-        kernels: by the logs of the libraries; ``None`` if there is no log, no product in it, or it cannot be read.
+        logged: operations by precision, by the logs of the libraries; ``None`` if there is no log, no product in it, or
+            it cannot be read.
         calls: its operators; ``None`` if they could not be intercepted.
         outputs_differ: whether it computed other outputs while its operators were intercepted.
+        is_random: whether its outputs are others in every call.
     """
 
-    kernels: KernelDigest | None
+    logged: Mapping[str, int] | None
     calls: Sequence[Call] | None
     outputs_differ: bool = False
+    is_random: bool = False
 
 
-def beyond_parts(whole: Ran, parts: Sequence[tuple[Ran, int]]) -> tuple[str, ...]:
-    """Return the precisions in which a call has other products than its parts, each of which occurs so many times.
+def compared_with_parts(whole: Ran, parts: Sequence[tuple[Ran, int]]) -> WholeCall:
+    """Compare a call with its parts, each of which occurs so many times.
 
-    A precision that no part has counts however rare it is. Of the others, the operations by the types of the operands
-    may differ by what need not be known. So may the shares of the calls in the kernel log: their number may not be
-    compared, because a library may divide a product into more calls as a cache grows.
-
-    Returns:
-        With ``UNKNOWN`` if only the log of the whole call is missing.
+    Operations by the types of the operands may differ by what need not be known, and so may the shares of precisions in
+    the operations that were logged. A precision that no part has counts however rare it is. What is not known of the
+    call or of a part is not compared.
     """
-    done, summed = _operations(whole), _summed(_operations, parts)
-    found = _other(done, summed, allowed=(1 - KNOWN_SHARE) * sum(done.values()))
-    logged, summed = _logged_products(whole), _summed(_logged_products, parts)
-    if summed and not logged:
-        return tuple(sorted({*found, UNKNOWN}))
-    return tuple(sorted(found | _other(_shares(logged), _shares(summed), allowed=1 - KNOWN_SHARE)))
+    found: set[str] = set()
+    if whole.calls is not None and all(part.calls is not None for part, _ in parts):
+        done = _operations(whole.calls)
+        summed = _summed((_operations(part.calls or ()), times) for part, times in parts)
+        found |= _other(done, summed, allowed=(1 - KNOWN_SHARE) * sum(done.values()))
+    summed = _summed((part.logged or {}, times) for part, times in parts)
+    if whole.logged is not None:
+        found |= _other(_shares(whole.logged), _shares(summed), allowed=1 - KNOWN_SHARE)
+    return WholeCall(
+        beyond_parts=tuple(sorted(found)),
+        is_logged=whole.logged is not None or not summed,
+        outputs_differ=whole.outputs_differ and not whole.is_random,
+        is_random=whole.is_random,
+    )
 
 
-def _summed(count: Callable[[Ran], Counter[str]], parts: Sequence[tuple[Ran, int]]) -> Counter[str]:
+def _operations(calls: Sequence[Call]) -> dict[str, int]:
+    """The operations of the products by the types of their operands."""
+    found: dict[str, int] = {}
+    for call in calls:
+        if call.flop or operator_class(call.name) is not None:
+            types = {precision for each in call.dtypes if (precision := precision_of(each)) is not None}
+            key = named_precision(call.name) or " × ".join(sorted(types)) or UNKNOWN
+            found[key] = found.get(key, 0) + (call.flop or 0)
+    return found
+
+
+def _summed(parts: Iterable[tuple[Mapping[str, int], int]]) -> dict[str, int]:
     """What all parts have."""
-    found = Counter[str]()
+    found: dict[str, int] = {}
     for part, times in parts:
-        for precision, number in count(part).items():
-            found[precision] += number * times
+        for precision, flop in part.items():
+            found[precision] = found.get(precision, 0) + flop * times
     return found
 
 
@@ -150,40 +165,22 @@ def _other(whole: Mapping[str, float], parts: Mapping[str, float], allowed: floa
     return differ | (set(whole) - set(parts))
 
 
-def _shares(counts: Counter[str]) -> dict[str, float]:
-    return {each: fraction([number], sum(counts.values())) for each, number in counts.items()}
-
-
-def _logged_products(ran: Ran) -> Counter[str]:
-    counts = Counter[str]()
-    for each in ran.kernels.kernels if ran.kernels is not None else ():
-        counts[each.precision] += each.count
-    return counts
-
-
-def _operations(ran: Ran) -> Counter[str]:
-    counts = Counter[str]()
-    for call in ran.calls or ():
-        if call.flop or operator_class(call.name) is not None:
-            types = {precision for each in call.dtypes if (precision := precision_of(each)) is not None}
-            counts[named_precision(call.name) or " × ".join(sorted(types)) or UNKNOWN] += call.flop or 0
-    return counts
+def _shares(flops: Mapping[str, int]) -> dict[str, float]:
+    total = sum(flops.values())
+    return {each: fraction([flop], total) for each, flop in flops.items()}
 
 
 def joined(
     audits: Sequence[tuple[AttributedAudit, int]],
     counted: Flops | None,
-    beyond: tuple[str, ...] = (),
-    *,
-    outputs_differ: bool = False,
+    whole: WholeCall = NOT_COMPARED,
 ) -> AttributedAudit:
     """Return the audit of a whole that consists of parts, each of which occurs so many times.
 
     Args:
         audits: of the parts, each of one pass, in one process and under one setting; not empty.
         counted: the operations of the whole; ``None`` if they were not counted.
-        beyond: what ``beyond_parts`` found.
-        outputs_differ: whether the whole computed other outputs while it was observed.
+        whole: what ``compared_with_parts`` found.
 
     Raises:
         ValueError: a part was audited in several passes.
@@ -193,6 +190,7 @@ def joined(
     first = audits[0][0]
     replays = _joined_replays(audits)
     parts = list(_joined_parts(audits, is_followed=replays is not None))
+    said = [RANDOM_OUTPUTS] if whole.is_random else []
     allowed = [audit.bf16_allowed for audit, _ in audits if audit.bf16_allowed is not None]
     return replace(
         first,
@@ -205,9 +203,8 @@ def joined(
         unread=sum(audit.unread for audit, _ in audits),
         products=answered(replays, parts) if replays is not None else (),
         replays=replays,
-        outputs_differ=outputs_differ,
-        beyond_parts=beyond,
-        problems=tuple(dict.fromkeys(problem for audit, _ in audits for problem in audit.problems)),
+        whole=whole,
+        problems=tuple(dict.fromkeys([*(problem for audit, _ in audits for problem in audit.problems), *said])),
     )
 
 

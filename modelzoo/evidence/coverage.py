@@ -14,6 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable
 
+import msgspec
+
 from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNKNOWN_KERNEL, operator_class
 from modelzoo.evidence.observation import Replays
@@ -24,6 +26,26 @@ from modelzoo.records.evidence import NotReplayed, OperatorClass, OperatorUse, P
 from modelzoo.records.profile import Flops, Shape
 
 Name = Callable[[AttributedTime], str]
+
+
+class WholeCall(msgspec.Struct, frozen=True):
+    """What a call shows that was audited by its parts.
+
+    Attributes:
+        beyond_parts: as in ``Coverage``.
+        is_logged: whether its kernels were logged, if those of a part were.
+        outputs_differ: whether it computed other outputs while it was observed.
+        is_random: whether its outputs are others in every call, so that they cannot be compared.
+    """
+
+    beyond_parts: tuple[str, ...] = ()
+    is_logged: bool = True
+    outputs_differ: bool = False
+    is_random: bool = False
+
+
+NOT_COMPARED = WholeCall()
+"""Of a call that was not audited by parts."""
 
 
 def fraction(parts: Iterable[float], whole: float) -> float:
@@ -126,8 +148,7 @@ def coverage(
     unread: int = 0,
     lists_all: bool = False,
     replays: Replays | None = None,
-    outputs_differ: bool = False,
-    beyond_parts: tuple[str, ...] = (),
+    whole: WholeCall = NOT_COMPARED,
 ) -> Coverage:
     """Return how much of an audit is known.
 
@@ -140,8 +161,7 @@ def coverage(
         unread: lines of the kernel log that could not be read.
         lists_all: whether ``parts`` list everything that ran.
         replays: of the pass whose products were replayed.
-        outputs_differ: whether outputs differed in another pass than that one.
-        beyond_parts: as in ``Coverage``.
+        whole: what the call shows of which the passes are parts.
     """
     uncounted = () if lists_all else _uncounted(parts, counted.missing if counted is not None else ())
     seen = _share(parts, iterations, counted)
@@ -162,8 +182,9 @@ def coverage(
         unread=unread,
         lists_all=lists_all,
         foreign=replays.foreign if replays is not None else 0,
-        outputs_differ=outputs_differ or (replays is not None and replays.outputs_differ),
-        beyond_parts=beyond_parts,
+        outputs_differ=whole.outputs_differ or (replays is not None and replays.outputs_differ),
+        beyond_parts=whole.beyond_parts,
+        is_whole_logged=whole.is_logged,
     )
 
 

@@ -17,10 +17,13 @@ from modelzoo.evidence.onednn_log import (
     logged_precision,
     parse_onednn,
     problem_dimensions,
+    problem_flop,
 )
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import KernelCalls, KernelDigest, LogSource, Product
 from modelzoo.records.profile import Shape
+
+RANDOM_OUTPUTS = "the model's outputs differ from pass to pass, so observed passes cannot be compared with others"
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -135,6 +138,24 @@ def kernel_digest(output: str) -> KernelDigest | None:
         sha256=hashlib.sha256(content.encode()).hexdigest(),
         kernels=tuple(KernelCalls(name, precision, count) for (name, precision), count in sorted(by_kernel.items())),
     )
+
+
+def logged_operations(output: str) -> dict[str, int] | None:
+    """Sum the operations of the products that oneDNN and MKL printed, by precision; those of unknown size count 0.
+
+    Returns:
+        ``None`` if no product is named, or a line of oneDNN's cannot be read.
+    """
+    log = parse_onednn(output)
+    found: dict[str, int] = {}
+    for each in log.primitives:
+        if each.is_compute:
+            precision = logged_precision(each)
+            found[precision] = found.get(precision, 0) + (problem_flop(each) or 0)
+    for call in parse_mkl(output):
+        if call.is_product:
+            found[call.precision] = found.get(call.precision, 0) + call.flop
+    return None if log.unparsed or not found else found
 
 
 class LoggedCall(msgspec.Struct, frozen=True):

@@ -9,14 +9,13 @@ import time
 from collections.abc import Sequence
 from typing import Any, Callable
 
-from modelzoo.evidence.audit import run_audit
+from modelzoo.evidence.audit import log_operations, run_audit
 from modelzoo.evidence.canary import FP32_BELOW
 from modelzoo.evidence.flops import Call, FlopCountError, tensors_in
-from modelzoo.evidence.observation import Audit, Replays
+from modelzoo.evidence.observation import RANDOM_OUTPUTS, Audit, Replays
 from modelzoo.evidence.probes import relative_error
 from modelzoo.frozen import replace
 
-RANDOM_OUTPUTS = "the model's outputs differ from pass to pass, so observed passes cannot be compared with others"
 Follow = Callable[[Callable[[], None], float], tuple[list[Call], Replays]]
 """Intercepts the operators of a pass, given the pass and the seconds that one takes; ``ask_products``, say."""
 
@@ -49,6 +48,12 @@ def watched_audit(
     if watch.is_random():
         return replace(audit, problems=(*audit.problems, RANDOM_OUTPUTS)), replays, tuple(calls)
     return audit, replace(replays, outputs_differ=watch.differ), tuple(calls)
+
+
+def watched_operations(call: Callable[[], object]) -> tuple[dict[str, int] | None, OutputWatch]:
+    """Call once; return the logged operations by precision, and what compares the outputs of other calls with these."""
+    watches: list[OutputWatch] = []
+    return log_operations(lambda: watches.append(OutputWatch(call))), watches[0]
 
 
 class OutputWatch:

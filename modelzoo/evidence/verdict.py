@@ -145,8 +145,7 @@ def judge_attributed(
         unread=audit.unread,
         lists_all=audit.lists_all,
         replays=audit.replays,
-        outputs_differ=audit.outputs_differ,
-        beyond_parts=audit.beyond_parts,
+        whole=audit.whole,
     )
     classes = _class_verdicts(compute, checks, reduced, audit.products)
     findings = _Findings(audit, requested, bf16_method, compute, classes, checks, known)

@@ -47,6 +47,7 @@ class Coverage(msgspec.Struct, frozen=True):
         foreign: floating-point numbers that operators of a pass read, and that no operator had computed.
         outputs_differ: whether the model computed other outputs while it was observed.
         beyond_parts: precisions in which a call that was audited by its parts multiplied other amounts than these do.
+        is_whole_logged: whether the kernels of that call were logged, if those of a part were.
         lists_all: whether everything that ran is known to be listed, so that nothing needs to be counted.
     """
 
@@ -62,11 +63,12 @@ class Coverage(msgspec.Struct, frozen=True):
     foreign: int = 0
     outputs_differ: bool = False
     beyond_parts: tuple[str, ...] = ()
+    is_whole_logged: bool = True
 
     @property
     def is_enough(self) -> bool:
         """Whether so much is known that the precision of the whole pass can be called verified."""
         is_counted = self.known_arithmetic is not None and self.known_arithmetic >= KNOWN_SHARE and not self.uncounted
-        is_foreign = self.foreign >= FOREIGN_NUMBERS
-        has_gaps = self.unexplained or self.unread or self.outputs_differ or self.beyond_parts or is_foreign
+        differs = self.outputs_differ or self.foreign >= FOREIGN_NUMBERS
+        has_gaps = self.unexplained or self.unread or self.beyond_parts or not self.is_whole_logged or differs
         return (is_counted or self.lists_all) and self.known_time >= KNOWN_SHARE and not has_gaps

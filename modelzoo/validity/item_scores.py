@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.partial import ItemScores, PartialResult, PictureNote
@@ -93,14 +94,14 @@ class ScoredTask:
         item = self.items[index]
         if len(reference) != 1:
             found = f"{self.identify(item)} has {len(reference)} rows"
-            raise ValueError(f"{found}; every item of a ScoredTask must have one")
+            raise UsageError(f"{found}; every item of a ScoredTask must have one")
         finite = _is_finite(reference[0]), _is_finite(tested[0])
         scores = tuple(
             self.score(item, side[0]) if is_finite else 0.0 for side, is_finite in zip((reference, tested), finite)
         )
         for score in scores:
             if not 0 <= score <= 1:
-                raise ValueError(f"the score of {self.identify(item)} must be from 0 to 1, not {score}")
+                raise UsageError(f"the score of {self.identify(item)} must be from 0 to 1, not {score}")
         return ItemComparison(ItemScores(index, self.identify(item), scores[0], scores[1], *finite), scores)
 
     def running_metric(self, sums: Sequence[float], count: int) -> tuple[str, tuple[float, ...]]:

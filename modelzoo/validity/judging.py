@@ -185,7 +185,7 @@ def _predict(predictor: Predictor, task: JudgingTask, args: tuple[Any, ...], row
     with torch.no_grad(), predictor.active():
         found = task.predictions(predictor.call(*args), rows)
     if len(found) != len(rows):
-        raise ValueError(f"task {task.name} makes {len(found)} predictions of {len(rows)} rows; make one of each")
+        raise UsageError(f"task {task.name} makes {len(found)} predictions of {len(rows)} rows; make one of each")
     return found
 
 

@@ -190,6 +190,7 @@ def _gap(coverage: Coverage) -> str:
         f"the kernel log has {', '.join(coverage.unexplained)}, which no product explains": coverage.unexplained,
         "the model computed other outputs while it was observed": coverage.outputs_differ,
         f"the products of the whole generation in {beyond} are not those that its audited phases account for": beyond,
+        "there is no kernel log of the whole generation, or it cannot be read": not coverage.is_whole_logged,
         f"operators read {coverage.foreign:,} numbers that no operator computed": coverage.foreign >= FOREIGN_NUMBERS,
         f"the operations of {', '.join(coverage.uncounted[:3])} are not known": coverage.uncounted,
     }

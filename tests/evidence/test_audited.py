@@ -6,15 +6,14 @@ import pytest
 from evidence_samples import sentence
 
 from modelzoo.evidence.attribution import AttributedTime
-from modelzoo.evidence.audited import AttributedAudit, Ran, beyond_parts, joined
+from modelzoo.evidence.audited import AttributedAudit, Ran, compared_with_parts, joined
+from modelzoo.evidence.coverage import WholeCall
 from modelzoo.evidence.flops import Call
-from modelzoo.evidence.observation import Replays
+from modelzoo.evidence.observation import RANDOM_OUTPUTS, Replays
 from modelzoo.evidence.precision import UNKNOWN
 from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import (
-    KernelCalls,
-    KernelDigest,
     LogSource,
     OperatorClass,
     Product,
@@ -97,51 +96,69 @@ def test_only_single_passes_are_joined() -> None:
         joined([(replace(part("decode", 1.0, "fp32"), iterations=2), 1)], None)
 
 
-def ran(*kernels: KernelCalls, calls: tuple[tuple[str, int], ...] = ()) -> Ran:
+def ran(*logged: tuple[str, int], calls: tuple[tuple[str, int], ...] = ()) -> Ran:
     """What a call ran, by the log and by types of operands."""
-    digest = KernelDigest("", kernels) if kernels else None
-    return Ran(digest, [Call("aten::mm", (), flop, 0, (dtype, dtype)) for dtype, flop in calls])
+    return Ran(dict(logged) or None, [Call("aten::mm", (), flop, 0, (dtype, dtype)) for dtype, flop in calls])
 
 
-SGEMM, BRGEMM = KernelCalls("MKL sgemm", "fp32", 10), KernelCalls("oneDNN brgemm", "bf16", 1)
+LOGGED = ("fp32", 100)
 
 
 @pytest.mark.parametrize(
     ("whole", "missing"),
     [
-        (ran(SGEMM, calls=(("float32", 1000),)), ()),
-        (ran(replace(SGEMM, count=500), calls=(("float32", 1040),)), ()),
-        (ran(SGEMM, calls=(("float32", 1060),)), ("fp32",)),
-        (ran(SGEMM, calls=(("float32", 940),)), ("fp32",)),
-        (ran(replace(SGEMM, count=100), BRGEMM, calls=(("float32", 1000),)), ("bf16",)),
-        (ran(SGEMM, calls=(("float32", 1000), ("bfloat16", 1))), ("bf16",)),
-        (ran(SGEMM, calls=(("float32", 1000), ("complex64", 1))), (UNKNOWN,)),
-        (ran(calls=(("float32", 1000),)), (UNKNOWN,)),
+        (ran(LOGGED, calls=(("float32", 1000),)), ()),
+        (ran(LOGGED, calls=(("float32", 1040),)), ()),
+        (ran(LOGGED, calls=(("float32", 1060),)), ("fp32",)),
+        (ran(LOGGED, calls=(("float32", 940),)), ("fp32",)),
+        (ran(LOGGED, ("bf16", 0), calls=(("float32", 1000),)), ("bf16",)),
+        (ran(LOGGED, calls=(("float32", 1000), ("bfloat16", 1))), ("bf16",)),
+        (ran(LOGGED, calls=(("float32", 1000), ("complex64", 1))), (UNKNOWN,)),
+        (Ran({"fp32": 100}, None), ()),
     ],
 )
 def test_parts_must_account_for_the_whole(whole: Ran, missing: tuple[str, ...]) -> None:
-    """The operations to 5 %, no fewer and no more; a precision that no part has, and a missing log, always count."""
-    parts = [(ran(SGEMM, calls=(("float32", 100),)), 1), (ran(SGEMM, calls=(("float32", 100),)), 9)]
-    assert beyond_parts(whole, parts) == missing
+    """The operations to 5 %, no fewer and no more; a precision that no part has counts however rare it is."""
+    parts = [(ran(LOGGED, calls=(("float32", 100),)), 1), (ran(LOGGED, calls=(("float32", 100),)), 9)]
+    assert compared_with_parts(whole, parts) == WholeCall(missing)
+
+
+def test_a_whole_without_a_log_is_not_known() -> None:
+    """If the parts have one: its steps may have run other kernels. Without any, nothing is missing."""
+    whole, parts = ran(calls=(("float32", 100),)), [(ran(LOGGED, calls=(("float32", 100),)), 1)]
+    compared = compared_with_parts(whole, parts)
+    assert compared == WholeCall(is_logged=False)
+    assert compared_with_parts(whole, [(replace(parts[0][0], logged=None), 1)]) == WholeCall()
+    audits = [(part("prefill", 3.0, "fp32"), 1), (part("decode", 1.0, "fp32"), 9)]
+    found = judge_attributed(joined(audits, COUNTED, compared), None, "fp32")
+    assert found.verdict is ProofVerdict.UNKNOWN
+    assert "there is no kernel log of the whole generation, or it cannot be read" in sentence(found)
 
 
 def test_the_log_is_compared_by_shares() -> None:
-    """A library may divide a product into more calls as a cache grows, but not change the mixture of precisions."""
-    parts = [(ran(SGEMM, replace(BRGEMM, count=10)), 1)]
-    assert beyond_parts(ran(replace(SGEMM, count=104), replace(BRGEMM, count=96)), parts) == ()
-    assert beyond_parts(ran(replace(SGEMM, count=112), replace(BRGEMM, count=88)), parts) == ("bf16", "fp32")
+    """Of the operations, because libraries log those of one product several times, or only in part."""
+    parts = [(ran(("fp32", 100), ("bf16", 100)), 1)]
+    assert compared_with_parts(ran(("fp32", 208), ("bf16", 192)), parts) == WholeCall()
+    assert compared_with_parts(ran(("fp32", 224), ("bf16", 176)), parts) == WholeCall(("bf16", "fp32"))
+
+
+def test_random_outputs_are_recorded() -> None:
+    """They differ while the model is observed, and also while it is not: nothing can be compared."""
+    whole = compared_with_parts(Ran(None, None, outputs_differ=True, is_random=True), [])
+    assert not whole.outputs_differ
+    assert joined([(part("decode", 1.0, "fp32"), 9)], COUNTED, whole).problems == (RANDOM_OUTPUTS,)
 
 
 def test_a_product_whose_weights_are_packed_is_known_by_its_name() -> None:
     """It shows no tensor but the fp32 input, and computes in int8."""
     packed = Ran(None, [Call("quantized::linear_dynamic", (), 100, 0, ("float32",))])
-    assert beyond_parts(packed, [(ran(calls=(("float32", 100),)), 1)]) == ("fp32", "int8")
+    assert compared_with_parts(packed, [(ran(calls=(("float32", 100),)), 1)]) == WholeCall(("fp32", "int8"))
 
 
 def test_a_whole_that_computes_otherwise_while_it_is_observed_is_not_known() -> None:
     """Even if neither part does."""
     parts = [(part("prefill", 3.0, "fp32"), 1), (part("decode", 1.0, "fp32"), 9)]
-    found = judge_attributed(joined(parts, COUNTED, outputs_differ=True), None, "fp32")
+    found = judge_attributed(joined(parts, COUNTED, WholeCall(outputs_differ=True)), None, "fp32")
     assert found.verdict is ProofVerdict.UNKNOWN
     assert "the model computed other outputs while it was observed" in sentence(found)
 

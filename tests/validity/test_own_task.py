@@ -14,7 +14,7 @@ from places import ROOT
 from safetensors.torch import save_file
 
 from modelzoo.cli.app import main
-from modelzoo.errors import InputError
+from modelzoo.errors import InputError, UsageError
 from modelzoo.records import codec
 from modelzoo.records.partial import PartialResult
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
@@ -120,9 +120,9 @@ def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
 
     task = Wrong(bind("regression", declaration, predictor("fp32"), broken, request(data)).context)
     task.items = ["row"]
-    with pytest.raises(ValueError, match="the score of row must be from 0 to 1, not 2.0"):
+    with pytest.raises(UsageError, match="the score of row must be from 0 to 1, not 2.0"):
         task.compare(0, None, [1.0], [1.0])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="row has 2 rows; every item of a ScoredTask must have one"):
+    with pytest.raises(UsageError, match="row has 2 rows; every item of a ScoredTask must have one"):
         task.compare(0, None, [1.0, 1.0], [1.0, 1.0])  # type: ignore[arg-type]
 
 
@@ -171,7 +171,7 @@ def test_every_row_needs_a_prediction(data: Path) -> None:
 
     declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
     sides = predictor("fp32"), Predictor("tested", lambda rows: torch.zeros(1, 1))
-    with pytest.raises(ValueError, match="task regression makes 1 predictions of 16 rows; make one of each"):
+    with pytest.raises(UsageError, match="task regression makes 1 predictions of 16 rows; make one of each"):
         judge("regression", declaration, *sides, request(data))
 
 

@@ -277,17 +277,16 @@ class TorchModel:
     def audit_parts(
         self, args: tuple[Any, ...], parts: Sequence[Part], *, canary: Canary | None
     ) -> tuple[Observed[Evidence], list[Observed[Evidence]]]:
-        from modelzoo.evidence.audited import beyond_parts, joined
+        from modelzoo.evidence.audited import compared_with_parts, joined
         from modelzoo.evidence.flops import sum_flops
 
+        # First the whole: afterwards a part may hold what a whole call needs.
         if self._device is not None:
-            evidence, alone = self.audit(args, passes=1, canary=canary), []
+            evidence, alone, _ = self.audit(args, passes=1, canary=canary), [], self.flops(args)
             for part in parts:
                 part.ready()
                 alone.append(part.model.audit(part.args, passes=1, canary=canary))
-                part.ready()  # keeps nothing of the call
             return evidence, alone
-        # First: afterwards a part may hold what a whole call needs.
         whole, audits, ran = self._ran(args), [], []
         for part in parts:
             model = part.model
@@ -296,19 +295,18 @@ class TorchModel:
             audits.append((found, part.times))
             part.ready()
             ran.append((model._ran(part.args), part.times))
-            part.ready()
         counted = sum_flops(whole.calls) if whole.calls else None
-        audit = joined(audits, counted, beyond_parts(whole, ran), outputs_differ=whole.outputs_differ)
+        audit = joined(audits, counted, compared_with_parts(whole, ran))
         return self._judged(audit, canary), [self._judged(each, canary) for each, _ in audits]
 
     def _ran(self, args: tuple[Any, ...]) -> Ran:
         """What a call runs: by the logs of the libraries, and in another pass, if not known yet, by its operators."""
         from modelzoo.evidence.audited import Ran
+        from modelzoo.evidence.outputs import watched_operations
 
-        kernels, watch = execution.watched_kernels(lambda: self.call(*args))
-        calls = self._recorded_calls(args, watch.observed if self.module is not None else None)
-        differ = watch.differ and not watch.is_random()
-        return Ran(value_and_problem(kernels)[0], value_and_problem(calls)[0], differ)
+        logged, watch = watched_operations(lambda: self.call(*args))
+        calls, _ = value_and_problem(self._recorded_calls(args, watch.observed if self.module is not None else None))
+        return Ran(logged, calls, watch.differ, watch.is_random())
 
     def _attributed(
         self,

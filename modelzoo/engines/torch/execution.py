@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import msgspec
 
@@ -27,9 +27,6 @@ from modelzoo.records.evidence import KernelDigest
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Inputs, Workload, batches_digest
-
-if TYPE_CHECKING:
-    from modelzoo.evidence.outputs import OutputWatch
 
 LONGEST_REASON = 200
 """Characters of torch's reason why a model cannot run; an expression in it can be longer than a screen."""
@@ -302,12 +299,3 @@ def logged_kernels(call: Callable[[], object]) -> Observed[KernelDigest]:
         return log_kernels(call)
     except NoKernelLogError as error:
         return Unavailable(str(error))
-
-
-def watched_kernels(call: Callable[[], object]) -> tuple[Observed[KernelDigest], OutputWatch]:
-    """As ``logged_kernels``, with the outputs of this call to compare those of others with."""
-    from modelzoo.evidence.outputs import OutputWatch
-
-    watches: list[OutputWatch] = []
-    kernels = logged_kernels(lambda: watches.append(OutputWatch(call)))
-    return kernels, watches[0]
