@@ -248,7 +248,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "What it shows about one kernel": (ATTRIBUTION + "test_the_canary_decides_for_the_kernel_that_it_ran_only",),
     "`ONEDNN_VERBOSE` may be": (AUDIT + "test_variable_set_by_the_caller",),
-    "Only values that log executions": (AUDIT + "test_only_some_values_of_the_variable_log_executions",),
+    "The resulting log is used only": (AUDIT + "test_only_some_values_of_the_variable_log_executions",),
     "Each of these was planted": (PLANTED + "test_every_product_of_an_honest_network_answers_for_itself",),
     "one layer of many": (PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",),
     "bf16, fp16, int8 or fp8": (PLANTED + "test_fp32_is_refused",),

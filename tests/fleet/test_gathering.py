@@ -11,7 +11,7 @@ from fake_runs import make, result_of
 from fleet_members import QUICK, Killed, Outcome, directory, free_port, judged, member, plan, together
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
-from modelzoo.fleet.collector import store_of
+from modelzoo.fleet.collector import Times, store_of
 from modelzoo.fleet.gathering import measure_together
 from modelzoo.fleet.member import Link
 from modelzoo.fleet.store import Connection
@@ -20,6 +20,8 @@ from modelzoo.records.fleet import Finished, HostMeasured, Joined, ToHost
 from modelzoo.results import store
 
 FACTS = {"settings": "toy fp32"}
+PATIENT = replace(QUICK, lost=20.0)
+"""So long may a member that is refused take to read why, on a machine that is busy; nobody is lost meanwhile."""
 
 
 def measured(folder: Path, rank: int) -> Path:
@@ -30,7 +32,7 @@ def measured(folder: Path, rank: int) -> Path:
 
 
 def fleet(
-    folder: Path, calls: list[Callable[[], Path]], facts: list[dict[str, str]], restarts: int = 0
+    folder: Path, calls: list[Callable[[], Path]], facts: list[dict[str, str]], times: Times = QUICK
 ) -> list[Outcome]:
     """Run all members; each writes to a directory of its own."""
     port = free_port()
@@ -38,7 +40,7 @@ def fleet(
     def call(rank: int) -> object:
         here = member(rank, len(calls), port)
         with store_of(here) as reached:
-            return measure_together(here, reached, facts[rank], calls[rank], directory(folder, rank), times=QUICK)
+            return measure_together(here, reached, facts[rank], calls[rank], directory(folder, rank), times=times)
 
     return together([lambda rank=rank: call(rank) for rank in range(len(calls))])  # type: ignore[misc]
 
@@ -95,7 +97,8 @@ def test_a_host_that_measured_something_else_is_refused(tmp_path: Path) -> None:
     def never() -> Path:
         raise AssertionError("it measures")
 
-    outcomes = fleet(tmp_path, [lambda: measured(tmp_path, 0), never], [FACTS, {"settings": "toy bf16"}])
+    facts = [FACTS, {"settings": "toy bf16"}]
+    outcomes = fleet(tmp_path, [lambda: measured(tmp_path, 0), never], facts, PATIENT)
     _, hosts = outcomes[0].value  # type: ignore[misc]
     assert "would measure something else (settings: toy bf16 instead of toy fp32)" in hosts[1].problem
     assert isinstance(outcomes[1].error, EnvironmentProblem)
@@ -110,7 +113,7 @@ def test_a_host_that_sends_no_result_is_named_and_the_others_are_kept(tmp_path: 
         path.write_bytes(path.read_bytes()[:100])
         return path
 
-    outcomes = fleet(tmp_path, [lambda: measured(tmp_path, 0), damaged], [FACTS] * 2)
+    outcomes = fleet(tmp_path, [lambda: measured(tmp_path, 0), damaged], [FACTS] * 2, PATIENT)
     gathered, hosts = outcomes[0].value  # type: ignore[misc]
     assert list(gathered.results) == [0]
     assert [host.result is None for host in hosts] == [False, True]
