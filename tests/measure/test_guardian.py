@@ -85,7 +85,7 @@ def ended(command: list[str], is_paused: Callable[[psutil.Process], Any], **opti
     try:
         wait_for(lambda: is_paused(call) or call.poll() is not None)
         started = call.children(recursive=True)
-        assert psutil.STATUS_STOPPED in {each.status() for each in started}
+        wait_for(lambda: any(each.status() == psutil.STATUS_STOPPED for each in started), seconds=10)
         yield call
         call.wait(timeout=60)
         wait_for(lambda: not any(is_left(each) for each in started), seconds=10)
