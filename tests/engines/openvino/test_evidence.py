@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from evidence_samples import sentence
+from fake_runs import make, result_of
 from openvino_recordings import DEFAULT, F32, recorded
 
 from modelzoo.engines.openvino.evidence import (
@@ -20,6 +21,9 @@ from modelzoo.engines.openvino.evidence import (
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource, ProofVerdict
+from modelzoo.results import summary
+from modelzoo.setting import Setting
+from modelzoo.views.run import objections
 
 BETWEEN = 5e-3
 ERRORS = {CanaryLevel.FP32: 3e-7, CanaryLevel.BF16: 2e-3}
@@ -243,3 +247,17 @@ def test_every_layer_that_ran_has_a_time() -> None:
     first, last = recorded(F32)
     seconds = time_of_passes(first, last, 2)
     assert all((seconds[layer.name] > 0) == (layer.average is not None) for layer in last)
+
+
+@pytest.mark.parametrize(("requested", "cause"), [("fp32", "NOT FP32"), ("bf16", "NOT ACTIVE")])
+def test_strict_refuses_an_engine_that_ran_in_fp16(requested: str, cause: str) -> None:
+    """As OpenVINO does by default on ARM; the reason names the kernels."""
+    layers = tuple(
+        replace(layer, kernel="gemm_acl_f16", precision="fp16") if layer.precision == "fp32" else layer
+        for layer in recorded(F32)[1]
+    )
+    found = build_evidence(audited(F32, layers=layers), canary(CanaryLevel.BF16), requested, None)
+    run = make([0.1] * 30, setting=Setting(requested, engine="openvino"), evidence=found)
+    (objection,) = objections(summary.rows(result_of(run)))
+    assert cause in objection
+    assert "gemm_acl_f16" in objection
