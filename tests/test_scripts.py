@@ -219,7 +219,7 @@ def test_step_two_says_how_long_the_default_call_takes(checkout: Checkout) -> No
     """Without arguments, it is known what will be timed."""
     checkout.uv()
     done = checkout.call("run")
-    assert done.stderr.splitlines()[-1] == "step 2 of 2: time 4 models in 2 precisions, which takes about 10 minutes"
+    assert done.stderr.splitlines()[-1] == "step 2 of 2: time 4 models in 2 precisions, which takes about 9 minutes"
 
 
 def test_uv_installs_with_checksums(checkout: Checkout) -> None:

@@ -91,7 +91,7 @@ def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None
         return argparse.SUPPRESS if in_fleet else text
 
     group = parser.add_argument_group("measurement")
-    add_effort(group, "70 s per workload and setting, without accuracy checks")
+    add_effort(group, "60 s per workload and setting, without accuracy checks")
     group.add_argument(
         "--sessions",
         type=int,

@@ -32,9 +32,8 @@ MINIMUM = 8
 FEWEST = 4
 """Processes per setting of a workload whose processes are so expensive that the budget does not allow 8. With 3, the
 interval is half as wide again: Student's t falls from 4.30 to 3.18, and the standard error with it."""
-SECONDS_PER_SETTING = 70.0
-"""Default budget per workload and setting. The default call has 8 of these: 560 s, so that it is done within
-about 10 minutes."""
+SECONDS_PER_SETTING = 60.0
+"""Default budget per workload and setting. The default call has 8 of these: 480 s."""
 FIRST_SECONDS = 3.0
 """How long each process samples until the design can be chosen from what was measured."""
 SECONDS = (2.0, 6.0)
@@ -45,6 +44,8 @@ PRIOR = stats.Components(between=0.06**2, tau2=0.08**2)
 6 %, and one-second stretches within a process by 8 %, as on the virtual machines that the recorded sessions ran on."""
 LEAST_PROCESS_SECONDS = 2.0
 """No process takes less than this; importing torch alone takes that long."""
+CONCLUSION_SECONDS = 3.0
+"""What comparing and plotting the results takes, for which expensive processes leave time."""
 HEADROOM = 1.5
 """The looks are planned for this many times the rounds that the budget is expected to allow: rounds beyond the planned
 maximum could not be used, while a maximum that is not reached costs almost nothing."""
@@ -195,6 +196,16 @@ class _Part:
         """Seconds that the next sweep is expected to take; the first one does what is done only once."""
         return fmean(self.costs[1:] or self.costs)
 
+    @property
+    def fixed_cost(self) -> float:
+        """The part of ``cost`` that does not depend on how long the processes sample."""
+        return self.cost - len(self.rounds.request.settings) * fmean(self.design.seconds[1:])
+
+    @property
+    def ahead(self) -> int:
+        """How many sweeps it still gets before the data may end them."""
+        return max(0, min(self.design.looks, default=0) - self.rounds.sweeps)
+
     def add(self, run: Run) -> None:
         """Take note of a run."""
         if run.steady:
@@ -226,8 +237,8 @@ class _Part:
     def _per_item(self, index: int, samples: Sequence[float]) -> list[float]:
         return [sample / self.batches[index] for sample in samples]
 
-    def seconds(self) -> Optional[float]:
-        """How long each process of the next sweep samples."""
+    def seconds(self, most: float) -> Optional[float]:
+        """How long each process of the next sweep samples; ``most``: what the budget allows."""
         plan = self.rounds.request.plan
         if plan.iterations is not None or plan.max_seconds is not None:
             return plan.max_seconds
@@ -238,7 +249,8 @@ class _Part:
         sampled = fmean(sum(samples) for each in found for samples in each)
         whole = self.cost / len(self.samples)
         longest = max(median(samples) for each in found for samples in each)
-        return stats.seconds_per_process(stats.Costs(max(0.0, whole - sampled), longest), components, SECONDS)
+        limits = (SECONDS[0], min(SECONDS[1], max(SECONDS[0], most)))
+        return stats.seconds_per_process(stats.Costs(max(0.0, whole - sampled), longest), components, limits)
 
 
 class _Call:
@@ -291,7 +303,7 @@ class _Call:
             yield part.design
 
     def _sweep(self, part: _Part) -> Iterator[Outcome]:
-        seconds, started = part.seconds(), self._clock()
+        seconds, started = part.seconds(self._affordable()), self._clock()
         for run in part.rounds.sweep(seconds):
             part.add(run)
             yield run
@@ -300,6 +312,14 @@ class _Call:
         sampled = (*part.design.seconds, seconds) if seconds is not None else ()
         part.design = replace(part.design, seconds=sampled)
         yield part.design
+
+    def _affordable(self) -> float:
+        """For how long each process may sample if the sweeps that are needed are to end within the budget."""
+        parts = [part for part in self._running if part.ahead]
+        if not parts or any(len(part.costs) < 2 or not part.design.seconds for part in parts):
+            return math.inf  # it is not known yet what a sweep costs
+        left = self._remaining - CONCLUSION_SECONDS - sum(part.ahead * part.fixed_cost for part in parts)
+        return left / sum(part.ahead * len(part.rounds.request.settings) for part in parts)
 
     def _plan_looks(self) -> None:
         """Fix how many rounds each workload gets at least, and when it is looked at: by the costs, before the data."""

@@ -162,6 +162,19 @@ def test_an_expensive_workload_gets_a_number_that_is_fixed_in_advance(simulated:
     assert (designs["b"].processes, designs["b"].looks, designs["b"].stop_reason) == (count, (count,), StopReason.FIXED)
 
 
+@pytest.mark.parametrize(("cost", "least", "most"), [(10.5, 112.0, 118.0), (30.0, 273.0, 274.0)])
+def test_expensive_processes_sample_as_long_as_the_budget_allows(
+    cost: float, least: float, most: float, simulated: Callable[[Machine], None]
+) -> None:
+    """The fewest rounds end within it, or each samples for the least time, once two sweeps have shown their cost."""
+    machine = Machine({"toy": 1.2}, {"toy": 0.001}, {"toy": cost})
+    simulated(machine)
+    _, designs = outcome(machine, [request()], Effort())
+    assert (designs["toy"].budget, designs["toy"].processes) == (120, FEWEST)
+    assert least < machine.now < most
+    assert designs["toy"].seconds[1] == schedule.SECONDS[1] > designs["toy"].seconds[2] >= schedule.SECONDS[0]
+
+
 def test_seconds_per_process_follow_from_what_was_measured(simulated: Callable[[Machine], None]) -> None:
     """Processes that differ much and cost little sample briefly; the first rounds cannot know it."""
     machine = Machine({"toy": 0.01}, {"toy": 0.2}, {"toy": 0.5})
@@ -198,8 +211,8 @@ def test_a_budget_in_which_nothing_can_start_is_refused() -> None:
 
 
 def test_the_default_budget_grows_with_what_is_asked_for() -> None:
-    """Nearly ten minutes for four workloads in two precisions."""
-    assert schedule.budget([request()] * 4, Effort()) == 560
+    """Eight minutes for four workloads in two precisions."""
+    assert schedule.budget([request()] * 4, Effort()) == 480
     assert schedule.budget([request()] * 4, Effort(budget=30.0)) == 30
     assert schedule.budget([request()], Effort(processes=3)) is None
     assert schedule.budget([request()], Effort(processes=3, budget=30.0)) == 30
