@@ -12,7 +12,7 @@ import mmap
 import os
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Callable, Optional
 
@@ -87,7 +87,7 @@ def log_kernels(call: Callable[[], object]) -> KernelDigest:
     return digest
 
 
-def log_operations(call: Callable[[], object]) -> dict[str, int] | None:
+def log_operations(call: Callable[[], object]) -> Mapping[str, int] | None:
     """Run ``call`` once as ``log_kernels`` does, and return what ``logged_operations`` does."""
     return logged_operations(_logged(call, []))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -139,23 +140,22 @@ def compared_with_parts(whole: Ran, parts: Sequence[tuple[Ran, int]]) -> WholeCa
     )
 
 
-def _operations(calls: Sequence[Call]) -> dict[str, int]:
+def _operations(calls: Sequence[Call]) -> Mapping[str, int]:
     """The operations of the products by the types of their operands."""
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for call in calls:
         if call.flop or operator_class(call.name) is not None:
             types = {precision for each in call.dtypes if (precision := precision_of(each)) is not None}
             key = named_precision(call.name) or " × ".join(sorted(types)) or UNKNOWN
-            found[key] = found.get(key, 0) + (call.flop or 0)
+            found[key] += call.flop or 0
     return found
 
 
-def _summed(parts: Iterable[tuple[Mapping[str, int], int]]) -> dict[str, int]:
+def _summed(parts: Iterable[tuple[Mapping[str, int], int]]) -> Mapping[str, int]:
     """What all parts have."""
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for part, times in parts:
-        for precision, flop in part.items():
-            found[precision] = found.get(precision, 0) + flop * times
+        found.update({precision: flop * times for precision, flop in part.items()})
     return found
 
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any, Callable, Optional
 
 import msgspec
@@ -88,6 +89,8 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     calls: list[Call] = []
+    # A pass calls the same operators thousands of times.
+    is_composite, has_autocast = cache(_is_composite), cache(lambda func: _has_kernel(func, "AutocastCPU"))
 
     class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         is_cast = False
@@ -97,8 +100,8 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
         ) -> Any:
             kwargs = kwargs or {}
             # In inference mode composite operators (linear, conv2d) are not decomposed: do it here.
-            if _is_composite(func):
-                before, self.is_cast = self.is_cast, self.is_cast or _has_kernel(func, "AutocastCPU")
+            if is_composite(func):
+                before, self.is_cast = self.is_cast, self.is_cast or has_autocast(func)
                 with self, _autocast_inside(is_on[-1] and not self.is_cast):
                     parts = _decomposed(func, args, kwargs)
                 self.is_cast = before
@@ -112,7 +115,7 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
                     name=name,
                     shapes=tuple(tuple(x.shape) for x in tensors),
                     flop=call_flop(name, args, output),
-                    bytes=_bytes_moved(name, args, kwargs, output),
+                    bytes=_bytes_moved(name, tensors, output),
                     dtypes=tuple(str(x.dtype).removeprefix("torch.") for x in tensors),
                 )
             )
@@ -215,12 +218,16 @@ _VIEWS = re.compile(
 _LOOKUPS = re.compile(r"::(embedding|index|index_select|gather)$")
 
 
-def _bytes_moved(name: str, args: Any, kwargs: Any, output: Any) -> int:
+@cache
+def _is_view(name: str) -> bool:
+    return bool(_VIEWS.search(name))
+
+
+def _bytes_moved(name: str, inputs: Sequence[Any], output: Any) -> int:
     """Bytes read and written: none for views; a lookup reads only the rows that it returns."""
-    if _VIEWS.search(name):
+    if _is_view(name):
         return 0
     written = sum(map(_size, tensors_in(output)))
-    inputs = tensors_in([args, kwargs])
     if _LOOKUPS.search(name):
         return 2 * written + sum(map(_size, inputs[1:]))
     return written + sum(map(_size, inputs))

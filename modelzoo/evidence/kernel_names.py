@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from modelzoo.records.evidence import LogSource, OperatorClass
@@ -138,6 +139,7 @@ _CLASS_PATTERNS = (
 _NOT_COMPUTE_NAME = re.compile(r"upsample|interpolate|resolve_conj|backward|_fused_(lstm|gru)_cell|reorder")
 
 
+@cache  # an intercepted generation asks a hundred thousand times
 def operator_class(name: str) -> OperatorClass | None:
     """Return the class of an operator that multiplies matrices, or calls one that does; otherwise ``None``."""
     base = base_name(name)
@@ -328,6 +330,7 @@ _KNOWN = {
 _IN_PLACE = re.compile(r"(?<=[^_])_$")
 
 
+@cache
 def multiplies_nothing(name: str) -> bool:
     """Return whether an operator, such as ``aten::add_.Tensor``, is known to multiply no matrices."""
     return _is_in(name, _KNOWN.get(name.partition("::")[0], frozenset()))
@@ -352,6 +355,7 @@ def shows_its_operands(name: str) -> bool:
     return name in _PRODUCTS or name.removesuffix("_") in _PRODUCTS
 
 
+@cache
 def named_precision(name: str) -> str | None:
     """Return the precision that the name of an operator says its products have, ``None`` if it says none."""
     if operator_class(name) is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Optional
 
 import msgspec
@@ -118,20 +119,14 @@ def kernel_digest(output: str) -> KernelDigest | None:
     Returns:
         ``None`` if no kernel that multiplies matrices is named, or a line of oneDNN's cannot be read.
     """
-    log = parse_onednn(output)
-    calls: Counter[tuple[str, str, tuple[int | None, ...]]] = Counter()
-    for primitive in log.primitives:
-        if primitive.is_compute:
-            name = f"oneDNN {primitive.kind} {primitive.implementation}"
-            calls[name, logged_precision(primitive), _fixed_dimensions(primitive)] += 1
-    for call in parse_mkl(output):
-        if call.is_product:
-            calls[f"MKL {call.function.lower()}", call.precision, ()] += call.count
-    if log.unparsed or not calls:
+    products = _logged_products(output)
+    if products is None:
         return None
+    calls: Counter[tuple[str, str, tuple[int | None, ...]]] = Counter()
     by_kernel: Counter[tuple[str, str]] = Counter()
-    for (name, precision, _), count in calls.items():
-        by_kernel[name, precision] += count
+    for each in products:
+        calls[each.kernel, each.precision, each.fixed_dimensions] += each.count
+        by_kernel[each.kernel, each.precision] += each.count
     # Some sizes may be unknown, and None cannot be sorted among numbers.
     content = json.dumps(sorted(([*key, count] for key, count in calls.items()), key=str))
     return KernelDigest(
@@ -140,21 +135,50 @@ def kernel_digest(output: str) -> KernelDigest | None:
     )
 
 
-def logged_operations(output: str) -> dict[str, int] | None:
+def logged_operations(output: str) -> Mapping[str, int] | None:
     """Sum the operations of the products that oneDNN and MKL printed, by precision; those of unknown size count 0.
 
     Returns:
         ``None`` if no product is named, or a line of oneDNN's cannot be read.
     """
+    products = _logged_products(output)
+    if products is None:
+        return None
+    found: Counter[str] = Counter()
+    for each in products:
+        found[each.precision] += each.flop
+    return found
+
+
+class _LoggedProduct(msgspec.Struct, frozen=True):
+    """Calls of a kernel that multiplies matrices; ``flop`` are the operations of all of them."""
+
+    kernel: str
+    precision: str
+    fixed_dimensions: tuple[int | None, ...]
+    count: int
+    flop: int
+
+
+def _logged_products(output: str) -> list[_LoggedProduct] | None:
+    """Those of oneDNN and MKL; ``None`` if there is none, or a line of oneDNN's cannot be read."""
     log = parse_onednn(output)
-    found: dict[str, int] = {}
-    for each in log.primitives:
-        if each.is_compute:
-            precision = logged_precision(each)
-            found[precision] = found.get(precision, 0) + (problem_flop(each) or 0)
-    for call in parse_mkl(output):
-        if call.is_product:
-            found[call.precision] = found.get(call.precision, 0) + call.flop
+    found = [
+        _LoggedProduct(
+            f"oneDNN {each.kind} {each.implementation}",
+            logged_precision(each),
+            _fixed_dimensions(each),
+            1,
+            problem_flop(each) or 0,
+        )
+        for each in log.primitives
+        if each.is_compute
+    ]
+    found += [
+        _LoggedProduct(f"MKL {each.function.lower()}", each.precision, (), each.count, each.flop)
+        for each in parse_mkl(output)
+        if each.is_product
+    ]
     return None if log.unparsed or not found else found
 
 

@@ -6,7 +6,7 @@ A model can tell that it is observed, and compute in another precision meanwhile
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
 from modelzoo.evidence.audit import log_operations, run_audit
@@ -50,7 +50,7 @@ def watched_audit(
     return audit, replace(replays, outputs_differ=watch.differ), tuple(calls)
 
 
-def watched_operations(call: Callable[[], object]) -> tuple[dict[str, int] | None, OutputWatch]:
+def watched_operations(call: Callable[[], object]) -> tuple[Mapping[str, int] | None, OutputWatch]:
     """Call once; return the logged operations by precision, and what compares the outputs of other calls with these."""
     watches: list[OutputWatch] = []
     return log_operations(lambda: watches.append(OutputWatch(call))), watches[0]

@@ -33,6 +33,7 @@ class Provenance:
         self.foreign = 0
         """How many floating-point numbers were read that no operator computed."""
         self._known: dict[int, object] = {}
+        self._changed: dict[Any, list[tuple[int, str]]] = {}
         gc.unfreeze()  # frozen objects are not listed, and instances freeze their models and inputs
         for each in gc.get_objects():
             if issubclass(type(each), torch.Tensor):
@@ -75,13 +76,22 @@ class Provenance:
             storage = tensor.untyped_storage()
             self._known.setdefault(storage._cdata, StorageWeakRef(storage))
 
-    @staticmethod
-    def _written(operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """The tensors that an operator changes, by its schema."""
-        arguments = getattr(getattr(operator, "_schema", None), "arguments", ())
-        changed = [n for n, each in enumerate(arguments) if each.alias_info is not None and each.alias_info.is_write]
-        values = [args[n] if n < len(args) else named.get(arguments[n].name) for n in changed]
-        return tensors_in(values)
+    def _written(self, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The tensors that an operator changes."""
+        changed = self._changed.get(operator)
+        if changed is None:
+            changed = self._changed[operator] = _changed_arguments(operator)
+        return tensors_in([args[n] if n < len(args) else named.get(name) for n, name in changed]) if changed else []
+
+
+def _changed_arguments(operator: Any) -> list[tuple[int, str]]:
+    """Place and name of the arguments that an operator changes, by its schema."""
+    arguments = getattr(getattr(operator, "_schema", None), "arguments", ())
+    return [
+        (place, each.name)
+        for place, each in enumerate(arguments)
+        if each.alias_info is not None and each.alias_info.is_write
+    ]
 
 
 def _has_memory(tensor: Any) -> bool:

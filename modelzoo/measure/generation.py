@@ -7,9 +7,10 @@ generation. On an accelerator every token is waited for, as a server that stream
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from statistics import fmean
 from typing import Any, Callable, Optional
 
 import msgspec
@@ -30,7 +31,7 @@ from modelzoo.records.timing import (
     Timing,
     role_of,
 )
-from modelzoo.workload.generation import Forward, Generation, generate, mean_cache_bytes
+from modelzoo.workload.generation import Forward, Generation, generate, noting_cache
 
 COPIES = 3
 """Copies of the state of a generation that must fit into memory while its phases are audited."""
@@ -56,6 +57,20 @@ class Generating(msgspec.Struct, frozen=True):
     def whole(self) -> ComposableModel:
         """A model whose calls are generations."""
         return self.model.composed(lambda forward: lambda *given: generate(self.generation, forward, given))
+
+    def noting(self, read: list[int | None]) -> ComposableModel:
+        """As ``whole``; ``read`` receives the bytes of the cache that each step of the last generation read."""
+
+        def calls(forward: Forward) -> Callable[..., Any]:
+            def call(*given: Any) -> Any:
+                found: list[int | None] = []
+                tokens = generate(noting_cache(self.generation, found), forward, given)
+                read[:] = found
+                return tokens
+
+            return call
+
+        return self.model.composed(calls)
 
     def shortest(self) -> ComposableModel:
         """A model whose calls are generations of two tokens: the prefill and one step."""
@@ -96,11 +111,16 @@ class Generating(msgspec.Struct, frozen=True):
             logits, state = self.generation.step(self.model.call, logits.argmax(-1, keepdim=True), state)
         return logits.argmax(-1, keepdim=True), state
 
-    def bytes_read(self) -> Optional[DecodingBytes]:
-        """Generate once, and return what a step reads; ``None`` if the weights or the cache are not known."""
-        weights = self.model.weight_bytes()
-        cache = mean_cache_bytes(self.generation, self.model.call, self.args)
-        return None if cache is None or weights is None else DecodingBytes(weights, cache)
+    def bytes_read(self, cache: Sequence[int | None]) -> Optional[DecodingBytes]:
+        """Return what a step reads on average; ``None`` if the weights or the cache are not known.
+
+        Args:
+            cache: what ``noting`` noted. If that is nothing, a generation is run.
+        """
+        if not cache:
+            self.noting(cache := []).call(*self.args)
+        weights, known = self.model.weight_bytes(), [each for each in cache if each is not None]
+        return DecodingBytes(weights, fmean(known)) if weights is not None and len(known) == len(cache) else None
 
     def record(self) -> Generated:
         """What the result stores of it."""
@@ -190,11 +210,11 @@ class GenerationClock:
         self._between: list[tuple[float, ...]] = []
 
     def time(self, call: Callable[[], Any]) -> GenerationSample:
-        """Time one generation; ``call`` is not used, because it takes no time stamps."""
+        """Time one generation; ``call`` is not used, because it takes no timestamps."""
         own, device = self._generating, self._device
         stamps = [wait(device)]
         tokens = generate(own.generation, own.model.call, own.args, lambda: stamps.append(wait(device)))
-        del tokens  # after the last time stamp
+        del tokens  # after the last timestamp
         first, *between = ((end - start) * 1e-9 for start, end in zip(stamps, stamps[1:]))
         self._between.append(tuple(between))
         return GenerationSample(first, tuple(between))

@@ -190,8 +190,9 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
         kernels, _ = value_and_problem(shortened.kernels(args))
         observed = replace(observed, kernels=kernels)
     generating = built.generating if looks.extras else None
+    cache: list[int | None] = []
     if generating is not None and looks.audit and looks.full_audit:
-        observed = _with_phases(observed, generating)
+        observed = _with_phases(observed, generating, cache)
     # Without a digest only an audit can show which kernels ran.
     has_audit = any(phase.evidence is not None for phase in observed.phases)
     if looks.audit and not has_audit and (looks.full_audit or observed.kernels is None):
@@ -201,7 +202,7 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
         flops, problem = value_and_problem(model.flops(args))
         observed = replace(observed, flops=flops, flops_problem=problem)
     if generating is not None:
-        observed = replace(observed, decoding=generating.bytes_read())
+        observed = replace(observed, decoding=generating.bytes_read(cache))
     if looks.profiling and looks.extras:
         send(Progress("profile"))
         trace = Path(looks.trace) if looks.trace and built.pipeline is None else None
@@ -210,11 +211,14 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
     return observed
 
 
-def _with_phases(observed: Observed, generating: Generating) -> Observed:
-    """``observed``, with the audits of the prefill and of a step of decoding, whose kernels are others, and of both."""
+def _with_phases(observed: Observed, generating: Generating, cache: list[int | None]) -> Observed:
+    """``observed``, with the audits of the prefill and of a step of decoding, whose kernels are others, and of both.
+
+    ``cache`` receives what the steps of a whole generation read.
+    """
     try:
         with generating.phases() as parts:
-            whole, args = generating.whole(), generating.args
+            whole, args = generating.noting(cache), generating.args
             evidence, alone = whole.audit_parts(args, parts, canary=observed.canary)
             flops, flops_problem = value_and_problem(whole.flops(args))
             counted = [value_and_problem(part.model.flops(part.args))[0] for part in parts]

@@ -82,19 +82,12 @@ def generate(
     return tuple(tokens)
 
 
-def mean_cache_bytes(generation: Generation, forward: Forward, args: tuple[Any, ...]) -> float | None:
-    """Generate once, and return the bytes of the cache that a step reads, the mean over all steps.
-
-    Returns:
-        ``None`` if the workload does not say it.
-    """
-    read: list[int | None] = []
+def noting_cache(generation: Generation, read: list[int | None]) -> Generation:
+    """``generation``, each step of which appends to ``read`` what its ``cache_bytes`` says."""
 
     def step(forward: Forward, token: Any, state: Any) -> tuple[Any, Any]:
         logits, state = generation.step(forward, token, state)
         read.append(generation.cache_bytes(state))
         return logits, state
 
-    generate(replace(generation, step=step), forward, args)
-    known = [each for each in read if each is not None]
-    return sum(known) / len(known) if len(known) == len(read) else None
+    return replace(generation, step=step)

@@ -77,6 +77,16 @@ def test_what_a_step_reads_is_counted(tmp_path: Path) -> None:
     assert report.observed.decoding == DecodingBytes(64 * 64 * 4, 2 * 8 * (4 + 5 + 6 + 7) / 4)
 
 
+def test_an_audit_counts_what_a_step_reads_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audited generation shows it, so none is run for it alone."""
+    given: list[int] = []
+    bytes_read = Generating.bytes_read
+    monkeypatch.setattr(Generating, "bytes_read", lambda own, cache: given.append(len(cache)) or bytes_read(own, cache))
+    report, _ = report_of(RANDOM, generating_workload(tmp_path), audit=True, full_audit=True)
+    assert given == [4]
+    assert report.observed.decoding == DecodingBytes(64 * 64 * 4, 2 * 8 * (4 + 5 + 6 + 7) / 4)
+
+
 def test_each_phase_is_audited_alone(tmp_path: Path) -> None:
     """A prefill and one step of decoding, which is a fifth of the products of a whole generation."""
     report, _ = report_of(RANDOM, generating_workload(tmp_path), audit=True, full_audit=True)
