@@ -85,7 +85,7 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
         raise UsageError(
             f"-o - prints one result, and --sessions {args.sessions} has several; name a file, or leave -o out"
         )
-    # The trace of a pipeline is made of its own time stamps.
+    # The trace of a pipeline is made of its own timestamps.
     models = any(setting.in_flight is None for _, settings in jobs for setting in settings)
     args.profiling = args.profiling or bool(args.trace and models)
     sessions = options.make_sessions(args)

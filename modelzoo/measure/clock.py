@@ -7,7 +7,7 @@ synchronization comes before A, so that A does not count earlier work; the last 
 read only after C, when both have completed.
 
 An accelerator's sensors are read between timed calls, at most every ``INTERVAL`` seconds: after a clock has taken its
-last time stamp and before the next call's first one. At that moment the device has just finished, so it still shows the
+last timestamp and before the next call's first one. At that moment the device has just finished, so it still shows the
 clock, the power and the throttling of the work. A thread would read them during calls, where it competes with the
 host's issuing of kernels for Python's interpreter lock and for locks of the driver.
 """
@@ -62,7 +62,7 @@ class Timed(Protocol):
 
 
 class Clock(Protocol):
-    """Times a call; the value that the call returns is deleted after the last time stamp."""
+    """Times a call; the value that the call returns is deleted after the last timestamp."""
 
     def time(self, call: Callable[[], Any]) -> Timed: ...
 
@@ -74,7 +74,7 @@ class HostClock:
         start = perf_counter_ns()
         output = call()
         end = perf_counter_ns()
-        del output  # after the second time stamp, and not within the next call
+        del output  # after the second timestamp, and not within the next call
         return Sample((end - start) * 1e-9)
 
 
@@ -104,7 +104,7 @@ class Events:
 
 
 class DeviceClock:
-    """Times work on an accelerator: synchronizes before the first time stamp and before the last one."""
+    """Times work on an accelerator: synchronizes before the first timestamp and before the last one."""
 
     def __init__(self, device: AsynchronousDevice) -> None:
         self._device = device

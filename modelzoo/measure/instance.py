@@ -116,7 +116,7 @@ class _Batch(msgspec.Struct, frozen=True):
         if device is not None:
             device.synchronize()
         ended = monotonic()
-        del output  # after the second time stamp, and not within the next call
+        del output  # after the second timestamp, and not within the next call
         return started, ended
 
 

@@ -1,7 +1,7 @@
 """Time a pipeline: its stages and the whole, what timing them costs, and some batches on a time line.
 
 **One batch at a time** (``PipelineClock``). Each sample consists of two passes over the same batch, in alternating
-order. One takes the time of every stage: by events of the device, which are read after the end, or by time stamps on a
+order. One takes the time of every stage: by events of the device, which are read after the end, or by timestamps on a
 CPU. The other one shows what that costs, or what it saves: on a device with timed events it synchronizes after every
 stage, and otherwise it takes no time between the stages at all.
 
@@ -105,14 +105,14 @@ class PipelineClock:
         marks = Marks(self._events)
         output = marks.run(waiting(self._steps, self._device) if waits else self._steps, self._source)
         end = wait(self._device)
-        del output  # after the last time stamp
+        del output  # after the last timestamp
         found = Pass(origin.at, marks.spans(origin), (end - origin.at) * 1e-9)
         release(origin, self._events)
         self.passes.append(found)
         return found
 
     def _other(self, call: Callable[[], Any]) -> float:
-        """Seconds of a pass with a synchronization after every stage, or with no time stamp between the stages."""
+        """Seconds of a pass with a synchronization after every stage, or with no timestamp between the stages."""
         start = wait(self._device)
         output = run_all(waiting(self._steps, self._device), self._source) if self._has_events else call()
         end = wait(self._device)

@@ -49,7 +49,7 @@ class PipelineLevels(msgspec.Struct, frozen=True):
         per_batch: seconds from one finished batch to the next, if several are in flight.
         other_series: the series that ``timing_cost`` compares with: ``synchronized``, ``undivided`` or none.
         timing_cost: what the passes with a synchronization after each stage take, relative to those without, on an
-            accelerator; on a CPU, what the passes with time stamps take, relative to those without any.
+            accelerator; on a CPU, what the passes with timestamps take, relative to those without any.
         within_passes: the sum of the stages of a pass relative to its end-to-end time.
     """
 

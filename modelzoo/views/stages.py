@@ -113,7 +113,7 @@ def sum_text(each: PipelineLevels) -> str:
 
 
 def cost_text(each: PipelineLevels) -> str:
-    """Say what a synchronization after each stage costs; on a CPU, where there is none, what the time stamps cost."""
+    """Say what a synchronization after each stage costs; on a CPU, where there is none, what the timestamps cost."""
     assert each.timing_cost is not None
     low, value, high = (
         100 * (bound - 1) for bound in (each.timing_cost.low, each.timing_cost.value, each.timing_cost.high)
@@ -123,4 +123,4 @@ def cost_text(each: PipelineLevels) -> str:
         known += f" [{low:+.1f}, {high:+.1f}]"
     if each.other_series == SYNCHRONIZED:
         return f"a synchronization after each stage changes the end-to-end time by {known}"
-    return f"time stamps between the stages change the end-to-end time by {known}"
+    return f"timestamps between the stages change the end-to-end time by {known}"

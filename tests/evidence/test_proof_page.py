@@ -120,7 +120,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "| otherwise |": (REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",),
     "`modelzoo/evidence/probes.py` derives": (HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",),
     "A product with few outputs": (HERE + "test_products_with_few_outputs_are_called_several_times",),
-    "The int8 products of the recipes": (
+    "The int8 products of the": (
         REPLAY + "test_what_cannot_be_compared_says_why",
         PLANTED + "test_int8_by_a_recipe_is_active",
     ),
@@ -162,6 +162,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         PRECISION + "test_bf16_in_kernels_that_no_log_names_is_said",
         "views/test_proof.py::test_kernels_that_no_log_names",
     ),
+    "This lists the products": (HERE + "test_the_paths_of_the_page_are_in_a_result",),
     "The evidence must account": (VERDICT + "test_what_was_not_counted_is_not_proven",),
     "The verdict is VERIFIED for fp32": (
         COVERAGE + "test_all_of_a_pass_is_known",
@@ -171,9 +172,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         COVERAGE + "test_five_percent_of_the_arithmetic_may_be_unknown",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
-    "A surplus of one kind": (COVERAGE + "test_more_of_one_kind_makes_up_for_no_other",),
+    "A surplus in convolutions": (COVERAGE + "test_more_of_one_kind_makes_up_for_no_other",),
     "An operator whose FLOPs": (COVERAGE + "test_operators_that_cannot_be_counted_do_not_shrink_what_was_counted",),
-    "On accelerators, whose driver": (
+    "This condition does not apply": (
         COVERAGE + "test_without_a_count_only_a_complete_list_is_enough",
         "evidence/test_device_attribution.py::test_fp32_is_proven_by_names_and_canary",
     ),

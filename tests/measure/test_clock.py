@@ -1,4 +1,4 @@
-"""When time stamps are taken, on the host and around an asynchronous device."""
+"""When timestamps are taken, on the host and around an asynchronous device."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def problems(make: Callable[[SimulatedDevice], clock.Clock], device: SimulatedDe
 
 
 def test_host_clock_times_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two time stamps around the call, in seconds; a CPU has neither issue nor device times."""
+    """Two timestamps around the call, in seconds; a CPU has neither issue nor device times."""
     stamps = iter([1_000, 2_501_000])
     monkeypatch.setattr(clock, "perf_counter_ns", lambda: next(stamps))
     sample = clock.HostClock().time(lambda: None)
@@ -88,7 +88,7 @@ def test_issuing_is_far_shorter_than_the_work(device: SimulatedDevice) -> None:
 
 
 class NoWaitBefore(DeviceClock):
-    """Planted mistake: the first time stamp is taken while earlier work is still running."""
+    """Planted mistake: the first timestamp is taken while earlier work is still running."""
 
     def time(self, call: Callable[[], Any]) -> Sample:
         first, last = self._first, self._last
@@ -103,7 +103,7 @@ class NoWaitBefore(DeviceClock):
 
 
 class NoWaitAfter(DeviceClock):
-    """Planted mistake: the last time stamp is taken when everything has been issued, not when it is done."""
+    """Planted mistake: the last timestamp is taken when everything has been issued, not when it is done."""
 
     def time(self, call: Callable[[], Any]) -> Sample:
         first, last = self._first, self._last
@@ -165,7 +165,7 @@ def test_events_are_read_after_the_device_has_finished(device: SimulatedDevice) 
 
 
 def test_each_call_waits_for_the_device_twice(device: SimulatedDevice) -> None:
-    """Once before the first time stamp and once before the last: more would stall what is measured."""
+    """Once before the first timestamp and once before the last: more would stall what is measured."""
     DeviceClock(device).time(lambda: [device.launch() for _ in range(5)])
     assert device.synchronizations == 2
 

@@ -47,7 +47,7 @@ def problems(steps: tuple[Step, ...], device: SimulatedDevice) -> list[str]:
 def test_stages_are_timed_by_events_that_are_read_at_the_end(device: SimulatedDevice) -> None:
     """Each stage has the time of its own work, all add up to the end-to-end time, and only the copy waits."""
     assert problems(simulated_steps(device), device) == []
-    assert device.synchronizations == 3  # before the first time stamp, in the copy to the host, at the end
+    assert device.synchronizations == 3  # before the first timestamp, in the copy to the host, at the end
 
 
 def test_earlier_work_belongs_to_no_stage(device: SimulatedDevice) -> None:

@@ -44,7 +44,7 @@ def reports(staged: Workload, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def test_a_process_reports_the_stages_and_the_whole(reports: dict[int, RunReport]) -> None:
-    """A series for each stage, the end-to-end time, and that of passes without time stamps, all of one length."""
+    """A series for each stage, the end-to-end time, and that of passes without timestamps, all of one length."""
     report = reports[1]
     assert report.timing is not None and report.pipeline is not None
     assert [stage.name for stage in report.pipeline.stages] == ["decode", "soften", MODEL, "pick"]

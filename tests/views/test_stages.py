@@ -93,9 +93,9 @@ def test_whether_the_stages_add_up_is_said(columns: dict[str, Any], text: str) -
 
 
 def test_what_timing_the_stages_costs_is_said() -> None:
-    """A synchronization on an accelerator, time stamps on a CPU, with the interval over processes."""
+    """A synchronization on an accelerator, timestamps on a CPU, with the interval over processes."""
     assert (
-        "time stamps between the stages change the end-to-end time by +1.0 % [" in stages.sentences(levels(COLUMNS))[-1]
+        "timestamps between the stages change the end-to-end time by +1.0 % [" in stages.sentences(levels(COLUMNS))[-1]
     )
     columns = {name: values for name, values in COLUMNS.items() if name != UNDIVIDED}
     said = stages.sentences(levels({**columns, SYNCHRONIZED: [0.12] * 4}))[-1]
