@@ -190,25 +190,40 @@ class _Part:
     """Items per batch, by setting."""
     costs: list[float] = field(default_factory=list)
     """Seconds of each sweep."""
+    counts: list[int] = field(default_factory=list)
+    """How many processes have sampled in each sweep."""
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the time for which its processes sample is chosen here."""
+        plan = self.rounds.request.plan
+        return plan.iterations is None and plan.max_seconds is None
 
     @property
     def cost(self) -> float:
         """Seconds that the next sweep is expected to take; the first one does what is done only once."""
         return fmean(self.costs[1:] or self.costs)
 
-    @property
-    def fixed_cost(self) -> float:
-        """The part of ``cost`` that does not depend on how long the processes sample."""
-        return self.cost - len(self.rounds.request.settings) * fmean(self.design.seconds[1:])
+    def cost_of(self, seconds: Optional[float]) -> float:
+        """As ``cost``, if each process of the next sweep samples for ``seconds``."""
+        if seconds is None or len(self.costs) < 2:
+            return self.cost
+        sweeps = zip(self.costs[1:], self.counts[1:], self.design.seconds[1:])
+        return fmean(cost - count * sampled for cost, count, sampled in sweeps) + self.counts[-1] * seconds
 
     @property
     def ahead(self) -> int:
         """How many sweeps it still gets before the data may end them."""
         return max(0, min(self.design.looks, default=0) - self.rounds.sweeps)
 
+    def begin(self) -> None:
+        """Take note of the beginning of a sweep."""
+        self.counts.append(0)
+
     def add(self, run: Run) -> None:
         """Take note of a run."""
         if run.steady:
+            self.counts[-1] += 1
             index = run.group - self.rounds.request.first_group
             self.samples.setdefault(index, {})[run.round] = run.steady
             self.batches[index] = run.report.setting.batch if run.report is not None else 1
@@ -237,11 +252,10 @@ class _Part:
     def _per_item(self, index: int, samples: Sequence[float]) -> list[float]:
         return [sample / self.batches[index] for sample in samples]
 
-    def seconds(self, most: float) -> Optional[float]:
-        """How long each process of the next sweep samples; ``most``: what the budget allows."""
-        plan = self.rounds.request.plan
-        if plan.iterations is not None or plan.max_seconds is not None:
-            return plan.max_seconds
+    def seconds(self) -> Optional[float]:
+        """How long each process of the next sweep should sample, whatever time is left."""
+        if not self.is_adaptive:
+            return self.rounds.request.plan.max_seconds
         found = self.processes()
         if not found:
             return FIRST_SECONDS
@@ -249,8 +263,7 @@ class _Part:
         sampled = fmean(sum(samples) for each in found for samples in each)
         whole = self.cost / len(self.samples)
         longest = max(median(samples) for each in found for samples in each)
-        limits = (SECONDS[0], min(SECONDS[1], max(SECONDS[0], most)))
-        return stats.seconds_per_process(stats.Costs(max(0.0, whole - sampled), longest), components, limits)
+        return stats.seconds_per_process(stats.Costs(max(0.0, whole - sampled), longest), components, SECONDS)
 
 
 class _Call:
@@ -303,7 +316,8 @@ class _Call:
             yield part.design
 
     def _sweep(self, part: _Part) -> Iterator[Outcome]:
-        seconds, started = part.seconds(self._affordable()), self._clock()
+        seconds, started = self._seconds(part), self._clock()
+        part.begin()
         for run in part.rounds.sweep(seconds):
             part.add(run)
             yield run
@@ -313,13 +327,24 @@ class _Call:
         part.design = replace(part.design, seconds=sampled)
         yield part.design
 
-    def _affordable(self) -> float:
-        """For how long each process may sample if the sweeps that are needed are to end within the budget."""
-        parts = [part for part in self._running if part.ahead]
-        if not parts or any(len(part.costs) < 2 or not part.design.seconds for part in parts):
-            return math.inf  # it is not known yet what a sweep costs
-        left = self._remaining - CONCLUSION_SECONDS - sum(part.ahead * part.fixed_cost for part in parts)
-        return left / sum(part.ahead * len(part.rounds.request.settings) for part in parts)
+    def _seconds(self, part: _Part) -> Optional[float]:
+        """How long each process of the next sweep samples: if processes are expensive, what the budget allows at most.
+
+        Two sweeps must have shown what they cost. Then the time that is left is divided among those that are needed.
+        """
+        wanted = part.seconds()
+        if wanted is None or not self._is_limited(part) or not part.ahead:
+            return wanted
+        ahead = [each for each in self._running if each.ahead]
+        needed = sum(each.ahead * each.cost_of(0.0 if self._is_limited(each) else each.seconds()) for each in ahead)
+        count = sum(each.ahead * each.counts[-1] for each in ahead if self._is_limited(each))
+        left = self._remaining - CONCLUSION_SECONDS - needed
+        return min(wanted, max(SECONDS[0], left / count)) if count else wanted
+
+    def _is_limited(self, part: _Part) -> bool:
+        """Whether the budget limits how long its processes sample."""
+        is_expensive = self._effort.processes is None and part.design.processes is not None
+        return is_expensive and part.is_adaptive and len(part.costs) >= 2
 
     def _plan_looks(self) -> None:
         """Fix how many rounds each workload gets at least, and when it is looked at: by the costs, before the data."""
@@ -350,7 +375,7 @@ class _Call:
     def _state(self, part: _Part, decided: bool) -> State:
         return State(
             rounds=part.rounds.sweeps,
-            cost=part.cost,
+            cost=part.cost_of(self._seconds(part)),
             needed=part.design.looks[0] if part.design.looks else 1,
             fixed=part.design.processes is not None,
             half_width=part.half_width(),

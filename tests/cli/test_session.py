@@ -476,7 +476,7 @@ def test_control_c_before_the_first_result_is_one_line(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
-        ((), ("mlp    fp32     baseline", "       bf16", "time: about 2 min")),
+        ((), ("mlp    fp32     baseline", "       bf16", "time: about 2 min,")),
         (("--budget", "5m"), ("as many rounds as ±5.0 % needs", "time: at most 5 min")),
         (("--processes", "3", "--sessions", "2"), ("processes: 3 per setting", "time: not known", "sessions: 2")),
         (("--validate",), ("accuracy checks, which come first, is not known",)),

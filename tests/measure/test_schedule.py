@@ -36,6 +36,7 @@ class Machine:
     factor: float = 1.0
     now: float = 0.0
     fails: Callable[[str], Optional[str]] = lambda name: None
+    fails_at: Optional[int] = None
 
     def clock(self) -> float:
         """Simulated seconds."""
@@ -56,6 +57,9 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Machine], N
             here, name = machine[0], self.request.workload.name
             for index, setting in enumerate(self.request.settings):
                 error = here.fails(name)
+                if index == here.fails_at:
+                    yield fake_runs.make(None, workload=name, setting=setting, group=index, error="no such mode")
+                    continue
                 if error:
                     self.can_run = False
                     yield fake_runs.make(None, workload=name, setting=setting, group=index, error=error)
@@ -162,17 +166,35 @@ def test_an_expensive_workload_gets_a_number_that_is_fixed_in_advance(simulated:
     assert (designs["b"].processes, designs["b"].looks, designs["b"].stop_reason) == (count, (count,), StopReason.FIXED)
 
 
-@pytest.mark.parametrize(("cost", "least", "most"), [(10.5, 112.0, 118.0), (30.0, 273.0, 274.0)])
+@pytest.mark.parametrize(("cost", "budget"), [(10.5, None), (10.6, 120.0)])
 def test_expensive_processes_sample_as_long_as_the_budget_allows(
-    cost: float, least: float, most: float, simulated: Callable[[Machine], None]
+    cost: float, budget: Optional[float], simulated: Callable[[Machine], None]
 ) -> None:
-    """The fewest rounds end within it, or each samples for the least time, once two sweeps have shown their cost."""
+    """The fewest rounds end within it, be it given or not, once two sweeps have shown their cost."""
     machine = Machine({"toy": 1.2}, {"toy": 0.001}, {"toy": cost})
     simulated(machine)
-    _, designs = outcome(machine, [request()], Effort())
-    assert (designs["toy"].budget, designs["toy"].processes) == (120, FEWEST)
-    assert least < machine.now < most
+    runs, designs = outcome(machine, [request()], Effort(budget=budget))
+    assert (len(runs), designs["toy"].budget, designs["toy"].processes) == (2 * FEWEST, 120, FEWEST)
+    assert 110 < machine.now < 119
     assert designs["toy"].seconds[1] == schedule.SECONDS[1] > designs["toy"].seconds[2] >= schedule.SECONDS[0]
+
+
+def test_expensive_processes_sample_for_the_least_time_at_least(simulated: Callable[[Machine], None]) -> None:
+    """The rounds that are needed exceed the default budget then."""
+    machine = Machine({"toy": 1.2}, {"toy": 0.001}, {"toy": 30.0})
+    simulated(machine)
+    _, designs = outcome(machine, [request()], Effort())
+    assert designs["toy"].seconds == (schedule.FIRST_SECONDS, schedule.SECONDS[1], *[schedule.SECONDS[0]] * 2)
+
+
+def test_a_setting_that_fails_takes_no_part_of_the_time(simulated: Callable[[Machine], None]) -> None:
+    """The time is divided among the processes that sample, here one in each round."""
+    machine = Machine({"toy": 1.2}, {"toy": 0.001}, {"toy": 24.0})
+    machine.fails_at = 1
+    simulated(machine)
+    _, designs = outcome(machine, [request()], Effort())
+    # 120 s, without 3 s for the end, 27.6 s and 30 s for two sweeps, and 2 × 24 s, are left for two processes.
+    assert designs["toy"].seconds[2] == pytest.approx(11.4 / 2, abs=0.1)
 
 
 def test_seconds_per_process_follow_from_what_was_measured(simulated: Callable[[Machine], None]) -> None:
