@@ -244,10 +244,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "the data types of the operands": ("evidence/test_kernel_names.py::test_operand_type",),
     "the canary's error, for fp32": (
         ATTRIBUTION + "test_bf16_operands_prove_bf16",
-        ATTRIBUTION + "test_outside_onednn_the_canary_that_ran_there_decides",
         HERE + "test_the_paths_of_the_page_are_in_a_result",
     ),
-    "An error measured with one": (ATTRIBUTION + "test_the_canary_decides_for_the_kernel_that_it_ran_only",),
+    "In oneDNN, that is the implementation": (ATTRIBUTION + "test_the_canary_decides_for_the_kernel_that_it_ran_only",),
+    "Outside oneDNN, where kernels": (ATTRIBUTION + "test_outside_onednn_the_canary_that_ran_there_decides",),
     "`ONEDNN_VERBOSE` may be": (AUDIT + "test_variable_set_by_the_caller",),
     "The resulting log is used only": (AUDIT + "test_only_some_values_of_the_variable_log_executions",),
     "Each of these was planted": (PLANTED + "test_every_product_of_an_honest_network_answers_for_itself",),
