@@ -216,14 +216,9 @@ class _Part:
         """How many sweeps it still gets before the data may end them."""
         return max(0, min(self.design.looks, default=0) - self.rounds.sweeps)
 
-    def begin(self) -> None:
-        """Take note of the beginning of a sweep."""
-        self.counts.append(0)
-
     def add(self, run: Run) -> None:
         """Take note of a run."""
         if run.steady:
-            self.counts[-1] += 1
             index = run.group - self.rounds.request.first_group
             self.samples.setdefault(index, {})[run.round] = run.steady
             self.batches[index] = run.report.setting.batch if run.report is not None else 1
@@ -317,11 +312,13 @@ class _Call:
 
     def _sweep(self, part: _Part) -> Iterator[Outcome]:
         seconds, started = self._seconds(part), self._clock()
-        part.begin()
+        count = 0
         for run in part.rounds.sweep(seconds):
             part.add(run)
+            count += bool(run.steady)
             yield run
         part.costs.append(self._clock() - started)
+        part.counts.append(count)
         # With a number of iterations there is no time to record.
         sampled = (*part.design.seconds, seconds) if seconds is not None else ()
         part.design = replace(part.design, seconds=sampled)
