@@ -129,7 +129,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         PRECISION + "test_an_audit_that_ran_other_kernels_takes_the_answer_away",
     ),
     "Where nothing is logged": (REPLAY + "test_without_a_log_the_kernels_of_a_replay_cannot_be_checked",),
-    "If it does not count": (REPLAY + "test_what_cannot_be_compared_says_why",),
+    "If a replay does not count, the reason is": (REPLAY + "test_what_cannot_be_compared_says_why",),
     "the time for replays was": (REPLAY + "test_the_time_is_limited_and_what_was_left_out_is_recorded",),
     "it is not known what": (REPLAY + "test_what_cannot_be_compared_says_why",),
     "its operands are integers": (REPLAY + "test_what_cannot_be_compared_says_why",),
@@ -141,7 +141,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engines/torch/test_replays.py::test_the_time_is_not_limited_on_an_emulated_processor",
         HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
     ),
-    "If a replay does not count": (
+    "If a replay does not count, the canary": (
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
         PLANTED + "test_the_canary_stands_for_the_products_of_a_model_that_is_not_eager",
         "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
