@@ -192,9 +192,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         PLANTED + "test_bf16_is_refused_if_layers_ran_in_less",
         VERDICT + "test_thresholds",
         VERDICT + "test_slow_bf16_is_not_active_if_fast_fp32_does_much_of_the_work",
-        PLANTED + "test_int8_by_a_recipe_is_active",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
+    "For int8, only the": (PLANTED + "test_int8_by_a_recipe_is_active",),
     "Every line of the kernel log": (
         COVERAGE + "test_a_log_with_lines_that_cannot_be_read_proves_nothing",
         COVERAGE + "test_narrow_types_in_the_log_need_a_product",
@@ -213,10 +213,18 @@ TESTS: dict[str, tuple[str, ...]] = {
         PRECISION + "test_each_product_answers_for_itself",
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
     ),
-    "Otherwise: **NOT FP32**": (
-        VERDICT + "test_thresholds",
+    "Otherwise, fp32 is": (VERDICT + "test_bf16_in_an_fp32_run", VERDICT + "test_fp32_needs_a_clean_canary"),
+    "If neither is known": (VERDICT + "test_what_was_not_counted_is_not_proven",),
+    "A reduced precision is": (
         VERDICT + "test_undecided_is_unknown",
-        VERDICT + "test_fp32_needs_a_clean_canary",
+        PRECISION + "test_log_and_error_that_disagree_are_a_finding",
+    ),
+    "In the latter case": (
+        VERDICT + "test_both_precisions_are_partly_whatever_the_rest_is",
+        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
+    ),
+    "If all four conditions hold": (
+        VERDICT + "test_thresholds",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
     "With UNKNOWN, the output names": (
@@ -246,7 +254,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         ATTRIBUTION + "test_bf16_operands_prove_bf16",
         HERE + "test_the_paths_of_the_page_are_in_a_result",
     ),
-    "In oneDNN, that is the implementation": (ATTRIBUTION + "test_the_canary_decides_for_the_kernel_that_it_ran_only",),
+    "In oneDNN, kernels are the same": (ATTRIBUTION + "test_the_canary_decides_for_the_kernel_that_it_ran_only",),
     "Outside oneDNN, where kernels": (ATTRIBUTION + "test_outside_onednn_the_canary_that_ran_there_decides",),
     "`ONEDNN_VERBOSE` may be": (AUDIT + "test_variable_set_by_the_caller",),
     "The resulting log is used only": (AUDIT + "test_only_some_values_of_the_variable_log_executions",),

@@ -259,6 +259,19 @@ def test_generated_code_that_hides_the_products_is_unknown() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("bf16", "fp32", "verdict"), [(1.0, 10.0, "PARTLY"), (0.9, 10.1, "UNKNOWN"), (1.1, 9.9, "UNKNOWN")]
+)
+def test_both_precisions_are_partly_whatever_the_rest_is(bf16: float, fp32: float, verdict: str) -> None:
+    """With 1 % of the pass in bf16 and 10 % in fp32, whatever generated code hides cannot make bf16 active."""
+    hidden = Event("## Call CompiledFxGraph fabc ##", 100.0 - bf16 - fp32, 0)
+    audit = blas_audit(hidden, gemm_event("aten::mm", "float", fp32), gemm_event("aten::addmm", "c10::BFloat16", bf16))
+    counted = Flops(10 * 1024, 0, {"aten::addmm": 10 * 1024})
+    evidence = build_evidence(audit, ALL_BF16, "bf16", "autocast", counted=counted)
+    assert not evidence.coverage.is_enough
+    assert evidence.verdict == verdict
+
+
 def test_what_was_not_counted_is_not_proven() -> None:
     """The products may not be all of them."""
     audit = blas_audit(gemm_event("aten::mm", "float"))
