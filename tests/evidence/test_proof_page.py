@@ -128,6 +128,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",
         PRECISION + "test_an_audit_that_ran_other_kernels_takes_the_answer_away",
     ),
+    "Except for attention, the": (PRECISION + "test_an_audit_that_ran_other_kernels_takes_the_answer_away",),
     "Where nothing is logged": (REPLAY + "test_without_a_log_the_kernels_of_a_replay_cannot_be_checked",),
     "If a replay does not count, the reason is": (REPLAY + "test_what_cannot_be_compared_says_why",),
     "the time for replays was": (REPLAY + "test_the_time_is_limited_and_what_was_left_out_is_recorded",),
@@ -141,6 +142,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engines/torch/test_replays.py::test_the_time_is_not_limited_on_an_emulated_processor",
         HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
     ),
+    "The same applies to compiled": (PLANTED + "test_a_kernel_of_a_model_that_is_not_eager_is_not_caught",),
     "If a replay does not count, the canary": (
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
         PLANTED + "test_the_canary_stands_for_the_products_of_a_model_that_is_not_eager",
@@ -208,18 +210,18 @@ TESTS: dict[str, tuple[str, ...]] = {
     "If the model is compiled or scripted": (
         PLANTED + "test_a_product_outside_torch_is_unknown_in_a_model_that_is_not_eager",
     ),
-    "For fp32, a measured error": (
+    "For fp32, each replayed product": (PRECISION + "test_each_product_answers_for_itself",),
+    "If some products of a kind": (
         VERDICT + "test_fp32_needs_a_clean_canary",
-        PRECISION + "test_each_product_answers_for_itself",
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
     ),
     "Otherwise, fp32 is": (VERDICT + "test_bf16_in_an_fp32_run", VERDICT + "test_fp32_needs_a_clean_canary"),
-    "If neither is known": (VERDICT + "test_what_was_not_counted_is_not_proven",),
+    "If neither is the case": (VERDICT + "test_what_was_not_counted_is_not_proven",),
     "A reduced precision is": (
         VERDICT + "test_undecided_is_unknown",
         PRECISION + "test_log_and_error_that_disagree_are_a_finding",
     ),
-    "In the latter case": (
+    "If condition 1, 2, 4 or 5": (
         VERDICT + "test_both_precisions_are_partly_whatever_the_rest_is",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
@@ -227,7 +229,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         VERDICT + "test_thresholds",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
-    "With UNKNOWN, the output names": (
+    "If the verdict is UNKNOWN, the output": (
         PLANTED + "test_an_operator_that_nobody_knows_is_unknown",
         PLANTED + "test_strict_fails_with_the_cause",
     ),
@@ -238,7 +240,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engines/openvino/test_evidence.py::test_a_layer_that_nobody_knows_is_unknown",
     ),
     "The precision of a product comes": (PRECISION + "test_each_product_answers_for_itself",),
-    "its name, if": (
+    "the name of its operator, if": (
         "evidence/test_kernel_names.py::test_the_name_of_a_product_counts_more_than_its_types",
         "engines/onnxruntime/test_profile_log.py::test_the_names_of_quantized_products_say_so",
     ),
@@ -259,7 +261,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "`ONEDNN_VERBOSE` may be": (AUDIT + "test_variable_set_by_the_caller",),
     "The resulting log is used only": (AUDIT + "test_only_some_values_of_the_variable_log_executions",),
     "Each of these was planted": (PLANTED + "test_every_product_of_an_honest_network_answers_for_itself",),
-    "one layer of many": (PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",),
+    "a single layer, among many": (PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",),
     "bf16, fp16, int8 or fp8": (PLANTED + "test_fp32_is_refused",),
     "a custom operator from": (PLANTED + "test_an_operator_that_nobody_knows_is_unknown",),
     "a product in numpy": (
@@ -268,13 +270,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         PLANTED + "test_a_product_outside_torch_is_unknown_in_a_model_that_is_not_eager",
     ),
     "a model that computes in another": (PLANTED + "test_a_model_that_notices_the_audit_is_unknown",),
-    "If its outputs are random": (PLANTED + "test_random_outputs_cannot_be_compared",),
     "Not caught": (PLANTED + "test_what_is_not_caught",),
     "in compiled and scripted models": (
         PLANTED + "test_a_kernel_of_a_model_that_is_not_eager_is_not_caught",
         "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
     ),
-    "a model that detects the audit": (PLANTED + "test_a_model_that_counts_its_calls_is_not_caught",),
+    "a model that detects the audit in another": (PLANTED + "test_a_model_that_counts_its_calls_is_not_caught",),
+    "a model that detects the audit and": (PLANTED + "test_random_outputs_cannot_be_compared",),
     "a product outside torch whose": (PLANTED + "test_what_is_not_caught",),
     "rounding at the edges": (PLANTED + "test_what_is_not_caught",),
     "fp32 emulated by": (
