@@ -36,7 +36,7 @@ HERE = "evidence/test_proof_page.py::"
 
 TESTS: dict[str, tuple[str, ...]] = {
     "After the last timed sample": (MEASUREMENT + "test_a_report_is_complete",),
-    "The verdict on fp32 is": (HERE + "test_the_page_names_all_verdicts",),
+    "The verdict on fp32 is VERIFIED": (HERE + "test_the_page_names_all_verdicts",),
     "`--strict` fails unless": (
         "results/test_summary.py::test_strict_objects_to_what_is_not_proven",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
@@ -58,10 +58,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "evidence/test_canary.py::test_the_quantized_canary_checks_what_is_quantized",
         "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
     ),
-    "A process that is not audited in full": (
-        MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",
-    ),
-    "It inherits the verdict of": (
+    "Not every process is audited": (MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",),
+    "Such a process inherits": (
         "results/test_proof.py::test_processes_with_the_kernels_of_an_audited_one_share_its_verdict",
         "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
     ),
@@ -69,8 +67,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "On a CPU, the prefill": (
         GENERATING + "test_each_phase_is_audited_alone",
         GENERATING + "test_the_step_in_the_middle_is_audited",
-        "engines/torch/test_replays.py::test_parts_share_the_time_for_replays",
     ),
+    "These two phases share": ("engines/torch/test_replays.py::test_parts_share_the_time_for_replays",),
     "The kernel log and the operators of one whole": (
         GENERATING + "test_steps_in_another_precision_than_the_audited_one_are_found",
         "evidence/test_audited.py::test_parts_must_account_for_the_whole",
@@ -130,12 +128,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "Except for attention, the": (PRECISION + "test_an_audit_that_ran_other_kernels_takes_the_answer_away",),
     "Where nothing is logged": (REPLAY + "test_without_a_log_the_kernels_of_a_replay_cannot_be_checked",),
-    "If a replay does not count, the reason is": (REPLAY + "test_what_cannot_be_compared_says_why",),
-    "the time for replays was": (REPLAY + "test_the_time_is_limited_and_what_was_left_out_is_recorded",),
+    "If a product is not replayed, or": (REPLAY + "test_what_cannot_be_compared_says_why",),
+    "the time limit for replays was": (REPLAY + "test_the_time_is_limited_and_what_was_left_out_is_recorded",),
     "it is not known what": (REPLAY + "test_what_cannot_be_compared_says_why",),
-    "its operands are integers": (REPLAY + "test_what_cannot_be_compared_says_why",),
-    "other kernels ran": (REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",),
-    "it raised an error": (REPLAY + "test_what_cannot_be_compared_says_why",),
+    "the product's operands are integers": (REPLAY + "test_what_cannot_be_compared_says_why",),
+    "the replay ran other kernels": (REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",),
+    "the replay raised an error": (REPLAY + "test_what_cannot_be_compared_says_why",),
     "The time for replays is": (
         REPLAY + "test_slow_passes_leave_less_time_for_replays",
         REPLAY + "test_every_product_is_called_again_on_an_emulated_processor",
@@ -143,7 +141,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
     ),
     "The same applies to compiled": (PLANTED + "test_a_kernel_of_a_model_that_is_not_eager_is_not_caught",),
-    "If a replay does not count, the canary": (
+    "In all these cases, the canary": (
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
         PLANTED + "test_the_canary_stands_for_the_products_of_a_model_that_is_not_eager",
         "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
@@ -152,7 +150,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "For fp32 operands, the error": (PRECISION + "test_own_proof",),
     "If they disagree, the output": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
-    "If the error shows a lower": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
+    "The verdict on fp32 is then NOT FP32": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
+    "The verdict on a reduced precision is UNKNOWN in": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
     "The product of two bf16 numbers": (HERE + "test_products_of_bf16_numbers_are_exact_in_fp32",),
     "So for bf16 operands": (
         REPLAY + "test_bf16_operands_show_their_rounded_outputs_only",
@@ -215,9 +214,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         VERDICT + "test_fp32_needs_a_clean_canary",
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
     ),
-    "Otherwise, fp32 is": (VERDICT + "test_bf16_in_an_fp32_run", VERDICT + "test_fp32_needs_a_clean_canary"),
-    "If neither is the case": (VERDICT + "test_what_was_not_counted_is_not_proven",),
-    "A reduced precision is": (
+    "Otherwise, the verdict on fp32 is": (
+        VERDICT + "test_bf16_in_an_fp32_run",
+        VERDICT + "test_fp32_needs_a_clean_canary",
+    ),
+    "If neither is the case, it": (VERDICT + "test_what_was_not_counted_is_not_proven",),
+    "The verdict on a reduced precision is **UNKNOWN**": (
         VERDICT + "test_undecided_is_unknown",
         PRECISION + "test_log_and_error_that_disagree_are_a_finding",
     ),
@@ -252,7 +254,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "If fast math is allowed": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
     "Arm Compute Library's kernels": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
     "the data types of the operands": ("evidence/test_kernel_names.py::test_operand_type",),
-    "the canary's error, for fp32": (
+    "the canary's error, if": (
         ATTRIBUTION + "test_bf16_operands_prove_bf16",
         HERE + "test_the_paths_of_the_page_are_in_a_result",
     ),
@@ -315,7 +317,7 @@ def test_the_tests_of_the_page_exist() -> None:
 
 def test_the_page_names_all_verdicts() -> None:
     """In the words of the output."""
-    (line,) = [each for each in statements(PAGE) if each.startswith("The verdict on fp32 is")]
+    (line,) = [each for each in statements(PAGE) if each.startswith("The verdict on fp32 is VERIFIED")]
     of_fp32, of_reduced = line.split(";")
     fp32 = {ProofVerdict.FP32, ProofVerdict.NOT_FP32, ProofVerdict.UNKNOWN}
     for verdict in ProofVerdict:
