@@ -82,7 +82,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         GENERATING + "test_a_step_that_cannot_be_repeated_is_not_audited_alone",
         GENERATING + "test_a_state_that_does_not_fit_twice_is_not_copied",
     ),
-    "Processes that are not audited in full": (GENERATING + "test_other_processes_list_a_prefill_and_a_step",),
+    "Processes without a full audit": (GENERATING + "test_other_processes_list_a_prefill_and_a_step",),
     "Libraries choose": (
         PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",
         REPLAY + "test_strides_make_a_product_of_its_own",
@@ -141,7 +141,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
     ),
     "The same applies to compiled": (PLANTED + "test_a_kernel_of_a_model_that_is_not_eager_is_not_caught",),
-    "In all these cases, the canary": (
+    "In these cases, the canary": (
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
         PLANTED + "test_the_canary_stands_for_the_products_of_a_model_that_is_not_eager",
         "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
