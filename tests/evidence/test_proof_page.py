@@ -58,8 +58,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "evidence/test_canary.py::test_the_quantized_canary_checks_what_is_quantized",
         "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
     ),
-    "Not every process is audited": (MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",),
-    "Such a process inherits": (
+    "Only some processes are audited": (MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",),
+    "They inherit the verdict": (
         "results/test_proof.py::test_processes_with_the_kernels_of_an_audited_one_share_its_verdict",
         "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
     ),
@@ -82,7 +82,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         GENERATING + "test_a_step_that_cannot_be_repeated_is_not_audited_alone",
         GENERATING + "test_a_state_that_does_not_fit_twice_is_not_copied",
     ),
-    "Processes without a full audit": (GENERATING + "test_other_processes_list_a_prefill_and_a_step",),
+    "A process that is not audited in full": (GENERATING + "test_other_processes_list_a_prefill_and_a_step",),
     "Libraries choose": (
         PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",
         REPLAY + "test_strides_make_a_product_of_its_own",
@@ -163,7 +163,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         PRECISION + "test_bf16_in_kernels_that_no_log_names_is_said",
         "views/test_proof.py::test_kernels_that_no_log_names",
     ),
-    "This lists the products": (HERE + "test_the_paths_of_the_page_are_in_a_result",),
+    "The following command lists": (HERE + "test_the_paths_of_the_page_are_in_a_result",),
     "The evidence must account": (VERDICT + "test_what_was_not_counted_is_not_proven",),
     "The verdict is VERIFIED for fp32": (
         COVERAGE + "test_all_of_a_pass_is_known",
@@ -280,7 +280,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "a model that detects the audit in another": (PLANTED + "test_a_model_that_counts_its_calls_is_not_caught",),
     "a model that detects the audit and": (PLANTED + "test_random_outputs_cannot_be_compared",),
     "a product outside torch whose": (PLANTED + "test_what_is_not_caught",),
-    "rounding at the edges": (PLANTED + "test_what_is_not_caught",),
+    "rounding outside a product": (PLANTED + "test_what_is_not_caught",),
     "fp32 emulated by": (
         PLANTED + "test_what_is_not_caught",
         REPLAY + "test_two_bf16_numbers_in_place_of_one_in_fp32_are_not_told_apart",
