@@ -227,7 +227,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         VERDICT + "test_both_precisions_are_partly_whatever_the_rest_is",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
-    "If all four conditions hold": (
+    "If these four conditions hold": (
         VERDICT + "test_thresholds",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
@@ -241,7 +241,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "engines/onnxruntime/test_evidence.py::test_an_operator_that_nobody_knows_is_unknown",
         "engines/openvino/test_evidence.py::test_a_layer_that_nobody_knows_is_unknown",
     ),
-    "The precision of a product comes": (PRECISION + "test_each_product_answers_for_itself",),
+    "The precision of a product is taken": (PRECISION + "test_each_product_answers_for_itself",),
     "the name of its operator, if": (
         "evidence/test_kernel_names.py::test_the_name_of_a_product_counts_more_than_its_types",
         "engines/onnxruntime/test_profile_log.py::test_the_names_of_quantized_products_say_so",
