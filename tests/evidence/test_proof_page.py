@@ -68,7 +68,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         GENERATING + "test_each_phase_is_audited_alone",
         GENERATING + "test_the_step_in_the_middle_is_audited",
     ),
-    "These two phases share": ("engines/torch/test_replays.py::test_parts_share_the_time_for_replays",),
+    "The two phases share": ("engines/torch/test_replays.py::test_parts_share_the_time_for_replays",),
     "This extrapolation is checked": (
         GENERATING + "test_steps_in_another_precision_than_the_audited_one_are_found",
         "evidence/test_audited.py::test_parts_must_account_for_the_whole",
@@ -349,7 +349,7 @@ def test_the_thresholds_of_the_page_are_those_of_the_code() -> None:
     assert (TINY, SMALL) == (2.0**-30, 2.0**-10)
     limits = [replay.budget_after(seconds) for seconds in (3.0, 4.0, 7.0, 60.0)]
     assert limits == [6.0, 5.0, 2.0, 2.0]
-    said = "limited to 6 s, or, if a pass takes more than 3 s, to what is left of 9 s, but at least 2 s"
+    said = "6 s or, if a pass takes more than 3 s, to 9 s minus the duration of that pass, but never to less than 2 s"
     assert said in " ".join(PAGE.split())
 
 
