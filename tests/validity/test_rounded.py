@@ -36,6 +36,7 @@ def test_rounding_changes_a_number_by_half_a_step_at_most(precision: str) -> Non
     assert rounded(None, precision) is None
 
 
+@pytest.mark.filterwarnings("ignore:Currently, qnnpack incorrectly ignores reduce_range:UserWarning")
 @pytest.mark.parametrize(
     "recipe", [name for name in choices("recipe") if name not in ("dynamic", "static") and "-per-" not in name]
 )
