@@ -1,4 +1,4 @@
-"""Single products, recorded with torch 2.13 and 2.14: which kernel ran, and in which precision."""
+"""Single products, recorded with torch 2.13 to 2.15: which kernel ran, and in which precision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modelzoo.records.codec import decode
 from modelzoo.records.profile import Flops
 
 DATA = Path(__file__).parents[1] / "data"
-RELEASES = ("2.13.0", "2.14.1")
+RELEASES = ("2.13.0", "2.14.1", "2.15.0")
 RECORDED = {release: json.loads((DATA / f"products_x86_64_torch{release}.json").read_text()) for release in RELEASES}
 """Recorded by tests/data/record_products.py: x86 with AVX-512 bf16, no AMX."""
 
