@@ -53,9 +53,9 @@ def poisson(rate: float, queries: int, seconds: float, seed: tuple[int, ...]) ->
 
     draw = np.random.default_rng(seed)
     chunk = max(queries, round(rate * seconds))
-    arrivals = draw.exponential(1 / rate, chunk).cumsum()
+    arrivals = np.cumsum(draw.exponential(1 / rate, chunk))
     while arrivals[-1] < seconds:
-        more = arrivals[-1] + draw.exponential(1 / rate, max(16, chunk // 16)).cumsum()
+        more = arrivals[-1] + np.cumsum(draw.exponential(1 / rate, max(16, chunk // 16)))
         arrivals = np.concatenate([arrivals, more])
     # Both minima are met by the first arrival at or after ``seconds``.
     enough = max(queries, int(np.searchsorted(arrivals, seconds)) + 1)

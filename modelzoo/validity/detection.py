@@ -244,7 +244,7 @@ class DetectionTask:
 
         threshold = self._declaration.shown
         # Matches name no row with a score below half of the threshold; rows are sorted by score, NaN first.
-        counts = [int(np.flatnonzero(each.scores >= threshold / 2).max(initial=-1)) + 1 for each in pair]
+        counts = [int(np.max(np.flatnonzero(each.scores >= threshold / 2), initial=-1)) + 1 for each in pair]
         reference, tested = (
             outputs.drawn_detections(detections, picture, self.class_names, count)
             for detections, count in zip(pair, counts)
