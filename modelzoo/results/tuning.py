@@ -88,10 +88,10 @@ def name(result: Result, group: int) -> str:
 
 
 def runs_of(result: Result, stage: Stage) -> list[Run]:
-    """The runs of one stage."""
+    """The runs of one stage; none of one for which there was no time, which begins where the next one does."""
     stages = of(result).stages
-    later = [each.first_round for each in stages if each.first_round > stage.first_round]
-    end = min(later, default=math.inf)
+    later = stages[len(stages) - stages[::-1].index(stage) :]
+    end = later[0].first_round if later else math.inf
     return [run for run in result.runs if stage.first_round <= run.round < end]
 
 

@@ -120,7 +120,10 @@ def ties(result: Result) -> str:
     chosen = results.of(result).choice
     if chosen is None or not chosen.ties:
         return ""
-    names = ", ".join(results.name(result, group) for group in (chosen.best, *chosen.ties) if group != chosen.winner)
+    told = {chosen.winner} | ({0} if results.is_faster(result) else set())  # the confirmation tells the default
+    names = ", ".join(results.name(result, group) for group in (chosen.best, *chosen.ties) if group not in told)
+    if not names:
+        return ""
     winner = results.name(result, chosen.winner)
     if chosen.winner == chosen.best:
         return f"the search could not tell {names} from {winner}"

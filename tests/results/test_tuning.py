@@ -7,7 +7,7 @@ from stored_search import SETTINGS, STAGES, TUNING, process, searched
 
 from modelzoo.frozen import replace
 from modelzoo.records.run import Latency
-from modelzoo.records.tuning import Choice
+from modelzoo.records.tuning import Choice, StageKind
 from modelzoo.results import tuning
 from modelzoo.stats import Doubt
 
@@ -20,6 +20,15 @@ def test_candidates_have_their_speed_in_the_search_alone() -> None:
     assert found[1].speed.value == pytest.approx(2.5)
     assert found[3].exclusion is not None
     assert (found[1].is_tie, found[2].is_tie, found[3].is_tie) == (True, True, False)
+
+
+def test_a_stage_without_time_takes_nothing_from_the_confirmation() -> None:
+    """It begins where the confirmation does, and counted its rounds as those of the search."""
+    *earlier, confirmation = STAGES
+    empty = replace(confirmation, kind=StageKind.SEARCH)
+    found = searched(stages=(*earlier, empty, confirmation))
+    assert tuning.runs_of(found, empty) == []
+    assert tuning.candidates(found) == tuning.candidates(searched())
 
 
 def test_only_the_confirmation_says_how_fast_the_winner_is() -> None:

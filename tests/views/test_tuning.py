@@ -51,6 +51,9 @@ def test_ties_are_named() -> None:
         "could not tell fp32 compile channels-last from fp32 compile, which is the simplest of those that seem as fast"
     )
     assert tuning.ties(searched(choice=Choice(2, 2, (), (1, 2)))) == ""
+    with_default = searched(choice=Choice(2, 2, (1, 0), (1, 2)))
+    assert tuning.ties(with_default) == tuning.ties(searched()), "the confirmation found it slower"
+    assert tuning.ties(searched(choice=Choice(2, 2, (0,), (1, 2)))) == ""
 
 
 def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_out() -> None:
