@@ -75,8 +75,8 @@ class WarningCode(Enum):
     )
     BF16_PARTLY = (
         Severity.DISTORTS,
-        "{precision} was requested by {method} but is only partly active: {detail}",
-        "the other operators compute in fp32; compare --bf16=fastmath, autocast and cast",
+        "{precision} by {method} is only partly active in the products of the canary: {detail}",
+        "--details shows in what the network's own products ran; compare --bf16=fastmath, autocast and cast",
     )
     REFERENCE_KERNELS = (
         Severity.DISTORTS,
