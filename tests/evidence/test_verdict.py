@@ -154,13 +154,19 @@ def test_own_recordings(path: Path) -> None:
     assert decode(Evidence, json.loads(json.dumps(encode(evidence)))) == evidence
 
 
-ARM_VERDICTS = {"fp32": {"FP32"}, "autocast": {"ACTIVE"}, "cast": {"ACTIVE"}, "variable": {"ACTIVE", "UNKNOWN"}}
-"""With fast math, products outside oneDNN leave no trace of what they computed in."""
+ARM_VERDICTS = {
+    "fp32": {"FP32"},
+    "autocast": {"ACTIVE"},
+    "cast": {"ACTIVE"},
+    "variable": {"ACTIVE", "PARTLY", "UNKNOWN"},
+}
+"""With fast math, products outside oneDNN leave no trace of what they computed in. With torch 2.15.0, convolutions run
+in oneDNN's kernels for SVE, which ignore it."""
 
 
 @pytest.mark.parametrize("path", recordings.ARM_RECORDINGS, ids=lambda path: path.stem)
 def test_recordings_of_emulated_arm(path: Path) -> None:
-    """fp32 is never taken for bf16, nor the other way round; what ran is found in Compute Library and OpenBLAS."""
+    """fp32 is never taken for bf16, nor the other way round; what ran is found in Compute Library and a BLAS."""
     found = recordings.load_recording(path)
     calls = recordings.calls_of(found.mode, has_attention=True)
     evidence = build_evidence(found.audit, found.canary, found.requested, found.bf16_method, calls=calls)
@@ -169,7 +175,8 @@ def test_recordings_of_emulated_arm(path: Path) -> None:
     assert evidence.unattributed_share < 0.1
     assert evidence.problems == ()
     kernels = {use.implementation for use in evidence.operators}
-    assert any("acl" in kernel or "openblas" in kernel for kernel in kernels)
+    own = "native bf16" if "torch2.15.0" in path.stem else "openblas"  # NVPL has no bf16 product
+    assert any("acl" in kernel or own in kernel for kernel in kernels)
     assert {each.operator_class for each in evidence.classes} == {"conv", "linear", "matmul", "attention"}
 
 
