@@ -6,7 +6,7 @@
 - On ARM, inductor freezes the weights of Linear for oneDNN's inner product, which Compute Library supports in bf16 only
   from 53.1 on; before, it runs in a reference kernel, 100 times slower than eager mode:
   https://github.com/pytorch/pytorch/issues/180447, mended by https://github.com/pytorch/pytorch/pull/191316. The wheels
-  of torch 2.10.0 to 2.13.0 for ARM contain Compute Library 52.6.0, those of 2.14.1 and 2.15.0 contain 53.2.0 (looked up).
+  of torch 2.10.0 to 2.13.0 for ARM have Compute Library 52.6.0, those of 2.14.1 and 2.15.0 have 53.2.0 (looked up).
 - A bf16 product may be slower than the same product in fp32 although the CPU has bf16 instructions, if its library has
   no kernel for them: OpenBLAS 0.3.29 computes ``sbgemm`` on Neoverse V1 in generic C
   (https://github.com/OpenMathLib/OpenBLAS/pull/5108).
