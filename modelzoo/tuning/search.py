@@ -193,7 +193,12 @@ class Search:
         return stage
 
     def _run_stage(self, stage: Stage) -> None:
-        """Measure until every setting has as many processes as planned, or the time is up."""
+        """Measure until every setting has as many processes as planned, or the time is up.
+
+        A stage that another one has followed is over, whatever it lacks: its processes would count as the other's.
+        """
+        if stage != self.tuning.stages[-1]:
+            return
         while block := self._next_block(stage):
             block = self._affordable(stage, block)
             if not block:

@@ -120,7 +120,7 @@ def ties(result: Result) -> str:
     chosen = results.of(result).choice
     if chosen is None or not chosen.ties:
         return ""
-    told = {chosen.winner} | ({0} if results.is_faster(result) else set())  # the confirmation tells the default
+    told = {chosen.winner, 0} if results.is_faster(result) else {chosen.winner}  # 0: by the confirmation
     names = ", ".join(results.name(result, group) for group in (chosen.best, *chosen.ties) if group not in told)
     if not names:
         return ""

@@ -154,14 +154,11 @@ def test_own_recordings(path: Path) -> None:
     assert decode(Evidence, json.loads(json.dumps(encode(evidence)))) == evidence
 
 
-ARM_VERDICTS = {
-    "fp32": {"FP32"},
-    "autocast": {"ACTIVE"},
-    "cast": {"ACTIVE"},
-    "variable": {"ACTIVE", "PARTLY", "UNKNOWN"},
-}
-"""With fast math, products outside oneDNN leave no trace of what they computed in. With torch 2.15.0, convolutions run
-in oneDNN's kernels for SVE, which ignore it."""
+ARM_VERDICTS = {"fp32": {"FP32"}, "autocast": {"ACTIVE"}, "cast": {"ACTIVE"}, "variable": {"ACTIVE", "UNKNOWN"}}
+"""With fast math, products outside oneDNN leave no trace of what they computed in."""
+
+SVE_CONVOLUTIONS = "onednn_aarch64-neoverse-n2_torch2.15.0_variable"
+"""The recording in which most of what is known with fast math are convolutions in oneDNN's kernels for SVE, in fp32."""
 
 
 @pytest.mark.parametrize("path", recordings.ARM_RECORDINGS, ids=lambda path: path.stem)
@@ -170,7 +167,7 @@ def test_recordings_of_emulated_arm(path: Path) -> None:
     found = recordings.load_recording(path)
     calls = recordings.calls_of(found.mode, has_attention=True)
     evidence = build_evidence(found.audit, found.canary, found.requested, found.bf16_method, calls=calls)
-    assert evidence.verdict in ARM_VERDICTS[found.mode]
+    assert evidence.verdict in ({"PARTLY"} if path.stem == SVE_CONVOLUTIONS else ARM_VERDICTS[found.mode])
     assert adds_up(evidence)
     assert evidence.unattributed_share < 0.1
     assert evidence.problems == ()

@@ -129,6 +129,28 @@ def test_an_interrupted_search_goes_on_where_it_was(tmp_path: Path, monkeypatch:
         assert tuning.of(result).spent == pytest.approx(machine.now)
 
 
+def test_a_stage_that_another_one_followed_is_not_measured_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more time than before, an interrupted confirmation goes on; a stage of the search that had none does not."""
+    settings = [BASE.replace(threads=1 + number, mode="script") for number in range(1, 16)] + [COMPILED]
+    level = speeds(compile=2.0, script=1.2)
+    whole = run(Machine(level), begin(tmp_path / "whole.json", BASE, *settings), monkeypatch)
+    found = tuning.of(whole)
+    *earlier, last, confirmation = found.stages
+    empty = replace(last, first_round=confirmation.first_round)
+    begun = tuple(
+        each for each in whole.runs if each.round < last.first_round or each.round == confirmation.first_round
+    )
+    stopped = replace(found, stages=(*earlier, empty, confirmation), is_complete=False, budget=7200.0)
+    machine = Machine(level)
+    stored = store.ResultFile(tmp_path / "stopped.json", replace(whole, runs=begun, payload=stopped))
+    result = run(machine, stored, monkeypatch)
+    assert tuning.runs_of(result, empty) == []
+    assert len(machine.ran) == 2 * (confirmation.rounds - 1)
+    assert tuning.is_faster(result)
+
+
 def test_the_budget_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that it does not reach are named, and there is time to measure the winner again."""
     settings = [BASE.replace(threads=1 + number, mode="script") for number in range(1, 31)]
