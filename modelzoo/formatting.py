@@ -7,10 +7,12 @@ import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import PurePath
-from typing import Union
+from typing import Callable, Optional, Union
 
 DIGEST_DIGITS = 12
 """Hexadecimal digits of a digest or a commit that are shown."""
+DOUBLE_DIGITS = 17
+"""Decimal digits that tell any two different floating-point numbers apart."""
 MISSING = "–"
 """Shown for a value that is not known."""
 NOISY, NONE = "(noisy)", "(no interval)"
@@ -79,6 +81,30 @@ def significant(value: float, digits: int = 4) -> str:
     if len(rounded.replace(".", "").lstrip("0")) > digits and decimals:
         rounded = f"{value:.{decimals - 1}f}"
     return rounded
+
+
+def general(value: float, digits: int) -> str:
+    """Format ``value`` to ``digits`` significant digits, without trailing zeros."""
+    return f"{value:.{digits}g}"
+
+
+def scientific(value: float, digits: int) -> str:
+    """Format ``value`` to ``digits`` significant digits, with an exponent."""
+    return f"{value:.{digits - 1}e}"
+
+
+def apart(*values: Optional[float], digits: int = 4, show: Callable[[float, int], str] = general) -> tuple[str, ...]:
+    """Format values and, as the last one, their threshold, with as many more digits as it takes to tell them apart.
+
+    >>> apart(0.0202, 0.02, digits=2), apart(0.013, 0.02, digits=2)
+    (('0.0202', '0.02'), ('0.013', '0.02'))
+    """
+    texts: tuple[str, ...] = ()
+    for more in range(DOUBLE_DIGITS):
+        texts = tuple(MISSING if each is None else show(each, digits + more) for each in values)
+        if all((text == texts[-1]) == (value == values[-1]) for text, value in zip(texts, values)):
+            break
+    return texts
 
 
 def rounded_down(value: float) -> str:

@@ -31,6 +31,16 @@ def test_significant_digits(value: float, text: str) -> None:
     assert formatting.significant(value) == text
 
 
+@given(st.floats(1e-9, 9e8), st.floats(1e-9, 9e8))
+def test_a_value_is_not_rounded_onto_its_threshold(value: float, threshold: float) -> None:
+    """What is shown of two different numbers differs, in the same order, however near they are."""
+    for other in (value, math.nextafter(threshold, 0)):
+        shown, limit = formatting.apart(other, threshold, digits=2)
+        assert (float(shown) < float(limit), shown == limit) == (other < threshold, other == threshold)
+    assert formatting.apart(0.0203, None, 0.02, digits=2) == ("0.0203", "–", "0.02")
+    assert formatting.apart(0.05002, 0.05, digits=3, show=formatting.seconds) == ("50.02 ms", "50.00 ms")
+
+
 @given(st.floats(1e-9, 9e8))
 def test_significant_keeps_four_digits_without_an_exponent(value: float) -> None:
     """Any time is four digits in the pattern that scripts search for, and close to the value."""

@@ -11,8 +11,7 @@ from modelzoo import stats
 from modelzoo.records.history import EarlierSessions
 from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.records.validity import Validity
-from modelzoo.results.proof import Proof
-from modelzoo.results.speed import Incomparable
+from modelzoo.results.speed import Incomparable, Unproven
 from modelzoo.setting import Setting
 
 
@@ -80,13 +79,6 @@ class Batches(msgspec.Struct, frozen=True):
 
     base: tuple[int, ...]
     other: tuple[int, ...]
-
-
-class Unproven(msgspec.Struct, frozen=True):
-    """What is known of a precision that a side was to run in."""
-
-    precision: str
-    proof: Proof
 
 
 class Unrecorded(Enum):

@@ -11,13 +11,11 @@ from typing import Optional
 
 from modelzoo import setting as settings
 from modelzoo.comparison.machines import RATED, reports_of
-from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal, SideSetting, Unproven, Unrecorded
+from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal, SideSetting, Unrecorded
 from modelzoo.comparison.pairing import Pair
-from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import RunReport
 from modelzoo.records.validity import ValidityVerdict
-from modelzoo.results.proof import merged_proof
-from modelzoo.results.speed import agreement_of, not_fp32, other_outputs, other_weights, other_work
+from modelzoo.results.speed import Unproven, agreement_of, other_outputs, other_weights, other_work, unproven
 
 ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)
 """What ``--allow`` can name."""
@@ -113,25 +111,10 @@ def _of_side(side: SideSetting, name: str) -> Iterator[Refusal]:
     outputs = other_outputs(reports)
     if outputs is not None:
         yield Refusal(Obstacle.OUTPUTS, name, outputs)
-    precision = _precision(side, name, reports)
-    if precision is not None:
-        yield precision
+    doubt = unproven(side.requested.precision, reports)
+    if doubt is not None:
+        is_inactive = isinstance(doubt, Unproven) and doubt.is_inactive
+        yield Refusal(Obstacle.INACTIVE if is_inactive else Obstacle.UNPROVEN, name, doubt)
     judged = side.validity.report.validity if side.validity is not None and side.validity.report is not None else None
     if judged is not None and judged.verdict is ValidityVerdict.NOT_VALID:
         yield Refusal(Obstacle.INVALID, name, judged)
-
-
-def _precision(side: SideSetting, name: str, reports: Sequence[RunReport]) -> Optional[Refusal]:
-    """That a side did not run in its precision, or that nothing proves that it did."""
-    proof = merged_proof(reports)
-    if side.requested.precision == "fp32":
-        contrary = next((shown for report in reports for shown in not_fp32(report)), None)
-        if contrary is not None:
-            return Refusal(Obstacle.UNPROVEN, name, contrary)
-        if proof.verdict is ProofVerdict.FP32:
-            return None
-    elif proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
-        return None
-    is_off = side.requested.precision != "fp32" and proof.verdict is ProofVerdict.NOT_ACTIVE  # fp32 needs no switch
-    obstacle = Obstacle.INACTIVE if is_off else Obstacle.UNPROVEN
-    return Refusal(obstacle, name, Unproven(side.requested.precision, proof))

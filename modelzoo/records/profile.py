@@ -250,6 +250,11 @@ class Ceilings(msgspec.Struct, frozen=True):
         return all_threads / (one * self.threads)
 
 
+NEAR_ROOF = 0.6
+"""From this part of the lower limit on, a run is called bound by it: it then accounts for more than half of the time,
+with a margin for what is left in caches between two operators, whose bytes are counted although they do not move."""
+
+
 class BoundBy(str, Enum):
     """The limit that applies at an arithmetic intensity."""
 
@@ -268,7 +273,7 @@ class Bound(msgspec.Struct, frozen=True):
         intensity: arithmetic intensity, operations per byte moved.
         ridge: the intensity at which the compute and memory limits meet.
         share_of_roof: ``gflops`` ÷ min(``ceiling``, ``intensity`` × bandwidth).
-        bound_by: the lower of the two limits.
+        bound_by: the lower of the two limits, however far the run is from it.
     """
 
     precision: str
@@ -279,3 +284,8 @@ class Bound(msgspec.Struct, frozen=True):
     ridge: Optional[float]
     share_of_roof: Optional[float]
     bound_by: Optional[BoundBy]
+
+    @property
+    def binding(self) -> Optional[BoundBy]:
+        """The limit that the run is near enough to for it to explain the speed; ``None`` if something else does."""
+        return self.bound_by if self.share_of_roof is not None and self.share_of_roof >= NEAR_ROOF else None

@@ -22,6 +22,7 @@ from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.records.timing import StopReason
 from modelzoo.records.workload import OutputAgreement
+from modelzoo.results.proof import Proof, merged_proof
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome, Verdict
 
@@ -133,6 +134,34 @@ def not_fp32(base: RunReport) -> Iterator[Union[Canary, Evidence]]:
         yield seen.evidence
 
 
+class Unproven(msgspec.Struct, frozen=True):
+    """What is known of a precision that a setting was to run in."""
+
+    precision: str
+    proof: Proof
+
+    @property
+    def is_inactive(self) -> bool:
+        """Whether a reduced precision is known not to have been used."""
+        return self.precision != "fp32" and self.proof.verdict is ProofVerdict.NOT_ACTIVE
+
+
+def unproven(precision: str, reports: Sequence[RunReport]) -> Union[Canary, Evidence, Unproven, None]:
+    """Return why it is not proven that a setting ran in ``precision``, at least partly; ``None`` if it is.
+
+    No ratio over or of such a setting stands by itself: ``speeds`` marks it, and a comparison of stored results
+    refuses it unless it is allowed.
+    """
+    proof = merged_proof(reports)
+    if precision != "fp32":
+        is_proven = proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY)
+        return None if is_proven else Unproven(precision, proof)
+    contrary = next((shown for report in reports for shown in not_fp32(report)), None)
+    if contrary is not None or proof.verdict is ProofVerdict.FP32:
+        return contrary
+    return Unproven(precision, proof)
+
+
 def other_workload(base: RunReport, other: RunReport) -> Iterator[Different]:
     """Yield that two processes had different declarations of the workload, as two images may, if they had."""
     digests = base.provenance.digest, other.provenance.digest
@@ -161,11 +190,13 @@ class Speed(msgspec.Struct, frozen=True):
             for other comparisons; above 1 is faster. ``None`` if there is nothing to compare.
         verdict: the conclusion, corrected for all comparisons of the result.
         refused: why the two are not comparable; ``None`` if they are.
+        is_unproven: whether it is not proven that both ran in their precision; see ``unproven``.
     """
 
     ratio: Optional[stats.Interval]
     verdict: Verdict
     refused: Optional[Incomparable] = None
+    is_unproven: bool = False
 
 
 def speeds(result: Result) -> dict[int, Speed]:
@@ -186,8 +217,15 @@ def speeds(result: Result) -> dict[int, Speed]:
     for (group, comparison), verdict in zip(compared.items(), verdicts):
         same = [run for run in result.runs if run.workload == workloads[group]]
         outlook = _outlook(verdict, comparison, len(compared), same)
-        by_group[group] = Speed(comparison.ratio, replace(verdict, outlook=outlook))
+        sides = (groups[workloads.index(workloads[group])], groups[group])
+        is_unproven = any(map(_is_unproven, sides))
+        by_group[group] = Speed(comparison.ratio, replace(verdict, outlook=outlook), is_unproven=is_unproven)
     return by_group
+
+
+def _is_unproven(runs: Sequence[Run]) -> bool:
+    reports = [run.report for run in runs if run.report is not None]
+    return unproven(runs[0].requested.precision, reports) is not None
 
 
 def looks(result: Result, workload: str) -> Optional[stats.Looks]:

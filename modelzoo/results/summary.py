@@ -106,7 +106,8 @@ class SummaryRow(msgspec.Struct, frozen=True):
         speed: compared with the workload's first setting; ``None`` for that one, and if nothing was timed.
         proof: what the canary and the kernels of all processes show.
         judged: the judgement of its predictions; ``None`` if they were not judged.
-        agreement: how far an engine's outputs are from torch's; ``None`` if they were not compared.
+        agreement: how far an engine's outputs are from torch's in fp32; ``None`` in other precisions, in which only
+            exported models are compared and which the task judges, or if they were not compared.
         spans: issue and device time on an accelerator; ``None`` on a CPU.
         generation: times and rates of a language model's tokens; ``None`` for other models.
         warnings: each code once.
@@ -233,7 +234,7 @@ def rows(result: Result) -> list[SummaryRow]:
         workload = workloads[group]
         timed = [run.steady for run in runs if run.steady]
         reports = [run.report for run in runs if run.report is not None]
-        proof = merged_proof(reports)
+        proof, agreement = merged_proof(reports), agreement_of(reports)
         row = SummaryRow(
             requested=result.label(group),
             label=run_labels[group],
@@ -245,7 +246,7 @@ def rows(result: Result) -> list[SummaryRow]:
             speed=compared.get(group),
             proof=proof,
             judged=judged.get(group),
-            agreement=agreement_of(reports),
+            agreement=agreement if agreement is not None and agreement.has_bound else None,
             spans=spans_of(runs),
             warnings=_warnings(runs, proof),
             generation=generation_levels(runs, by_precision=by_precision(result, workload)),

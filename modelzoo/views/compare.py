@@ -15,9 +15,9 @@ from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
 from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns, explanations
 from modelzoo.views.compare_columns import setting_text, values_text
-from modelzoo.views.headline import several, subject
+from modelzoo.views.headline import Judged, several, subject
 from modelzoo.views.results_table import ratio
-from modelzoo.views.speed import basis_text, refusal, row_reason
+from modelzoo.views.speed import UNPROVEN, basis_text, is_qualified, refusal, row_reason
 
 QUANTITY = {
     Metric.LATENCY: "latency of one forward batch",
@@ -101,8 +101,9 @@ def headline(comparison: Comparison) -> Lines:
         return first_line(said, Tone.BAD)
     if len(rows) == 1:
         said = f"{row_name(rows[0])}: {subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}"
+        said += UNPROVEN if is_qualified(rows[0]) else ""
     else:
-        judged = [(row.outcome, row.estimate.ratio if row.estimate is not None else None) for row in rows]
+        judged = [Judged(row.outcome, row.estimate.ratio if row.estimate else None, is_qualified(row)) for row in rows]
         said = several(base, other, judged, "rows")
     if comparison.mean is not None and len(compared) > 1:
         said += f"; geometric mean {ratio(comparison.mean)}"

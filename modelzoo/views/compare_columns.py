@@ -13,6 +13,7 @@ from modelzoo.comparison.model import Basis, Metric, Row
 from modelzoo.document import Column, Tone
 from modelzoo.formatting import MISSING, significant, within
 from modelzoo.views.results_table import OUTCOME_TONE, interval, ratio
+from modelzoo.views.speed import outcome_text
 
 NOTHING = "~"
 """Shown in place of a ratio if the sides cannot be compared."""
@@ -75,7 +76,7 @@ def _ratio(row: Row) -> str:
 
 def _verdict(row: Row, mark: str) -> str:
     assumed = row.estimate is not None and row.estimate.basis is Basis.ASSUMED
-    return f"{row.outcome}{' (assumed)' if assumed else ''}{f' {mark}' if mark else ''}"
+    return f"{outcome_text(row)}{' (assumed)' if assumed else ''}{f' {mark}' if mark else ''}"
 
 
 def difference_columns(comparison: Comparison) -> list[Column]:

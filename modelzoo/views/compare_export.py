@@ -27,7 +27,7 @@ from modelzoo.version import __version__
 from modelzoo.views.compare import cores_text, extrapolation_text, notes, row_name
 from modelzoo.views.compare_columns import setting_text, values_text
 from modelzoo.views.results_table import ratio
-from modelzoo.views.speed import basis_text, refusal, row_reason
+from modelzoo.views.speed import basis_text, outcome_text, refusal, row_reason
 
 FORMAT = "modelzoo-comparison/1.0"
 UNITS = {**dict.fromkeys(Metric, "s"), Metric.THROUGHPUT: "items/s", Metric.MEMORY: "bytes"}
@@ -292,4 +292,4 @@ def junit(judged: Judged) -> str:
 def _sentence(row: Row) -> str:
     shown = f" {ratio(row.estimate.ratio)}" if row.estimate is not None else ""
     allowed = "".join(f"; allowed: {refusal(each)}" for each in row.allowed)
-    return f"{row.outcome}{shown}: {row_reason(row)}{allowed}"
+    return f"{outcome_text(row)}{shown}: {row_reason(row)}{allowed}"

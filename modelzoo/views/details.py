@@ -17,7 +17,7 @@ from modelzoo.views.generation import between_text, phase_lines, read_text
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import interval, rate
-from modelzoo.views.speed import outlook_text, reason
+from modelzoo.views.speed import outcome_text, outlook_text, reason
 
 
 def detail_lines(row: SummaryRow) -> list[str]:
@@ -46,7 +46,7 @@ def _times(row: SummaryRow) -> Iterator[str]:
     yield from accelerator_lines(row.runs)
     if row.speed:
         outlook = row.speed.verdict.outlook
-        yield f"{row.speed.verdict.outcome}: {reason(row.speed)}" + (f"; {outlook_text(outlook)}" if outlook else "")
+        yield f"{outcome_text(row.speed)}: {reason(row.speed)}" + (f"; {outlook_text(outlook)}" if outlook else "")
     if row.peak_memory:
         yield f"peak memory of a process {row.peak_memory / 2**30:.2f} GiB"
     yield from _weights(row)
@@ -129,7 +129,7 @@ def ceiling_text(row: SummaryRow) -> str:
         text += f", {100 * bound.share_of_ceiling:.0f} % of {whose} measured {bound.precision} peak"
     # What the arithmetic and the memory allow does not bind a call that spends its time launching kernels.
     launching = row.spans is not None and row.spans.bound_by_launching
-    return text + (f", {bound.bound_by.value}-bound" if bound.bound_by and not launching else "")
+    return text + (f", {bound.binding.value}-bound" if bound.binding and not launching else "")
 
 
 LAUNCH_HINT = "use --mode compile or graph, or a larger --batch"

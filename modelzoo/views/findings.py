@@ -24,7 +24,6 @@ from modelzoo.views.speed import effort, is_open_beyond_interval, outlook_text, 
 _DIFFERS = {
     True: ("computes what torch does", "compute what torch does"),
     False: ("does NOT compute what torch does", "do NOT compute what torch does"),
-    None: ("differs from fp32", "differ from fp32"),
 }
 """What is said of one setting and of several, by ``OutputAgreement.is_same``."""
 _EXPECTED = (ValidityVerdict.VALID, ValidityVerdict.NUMERIC_ONLY)
@@ -262,14 +261,14 @@ def _instead(row: SummaryRow) -> str:
 
 def _agreement(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
     """How far the outputs of other engines and modes are from torch's in eager mode; empty if there are none."""
-    found: dict[bool | None, list[tuple[str, OutputAgreement]]] = {}
+    found: dict[bool, list[tuple[str, OutputAgreement]]] = {}
     for name, row in zip(names, rows):
         if row.agreement is not None:
-            found.setdefault(row.agreement.is_same, []).append((name, row.agreement))
+            found.setdefault(bool(row.agreement.is_same), []).append((name, row.agreement))
     return ", ".join(_outputs(is_same, each) for is_same, each in found.items())
 
 
-def _outputs(is_same: bool | None, found: Sequence[tuple[str, OutputAgreement]]) -> str:
+def _outputs(is_same: bool, found: Sequence[tuple[str, OutputAgreement]]) -> str:
     """Say once what holds for several settings, with the range of their errors."""
     few = len(found) <= NAMED_SETTINGS
     names = ", ".join(name for name, _ in found) if few else f"{len(found)} settings"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from modelzoo.document import Line, Lines, Text, Tone
 from modelzoo.formatting import ratio_value
@@ -17,7 +17,7 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Doubt, Interval, Outcome
 from modelzoo.views.differences import by_workload, pair_names, short_names
 from modelzoo.views.results_table import interval, ratio, timed_unit
-from modelzoo.views.speed import is_open_beyond_interval, reason
+from modelzoo.views.speed import UNPROVEN, is_open_beyond_interval, is_qualified, reason
 from modelzoo.warning import Severity, WarningCode, rank
 
 _OUTCOMES = {
@@ -31,8 +31,6 @@ _OUTCOMES = {
     None: "failed",
 }
 """What is counted, in this order; ``None``: it was not timed."""
-Judged = tuple[Optional[Outcome], Optional[Interval]]
-"""How a row compares with its baseline: the conclusion, and the ratio if there is one."""
 _NOISE = {
     None: "speed varied by {percent:.0f} %",
     WarningCode.ODD_PROCESS: "one process is off by {percent:.0f} %",
@@ -44,6 +42,14 @@ _NOISE = {
     WarningCode.THROTTLED: "the quota stopped the threads for {percent:.0f} % of the time",
     WarningCode.DEVICE_THROTTLED: "the device was throttled in {percent:.0f} % of the samples",
 }
+
+
+class Judged(NamedTuple):
+    """How a row compares with its baseline: the conclusion, the ratio if there is one, and whether it is unproven."""
+
+    outcome: Optional[Outcome]
+    ratio: Optional[Interval]
+    is_qualified: bool = False
 
 
 def headline(shown: Sequence[SummaryRow], spread: Optional[float]) -> Lines:
@@ -95,7 +101,7 @@ def _speed(shown: Sequence[SummaryRow]) -> str:
         if untested:
             return f"too few processes to compare {names[1]} with {names[0]}: one process each cannot show a difference"
         # A setting that failed anywhere counts as such.
-        missing: list[Judged] = [(None, None)] * (len(workloads) - len(compared))
+        missing = [Judged(None, None)] * (len(workloads) - len(compared))
         return several(*names, [*map(_judged, compared), *missing], "models")
     base = (short_names(shown)[0] or "the baseline") if len(workloads) == 1 else "the baselines"
     settings = f"{len(compared)} setting" + ("s" if len(compared) > 1 else "")
@@ -133,13 +139,14 @@ def _is_unseen(speed: Speed) -> bool:
 
 def _judged(row: SummaryRow) -> Judged:
     if row.speed is None:
-        return None, None
-    return Outcome.NOT_COMPARABLE if _is_unseen(row.speed) else row.speed.verdict.outcome, row.speed.ratio
+        return Judged(None, None)
+    outcome = Outcome.NOT_COMPARABLE if _is_unseen(row.speed) else row.speed.verdict.outcome
+    return Judged(outcome, row.speed.ratio, is_qualified(row.speed))
 
 
 def _counts(judged: Sequence[Judged]) -> dict[Optional[Outcome], int]:
     """How often each outcome occurs, in the order of ``_OUTCOMES``."""
-    found = [outcome for outcome, _ in judged]
+    found = [each.outcome for each in judged]
     return {each: found.count(each) for each in _OUTCOMES if each in found}
 
 
@@ -167,6 +174,7 @@ def _pair(base: str, name: str, row: SummaryRow) -> str:
     if row.speed.verdict.doubt is Doubt.ONE_PROCESS:
         return f"too few processes to compare {name} with {base}: {ratio(row.speed.ratio)}"
     why = f" ({reason(row.speed)})" if is_open_beyond_interval(row.speed) else ""
+    why += UNPROVEN if is_qualified(row.speed) else ""
     return f"{subject(base, name, row.speed.verdict.outcome)}: {ratio(row.speed.ratio)}{why}"
 
 
@@ -182,13 +190,15 @@ def subject(base: str, name: str, outcome: Optional[Outcome]) -> str:
 
 
 def _range(judged: Sequence[Judged], outcome: Optional[Outcome]) -> str:
-    """The ratios of those that differ: `` (1.74× to 2.21×)``."""
-    found = [ratio for each, ratio in judged if each is outcome and ratio is not None]
-    known = sorted(found, key=lambda each: each.value)
-    if outcome in (Outcome.SAME, Outcome.AMBIGUOUS) or not known:
-        return ""
-    ends = dict.fromkeys(f"{ratio_value(each.value, each.low, each.high)}×" for each in (known[0], known[-1]))
-    return f" ({' to '.join(ends)})"
+    """The ratios of those that differ, and how many are not proven: `` (1.74× to 2.21×, 1 unproven)``."""
+    same = [each for each in judged if each.outcome is outcome]
+    known = sorted((each.ratio for each in same if each.ratio is not None), key=lambda each: each.value)
+    is_shown = outcome not in (Outcome.SAME, Outcome.AMBIGUOUS) and known
+    ends = [known[0], known[-1]] if is_shown else []
+    ratios = dict.fromkeys(f"{ratio_value(each.value, each.low, each.high)}×" for each in ends)
+    unproven = sum(each.is_qualified for each in same)
+    said = [*([" to ".join(ratios)] if ratios else []), *([f"{unproven} unproven"] if unproven else [])]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _best(compared: Sequence[SummaryRow], shown: Sequence[SummaryRow]) -> str:
@@ -199,7 +209,8 @@ def _best(compared: Sequence[SummaryRow], shown: Sequence[SummaryRow]) -> str:
     best = max(faster, key=lambda row: row.speed.ratio.value if row.speed and row.speed.ratio else 0.0)
     rows = by_workload(shown)
     names = dict(zip(map(id, rows[best.workload]), short_names(rows[best.workload])))
-    return f"; largest speedup: {f'{best.workload} ' if len(rows) > 1 else ''}{names[id(best)]}"
+    unproven = UNPROVEN if best.speed and is_qualified(best.speed) else ""
+    return f"; largest speedup: {f'{best.workload} ' if len(rows) > 1 else ''}{names[id(best)]}{unproven}"
 
 
 # How far to believe it

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple, Optional
 
 from modelzoo.document import Column, Table, Text, Tone
-from modelzoo.formatting import MISSING, significant, word
+from modelzoo.formatting import MISSING, apart, significant, word
 from modelzoo.records.partial import LONGEST_WITH_MASKS, JudgedSoFar, PictureNote
 from modelzoo.records.run import ValidityEntry, ValidityReport
 from modelzoo.records.validity import (
@@ -219,7 +219,7 @@ def reason_text(judged: Validity) -> str:
     if reason.kind is ReasonKind.FAILED_CHECKS:
         return failures
     if reason.kind is ReasonKind.UNDECIDED_CHECKS:
-        open_ = "; ".join(f"{_failure(each)}, and may be {_value(each.bound)}" for each in undecided)
+        open_ = "; ".join(f"{_failure(each)}, and may be {_beside_limit(each)[1]}" for each in undecided)
         return open_ + _needed(reason, judged)
     if reason.kind is ReasonKind.FEW_CLUSTERS:
         few = f"{_counted(judged.clusters, judged.cluster)} of the {reason.required} that a verdict requires"
@@ -244,11 +244,16 @@ def _is_numeric(check: Check) -> bool:
 
 
 def _failure(check: Check) -> str:
-    return f"{title_text(check)} is {_value(check.seen)}, required {check.relation.value} {check.required:.4g}"
+    seen, _, required = _beside_limit(check)
+    return f"{title_text(check)} is {seen}, required {check.relation.value} {required}"
 
 
-def _value(value: Optional[float]) -> str:
-    return "none" if value is None else f"{value:.4g}"
+def _beside_limit(check: Check, missing: str = "none") -> tuple[str, str, str]:
+    """What is seen, its bound, and what is required."""
+    seen, bound, required = (
+        missing if each == MISSING else each for each in apart(check.seen, check.bound, check.required)
+    )
+    return seen, bound, required
 
 
 def _needed(reason: Reason, judged: Validity) -> str:
@@ -290,14 +295,15 @@ def check_table(judged: Validity, *, is_brief: bool = False) -> Table:
     With ``is_brief``, a terminal leaves out what does not fit, the source first.
     """
     checks = judged.checks
-    required = (f"{'≥' if each.relation is Relation.AT_LEAST else '≤'} {number(each.required)}" for each in checks)
+    relations = ("≥" if each.relation is Relation.AT_LEAST else "≤" for each in checks)
+    values = [_beside_limit(each, MISSING) for each in checks]
     would_pass = ("no value" if each.would_pass_at is None else number(each.would_pass_at) for each in checks)
     outcomes = [_outcome(each) for each in checks]
     columns = (
         Column("check", tuple(title_text(each) for each in checks)),
-        Column("seen", tuple(number(each.seen) for each in checks), is_number=True),
-        Column("95 % bound", tuple(number(each.bound) for each in checks), is_number=True),
-        Column("required", tuple(required), is_number=True),
+        Column("seen", tuple(seen for seen, _, _ in values), is_number=True),
+        Column("95 % bound", tuple(bound for _, bound, _ in values), is_number=True),
+        Column("required", tuple(f"{sign} {each[2]}" for sign, each in zip(relations, values)), is_number=True),
         Column("would pass at", tuple(would_pass), is_number=True, order=2 if is_brief else None),
         Column("", tuple(word for word, _ in outcomes), tones=tuple(tone for _, tone in outcomes)),
         Column(

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Optional
 
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
-from modelzoo.formatting import MISSING, rounded, rounded_down, seconds, significant
+from modelzoo.formatting import MISSING, apart, rounded, rounded_down, seconds, significant
 from modelzoo.records.load import Flaw, InvalidReason, Load, LoadgenRun, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
@@ -160,9 +160,11 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
     }
     if load.plan.scenario is not Scenario.OFFLINE:
         found.update({each: seconds(known.get(each)) for each in ("p50", "p90", "p95", "p99")})
-        found.update({name: seconds(percentile(run.latencies, percent))})
+        limit = load.plan.bound.seconds if load.plan.bound is not None else None
         upper = results.upper_bound(run, percent)
-        found[f"{name} at most (99 %)"] = MISSING if run.given_up else seconds(upper)
+        shown, at_most, _ = apart(percentile(run.latencies, percent), upper, limit, show=seconds)
+        found.update({name: shown})
+        found[f"{name} at most (99 %)"] = MISSING if run.given_up else at_most
     found.update(
         {
             "late p99": MISSING if load.plan.scenario is not Scenario.SERVER else seconds(run.lateness.p99),
@@ -306,7 +308,7 @@ def reason_text(reason: InvalidReason, run: LoadRun, load: Load) -> str:
         full = f"the queue of {load.plan.queue:,} was full"
         return f"{run.rejected:,} of {run.requests:,} requests were rejected: {full}"
     if reason.flaw is Flaw.LATE:
-        late = f"p99 of its lateness is {seconds(run.lateness.p99)}, over {seconds(run.lateness.limit)}"
+        late = "p99 of its lateness is {}, over {}".format(*apart(run.lateness.p99, run.lateness.limit, show=seconds))
         return f"the generator was late: {late}"
     bound, count = load.plan.bound, len(run.latencies)
     if bound is None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Optional, Union
 
 from modelzoo.document import Text
-from modelzoo.formatting import Merged
+from modelzoo.formatting import Merged, apart, scientific
 from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.coverage import FOREIGN_NUMBERS, KNOWN_SHARE, Coverage
 from modelzoo.records.evidence import (
@@ -299,7 +299,8 @@ def _errors(worst: Sequence[OutputError], *, is_named: bool) -> str:
     if not relative:
         return f"output {names} is not finite, or has another shape"
     mean = Merged(each.mean_error for each in worst if each.mean_error is not None)
-    text = f"mean error ÷ mean |output| {Merged(relative):.1e}, mean error {mean:.1e}"
+    shown, _ = _beside_bound(relative, worst[0].bound(FP32_BOUND))
+    text = f"mean error ÷ mean |output| {shown}, mean error {mean:.1e}"
     text += f" (output {names})" if is_named else ""
     if worst[0].bound(FP32_BOUND) > FP32_BOUND:
         caused = Merged(each.sensitivity for each in worst if each.sensitivity is not None)
@@ -309,12 +310,21 @@ def _errors(worst: Sequence[OutputError], *, is_named: bool) -> str:
 
 def _detections(found: Sequence[MatchedDetections]) -> str:
     values = [error.relative for each in found for error in each.errors]
-    largest = [max((e.relative for e in each.errors if e.relative is not None), default=0.0) for each in found]
-    error = "not finite" if None in values else f"{Merged(largest):.1e}"
+    error = "not finite" if None in values else _beside_bound(list(map(_largest, found)), DETECTED_BOUND)[0]
     matched, expected = Merged(each.matched for each in found), Merged(each.expected for each in found)
     return (
         f"{matched} of {expected} detections match ({Merged(each.found for each in found)} found), their error {error}"
     )
+
+
+def _largest(found: MatchedDetections) -> float:
+    return max((each.relative for each in found.errors if each.relative is not None), default=0.0)
+
+
+def _beside_bound(errors: Sequence[float], bound: float) -> tuple[str, str]:
+    """Errors, a range if they differ, and their bound."""
+    low, high, limit = apart(min(errors), max(errors), bound, digits=2, show=scientific)
+    return low if low == high else f"{low} to {high}", limit
 
 
 def other_outputs_text(found: OtherOutputs) -> str:
@@ -330,8 +340,9 @@ def other_outputs_text(found: OtherOutputs) -> str:
 def bounds_text(found: OutputAgreement) -> str:
     """What would have been the same."""
     worst = found.worst
-    allowed = f"at most {worst.bound(FP32_BOUND) if worst else FP32_BOUND:.0e} of mean |output| is rounding"
+    bound, error = (worst.bound(FP32_BOUND), worst.relative) if worst else (FP32_BOUND, None)
+    allowed = f"at most {_beside_bound([error or 0.0], bound)[1]} of mean |output| is rounding"
     if found.detections is None:
         return allowed
-    matched = f"{100 * MATCHED_BOUND:.0f} % of the detections must match, with an error of at most {DETECTED_BOUND:.0e}"
-    return f"{allowed}, and {matched}"
+    limit = _beside_bound([_largest(found.detections)], DETECTED_BOUND)[1]
+    return f"{allowed}, and {100 * MATCHED_BOUND:.0f} % of the detections must match, with an error of at most {limit}"

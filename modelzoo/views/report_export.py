@@ -22,7 +22,7 @@ from modelzoo.stats import Outcome
 from modelzoo.version import __version__
 from modelzoo.views.compare_export import interval_columns, number
 
-FORMAT = "modelzoo-report/1.0"
+FORMAT = "modelzoo-report/1.1"
 
 
 class ReportRow(msgspec.Struct, frozen=True):
@@ -46,6 +46,8 @@ class ReportRow(msgspec.Struct, frozen=True):
         peak_memory: of the largest process, in bytes.
         speedup: compared with the baseline.
         outcome: of that comparison.
+        is_unproven: whether it is not proven that both ran in their precision, so that the outcome does not stand by
+            itself; ``compare`` refuses such a pair.
         precision: what the kernels show.
         accuracy: the verdict of the accuracy check.
         errors: why processes failed.
@@ -68,6 +70,7 @@ class ReportRow(msgspec.Struct, frozen=True):
     peak_memory: int
     speedup: Optional[stats.Interval]
     outcome: Optional[Outcome]
+    is_unproven: bool
     precision: Optional[ProofVerdict]
     accuracy: Optional[ValidityVerdict]
     errors: tuple[str, ...]
@@ -103,6 +106,7 @@ def report_row(result: str, row: SummaryRow) -> ReportRow:
         peak_memory=row.peak_memory,
         speedup=row.speed.ratio if row.speed is not None else None,
         outcome=row.speed.verdict.outcome if row.speed is not None else None,
+        is_unproven=row.speed is not None and row.speed.is_unproven,
         precision=row.proof.verdict,
         accuracy=row.judged.verdict if row.judged is not None else None,
         errors=row.errors,
@@ -134,6 +138,7 @@ def csv_export(rows: Sequence[ReportRow]) -> str:
         "peak_memory": [str(row.peak_memory) for row in rows],
         **interval_columns("speedup", [row.speedup for row in rows]),
         "outcome": [str(row.outcome or "") for row in rows],
+        "is_unproven": [str(row.is_unproven).lower() for row in rows],
         "precision": [str(row.precision or "") for row in rows],
         "accuracy": [str(row.accuracy or "") for row in rows],
         "errors": ["; ".join(row.errors) for row in rows],

@@ -17,10 +17,12 @@ from modelzoo.formatting import MISSING
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
+from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
 from modelzoo.views import differences, proof
 from modelzoo.views.differences import UNKNOWN
+from modelzoo.views.speed import is_qualified, outcome_text
 
 OUTCOME_TONE = {
     Outcome.FASTER: Tone.BETTER,
@@ -83,10 +85,9 @@ def _pair_columns(rows: Sequence[SummaryRow], base: str, other: str) -> list[Col
     tails = tuple(_p99(rows) for rows in groups.values())
     found.append(Column(f"p99 {base}, {other}", tails, True, order=0))
     speeds = [row.speed if row else None for row in others]
-    outcomes = [speed.verdict.outcome if speed else None for speed in speeds]
     found.append(Column("speedup [95 % CI]", tuple(ratio(speed.ratio) if speed else MISSING for speed in speeds), True))
-    tones = tuple(OUTCOME_TONE[each] if each else Tone.PLAIN for each in outcomes)
-    found.append(Column("verdict", tuple(str(each or MISSING) for each in outcomes), tones=tones))
+    words = tuple(outcome_text(speed) if speed else MISSING for speed in speeds)
+    found.append(Column("verdict", words, tones=tuple(map(_outcome_tone, speeds))))
     found += [_in_pairs(column, rows) for column in _evidence_columns(rows)]
     return [each for each in found if set(each.cells) != {MISSING}]
 
@@ -151,12 +152,10 @@ def _speed_columns(rows: Sequence[SummaryRow], baseline: str = "") -> list[Colum
     if not any(row.speed for row in rows):
         return []
     compared = "speedup" if _batches(rows) <= 1 else "speedup per item"
-    verdicts = [row.speed.verdict.outcome if row.speed else None for row in rows]
-    tones = tuple(OUTCOME_TONE[each] if each else Tone.PLAIN for each in verdicts)
-    words = tuple(baseline if row.is_baseline else str(each or "") for row, each in zip(rows, verdicts))
+    words = tuple(outcome_text(row.speed) if row.speed else baseline if row.is_baseline else "" for row in rows)
     return [
         _column(compared, rows, lambda row: ratio(row.speed.ratio) if row.speed else ""),
-        Column("verdict", words, tones=tones),
+        Column("verdict", words, tones=tuple(_outcome_tone(row.speed) for row in rows)),
     ]
 
 
@@ -273,6 +272,12 @@ def rate(row: SummaryRow) -> str:
     if row.throughput is None:
         return MISSING
     return formatting.rounded(row.throughput.value, row.throughput.value * row.throughput.half_width)
+
+
+def _outcome_tone(speed: Speed | None) -> Tone:
+    if speed is None:
+        return Tone.PLAIN
+    return Tone.OPEN if is_qualified(speed) else OUTCOME_TONE[speed.verdict.outcome]
 
 
 def _latency_tone(row: SummaryRow) -> Tone:

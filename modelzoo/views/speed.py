@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Union
 
 from modelzoo.comparison.estimate import FEW_PROCESSES
 from modelzoo.comparison.model import (
@@ -16,19 +17,20 @@ from modelzoo.comparison.model import (
     Refusal,
     Row,
     Spread,
-    Unproven,
     Unrecorded,
 )
-from modelzoo.formatting import duration, significant
+from modelzoo.formatting import apart, duration, significant
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.history import EarlierSessions, HistoryScope
 from modelzoo.records.validity import Validity
-from modelzoo.results.speed import Different, OtherOutputs, OtherWork, Speed
+from modelzoo.results.speed import Different, OtherOutputs, OtherWork, Speed, Unproven
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outcome, Outlook, Verdict
 from modelzoo.views import proof
 from modelzoo.views.judgement import reason_text
 
+UNPROVEN = " (unproven)"
+"""Behind a conclusion about settings of which one is not proven; the name by which ``compare`` allows it."""
 NOT_TIMED = {
     Metric.COLD_START: "no process on {} is known to have compiled its model, rather than found it in a cache",
     Metric.WARM_START: "no process on {} is known to have found its compiled code in a cache",
@@ -36,6 +38,22 @@ NOT_TIMED = {
     Metric.PER_TOKEN: "no process on {} timed the tokens that it generated",
 }
 """Why a side has no values of a metric; of the others, because nothing was timed."""
+
+
+def is_qualified(found: Union[Speed, Row]) -> bool:
+    """Whether a conclusion does not stand by itself: it is not proven that both sides ran in their precision."""
+    if isinstance(found, Speed):
+        is_unproven, outcome = found.is_unproven, found.verdict.outcome
+    else:
+        is_unproven = any(each.obstacle in (Obstacle.UNPROVEN, Obstacle.INACTIVE) for each in found.allowed)
+        outcome = found.outcome
+    return is_unproven and outcome not in (Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE)
+
+
+def outcome_text(found: Union[Speed, Row]) -> str:
+    """``FASTER``; ``FASTER (unproven)`` if it does not stand by itself."""
+    outcome = found.verdict.outcome if isinstance(found, Speed) else found.outcome
+    return f"{outcome}{UNPROVEN if is_qualified(found) else ''}"
 
 
 def reason(speed: Speed) -> str:
@@ -136,16 +154,17 @@ def _of_both(found: Refusal) -> str:
 
 def verdict_reason(verdict: Verdict) -> str:
     """What a verdict follows from: ``p = 0.013 (corrected for 2 comparisons)``."""
-    seen = ""
+    seen = needed = ""
     if verdict.p_value is not None:
-        seen = "p < 0.001" if verdict.p_value < 0.001 else f"p = {verdict.p_value:.2g}"
+        value, needed = apart(verdict.p_value, LARGEST_P, digits=2)
+        seen = "p < 0.001" if verdict.p_value < 0.001 else f"p = {value}"
         seen += f" (corrected for {verdict.table} comparisons)" if verdict.table > 1 else ""
     if verdict.outcome is Outcome.SAME:
         return f"a difference of {100 * EQUIVALENCE:.0f} % is ruled out: {seen}"
     if verdict.doubt is None:
         return seen
     return {
-        Doubt.CHANCE: f"{seen}, and a verdict needs p ≤ {LARGEST_P:.2g}",
+        Doubt.CHANCE: f"{seen}, and a verdict needs p ≤ {needed}",
         Doubt.FEW_ROUNDS: f"{verdict.rounds} rounds are fewer than were planned for a verdict",
         Doubt.ONE_PROCESS: "only one process each, so their spread is unknown",
         Doubt.CONTRADICTED: "later rounds contradict the difference that earlier ones showed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from modelzoo import formatting
@@ -50,9 +51,9 @@ def place_of(each: PipelineLevels, level: StageLevel) -> str:
     return each.device if level.stage.place is Place.DEVICE else str(level.stage.place)
 
 
-def share(value: float) -> str:
+def share(value: float, decimals: int = 1) -> str:
     """``93.1 %``."""
-    return f"{100 * value:.1f} %"
+    return f"{100 * value:.{decimals}f} %"
 
 
 def caption(found: Sequence[PipelineLevels]) -> str:
@@ -102,8 +103,10 @@ def sum_text(each: PipelineLevels) -> str:
         return f"the stages add up to {share(levels)} of the end-to-end time"
     limit = f"{100 * SUM_TOLERANCE:.0f} %"
     if abs(each.within_passes - 1) > SUM_TOLERANCE:
+        nearest = 1 + math.copysign(SUM_TOLERANCE, each.within_passes - 1)
+        within, _ = formatting.apart(each.within_passes, nearest, digits=1, show=share)
         return (
-            f"the stages add up to {share(each.within_passes)} of the end-to-end time of a pass, which is more than "
+            f"the stages add up to {within} of the end-to-end time of a pass, which is more than "
             f"{limit} off: some work is in no stage, or a stage is declared in the wrong place"
         )
     return (

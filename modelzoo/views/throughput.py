@@ -9,7 +9,7 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.document import Block, Column, Section, Table, Text, Tone, first_line, lines, named
-from modelzoo.formatting import MISSING, cpus, rounded, seconds, significant, within
+from modelzoo.formatting import MISSING, apart, cpus, rounded, seconds, significant, within
 from modelzoo.records.machine import quiet_limit
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
@@ -101,7 +101,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "cost per million": MISSING if cost is None else money(found, cost),
     }
     if bound is not None and bound.name not in ("p50", "p90", "p95", "p99"):
-        shown[bound.name] = seconds(row.bounded, 3)
+        shown[bound.name] = apart(row.bounded, bound.seconds, digits=3, show=seconds)[0]
     return shown
 
 
@@ -221,7 +221,7 @@ def _no_answer(found: Throughput, rows: Sequence[Row]) -> str:
     nearest = min(known, key=lambda row: row.bounded or math.inf)
     return (
         f"no configuration is known to meet {bound.text}; the nearest is {nearest.configuration.name} with a "
-        f"{bound.name} of {seconds(nearest.bounded, 3)}"
+        f"{bound.name} of {apart(nearest.bounded, bound.seconds, digits=3, show=seconds)[0]}"
     )
 
 
@@ -322,7 +322,7 @@ def _dropped(dropped: Dropped, found: Throughput) -> str:
     if reason.latency is None or bound is None:
         limit = f"{1e3 * bound.seconds:.4g} ms" if bound is not None else "the bound"
         return f"too many batches took longer than {limit}"
-    return f"{bound.name} is {1e3 * reason.latency:.4g} ms, over the bound"
+    return f"{bound.name} is {apart(reason.latency, bound.seconds, show=seconds)[0]}, over the bound"
 
 
 def _kernel_lines(rows: Sequence[Row], kernels: Sequence[Optional[InstanceKernels]]) -> list[str]:

@@ -26,7 +26,7 @@ from modelzoo.views import proof, recipe
 from modelzoo.views.differences import NAMED_SETTINGS, conditions
 from modelzoo.views.judgement import reason_text
 from modelzoo.views.results_table import interval, ratio
-from modelzoo.views.speed import reason
+from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason
 from modelzoo.warning import Severity
 
 _SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}
@@ -101,10 +101,10 @@ def headline(result: Result) -> str:
         return f"the fastest seemed to be {winner}, but {why}: {because}"
     said = f"{ratio(speed.ratio)} the {_SPEED_OF[tuning.goal]} of the default, measured again in new processes"
     if speed.verdict.outcome is Outcome.FASTER:
-        return f"the fastest is {winner}: {said}"
+        return f"the fastest is {winner}: {said}{UNPROVEN if is_qualified(speed) else ''}"
     return (
         f"nothing is significantly faster here than the default, {default}: {winner} seemed so, and has {said}, which "
-        f"is {speed.verdict.outcome} ({reason(speed)})"
+        f"is {outcome_text(speed)} ({reason(speed)})"
     )
 
 

@@ -139,13 +139,15 @@ def broken(kind: str) -> Result:
 def test_no_comparable_row_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
     """The table with the reason is shown all the same, and ``--allow`` lets the row through."""
     setting = BF16 if kind == "inactive" else FP32
-    base, other = sides(tmp_path, [session_of([("toy", setting, 0.1)])], [broken(kind)])
+    base, other = sides(tmp_path, [session_of([("toy", setting, 0.5)])], [broken(kind)])
     assert run(base, other) == 2
     found = capsys.readouterr()
     assert "NOT COMPARABLE [1]" in found.out
     assert found.err == "modelzoo: error: no row of new is comparable with old; the table says why\n"
     assert run(base, other, "--allow", kind) == 0
-    assert "[1] allowed: " in capsys.readouterr().out.replace("[2] allowed", "[1] allowed")
+    shown = capsys.readouterr().out
+    assert "[1] allowed: " in shown.replace("[2] allowed", "[1] allowed")
+    assert ("FASTER (unproven)" in shown) == (kind in ("unproven", "inactive"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from exported_results import DETECTS_SAME, OTHER, SAME, exported
 from fake_runs import MACHINE, WEIGHTS, changed, evidence, make, result_of
-from proven_results import BF16, FP32, session, session_of, side
+from proven_results import BF16, FP32, proven, session, session_of, side
 
 from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal
 from modelzoo.comparison.pairing import Pair, pairs, parse_pairing, settings_of
@@ -18,9 +18,12 @@ from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result, ValidityEntry, ValidityReport
 from modelzoo.records.validity import Reason, ReasonKind, Validity, ValidityVerdict
 from modelzoo.records.workload import Count
+from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.validity.checks import check_value
 from modelzoo.views.compare import refusal
+from modelzoo.views.headline import headline
+from modelzoo.views.speed import outcome_text
 
 NAMES = ("old", "new")
 
@@ -66,6 +69,27 @@ def test_what_decides_speed_or_precision_must_be_equal_and_known(
     assert refusal(refused).startswith(text)
     (mirrored,) = found(session(**changes), session())
     assert mirrored.obstacle is obstacle
+
+
+@pytest.mark.parametrize("proof", [*ProofVerdict, None])
+@pytest.mark.parametrize("setting", [FP32, BF16])
+def test_run_marks_what_compare_refuses(setting: Setting, proof: ProofVerdict | None) -> None:
+    """One rule for what is unproven, on either side: a ratio that ``compare`` refuses is no plain FASTER in ``run``."""
+    shown = evidence(proof) if proof is not None else None
+    plain = replace(setting, threads=2)
+    for base, other in ((None, shown), (shown, None)):
+        changes = [{"evidence": each} if each is shown else {} for each in (base, other)]
+        runs = [[proven(0.2, i, setting, **changes[0]), proven(0.1, i, plain, **changes[1])] for i in range(8)]
+        (_, row) = summary.rows(result_of(*(run for each in runs for run in each)))
+        refused = found(
+            session_of([("toy", setting, 0.2)], **changes[0]), session_of([("toy", setting, 0.1)], **changes[1])
+        )
+        is_refused = any(each in (Obstacle.UNPROVEN, Obstacle.INACTIVE) for each in obstacles(refused))
+        assert row.speed is not None
+        outcome = outcome_text(row.speed)
+        assert outcome in (["FASTER (unproven)", "NOT COMPARABLE"] if is_refused else ["FASTER"])
+        if is_refused and outcome != "NOT COMPARABLE":
+            assert "(unproven)" in str(headline([_, row], None).items[0].text)
 
 
 def test_all_processes_must_have_had_the_same_inputs() -> None:

@@ -341,7 +341,8 @@ def test_strict_does_not_object_to_what_failed() -> None:
     assert objections(rows(make(None, error="died"))) == []
 
 
-BOUND = Bound("fp32", 50.0, 200.0, 0.25, None, None, None, BoundBy.COMPUTE)
+BOUND = Bound("fp32", 50.0, 200.0, 0.25, None, None, 0.25, BoundBy.COMPUTE)
+NEAR = replace(BOUND, share_of_roof=0.61, bound_by=BoundBy.MEMORY)
 FLOPS = Flops(5_500_000_000, 1)
 
 
@@ -353,7 +354,11 @@ FLOPS = Flops(5_500_000_000, 1)
         ({"flops": FLOPS, "machine": replace(MACHINE, emulator="qemu")}, "5.5 GFLOP per batch"),
         (
             {"flops": FLOPS, "bound": BOUND},
-            "5.5 GFLOP per batch, 50 GFLOP/s, 25 % of this machine's measured fp32 peak, compute-bound",
+            "5.5 GFLOP per batch, 50 GFLOP/s, 25 % of this machine's measured fp32 peak",
+        ),
+        (
+            {"flops": FLOPS, "bound": NEAR},
+            "5.5 GFLOP per batch, 50 GFLOP/s, 25 % of this machine's measured fp32 peak, memory-bound",
         ),
         (
             {"flops": FLOPS, "bound": Bound("fp32", 50.0, None, None, None, None, None, None)},
@@ -364,7 +369,7 @@ FLOPS = Flops(5_500_000_000, 1)
     ],
 )
 def test_the_limit_is_shown_if_it_can_be_known(changes: dict[str, Any], text: str) -> None:
-    """An emulated machine has no limit to measure, so nobody is told to measure it."""
+    """An emulated machine has no limit to measure, so nobody is told to measure it; far from a limit, none binds."""
     (row,) = rows(make(STEADY, **changes))
     assert ceiling_text(row) == text
 

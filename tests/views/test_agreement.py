@@ -66,7 +66,7 @@ def test_the_worst_output_of_each_is_said(found: list[OutputAgreement], said: st
 
 def test_what_is_not_the_same_is_said_with_the_bound() -> None:
     """Of an engine, and of torch in another mode."""
-    errors = "mean error ÷ mean |output| 2.0e-03, mean error 2.0e-03; at most 1e-05 of mean |output| is rounding"
+    errors = "mean error ÷ mean |output| 2.0e-03, mean error 2.0e-03; at most 1.0e-05 of mean |output| is rounding"
     assert other_outputs_text(OtherOutputs("openvino", OTHER)) == f"openvino does not compute what torch does: {errors}"
     said = f"torch does not compute what it does in eager mode: {errors}"
     assert other_outputs_text(OtherOutputs("torch", OTHER)) == said
@@ -77,7 +77,7 @@ def test_what_is_not_the_same_is_said_with_the_bound() -> None:
 
 def test_the_bounds_of_a_detector_are_those_of_its_heads_and_of_its_detections() -> None:
     """Three numbers."""
-    allowed = "at most 1e-05 of mean |output| is rounding"
+    allowed = "at most 1.0e-05 of mean |output| is rounding"
     assert bounds_text(SAME) == bounds_text(replace(SAME, outputs=())) == allowed
-    matched = "95 % of the detections must match, with an error of at most 1e-04"
+    matched = "95 % of the detections must match, with an error of at most 1.0e-04"
     assert bounds_text(DETECTS_SAME) == f"{allowed}, and {matched}"

@@ -43,7 +43,7 @@ def test_each_number_that_the_table_leaves_out_is_there() -> None:
         "peak memory of a process 1.00 GiB",
     ):
         assert words in text
-    assert any(line.startswith("SLOWER: p") for line in detail_lines(second))
+    assert any(line.startswith("SLOWER (unproven): p") for line in detail_lines(second))
 
 
 @pytest.mark.parametrize(

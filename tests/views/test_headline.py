@@ -51,6 +51,15 @@ def with_speed(row: SummaryRow, outcome: Outcome, factor: float | None = None) -
     return replace(row, speed=Speed(ratio, Verdict(outcome)))
 
 
+def test_a_row_that_is_not_proven_does_not_count_as_the_others_do() -> None:
+    """It is counted apart, and marked as the largest speedup."""
+    rows = pairs(Outcome.FASTER, Outcome.FASTER)
+    speed = rows[3].speed
+    assert speed is not None
+    rows[3] = replace(rows[3], speed=replace(speed, is_unproven=True))
+    assert said(rows).startswith("bf16 is faster than fp32 on 2 of 2 models (1.80×, 1 unproven); ")
+
+
 def said(rows: list[SummaryRow], spread: float | None = None) -> str:
     """The headline's text."""
     (line,) = headline(rows, spread).items

@@ -18,6 +18,7 @@ from modelzoo.views.speed import effort, outlook_text, verdict_reason
             Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.026, 2),
             "p = 0.026 (corrected for 2 comparisons), and a verdict needs p ≤ 0.02",
         ),
+        (Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.0203), "p = 0.0203, and a verdict needs p ≤ 0.02"),
         (
             Verdict(Outcome.AMBIGUOUS, Doubt.FEW_ROUNDS, 1.0, rounds=7),
             "7 rounds are fewer than were planned for a verdict",

@@ -23,7 +23,7 @@ from modelzoo.views.plots import forest
 from modelzoo.views.plots.forest import ForestRow
 from modelzoo.views.plots.plot import Plot
 from modelzoo.views.results_table import OUTCOME_TONE
-from modelzoo.views.speed import reason, row_reason
+from modelzoo.views.speed import outcome_text, reason, row_reason
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,7 +78,7 @@ def of_comparison(comparison: Comparison) -> Ratios:
     for row in comparison.rows:
         other = f" / {row.other_label}" if row.other_label != row.label else ""
         ratio = row.estimate.ratio if row.estimate is not None and row.outcome is not Outcome.NOT_COMPARABLE else None
-        rows.append(RatioRow(f"{row.workload} {row.label}{other}", ratio, str(row.outcome), row_reason(row)))
+        rows.append(RatioRow(f"{row.workload} {row.label}{other}", ratio, outcome_text(row), row_reason(row)))
     axis, worse, better = {
         Metric.LATENCY: ("speedup over", "slower", "faster"),
         Metric.COLD_START: ("speedup of the first answer over", "slower", "faster"),
@@ -101,7 +101,7 @@ def of_rows(shown: Sequence[SummaryRow]) -> Ratios:
         base = next((name for name, row in zip(names, own) if row.is_baseline), MISSING)
         for name, row in zip(names, own):
             if row.speed is not None:
-                said = str(row.speed.verdict.outcome)
+                said = outcome_text(row.speed)
                 rows.append(RatioRow(f"{workload} {name} / {base}", row.speed.ratio, said, reason(row.speed)))
     return Ratios(tuple(rows), "speedup over the baseline")
 

@@ -46,7 +46,7 @@ def test_the_answer_comes_first_and_the_command_last() -> None:
     assert isinstance(said, Lines)
     assert isinstance(table, Table)
     assert [column.title for column in table.columns[:3]] == ["precision", "verdict", "speedup"]
-    assert table.columns[1].cells == ("baseline", "SLOWER")
+    assert table.columns[1].cells == ("baseline", "SLOWER (unproven)")
     assert page.title == "Inference benchmark: toy"
     assert page.subtitle == "Neoverse-N2, 4 cores; 2026-01-01"
 
