@@ -67,11 +67,26 @@ class WarningCode(Enum):
         "{what}: {seen}, outside the range of trained models ({low} to {high}), so the time is not representative",
         "use pretrained weights, or another input",
     )
+    OTHER_THREADS = (
+        Severity.INVALIDATES,
+        "the number of threads was not what was asked for: {detail}",
+        "remove torch.set_num_threads from the model, or whatever else starts threads, and ask for them with --threads",
+    )
+    OTHER_PRECISION = (
+        Severity.INVALIDATES,
+        "the model or a library changed what decides the precision: {detail}",
+        "remove that from the model, and ask for a precision with --precision and --bf16",
+    )
     HUGE_PAGES_UNUSED = (
         Severity.INVALIDATES,
         "huge pages were requested by thp=on, but none were in use after the last sample",
         "only blocks of 2 MiB or more can be in huge pages; with malloc=tcmalloc, only torch requests them for its "
         "large tensors",
+    )
+    OTHER_SWITCHES = (
+        Severity.DISTORTS,
+        "the model or a library changed switches that select kernels: {detail}",
+        "remove that from the model; flush-to-zero comes from libraries that were built with -ffast-math",
     )
     BF16_PARTLY = (
         Severity.DISTORTS,
@@ -283,6 +298,9 @@ class WarningCode(Enum):
         "check for other load on the machine",
     )
 
+
+CONTRADICTING = (WarningCode.OTHER_THREADS.name, WarningCode.OTHER_PRECISION.name)
+"""Codes of warnings by which a setting did not run as its label says, whatever its kernels prove."""
 
 Value = Union[int, float, str]
 

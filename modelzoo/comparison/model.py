@@ -13,6 +13,7 @@ from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.records.validity import Validity
 from modelzoo.results.speed import Incomparable, Unproven
 from modelzoo.setting import Setting
+from modelzoo.warning import WarningMessage
 
 
 class Metric(str, Enum):
@@ -100,7 +101,9 @@ class Refusal(msgspec.Struct, frozen=True):
 
     obstacle: Obstacle
     side: str = ""
-    fact: Union[Failed, NotTimed, Batches, Unproven, Unrecorded, Validity, Incomparable, str, None] = None
+    fact: Union[Failed, NotTimed, Batches, Unproven, WarningMessage, Unrecorded, Validity, Incomparable, str, None] = (
+        None
+    )
 
 
 class StoredResult(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.run_report import Compilation
+from modelzoo.records.run_report import ChangedSwitch, Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
@@ -289,6 +289,9 @@ class Session(Protocol):
             UsageError: the model cannot run this way.
             EnvironmentProblem: this framework or machine does not support the mode.
         """
+
+    def changed_switches(self) -> tuple[ChangedSwitch, ...]:
+        """Compare the process-wide switches with what the setting asks for; empty if no model can change them."""
 
     def canary(self) -> Observed[Canary]:
         """Run a few operators under this setting and compare them with fp64."""

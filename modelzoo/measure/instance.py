@@ -26,7 +26,7 @@ from modelzoo.measure.clock import clock_for
 from modelzoo.measure.loading import Built, build, imported
 from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
 from modelzoo.measure.preparation import check_resolution
-from modelzoo.measure.reporting import Timed, make_report, provenance
+from modelzoo.measure.reporting import Switches, Timed, make_report, provenance
 from modelzoo.measure.sampler import without_collection
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import InstanceJob, Message, Progress
@@ -79,6 +79,7 @@ def serve(job: InstanceJob, send: Send, read: Read) -> Served:
             warmed = _warm_up(batches, session, job, send)
             send(Ready(read_placement(cpus, *policy), warmed.times))
             usage = _obey(batches, assignment.setting.batch, session.device, send, read)
+        changed = session.changed_switches()
         placement, peak = read_placement(cpus, *policy), peak_memory()
         send(Progress("audit"))
         passes = audit_passes(warmed.times[0].seconds)
@@ -87,7 +88,9 @@ def serve(job: InstanceJob, send: Send, read: Read) -> Served:
     context = None
     if job.looks.extras:
         ran = provenance(assignment, engine, machine, cpus)
-        context = make_report(job, imports, switches, ran, own, Timed(None, usage, ()), observed, peak)
+        context = make_report(
+            job, imports, Switches(switches, changed), ran, own, Timed(None, usage, ()), observed, peak
+        )
     return Served(
         InstanceReport(
             placement=placement,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from statistics import median
-from time import perf_counter, time
+from time import perf_counter, process_time, time
 from typing import Any, Callable, Optional
 
 from modelzoo.engines.protocol import Accelerator, Session
@@ -20,7 +20,7 @@ from modelzoo.measure.loading import Built, build, imported, time_pipeline
 from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
 from modelzoo.measure.pipeline_clock import TracedBatch, write_trace
 from modelzoo.measure.preparation import check_resolution
-from modelzoo.measure.reporting import Timed, make_report, provenance
+from modelzoo.measure.reporting import Switches, Timed, make_report, provenance
 from modelzoo.records.accelerator import AcceleratorUse, Copies
 from modelzoo.records.machine import Machine
 from modelzoo.records.protocol import Measured, MeasureJob, Message, Paused, Progress
@@ -54,6 +54,7 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     with session.active() as switches:
         built = build(engine, session, work, own)
         timed = _time(built, session, machine, job, send, take_turn)
+        changed = session.changed_switches()
         peak = peak_memory()  # what follows looks at the model in other ways, which takes memory, too
         if looks.trace and looks.extras and timed.batches:
             write_trace(Path(looks.trace), timed.batches, f"{work.name} {own.requested.label}", own.setting.device)
@@ -62,7 +63,7 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
         observed = observe(built, session, own.prepared, looks, passes, send)
         observed = with_agreement(observed, built, own.prepared, looks, send)
     ran = provenance(own, engine, machine, cpus)
-    return Measured(make_report(job, imports, switches, ran, built, timed, observed, peak))
+    return Measured(make_report(job, imports, Switches(switches, changed), ran, built, timed, observed, peak))
 
 
 def _time(
@@ -127,6 +128,7 @@ class _Turns:
         # Seconds since the epoch by the clock that is used for timing: workers of a round can be lined up.
         self._epoch = time() - perf_counter()
         self._began: Optional[float] = None
+        self._cpu = 0.0
         self.taken: list[Turn] = []
         self._samples = 0
         self.waited = 0.0
@@ -134,12 +136,13 @@ class _Turns:
     def pause(self, samples: int) -> None:
         """End a turn, after which there are ``samples`` in all, and wait for the next."""
         self.end(samples)
-        self._began = self._epoch + perf_counter()
+        self._began, self._cpu = self._epoch + perf_counter(), process_time()
 
     def end(self, samples: int) -> None:
         """End a turn, after which there are ``samples`` in all, and wait until this process may go on."""
         if self._began is not None:
-            self.taken.append(Turn(self._began, self._epoch + perf_counter(), samples - self._samples))
+            ended, cpu = self._epoch + perf_counter(), process_time() - self._cpu
+            self.taken.append(Turn(self._began, ended, samples - self._samples, cpu))
             self._began, self._samples = None, samples
         with self._waiting():
             self._send(Paused())

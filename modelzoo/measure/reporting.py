@@ -34,7 +34,7 @@ from modelzoo.records.machine import CpuUsage, Machine, fingerprint
 from modelzoo.records.profile import Bound, Ceilings, Flops
 from modelzoo.records.protocol import Assignment, InstanceJob, MeasureJob
 from modelzoo.records.run import Observed, Provenance, RunReport, Turn
-from modelzoo.records.run_report import Compilation
+from modelzoo.records.run_report import ChangedSwitch, Compilation, SwitchKind
 from modelzoo.records.timing import DEVICE, Timing, WarmUpEnd, model_times
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import BACKEND_VARIABLE, ResolvedSetting
@@ -45,6 +45,11 @@ LINEAR_SHARE = 0.1
 """Part of a pass from which on slow Linear layers are worth a warning."""
 
 
+MOST_CORES, OTHER_CORES = 1.1, 0.25
+"""More cores than this many times the threads, plus this, are busy only if there are more threads than were asked for:
+the other threads of a worker do next to nothing while it samples."""
+
+
 class Timed(msgspec.Struct, frozen=True):
     """The samples, what else used the CPUs meanwhile, and when this process sampled."""
 
@@ -53,6 +58,13 @@ class Timed(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...]
     batches: Sequence[TracedBatch] = ()
     accelerator: Optional[AcceleratorUse] = None
+
+
+class Switches(msgspec.Struct, frozen=True):
+    """The process-wide switches that were set, and those that have changed since."""
+
+    applied: tuple[str, ...]
+    changed: tuple[ChangedSwitch, ...]
 
 
 def provenance(assignment: Assignment, engine: Engine, machine: Machine, cpus: Collection[int]) -> Provenance:
@@ -72,7 +84,7 @@ def provenance(assignment: Assignment, engine: Engine, machine: Machine, cpus: C
 def make_report(
     job: Union[MeasureJob, InstanceJob],
     imports: Imported,
-    switches: tuple[str, ...],
+    switches: Switches,
     ran: Provenance,
     built: Built,
     timed: Timed,
@@ -101,7 +113,8 @@ def make_report(
         compile_seconds=made.seconds if made is not None else None,
         first_answer_seconds=_first_answer(made, timed.timing),
         compiled_libraries=made.libraries if made is not None else None,
-        switches=switches,
+        switches=switches.applied,
+        changed_switches=switches.changed,
         timing=timed.timing,
         usage=timed.usage,
         observed=observed,
@@ -142,6 +155,7 @@ def _bound(
 def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
     """Every warning that a finished report gives rise to, in the order of the report."""
     return (
+        *_switch_warnings(report),
         *_weights_warnings(report),
         *_environment_warnings(report),
         *_precision_warnings(report),
@@ -151,6 +165,26 @@ def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
         *_accelerator_warnings(report),
         *(report.observed.evidence.warnings if report.observed.evidence is not None else ()),
     )
+
+
+def _switch_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    """What the label of the setting does not say."""
+    codes = {
+        SwitchKind.THREADS: WarningCode.OTHER_THREADS,
+        SwitchKind.PRECISION: WarningCode.OTHER_PRECISION,
+        SwitchKind.KERNELS: WarningCode.OTHER_SWITCHES,
+    }
+    for kind, code in codes.items():
+        changed = [f"{each.name} was {each.found}" for each in report.changed_switches if each.kind is kind]
+        asked = [each.asked for each in report.changed_switches if each.kind is kind]
+        if changed:
+            detail = f"after the last sample {', '.join(changed)}, not {', '.join(asked)}"
+            yield warning_for(code, detail=detail)
+    threads, cores = report.setting.threads, report.busy_cores
+    is_alone = report.setting.device == "cpu" and report.pipeline is None
+    if is_alone and cores is not None and cores > MOST_CORES * threads + OTHER_CORES:
+        detail = f"{threads} may keep no more than {threads} cores busy, and {cores:.2f} were while it sampled"
+        yield warning_for(WarningCode.OTHER_THREADS, detail=detail)
 
 
 def _weights_warnings(report: RunReport) -> Iterator[WarningMessage]:

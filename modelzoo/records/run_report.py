@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Optional
 
 import msgspec
@@ -38,11 +39,37 @@ class Turn(msgspec.Struct, frozen=True):
         start: seconds since the Unix epoch, by one clock for all workers of a machine.
         end: likewise.
         samples: number of samples taken in it; ``None`` if not recorded.
+        cpu_seconds: CPU time of this process in it, of all threads; ``None`` if not recorded.
     """
 
     start: float
     end: float
     samples: Optional[int] = None
+    cpu_seconds: Optional[float] = None
+
+
+class SwitchKind(str, Enum):
+    """What a process-wide switch decides."""
+
+    THREADS = "threads"
+    PRECISION = "precision"
+    KERNELS = "kernels"
+
+
+class ChangedSwitch(msgspec.Struct, frozen=True):
+    """A process-wide switch that was not as the setting asks for when sampling had ended.
+
+    Attributes:
+        kind: what it decides.
+        name: how torch calls it.
+        asked: the value that the setting asks for.
+        found: the value after the last sample.
+    """
+
+    kind: SwitchKind
+    name: str
+    asked: str
+    found: str
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -183,6 +210,7 @@ class RunReport(msgspec.Struct, frozen=True):
         compiled_libraries: shared libraries that the compiler wrote; 0 if all came from its cache, ``None`` if the mode
             has no such cache.
         switches: process-wide switches that were set, by name.
+        changed_switches: those that the model or a library has changed since.
         timing: ``None`` under an emulator, where nothing is timed.
         turns: when it sampled, if other workers took turns with it.
         pipeline: the stages that were timed; ``None`` if the model alone was.
@@ -218,6 +246,7 @@ class RunReport(msgspec.Struct, frozen=True):
     weight_bytes: Optional[int] = None
     first_answer_seconds: Optional[float] = None
     compiled_libraries: Optional[int] = None
+    changed_switches: tuple[ChangedSwitch, ...] = ()
     turns: Optional[tuple[Turn, ...]] = None
     pipeline: Optional[Pipeline] = None
     generation: Optional[Generated] = None
@@ -233,6 +262,14 @@ class RunReport(msgspec.Struct, frozen=True):
             return self.first_answer_seconds
         is_eager = self.provenance.engine == "torch" and self.compile_seconds is None
         return self.timing.cold_start if is_eager else None
+
+    @property
+    def busy_cores(self) -> Optional[float]:
+        """CPU time ÷ wall time of this process while it sampled; ``None`` if that was not recorded."""
+        turns = self.turns or ()
+        seconds = sum(turn.end - turn.start for turn in turns)
+        known = [turn.cpu_seconds for turn in turns if turn.cpu_seconds is not None]
+        return sum(known) / seconds if seconds > 0 and len(known) == len(turns) else None
 
     @property
     def setting(self) -> ResolvedSetting:

@@ -25,6 +25,7 @@ from modelzoo.records.workload import OutputAgreement
 from modelzoo.results.proof import Proof, merged_proof
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome, Verdict
+from modelzoo.warning import CONTRADICTING, WarningMessage
 
 WORK_DIFFERENCE = 0.25
 """Sides whose counts (of boxes, for example) differ by more than this fraction did different work. Rounding moves a
@@ -146,12 +147,21 @@ class Unproven(msgspec.Struct, frozen=True):
         return self.precision != "fp32" and self.proof.verdict is ProofVerdict.NOT_ACTIVE
 
 
-def unproven(precision: str, reports: Sequence[RunReport]) -> Union[Canary, Evidence, Unproven, None]:
-    """Return why it is not proven that a setting ran in ``precision``, at least partly; ``None`` if it is.
+def contradictions(reports: Sequence[RunReport]) -> Iterator[WarningMessage]:
+    """Yield what shows that a setting did not run with the threads or the precision that its label names."""
+    for report in reports:
+        yield from (each for each in report.warnings if each.code in CONTRADICTING)
+
+
+def unproven(precision: str, reports: Sequence[RunReport]) -> Union[Canary, Evidence, Unproven, WarningMessage, None]:
+    """Return why it is not proven that a setting ran as it says, in ``precision`` at least partly; ``None`` if it is.
 
     No ratio over or of such a setting stands by itself: ``speeds`` marks it, and a comparison of stored results
     refuses it unless it is allowed.
     """
+    contradiction = next(contradictions(reports), None)
+    if contradiction is not None:
+        return contradiction
     proof = merged_proof(reports)
     if precision != "fp32":
         is_proven = proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY)
@@ -190,7 +200,7 @@ class Speed(msgspec.Struct, frozen=True):
             for other comparisons; above 1 is faster. ``None`` if there is nothing to compare.
         verdict: the conclusion, corrected for all comparisons of the result.
         refused: why the two are not comparable; ``None`` if they are.
-        is_unproven: whether it is not proven that both ran in their precision; see ``unproven``.
+        is_unproven: whether it is not proven that both ran as they say; see ``unproven``.
     """
 
     ratio: Optional[stats.Interval]

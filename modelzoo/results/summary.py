@@ -19,7 +19,7 @@ from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.generation import GenerationLevels, generation_levels
 from modelzoo.results.proof import Proof, merged_proof
-from modelzoo.results.speed import Speed, agreement_of, speeds
+from modelzoo.results.speed import Speed, agreement_of, contradictions, speeds
 from modelzoo.setting import METHODS, Setting, labels
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
@@ -285,8 +285,9 @@ def labels_as_run(result: Result) -> list[str]:
 
 
 def is_unproven(row: SummaryRow) -> bool:
-    """Whether ``--strict`` objects to a setting: it ran, and its kernels are not verified."""
-    return not (row.errors and not row.processes) and not row.is_verified
+    """Whether ``--strict`` objects to a setting: it ran, and its kernels are not verified, or not as its label says."""
+    is_as_labelled = row.is_verified and not any(contradictions(row.reports))
+    return not (row.errors and not row.processes) and not is_as_labelled
 
 
 def target_lines(found: Sequence[SummaryRow]) -> list[str]:

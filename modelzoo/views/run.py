@@ -11,6 +11,7 @@ from modelzoo.records.run import Result
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.sessions import SessionsSummary
+from modelzoo.results.speed import contradictions
 from modelzoo.results.summary import SummaryRow, is_unproven
 from modelzoo.views import explanations, findings, generation, kernel_tables, proof, results_table, stages
 from modelzoo.views.details import detail_lines
@@ -88,6 +89,7 @@ def objections(rows: Sequence[SummaryRow]) -> list[str]:
         name = f"{row.workload} {row.label}"
         if not row.is_proven:
             said.append(f"{name} is not verified: {proof.sentence(row.proof) or f'{proof.NO_EVIDENCE} (--no-audit?)'}")
+        said += dict.fromkeys(f"{name}: {each.message}" for each in contradictions(row.reports))
         if row.used_reference_kernels:
             said.append(f"{name}: reference kernels took {100 * row.proof.reference_share:.1f} % of the time")
     return said

@@ -28,6 +28,7 @@ from modelzoo.results.speed import Different, OtherOutputs, OtherWork, Speed, Un
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outcome, Outlook, Verdict
 from modelzoo.views import proof
 from modelzoo.views.judgement import reason_text
+from modelzoo.warning import WarningMessage
 
 UNPROVEN = " (unproven)"
 """Behind a conclusion about settings of which one is not proven; the name by which ``compare`` allows it."""
@@ -126,6 +127,8 @@ def _of_side(found: Refusal) -> str:
     if isinstance(fact, Unproven):
         verb = "active" if found.obstacle is Obstacle.INACTIVE else "verified"
         return f"{fact.precision} is not {verb} on {side}: {proof.sentence(fact.proof) or proof.NO_EVIDENCE}"
+    if isinstance(fact, WarningMessage):
+        return f"{side} did not run as it says: {fact.message}"
     if isinstance(fact, (Canary, Evidence)):
         return f"{side} is {proof.not_fp32(fact)}"
     if isinstance(fact, Validity):

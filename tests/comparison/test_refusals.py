@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from exported_results import DETECTS_SAME, OTHER, SAME, exported
-from fake_runs import MACHINE, WEIGHTS, changed, evidence, make, result_of
+from fake_runs import MACHINE, WEIGHTS, changed, evidence, make, result_of, warning
 from proven_results import BF16, FP32, proven, session, session_of, side
 
 from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal
@@ -57,6 +57,11 @@ def test_equal_work_in_proven_precision_is_comparable() -> None:
         ({"evidence": evidence(ProofVerdict.UNKNOWN)}, Obstacle.UNPROVEN, "fp32 is not verified on new: bf16: UNKNOWN"),
         ({"evidence": evidence(ProofVerdict.NOT_ACTIVE)}, Obstacle.UNPROVEN, "fp32 is not verified on new: bf16: REQ"),
         ({"evidence": evidence(ProofVerdict.NOT_FP32)}, Obstacle.UNPROVEN, "new is not fp32 according to its kernels"),
+        (
+            {"warnings": (warning("OTHER_THREADS", "2 threads"),)},
+            Obstacle.UNPROVEN,
+            "new did not run as it says: 2 threads",
+        ),
         ({"machine": replace(MACHINE, emulator="qemu")}, Obstacle.EMULATOR, "new ran under the emulator qemu"),
     ],
 )

@@ -98,6 +98,9 @@ class FakeSession:
         function = functools.partial(workload.build(self._setting.options), **state)
         return FakeModel(workload, self._setting, function)
 
+    def changed_switches(self) -> tuple[()]:
+        return ()
+
     def canary(self) -> Unavailable:
         return Unavailable(REASON)
 

@@ -14,6 +14,7 @@ import torch
 from fake_runs import changed
 from toy_workloads import BF16, RANDOM, SHORT, mlp, odd
 
+from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.engine import TorchEngine, TorchModel
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
@@ -39,10 +40,15 @@ from modelzoo.workload.discovery import find_workload, load_workload
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    """Measuring here sets this process's threads."""
-    before = torch.get_num_threads()
-    yield
+    """Measuring here sets this process's threads, and models that misbehave set more."""
+    before, enabled = torch.get_num_threads(), torch.backends.mkldnn.enabled
+    with switches.fast_math(False):
+        yield
     torch.set_num_threads(before)
+    torch._C._set_mkldnn_enabled(enabled)
+    torch.use_deterministic_algorithms(False)
+    torch.set_default_dtype(torch.float32)
+    torch.set_flush_denormal(False)
 
 
 LOOKS = Looks.__struct_fields__
@@ -203,6 +209,34 @@ def test_only_one_process_counts_its_work(tmp_path: Path) -> None:
     assert [count.name for count in counted.observed.counts] == ["rows"]
     other, _ = report_of(work=work, extras=False)
     assert other.observed.counts == ()
+
+
+@pytest.mark.parametrize(
+    ("build", "code", "found"),
+    [
+        ("torch.set_num_threads(2)", "OTHER_THREADS", "torch.get_num_threads() was 2, not 1"),
+        ("torch.set_float32_matmul_precision('medium')", "OTHER_PRECISION", "was bf16, not ieee"),
+        ("torch.set_default_dtype(torch.float64)", "OTHER_PRECISION", "was torch.float64, not torch.float32"),
+        ("torch._C._set_mkldnn_enabled(False)", "OTHER_SWITCHES", "torch.backends.mkldnn.enabled was False"),
+        ("torch.use_deterministic_algorithms(True)", "OTHER_SWITCHES", "deterministic_algorithms_enabled() was True"),
+        ("torch.set_flush_denormal(True)", "OTHER_SWITCHES", "flush-to-zero was True, not False"),
+        ("pass", None, ""),
+    ],
+)
+def test_what_a_model_switches_is_no_longer_what_was_asked_for(
+    tmp_path: Path, build: str, code: str | None, found: str
+) -> None:
+    """The label names threads and a precision; the switches after the last sample are compared with it."""
+    if "flush" in build and not torch.set_flush_denormal(True):
+        pytest.skip("torch cannot flush subnormal numbers on this CPU")
+    if "medium" in build and not hasattr(torch.backends.mkldnn, "conv"):
+        found = "was medium, not highest"
+    report, _ = report_of(work=odd(tmp_path, build=build))
+    said = {each.code: each.message for each in report.warnings if each.code.startswith("OTHER_")}
+    said.pop("OTHER_LOAD", None)
+    assert list(said) == ([code] if code else [])
+    assert found in said.get(code or "", "")
+    assert report.busy_cores is not None
 
 
 def test_libraries_are_imported_before_the_model_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

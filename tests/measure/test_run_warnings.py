@@ -16,7 +16,7 @@ from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, P
 from modelzoo.records.libraries import ComputeLibrary, Library
 from modelzoo.records.machine import CpuUsage, NumaNode, Threads
 from modelzoo.records.profile import Gemm
-from modelzoo.records.run import EnvironmentChanges, Observed, Prepared, Provenance, RunReport
+from modelzoo.records.run import EnvironmentChanges, Observed, Prepared, Provenance, RunReport, Turn
 from modelzoo.records.timing import Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
@@ -84,6 +84,9 @@ def codes(**changes: object) -> list[str]:
         ({"timing": timing((1.0,) * 40 + (9.0,))}, ["OUTLIERS"]),
         ({"environment": EnvironmentChanges({"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, {})}, ["SCRUBBED_VARIABLES"]),
         ({"environment": EnvironmentChanges({"LD_PRELOAD": "libtcmalloc.so.4"}, {})}, []),
+        ({"turns": (Turn(0.0, 1.0, 3, 1.9),)}, ["OTHER_THREADS"]),
+        ({"turns": (Turn(0.0, 1.0, 3, 1.3),)}, []),
+        ({"turns": (Turn(0.0, 1.0, 3, 1.9),), "setting": FP32.replace(threads=2)}, []),
         ({"setting": FP32.replace(thp="on"), "usage": replace(IDLE, huge_pages=0)}, ["HUGE_PAGES_UNUSED"]),
         ({"setting": FP32.replace(thp="on"), "usage": replace(IDLE, huge_pages=2**21)}, []),
         ({"agreement": OTHER}, ["OTHER_OUTPUTS"]),

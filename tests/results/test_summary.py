@@ -336,6 +336,14 @@ def test_strict_looks_at_every_process() -> None:
         assert "PROOF_DIFFERS" in [each.warning.code for each in found[0].warnings]
 
 
+def test_strict_objects_to_other_threads() -> None:
+    """Kernels that are proven do not make a run with other threads what its label says."""
+    other = warning("OTHER_THREADS", "2 threads")
+    (row,) = rows(make(STEADY, evidence=evidence(ProofVerdict.FP32), warnings=(other,)))
+    assert summary.is_unproven(row)
+    assert objections([row]) == ["toy fp32: 2 threads"]
+
+
 def test_strict_does_not_object_to_what_failed() -> None:
     """A setting that could not run is an error already."""
     assert objections(rows(make(None, error="died"))) == []

@@ -101,6 +101,9 @@ class JittorSession:
         loaded = network.load(Path(found.path))
         return JittorModel(workload, self._setting, loaded, inputs, read_batch(found).flops)
 
+    def changed_switches(self) -> tuple[()]:
+        return ()
+
     def canary(self) -> Canary:
         from modelzoo.engines.jittor.model import run_canary
 
@@ -123,6 +126,9 @@ class RemoteSession:
         self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None
     ) -> protocol.Model:
         return RemoteModel(Path(require_export(export, workload.name, TITLE).path), self._setting)
+
+    def changed_switches(self) -> tuple[()]:
+        return ()
 
     def canary(self) -> Unavailable:
         return ELSEWHERE

@@ -109,6 +109,9 @@ class OnnxRuntimeSession:
             workload.name, self._setting, self._options, require_export(export, workload.name, TITLE)
         )
 
+    def changed_switches(self) -> tuple[()]:
+        return ()
+
     def canary(self) -> Canary:
         from modelzoo.engines.onnxruntime.model import run_canary
 

@@ -95,6 +95,9 @@ class OpenVinoSession:
         exported = require_export(export, workload.name, TITLE)
         return OpenVinoModel(workload.name, self._setting, self._core, self._options, exported, inputs.args)
 
+    def changed_switches(self) -> tuple[()]:
+        return ()
+
     def canary(self) -> Canary:
         from modelzoo.engines.openvino.model import run_canary
 

@@ -26,7 +26,7 @@ from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.run_report import Compilation
+from modelzoo.records.run_report import ChangedSwitch, Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload, calibration_inputs
@@ -165,6 +165,9 @@ class TorchSession:
             calibration = calibration_inputs(workload, self._setting, weights)
         built = execution.build(workload, model, inputs, self._setting, calibration)
         return TorchModel(workload, self._setting, built, self.device)
+
+    def changed_switches(self) -> tuple[ChangedSwitch, ...]:
+        return switches.changed(self._setting)
 
     def canary(self) -> Canary:
         from modelzoo.evidence.audit import watched_kernels

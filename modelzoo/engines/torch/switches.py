@@ -13,7 +13,8 @@ from typing import Any
 from modelzoo.engines.torch.quantization import engine_of
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.installation import installed_version
-from modelzoo.setting import Setting
+from modelzoo.records.run_report import ChangedSwitch, SwitchKind
+from modelzoo.setting import ResolvedSetting, Setting
 
 
 @contextmanager
@@ -109,17 +110,11 @@ def fast_math(on: bool, *, tf32: bool = False) -> Iterator[tuple[str, ...]]:
     import torch
 
     with ExitStack() as stack:
-        mkldnn = torch.backends.mkldnn
-        if hasattr(mkldnn, "conv") and hasattr(mkldnn.conv, "fp32_precision"):
-            wanted = "bf16" if on else "ieee"
-            parts = [
-                part for part in ("conv", "matmul", "rnn") if hasattr(getattr(mkldnn, part, None), "fp32_precision")
-            ]
-            for part in parts:
-                _switch(stack, getattr(mkldnn, part), "fp32_precision", wanted)
-            names = [f"torch.backends.mkldnn.{part}.fp32_precision={wanted}" for part in parts]
-        else:
-            wanted = "medium" if on else "highest"
+        wanted, parts = _fp32_precision(on)
+        for part in parts:
+            _switch(stack, getattr(torch.backends.mkldnn, part), "fp32_precision", wanted)
+        names = [f"torch.backends.mkldnn.{part}.fp32_precision={wanted}" for part in parts]
+        if not parts:
             stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
             torch.set_float32_matmul_precision(wanted)
             names = [f"torch.set_float32_matmul_precision({wanted})"]
@@ -128,15 +123,77 @@ def fast_math(on: bool, *, tf32: bool = False) -> Iterator[tuple[str, ...]]:
         yield tuple(names)
 
 
+def _fp32_precision(on: bool) -> tuple[str, tuple[str, ...]]:
+    """What fast math (``on``) or its absence sets, and of which operators; none: of all together, before torch 2.9."""
+    import torch
+
+    owners = {part: getattr(torch.backends.mkldnn, part, None) for part in ("conv", "matmul", "rnn")}
+    parts = tuple(part for part, owner in owners.items() if hasattr(owner, "fp32_precision"))
+    return ("bf16" if on else "ieee") if parts else ("medium" if on else "highest"), parts
+
+
+def changed(setting: ResolvedSetting) -> tuple[ChangedSwitch, ...]:
+    """Return the switches that are no longer as ``applied`` and ``TorchEngine.open`` set them, or as torch does."""
+    import torch
+
+    backends = torch.backends
+    wanted, parts = _fp32_precision(setting.bf16_method == "fastmath")
+    found: list[tuple[SwitchKind, str, object, object]] = [
+        (SwitchKind.THREADS, "torch.get_num_threads()", setting.threads, torch.get_num_threads()),
+        (SwitchKind.PRECISION, "torch.get_default_dtype()", torch.float32, torch.get_default_dtype()),
+    ]
+    for part in parts:
+        seen = getattr(backends.mkldnn, part).fp32_precision
+        found.append((SwitchKind.PRECISION, f"torch.backends.mkldnn.{part}.fp32_precision", wanted, seen))
+    if not parts:
+        seen = torch.get_float32_matmul_precision()
+        found.append((SwitchKind.PRECISION, "torch.get_float32_matmul_precision()", wanted, seen))
+    if setting.device.startswith("cuda"):
+        for name, owner in _tf32_owners().items():
+            asked = setting.precision == "tf32"
+            found.append((SwitchKind.PRECISION, f"torch.backends.{name}.allow_tf32", asked, owner.allow_tf32))
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    found += [
+        (SwitchKind.KERNELS, "torch.backends.mkldnn.enabled", setting.backend != "blas", backends.mkldnn.enabled),
+        (SwitchKind.KERNELS, "torch.are_deterministic_algorithms_enabled()", False, deterministic),
+        (SwitchKind.KERNELS, "flush-to-zero", False, flushes_subnormals(setting.threads)),
+    ]
+    if hasattr(backends.mkldnn, "deterministic"):
+        seen = backends.mkldnn.deterministic
+        found.append((SwitchKind.KERNELS, "torch.backends.mkldnn.deterministic", False, seen))
+    return tuple(ChangedSwitch(kind, name, str(asked), str(seen)) for kind, name, asked, seen in found if asked != seen)
+
+
+GRAIN_SIZE = 32768
+"""Elements of an elementwise operator that torch gives to one thread at least (source: ``at::internal::GRAIN_SIZE`` in
+aten/src/ATen/TensorIterator.h)."""
+
+
+def flushes_subnormals(threads: int) -> bool:
+    """Whether the CPU flushes subnormal numbers to zero in any of the ``threads`` of a parallel operator.
+
+    A library that was built with -ffast-math turns that on in the thread that loads it, and in those that this thread
+    creates later.
+    """
+    import torch
+
+    subnormal = torch.full((threads * GRAIN_SIZE,), 1e-40, dtype=torch.float32)
+    return bool((subnormal * 1.0 == 0).any())
+
+
+def _tf32_owners() -> dict[str, Any]:
+    import torch
+
+    return {"cuda.matmul": torch.backends.cuda.matmul, "cudnn": torch.backends.cudnn}
+
+
 def _switch_tf32(stack: ExitStack, on: bool) -> list[str]:
     """Allow or forbid TF32 on CUDA devices.
 
     ``allow_tf32`` is used although torch 2.9 and newer also have ``fp32_precision``: inductor reads ``allow_tf32``,
     which raises if only ``fp32_precision`` has been set (https://github.com/pytorch/pytorch/issues/166387).
     """
-    import torch
-
-    owners = {"cuda.matmul": torch.backends.cuda.matmul, "cudnn": torch.backends.cudnn}
+    owners = _tf32_owners()
     for owner in owners.values():
         _switch(stack, owner, "allow_tf32", on)
     wrong = [name for name, owner in owners.items() if owner.allow_tf32 is not on]

@@ -81,6 +81,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
         "title": _TEXT,
         "items": Privacy.VALUE,
     },
+    run_report.ChangedSwitch: {"name asked found": _SHOWN},
     run_report.Provenance: {"engine digest fingerprint": _SHOWN, "versions": _TEXT},
     run_report.GenerationPhase: {"name": _SHOWN, "evidence_problem": _TEXT},
     run_report.EnvironmentChanges: {"removed applied": Privacy.VALUE},
