@@ -41,7 +41,7 @@ from modelzoo.evidence.kernel_names import (
     other_kernel,
     product_type,
 )
-from modelzoo.evidence.matching import classify, is_gemm, match_primitives, owners
+from modelzoo.evidence.matching import classify, is_gemm, is_of_attention, match_primitives, owners
 from modelzoo.evidence.observation import Audit, Event, Replays
 from modelzoo.evidence.onednn_log import Primitive, problem_flop
 from modelzoo.evidence.precision import NO_PROOF, PrecisionProof, PrecisionProver, own_proof
@@ -113,8 +113,8 @@ def attribute_time(
     calls_of = owners(audit.events, replays, audit.iterations) if replays is not None else {}
     # Attention calls oneDNN from several threads at once: its products match no operator, and their times overlap.
     has_attention = OperatorClass.ATTENTION in classes
-    attention_products = [primitive for primitive in unmatched if has_attention and is_gemm(primitive)]
-    unclaimed = [primitive for primitive in unmatched if not (has_attention and is_gemm(primitive))]
+    attention_products = [each for each in unmatched if has_attention and is_gemm(each)]
+    unclaimed = [each for each in unmatched if not (has_attention and is_of_attention(each))]
     of_groups = _GroupCosts(audit.events, classes, table)
     parts: list[AttributedTime] = []
     remainders: list[AttributedTime] = []
@@ -229,8 +229,9 @@ def _attribute_primitive(primitive: Primitive, kind: OperatorClass | None, prove
         precision, decided_by = proof.precision, proof.decided_by
         kind = kind or (OperatorClass.CONV if "convolution" in primitive.kind else OperatorClass.LINEAR)
     else:
-        implementation = f"oneDNN {primitive.kind} {primitive.implementation}"
-        precision, decided_by = MOVEMENT if primitive.kind == "reorder" else NATIVE, ProofSource.KERNEL_LOG
+        implementation = f"oneDNN {primitive.kernel}"
+        precision = MOVEMENT if primitive.kind in ("reorder", "transform") else NATIVE
+        decided_by = ProofSource.KERNEL_LOG
     return AttributedTime(
         operator=f"onednn::{primitive.kind}",
         operator_class=kind,
@@ -253,7 +254,7 @@ def _attribute_library_call(
 ) -> AttributedTime:
     """A product without a primitive of its own."""
     if kind is OperatorClass.ATTENTION and attention_products:
-        kernel, proof = attention_kernel(attention_products), _common_proof(attention_products, prover)
+        kernel, proof = attention_kernel(attention_products), _attention_proof(event, attention_products, prover)
     else:
         given = product_type(event)
         kernel = library_kernel(event, kind, audit)
@@ -280,9 +281,12 @@ def _with_reference_apart(attention: AttributedTime, products: Sequence[Primitiv
     return [known, replace(known, implementation=kernel, seconds=in_slow, count=0, is_reference=True, flop=flop)]
 
 
-def _common_proof(primitives: Sequence[Primitive], prover: PrecisionProver) -> PrecisionProof:
-    proofs = {prover.prove_primitive(primitive) for primitive in primitives}
-    return proofs.pop() if len(proofs) == 1 else NO_PROOF
+def _attention_proof(event: Event, products: Sequence[Primitive], prover: PrecisionProver) -> PrecisionProof:
+    """What all products of attention ran in. Those without types in the log multiply what attention was given."""
+    given = product_type(event)
+    by_type = prover.prove_library_call(given, event.name, ProofSource.DATA_TYPES) if given != "fp32" else NO_PROOF
+    proofs = [prover.prove_primitive(each) if each.tensors else by_type for each in products]
+    return proofs[0] if len({proof.precision for proof in proofs}) == 1 else NO_PROOF
 
 
 def _attribute_other(event: Event) -> AttributedTime:

@@ -111,7 +111,7 @@ def _gemm(event: Event, audit: Audit) -> str:
 
 def attention_kernel(primitives: Sequence[Primitive]) -> str:
     """Name the kernel of attention that computes its products with oneDNN."""
-    kernels = ", ".join(sorted({primitive.implementation for primitive in primitives}))
+    kernels = ", ".join(sorted({primitive.implementation or primitive.kind for primitive in primitives}))
     return f"flash attention over oneDNN {kernels}"
 
 

@@ -55,12 +55,18 @@ _PRODUCT_KINDS = {
     "convolution": "conv",
     "deconvolution": "conv",
     "rnn": "rnn",
+    "brgemm": "microkernel",
 }
 
 
 def is_gemm(primitive: Primitive) -> bool:
     """Return whether ``primitive`` is a matrix product, not a convolution."""
-    return _PRODUCT_KINDS.get(primitive.kind) in ("gemm", "inner")
+    return _PRODUCT_KINDS.get(primitive.kind) in ("gemm", "inner", "microkernel")
+
+
+def is_of_attention(primitive: Primitive) -> bool:
+    """Return whether ``primitive`` is what attention calls: a matrix product, or the packing of a matrix for one."""
+    return is_gemm(primitive) or primitive.kind == "transform"
 
 
 def classify(events: Sequence[Event]) -> list[OperatorClass | None]:

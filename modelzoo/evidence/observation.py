@@ -203,7 +203,7 @@ def logged_call(output: str) -> LoggedCall | None:
         return None
     lines, kernels, precisions = [], set(), set()
     for each in log.primitives:
-        lines.append(f"{each.kernel} {each.prop} {each.tensors} {each.attributes} {each.problem}")
+        lines.append(f"{each.kernel} {each.prop} {each.tensors} {each.attributes} {each.auxiliary} {each.problem}")
         if each.is_compute:
             kernels.add(f"oneDNN {each.kernel}")
             precisions.add(logged_precision(each))

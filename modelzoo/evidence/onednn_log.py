@@ -2,8 +2,11 @@
 
 Formats: oneDNN 1.x and 2.x print ``onednn_verbose,exec,cpu,…`` (or ``dnnl_verbose``), 3.5 prints
 ``onednn_verbose,primitive,exec,cpu,…``, 3.7 prints ``onednn_verbose,v1,primitive,exec,cpu,…``. With
-``ONEDNN_VERBOSE_TIMESTAMP=1`` a timestamp precedes the other fields. Source: oneDNN's developer guide, "Verbose mode",
-and the recordings in tests/data.
+``ONEDNN_VERBOSE_TIMESTAMP=1`` a timestamp precedes the other fields. Microkernels, which torch's attention and compiled
+code call themselves, print ``ukernel`` in place of ``primitive``: ``brgemm`` multiplies ``bs`` pairs of matrices and
+adds the products up, ``transform`` packs a matrix for it. Those that were generated before verbose mode was switched on
+print neither types nor sizes (src/cpu/x64/ukernel). Source: oneDNN's developer guide, "Verbose mode", and the
+recordings in tests/data.
 """
 
 from __future__ import annotations
@@ -33,8 +36,11 @@ _OTHER_KINDS = (
     "shuffle",
     "softmax",
     "sum",
+    "transform",
 )
 """Kinds of primitives that move or transform data. All others count as products, also those of later versions."""
+
+_MICROKERNELS = ("brgemm", "transform")
 
 _MARKER = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,")
 _DTYPES = {
@@ -83,7 +89,8 @@ class Primitive(msgspec.Struct, frozen=True):
     ``tensors`` maps ``src``, ``wei``, ``dst`` … to oneDNN's data type (``bf16``, ``f32``). ``attributes`` omits the
     prefix ``attr-``, and the value of ``fpmath`` is the same for every version (``bf16``, not ``fpmath_mode_bf16``).
     ``problem`` is oneDNN's description of the sizes; ``seconds`` is the execution time. ``chosen`` are the tensors
-    whose memory layout the kernel chose. ``architecture`` is that of the CPU, empty if unknown.
+    whose memory layout the kernel chose. ``auxiliary`` is what the kind has of its own, such as the number of products
+    that a microkernel adds up. ``architecture`` is that of the CPU, empty if unknown.
     """
 
     kind: str
@@ -94,6 +101,7 @@ class Primitive(msgspec.Struct, frozen=True):
     problem: str
     seconds: float
     chosen: frozenset[str] = frozenset()
+    auxiliary: str = ""
     architecture: str = ""
 
     @property
@@ -177,8 +185,8 @@ def parse_onednn(text: str, architecture: str = "") -> OneDnnLog:
 
 
 def _without_prefix(fields: list[str]) -> list[str]:
-    """Drop the fields that only some versions print: format version, timestamp, ``primitive``."""
-    for pattern in (r"v\d+", r"\d+(\.\d+)?", r"primitive"):
+    """Drop the fields that only some lines have: format version, timestamp, ``primitive`` or ``ukernel``."""
+    for pattern in (r"v\d+", r"\d+(\.\d+)?", r"primitive|ukernel"):
         if fields and re.fullmatch(pattern, fields[0]):
             fields = fields[1:]
     return fields
@@ -195,16 +203,23 @@ def _read_info(parsed: _Parsed, fields: list[str]) -> None:
 
 
 def _primitive(fields: list[str], architecture: str) -> Primitive | None:
-    """Parse ``engine,kind,implementation,prop,tensors,attributes,aux,problem,milliseconds``."""
+    """Parse ``engine,kind,implementation,prop,tensors,attributes,aux,problem,milliseconds``.
+
+    The four before the last are one empty field in the line of a microkernel that does not know them.
+    """
+    if len(fields) == 6 and fields[1] in _MICROKERNELS and not fields[4]:
+        fields[4:5] = [""] * 4
     if len(fields) != 9:
         return None
-    _engine, kind, implementation, prop, tensors, attributes, _aux, problem, milliseconds = fields
+    _engine, kind, implementation, prop, tensors, attributes, auxiliary, problem, milliseconds = fields
     try:
         seconds = float(milliseconds) / 1e3
     except ValueError:
         return None
     names, chosen = _tensors(tensors)
-    return Primitive(kind, implementation, prop, names, _attributes(attributes), problem, seconds, chosen, architecture)
+    return Primitive(
+        kind, implementation, prop, names, _attributes(attributes), problem, seconds, chosen, auxiliary, architecture
+    )
 
 
 def _tensors(text: str) -> tuple[dict[str, str], frozenset[str]]:
@@ -286,6 +301,7 @@ def _sets_fast_math_aside(primitive: Primitive) -> bool:
 
 
 _NAMED_SIZE = re.compile(r"([a-z]+)(\d+)")
+_PRODUCTS_OF_BRGEMM = re.compile(r"\bbs:(\d+)")
 
 
 def problem_dimensions(primitive: Primitive) -> tuple[int | None, ...]:
@@ -293,7 +309,8 @@ def problem_dimensions(primitive: Primitive) -> tuple[int | None, ...]:
 
     Returns:
         For convolutions ``(batch, in channels, out channels, *kernel, *input)`` with ``kernel`` and ``input`` over
-        (depth,) height, width. For matrix products ``(batch, m, k, n)``. Empty for other kinds.
+        (depth,) height, width. For matrix products ``(batch, m, k, n)``; the batch of a microkernel is the number of
+        products that it adds up. Empty for other kinds.
     """
     if primitive.kind in ("convolution", "deconvolution"):
         sizes = _named_sizes(primitive.problem)
@@ -306,6 +323,9 @@ def problem_dimensions(primitive: Primitive) -> tuple[int | None, ...]:
         return (1, sizes.get("mb"), k, sizes.get("oc"))
     if primitive.kind in ("matmul", "gemm_api"):
         return _matmul_dimensions(primitive.problem)
+    if primitive.kind == "brgemm":
+        products = _PRODUCTS_OF_BRGEMM.search(primitive.auxiliary)
+        return (int(products[1]), *_matmul_dimensions(primitive.problem)[1:]) if products else ()
     return ()
 
 

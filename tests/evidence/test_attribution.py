@@ -21,10 +21,10 @@ from evidence_samples import (
     judge,
     sentence,
 )
-from onednn_recordings import LOGS, audit_of, canary_of, log_path, probes
+from onednn_recordings import AMX_ATTENTION, AMX_RECORDINGS, LOGS, audit_of, canary_of, log_path, probes
 
 from modelzoo.evidence.attribution import attribute_time
-from modelzoo.evidence.kernel_names import PASS_EVENT
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, MOVEMENT, PASS_EVENT
 from modelzoo.evidence.mkl_log import parse_mkl
 from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import OneDnnLog, parse_onednn, problem_flop
@@ -94,6 +94,58 @@ def test_reference_kernels_inside_attention_are_found(kernels: dict[str, int], s
     assert evidence.reference_kernels == (("flash attention over oneDNN gemm:jit:f32",) if share else ())
     assert adds_up(evidence)
     assert sum(use.count for use in evidence.operators if use.operator_class == "attention") == 1
+
+
+@pytest.mark.parametrize("path", AMX_ATTENTION, ids=lambda path: path.stem)
+def test_attention_in_microkernels_runs_in_onednn(path: Path) -> None:
+    """Recorded on a CPU with AMX; the packing of matrices is a part of attention, too."""
+    packing = (
+        "onednn_verbose,v1,ukernel,exec,cpu,transform,pack_B,undef,src:bf16::blocked:ab::f0 "
+        "dst:bf16::blocked:ab::f0,,,384x64,0.01"
+    )
+    log = parse_onednn(path.read_text() + packing)
+    shapes = ((1, 4, 384, 64),) * 3
+    attention = Event("aten::_scaled_dot_product_flash_attention_for_cpu", 0.8, 0, shapes, ("c10::BFloat16",) * 3)
+    events = (Event(PASS_EVENT, 0.2, -1), attention)
+    evidence = judge(Audit(1, 1.0, events, log, LogSource.RUNTIME_SWITCH, "mkl 2024.2"), None, "bf16", "cast")
+    assert [(each.name, each.seconds) for each in evidence.by_implementation] == [
+        ("flash attention over oneDNN brgemm", 0.8),
+        (BETWEEN_OPERATORS, 0.2),
+    ]
+    assert [(each.precision, str(each.decided_by)) for each in evidence.operators] == [("bf16", "kernel log")]
+
+
+@pytest.mark.parametrize("path", AMX_RECORDINGS, ids=lambda path: path.stem)
+def test_microkernels_whose_lines_show_no_types_multiply_what_attention_was_given(path: Path) -> None:
+    """Recorded on a CPU with AMX: they were generated in the first pass, before the log was switched on."""
+    found = recordings.load_recording(path)
+    calls = recordings.calls_of(found.mode)
+    evidence = build_evidence(found.audit, found.canary, found.requested, found.bf16_method, calls=calls)
+    assert (found.requested, evidence.verdict) == ("bf16", "ACTIVE")
+    (attention,) = (each for each in evidence.operators if each.operator_class == "attention")
+    assert (attention.implementation, attention.precision) == ("flash attention over oneDNN brgemm", "bf16")
+    in_fp32 = tuple(
+        replace(each, dtypes=("float",) * 3) if "flash" in each.name else each for each in found.audit.events
+    )
+    parts = attribute_time(replace(found.audit, events=in_fp32), PrecisionProver(found.canary, found.bf16_method))
+    assert {each.precision for each in parts if each.operator_class == "attention"} == {UNKNOWN}
+
+
+def test_microkernels_of_generated_code_count() -> None:
+    """They match no operator, even one of the same size: their time is taken from the time between operators."""
+    kinds = {
+        "brgemm,": "src:bf16::blocked:ab::f0 wei:bf16::blocked:ab::f0 dst:f32::blocked:ab::f0,,bs:2 beta:0,4x16:16x8",
+        "transform,pack_B": "src:bf16::blocked:ab::f0 dst:bf16::blocked:ab::f0,,,16x8",
+    }
+    lines = (f"onednn_verbose,v1,ukernel,exec,cpu,{kind},undef,{rest},100" for kind, rest in kinds.items())
+    events = (Event(PASS_EVENT, 0.5, -1), gemm_event("aten::mm", "c10::BFloat16", 0.5))
+    audit = Audit(1, 1.0, events, parse_onednn("\n".join(lines)), LogSource.RUNTIME_SWITCH, "mkl 2024.2")
+    parts = attribute_time(audit, PrecisionProver(None, "cast"))
+    assert [(each.implementation, each.precision, each.flop) for each in parts[-2:]] == [
+        ("oneDNN brgemm", "bf16", 2 * 2 * 4 * 16 * 8),
+        ("oneDNN transform pack_B", MOVEMENT, None),
+    ]
+    assert [each.seconds for each in parts] == [pytest.approx(0.3), 0.5, pytest.approx(0.1), pytest.approx(0.1)]
 
 
 @pytest.mark.parametrize(("dtype", "precision"), [("s8", "int8"), ("bf16", "bf16")])

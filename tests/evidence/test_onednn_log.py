@@ -182,6 +182,50 @@ def test_shared_recordings(shared: Path) -> None:
         assert "AArch64" in log.isa
 
 
+def test_shared_recordings_of_amx(shared: Path) -> None:
+    """Likewise for 17 products on a CPU with AMX, in two releases; some of them call no oneDNN."""
+    logs = sorted((shared / "data" / "onednn_verbose" / "amx").glob("*.log"))
+    assert len(logs) == 34
+    for path in logs:
+        text = path.read_text()
+        log = parse_onednn(text)
+        assert (log.unparsed, len(log.primitives)) == (0, text.count("exec,cpu")), path.name
+        assert "unknown" not in {logged_precision(each) for each in log.primitives if each.is_compute}
+
+
+@pytest.mark.parametrize("path", recordings.AMX_ATTENTION, ids=lambda path: path.stem)
+def test_attention_in_microkernels(path: Path) -> None:
+    """Recorded on a CPU with AMX: every line is a product in bf16, and together they do all of attention's FLOPs."""
+    text = path.read_text()
+    log = parse_onednn(text)
+    assert (log.unparsed, len(log.primitives)) == (0, text.count("ukernel,exec"))
+    assert {(each.kernel, logged_precision(each), each.is_compute) for each in log.primitives} == {
+        ("brgemm", "bf16", True)
+    }
+    heads, rows, columns = 4, 384, 64
+    assert sum(problem_flop(each) or 0 for each in log.primitives) == 2 * 2 * heads * rows * rows * columns
+
+
+def test_a_microkernel_adds_up_several_products() -> None:
+    """As many as ``bs`` says; without it, how much it multiplied is not known."""
+    line = (
+        "onednn_verbose,v1,ukernel,exec,cpu,brgemm,,undef,src:bf16::blocked:ab::f0 wei:bf16::blocked:ab::f0 "
+        "dst:f32::blocked:ab::f0,,bs:3 beta:1,4x16:16x8,0.5"
+    )
+    assert problem_flop(parse_onednn(line).primitives[0]) == 3 * 2 * 4 * 16 * 8
+    assert problem_flop(parse_onednn(line.replace("bs:3 ", "")).primitives[0]) is None
+
+
+def test_packing_a_matrix_for_a_microkernel_multiplies_nothing() -> None:
+    """The line is as src/cpu/x64/ukernel/transform.cpp of oneDNN writes it; none of the recordings has one."""
+    line = (
+        "onednn_verbose,v1,ukernel,exec,cpu,transform,pack_B,undef,src:bf16::blocked:ab::f0 "
+        "dst:bf16::blocked:ab::f0,,,384x64,0.01"
+    )
+    (primitive,) = parse_onednn(line).primitives
+    assert (primitive.kernel, primitive.is_compute) == ("transform pack_B", False)
+
+
 @pytest.mark.parametrize("path", [*recordings.OWN_RECORDINGS, *recordings.ARM_RECORDINGS], ids=lambda path: path.stem)
 def test_own_recordings(path: Path) -> None:
     """Every exec line recorded on x86 and on emulated ARM is parsed, and every product has a precision."""

@@ -257,6 +257,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "If fast math is allowed": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
     "Arm Compute Library's kernels": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
     "the data types of the operands": ("evidence/test_kernel_names.py::test_operand_type",),
+    "They also decide for attention": (
+        ATTRIBUTION + "test_microkernels_whose_lines_show_no_types_multiply_what_attention_was_given",
+    ),
     "the canary's error, if": (
         ATTRIBUTION + "test_bf16_operands_prove_bf16",
         HERE + "test_the_paths_of_the_page_are_in_a_result",
