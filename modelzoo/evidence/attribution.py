@@ -32,6 +32,7 @@ from modelzoo.evidence.kernel_names import (
     MOVEMENT,
     NATIVE,
     UNKNOWN_KERNEL,
+    UNREAD_KERNEL,
     attention_kernel,
     display_name,
     is_native_loop,
@@ -111,6 +112,7 @@ def attribute_time(
     table = CostTable(calls)
     matches, unmatched = match_primitives(audit.events, classes, audit.log.primitives)
     calls_of = owners(audit.events, replays, audit.iterations) if replays is not None else {}
+    unread_in = {place for place, lines in enumerate(replays.unread) if lines} if replays is not None else set()
     # Attention calls oneDNN from several threads at once: its products match no operator, and their times overlap.
     has_attention = OperatorClass.ATTENTION in classes
     attention_products = [each for each in unmatched if has_attention and is_gemm(each)]
@@ -131,6 +133,8 @@ def attribute_time(
             part = _by_itself(_attribute_library_call(typed, kind, attention_products, audit, prover), product, None)
             flop = of_groups.flop(index)
             part = replace(part, flop=_event_flop(event, kind, table) if flop is None else flop, product=place)
+            if product is not None and place in unread_in and not product.kernels:
+                part = replace(part, implementation=UNREAD_KERNEL)
             parts += _with_reference_apart(part, attention_products) if kind is OperatorClass.ATTENTION else [part]
         else:
             parts.append(replace(_attribute_other(event), product=place))

@@ -118,7 +118,7 @@ def watched_kernels() -> Iterator[Callable[[], Optional[tuple[str, ...]]]]:
 
         def ran() -> tuple[str, ...] | None:
             log = parse_onednn(written())
-            if not is_complete or log.unparsed:
+            if not is_complete or log.unread:
                 return None
             return tuple(sorted({primitive.kernel for primitive in log.primitives if primitive.is_compute}))
 

@@ -12,7 +12,7 @@ from modelzoo.evidence.coverage import NOT_COMPARED, WholeCall, answered, fracti
 from modelzoo.evidence.flops import Call, sum_flops
 from modelzoo.evidence.kernel_names import converts_back, named_precision, operator_class
 from modelzoo.evidence.observation import RANDOM_OUTPUTS, Audit, Replays
-from modelzoo.evidence.onednn_log import logged_types
+from modelzoo.evidence.onednn_log import logged_types, untimed
 from modelzoo.evidence.precision import UNKNOWN, PrecisionProver, precision_of
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
@@ -35,7 +35,8 @@ class AttributedAudit(msgspec.Struct, frozen=True):
             each kernel; otherwise what was counted must show that nothing is missing.
         logged: the data types that the kernel log has outside products.
         dequantized: operators that converted int8 numbers back to floating point.
-        unread: lines of the kernel log that could not be read.
+        unread: lines of the kernel log that could not be read, without those in ``unread_in_products``.
+        unread_in_products: those that were printed by products whose error was measured.
         products: the products that were replayed, as audited.
         replays: what they showed themselves; ``None`` if none was replayed.
         whole: what the call shows that was audited by its parts.
@@ -51,7 +52,8 @@ class AttributedAudit(msgspec.Struct, frozen=True):
     lists_all: bool = False
     logged: frozenset[str] = frozenset()
     dequantized: tuple[str, ...] = ()
-    unread: int = 0
+    unread: tuple[str, ...] = ()
+    unread_in_products: tuple[str, ...] = ()
     products: tuple[Product, ...] = ()
     replays: Replays | None = None
     whole: WholeCall = NOT_COMPARED
@@ -75,6 +77,8 @@ def attribute_audit(
     The arguments are those of ``modelzoo.evidence.verdict.build_evidence``.
     """
     parts = attribute_time(audit, PrecisionProver(canary, bf16_method), calls, replays)
+    products = answered(replays, parts) if replays is not None else ()
+    unread, unread_in_products = _unread(audit, products, replays)
     return AttributedAudit(
         parts=parts,
         iterations=audit.iterations,
@@ -84,14 +88,34 @@ def attribute_audit(
         counted=counted or (sum_flops(calls) if calls else None),
         logged=logged_types(audit.log.primitives),
         dequantized=tuple(sorted({event.name for event in audit.events if converts_back(event)})),
-        unread=audit.log.unparsed,
-        products=answered(replays, parts) if replays is not None else (),
+        unread=unread,
+        unread_in_products=unread_in_products,
+        products=products,
         replays=replays,
         onednn_version=audit.log.version,
         onednn_isa=audit.log.isa,
         blas=audit.blas,
         problems=audit.problems,
     )
+
+
+def _unread(
+    audit: Audit, products: Sequence[Product], replays: Replays | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines of the log that could not be read: all but those of replayed products, and those.
+
+    The audited passes may print each as often as the products did in the intercepted pass.
+    """
+    printed: Counter[str] = Counter()
+    for product, lines in zip(products, replays.unread if replays is not None else ()):
+        if product.not_replayed is None:
+            printed.update({line: times * product.count * audit.iterations for line, times in Counter(lines).items()})
+    outside: list[str] = []
+    inside: list[str] = []
+    for line in audit.log.unread:
+        (inside if printed[untimed(line)] > 0 else outside).append(line)
+        printed[untimed(line)] -= 1
+    return tuple(outside), tuple(inside)
 
 
 def _onednn_allowed_bf16(audit: Audit) -> bool | None:
@@ -200,7 +224,8 @@ def joined(
         lists_all=all(audit.lists_all for audit, _ in audits),
         logged=frozenset().union(*(audit.logged for audit, _ in audits)),
         dequantized=tuple(sorted({name for audit, _ in audits for name in audit.dequantized})),
-        unread=sum(audit.unread for audit, _ in audits),
+        unread=tuple(line for audit, _ in audits for line in audit.unread),
+        unread_in_products=tuple(line for audit, _ in audits for line in audit.unread_in_products),
         products=answered(replays, parts) if replays is not None else (),
         replays=replays,
         whole=whole,

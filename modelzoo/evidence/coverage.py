@@ -158,7 +158,7 @@ def coverage(
         counted: the operations of one eager pass of the torch model; ``None`` if they were not counted.
         logged: the data types in the kernel log outside products.
         requested: the precision that was asked for.
-        unread: lines of the kernel log that could not be read.
+        unread: lines of the kernel log that could not be read, without those of replayed products.
         lists_all: whether ``parts`` list everything that ran.
         replays: of the pass whose products were replayed.
         whole: what the call shows of which the passes are parts.

@@ -27,6 +27,8 @@ DISPATCH = "dispatch and set-up"
 UNKNOWN_KERNEL = "unknown kernel"
 """Category of an operator that may or may not multiply matrices."""
 
+UNREAD_KERNEL = "kernel log not readable"
+"""What is shown in place of a kernel during which a line was logged that could not be read."""
 BETWEEN_OPERATORS = "between operators"
 """Time in Python, in TorchScript's interpreter and in anything else that the profiler does not record."""
 INDUCTOR = "inductor C++ kernels"

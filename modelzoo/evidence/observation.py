@@ -19,7 +19,9 @@ from modelzoo.evidence.onednn_log import (
     parse_onednn,
     problem_dimensions,
     problem_flop,
+    untimed,
 )
+from modelzoo.evidence.precision import UNKNOWN
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import KernelCalls, KernelDigest, LogSource, Product
 from modelzoo.records.profile import Shape
@@ -117,12 +119,12 @@ def kernel_digest(output: str) -> KernelDigest | None:
     """Summarize what oneDNN and MKL printed in verbose mode during one pass.
 
     Returns:
-        ``None`` if no kernel that multiplies matrices is named, or a line of oneDNN's cannot be read.
+        ``None`` if no kernel that multiplies matrices is named.
     """
     products = _logged_products(output)
-    if products is None:
+    if not products:
         return None
-    calls: Counter[tuple[str, str, tuple[int | None, ...]]] = Counter()
+    calls: Counter[tuple[str, str, tuple[int | str | None, ...]]] = Counter()
     by_kernel: Counter[tuple[str, str]] = Counter()
     for each in products:
         calls[each.kernel, each.precision, each.fixed_dimensions] += each.count
@@ -139,10 +141,10 @@ def logged_operations(output: str) -> Mapping[str, int] | None:
     """Sum the operations of the products that oneDNN and MKL printed, by precision; those of unknown size count 0.
 
     Returns:
-        ``None`` if no product is named, or a line of oneDNN's cannot be read.
+        ``None`` if no product is named.
     """
     products = _logged_products(output)
-    if products is None:
+    if not products:
         return None
     found: Counter[str] = Counter()
     for each in products:
@@ -151,17 +153,20 @@ def logged_operations(output: str) -> Mapping[str, int] | None:
 
 
 class _LoggedProduct(msgspec.Struct, frozen=True):
-    """Calls of a kernel that multiplies matrices; ``flop`` are the operations of all of them."""
+    """Calls of a kernel that multiplies matrices; ``flop`` are the operations of all of them.
+
+    A line that cannot be read may be one, and has the line itself in place of its sizes.
+    """
 
     kernel: str
     precision: str
-    fixed_dimensions: tuple[int | None, ...]
+    fixed_dimensions: tuple[int | str | None, ...]
     count: int
     flop: int
 
 
-def _logged_products(output: str) -> list[_LoggedProduct] | None:
-    """Those of oneDNN and MKL; ``None`` if there is none, or a line of oneDNN's cannot be read."""
+def _logged_products(output: str) -> list[_LoggedProduct]:
+    """Those of oneDNN and MKL."""
     log = parse_onednn(output)
     found = [
         _LoggedProduct(
@@ -179,7 +184,8 @@ def _logged_products(output: str) -> list[_LoggedProduct] | None:
         for each in parse_mkl(output)
         if each.is_product
     ]
-    return None if log.unparsed or not found else found
+    found += [_LoggedProduct("oneDNN, unread line", UNKNOWN, (untimed(line),), 1, 0) for line in log.unread]
+    return found
 
 
 class LoggedCall(msgspec.Struct, frozen=True):
@@ -189,18 +195,18 @@ class LoggedCall(msgspec.Struct, frozen=True):
         lines: what ran, without times and in alphabetical order: equal for two calls that ran the same kernels.
         kernels: those that multiply matrices, each once.
         precision: that of all of them, as far as the log proves it; ``None`` if it does not, or if they differ.
+        unread: the lines of oneDNN's that could not be read, likewise without times.
     """
 
     lines: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     precision: Optional[str] = None
+    unread: tuple[str, ...] = ()
 
 
-def logged_call(output: str) -> LoggedCall | None:
-    """Parse what oneDNN and MKL printed during one call; ``None`` if a line of oneDNN's cannot be read."""
+def logged_call(output: str) -> LoggedCall:
+    """Parse what oneDNN and MKL printed during one call."""
     log = parse_onednn(output)
-    if log.unparsed:
-        return None
     lines, kernels, precisions = [], set(), set()
     for each in log.primitives:
         lines.append(f"{each.kernel} {each.prop} {each.tensors} {each.attributes} {each.auxiliary} {each.problem}")
@@ -212,9 +218,9 @@ def logged_call(output: str) -> LoggedCall | None:
             lines.append(f"MKL {call.function} {call.count} {call.flop}")
             kernels.add(f"MKL {call.function.lower()}")
             precisions.add(call.precision)
-    precision = precisions.pop() if len(precisions) == 1 else None
+    precision = precisions.pop() if len(precisions) == 1 and not log.unread else None
     proven = None if precision in (BF16_ALLOWED, "unknown") else precision
-    return LoggedCall(tuple(sorted(lines)), tuple(sorted(kernels)), proven)
+    return LoggedCall(tuple(sorted(lines)), tuple(sorted(kernels)), proven, tuple(sorted(map(untimed, log.unread))))
 
 
 class Replays(msgspec.Struct, frozen=True):
@@ -226,6 +232,7 @@ class Replays(msgspec.Struct, frozen=True):
         seconds: what calling them again took.
         foreign: floating-point numbers that operators of the pass read, and that no operator had computed.
         outputs_differ: whether the model computed other outputs while it was observed.
+        unread: of each product, what ``LoggedCall`` has of one call.
     """
 
     products: tuple[Product, ...]
@@ -233,6 +240,7 @@ class Replays(msgspec.Struct, frozen=True):
     seconds: float
     foreign: int = 0
     outputs_differ: bool = False
+    unread: tuple[tuple[str, ...], ...] = ()
 
 
 def _fixed_dimensions(primitive: Primitive) -> tuple[int | None, ...]:

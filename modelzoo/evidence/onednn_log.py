@@ -42,6 +42,8 @@ _OTHER_KINDS = (
 
 _MICROKERNELS = ("brgemm", "transform")
 
+_TIMES = re.compile(r",\d+\.\d+(e[+-]\d+)?(?=,|$)|,\d+$")
+
 _MARKER = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,")
 _DTYPES = {
     "f64": "fp64",
@@ -140,13 +142,13 @@ class Primitive(msgspec.Struct, frozen=True):
 
 
 class OneDnnLog(msgspec.Struct, frozen=True):
-    """One process's output; ``unparsed`` counts the exec lines that could not be read."""
+    """One process's output; ``unread`` are the exec lines that could not be read, from oneDNN's marker on."""
 
     version: str = ""
     isa: str = ""
     runtime: str = ""
     primitives: tuple[Primitive, ...] = ()
-    unparsed: int = 0
+    unread: tuple[str, ...] = ()
 
 
 @dataclass
@@ -155,7 +157,7 @@ class _Parsed:
     isa: str = ""
     runtime: str = ""
     primitives: list[Primitive] = field(default_factory=list)
-    unparsed: int = 0
+    unread: list[str] = field(default_factory=list)
 
 
 def parse_onednn(text: str, architecture: str = "") -> OneDnnLog:
@@ -176,12 +178,18 @@ def parse_onednn(text: str, architecture: str = "") -> OneDnnLog:
         elif fields[:1] == ["exec"]:
             primitive = _primitive(fields[1:], architecture)
             if primitive is None:
-                parsed.unparsed += 1
+                parsed.unread.append(line[start.start() :].strip())
             else:
                 parsed.primitives.append(primitive)
         elif fields[1:2] == ["exec"]:
-            parsed.unparsed += 1  # a graph or a kernel of another interface, in a format that is not known here
-    return OneDnnLog(parsed.version, parsed.isa, parsed.runtime, tuple(parsed.primitives), parsed.unparsed)
+            # A graph or a kernel of another interface, in a format that is not known here.
+            parsed.unread.append(line[start.start() :].strip())
+    return OneDnnLog(parsed.version, parsed.isa, parsed.runtime, tuple(parsed.primitives), tuple(parsed.unread))
+
+
+def untimed(line: str) -> str:
+    """Return a line that could not be read without its timestamp and duration, which differ at every call."""
+    return _TIMES.sub("", line)
 
 
 def _without_prefix(fields: list[str]) -> list[str]:

@@ -100,7 +100,8 @@ def ask_products(
             else:
                 asked[index] = replace(product, not_replayed=NotReplayed.BUDGET)
         products = tuple(asked[index] for index in range(len(asked)))
-        return calls, Replays(products, tuple(collector.order), clock() - began, provenance.foreign)
+        unread = tuple(each.logged.unread if each.logged is not None else () for each in collector.found)
+        return calls, Replays(products, tuple(collector.order), clock() - began, provenance.foreign, unread=unread)
 
 
 def follow_pass(call: Callable[[], object], module: Any = None) -> tuple[list[Call], Replays]:

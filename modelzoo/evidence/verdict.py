@@ -20,6 +20,7 @@ from modelzoo.evidence.coverage import (
 from modelzoo.evidence.flops import Call
 from modelzoo.evidence.kernel_names import has_weights, operator_class
 from modelzoo.evidence.observation import Audit, Replays
+from modelzoo.evidence.onednn_log import untimed
 from modelzoo.evidence.precision import UNKNOWN, is_narrower
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
@@ -142,7 +143,7 @@ def judge_attributed(
         audit.counted,
         logged=audit.logged,
         requested=requested,
-        unread=audit.unread,
+        unread=len(audit.unread),
         lists_all=audit.lists_all,
         replays=audit.replays,
         whole=audit.whole,
@@ -179,6 +180,7 @@ def judge_attributed(
         arithmetic_share=None if requested == "fp32" else findings.arithmetic(requested),
         products=audit.products,
         replay_seconds=audit.replays.seconds if audit.replays is not None and audit.products else None,
+        unread_lines=tuple({untimed(line): line for line in audit.unread + audit.unread_in_products}.values())[:3],
     )
 
 

@@ -43,7 +43,7 @@ class Coverage(msgspec.Struct, frozen=True):
         unknown: what the rest of the time was spent on, longest first.
         uncounted: operators whose operations are not known and whose precision is not known either.
         unexplained: types narrower than the requested precision that were logged, although no product has them.
-        unread: lines of the kernel log that could not be read.
+        unread: lines of the kernel log that could not be read, without those that replayed products printed.
         foreign: floating-point numbers that operators of a pass read, and that no operator had computed.
         outputs_differ: whether the model computed other outputs while it was observed.
         beyond_parts: precisions in which a call that was audited by its parts multiplied other amounts than these do.

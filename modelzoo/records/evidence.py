@@ -305,6 +305,7 @@ class Evidence(msgspec.Struct, frozen=True):
             they were not counted, or need not be.
         products: the distinct products of one pass, in the order of their first calls; empty if none was replayed.
         replay_seconds: what calling them again took; ``None`` if none was.
+        unread_lines: up to three distinct lines of oneDNN's log that could not be read.
     """
 
     requested: str
@@ -333,6 +334,7 @@ class Evidence(msgspec.Struct, frozen=True):
     arithmetic_share: Optional[float] = None
     products: tuple[Product, ...] = ()
     replay_seconds: Optional[float] = None
+    unread_lines: tuple[str, ...] = ()
 
     @property
     def is_replayed(self) -> bool:

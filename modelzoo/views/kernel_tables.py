@@ -41,12 +41,10 @@ def kernel_details(shown: Sequence[SummaryRow]) -> list[Block]:
     for name, each in zip(short_names(shown), shown):
         evidence = evidence_of(each)
         if evidence is not None:
-            tables = tuple(evidence_tables(evidence))
-            notes = (lines(*problems(evidence)),) if problems(evidence) else ()
             tokens = each.generation.new_tokens if each.generation is not None and phases_of(each) else None
-            blocks.append(Details(f"Kernels of {name}, {passes_text(evidence, tokens)}", (*tables, *notes)))
+            blocks.append(Details(f"Kernels of {name}, {passes_text(evidence, tokens)}", evidence_blocks(evidence)))
         for phase, found in phases_of(each):
-            blocks.append(Details(f"Kernels of {name}, {phase}", tuple(evidence_tables(found))))
+            blocks.append(Details(f"Kernels of {name}, {phase}", evidence_blocks(found)))
     return blocks
 
 
@@ -66,6 +64,12 @@ def operator_details(shown: Sequence[SummaryRow]) -> list[Block]:
             tables = tuple(profile_tables(profile))
             blocks.append(Details(f"Operators of {name}, {profile.iterations} profiled passes", tables))
     return blocks
+
+
+def evidence_blocks(evidence: Evidence, products: int | None = None) -> tuple[Block, ...]:
+    """Return what ``evidence_tables`` returns, and what the audit could not do."""
+    said = problems(evidence)
+    return (*evidence_tables(evidence, products=products), *([lines(*said)] if said else []))
 
 
 def evidence_tables(evidence: Evidence, operators: int = 12, products: int | None = None) -> list[Table]:
@@ -159,9 +163,10 @@ def _known_by(product: Product) -> str:
 
 
 def problems(evidence: Evidence) -> list[str]:
-    """What the audit could not do, and how much of the kernel log could not be read."""
+    """What the audit could not do, how much of the kernel log could not be read, and examples of it."""
     unread = evidence.coverage.unread
-    return [*evidence.problems, *([f"{unread} lines of oneDNN's output could not be read"] if unread else [])]
+    count = [f"{unread} lines of oneDNN's output could not be read"] if unread else []
+    return [*evidence.problems, *count, *(f"could not be read: {line}" for line in evidence.unread_lines)]
 
 
 def _time_table(title: str, rows: Sequence[TimeShare], passes: int, limit: int | None = None, note: str = "") -> Table:

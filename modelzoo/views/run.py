@@ -114,10 +114,10 @@ def kernels(result: Result) -> list[Block]:
         evidence = next((report.observed.evidence for report in reports if report.observed.evidence is not None), None)
         profile = next((report.observed.profile for report in reports if report.observed.profile is not None), None)
         if evidence is not None:
-            tables = tuple(kernel_tables.evidence_tables(evidence, products=SHOWN_PRODUCTS))
+            shown = kernel_tables.evidence_blocks(evidence, products=SHOWN_PRODUCTS)
             made = (each.generation for each in reports if any(phase.evidence for phase in each.observed.phases))
             tokens = next((each.new_tokens for each in made if each is not None), None)
-            sections.append(Section(f"{title}: kernels of {kernel_tables.passes_text(evidence, tokens)}", tables))
+            sections.append(Section(f"{title}: kernels of {kernel_tables.passes_text(evidence, tokens)}", shown))
         if profile is not None:
             tables = tuple(kernel_tables.profile_tables(profile))
             sections.append(Section(f"{title}: operators, profiled after the timing", tables))

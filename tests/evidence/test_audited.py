@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from evidence_samples import sentence
+from evidence_samples import ALL_FP32, gemm_event, sentence
 
 from modelzoo.evidence.attribution import AttributedTime
 from modelzoo.evidence.audited import AttributedAudit, Ran, compared_with_parts, joined
 from modelzoo.evidence.coverage import WholeCall
 from modelzoo.evidence.flops import Call
-from modelzoo.evidence.observation import RANDOM_OUTPUTS, Replays
+from modelzoo.evidence.kernel_names import PASS_EVENT, UNREAD_KERNEL
+from modelzoo.evidence.observation import RANDOM_OUTPUTS, Audit, Event, Replays
+from modelzoo.evidence.onednn_log import parse_onednn
 from modelzoo.evidence.precision import UNKNOWN
-from modelzoo.evidence.verdict import judge_attributed
+from modelzoo.evidence.verdict import build_evidence, judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import (
+    Evidence,
     LogSource,
+    NotReplayed,
     OperatorClass,
     Product,
     ProofSource,
@@ -83,11 +87,60 @@ def test_a_part_in_another_precision_shows_in_the_whole() -> None:
 
 def test_what_is_not_known_of_a_part_is_not_known_of_the_whole() -> None:
     """Neither its operations, nor what its products showed; problems and lines that could not be read add up."""
-    unknown = replace(part("decode", 1.0, "fp32"), replays=None, problems=("no log",), unread=2)
-    whole = joined([(replace(part("prefill", 3.0, "fp32"), unread=1), 1), (unknown, 9)], None)
+    unknown = replace(part("decode", 1.0, "fp32"), replays=None, problems=("no log",), unread=("y", "z"))
+    whole = joined([(replace(part("prefill", 3.0, "fp32"), unread=("x",)), 1), (unknown, 9)], None)
     assert (whole.counted, whole.replays, whole.products) == (None, None, ())
-    assert (whole.problems, whole.unread) == (("no log",), 3)
-    assert judge_attributed(whole, None, "fp32").verdict is ProofVerdict.UNKNOWN
+    assert (whole.problems, whole.unread) == (("no log",), ("x", "y", "z"))
+    found = judge_attributed(whole, None, "fp32")
+    assert (found.verdict, found.coverage.unread) == (ProofVerdict.UNKNOWN, 3)
+
+
+def unread_line(kernel: str, milliseconds: float) -> str:
+    """A line in a format that is not known."""
+    return f"onednn_verbose,v1,tomorrow,exec,cpu,{kernel},{milliseconds}"
+
+
+def with_unread(
+    *kernels: str, not_replayed: NotReplayed | None = None, iterations: int = 1, count: int = 1
+) -> Evidence:
+    """The verdict on a Linear in fp32 that printed unreadable lines of ``a``, ``b`` and twice ``c`` in one call, if
+    the audited passes printed such lines of ``kernels``.
+    """
+    events = (Event(PASS_EVENT, 0.1, -1), *[gemm_event("aten::addmm", "float")] * iterations * count)
+    log = parse_onednn("\n".join(unread_line(each, time + 0.5) for time, each in enumerate(kernels)))
+    audit = Audit(iterations, 1.0, events, log, LogSource.RUNTIME_SWITCH, "openblas")
+    product = Product(
+        "aten::addmm", OperatorClass.LINEAR, events[1].shapes, "fp32", count, kernels=(), error=1e-7, shown="fp32"
+    )
+    printed = tuple(each.rpartition(",")[0] for each in (unread_line(kernel, 1) for kernel in "abcc"))
+    product = replace(product, not_replayed=not_replayed, shown=None if not_replayed else "fp32")
+    replays = Replays((product,), (0,) * count, 0.5, unread=(printed,))
+    flop = 2 * 4 * 16 * 8 * count
+    return build_evidence(audit, ALL_FP32, "fp32", counted=Flops(flop, 0, {"aten::addmm": flop}), replays=replays)
+
+
+@pytest.mark.parametrize(("iterations", "count"), [(1, 1), (2, 1), (1, 3)])
+def test_lines_that_a_replayed_product_printed_cost_only_the_name_of_its_kernel(iterations: int, count: int) -> None:
+    """Its operands are known, and its error was measured."""
+    found = with_unread(*"abcc" * iterations * count, iterations=iterations, count=count)
+    assert (found.verdict, found.coverage.unread) == (ProofVerdict.FP32, 0)
+    assert [each.implementation for each in found.operators] == [UNREAD_KERNEL]
+    assert [each.rpartition(",")[0] for each in found.unread_lines] == [
+        unread_line(kernel, 1).rpartition(",")[0] for kernel in "abc"
+    ]
+
+
+def test_lines_that_nothing_explains_leave_the_whole_unknown() -> None:
+    """Those of no product, those of a product that was not replayed, and more than it printed; they are shown first."""
+    outside = with_unread(*"abccd")
+    assert (outside.verdict, outside.coverage.unread) == (ProofVerdict.UNKNOWN, 1)
+    assert "1 lines of the kernel log could not be read" in sentence(outside)
+    assert len(outside.unread_lines) == 3
+    assert ",d," in outside.unread_lines[0]
+    more = with_unread(*"abccc")
+    assert (more.verdict, more.coverage.unread) == (ProofVerdict.UNKNOWN, 1)
+    silent = with_unread(*"abcc", not_replayed=NotReplayed.BUDGET)
+    assert (silent.verdict, silent.coverage.unread) == (ProofVerdict.UNKNOWN, 4)
 
 
 def test_only_single_passes_are_joined() -> None:

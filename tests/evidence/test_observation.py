@@ -10,7 +10,8 @@ import pytest
 from evidence_samples import conv_line
 from onednn_recordings import ARM_RECORDINGS, OWN_RECORDINGS, load_recording
 
-from modelzoo.evidence.observation import Observation, kernel_digest, parse_observation
+from modelzoo.evidence.observation import Observation, kernel_digest, logged_operations, parse_observation
+from modelzoo.evidence.precision import UNKNOWN
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.evidence import KernelCalls, KernelDigest, LogSource
@@ -47,7 +48,7 @@ def test_onednn_version() -> None:
 def test_unreadable_lines_are_a_problem() -> None:
     """Lines in an unknown format are reported instead of losing primitives silently."""
     audit = parse_observation(replace(OBSERVATION, onednn_output=LINE + "\n" + LINE[:-30]))
-    assert (audit.problems, audit.log.unparsed) == (("a problem",), 1)
+    assert (audit.problems, audit.log.unread) == (("a problem",), (LINE[:-30],))
 
 
 def test_recordings_can_be_stored() -> None:
@@ -124,10 +125,22 @@ def test_another_kernel_shape_precision_or_number_of_calls_is_seen(other: tuple[
     assert digest_of(*other).sha256 != digest_of(CONV, MATMUL).sha256
 
 
-@pytest.mark.parametrize("output", ["", REORDER, "no log", CONV + "\n" + CONV.rpartition(",")[0]])
-def test_without_a_complete_log_there_is_none(output: str) -> None:
-    """A pass whose kernels are not all known must not count as equal to another one."""
+@pytest.mark.parametrize("output", ["", REORDER, "no log"])
+def test_without_a_product_in_the_log_there_is_none(output: str) -> None:
+    """A pass of which no kernel is known must not count as equal to another one."""
     assert kernel_digest(output) is None
+    assert logged_operations(output) is None
+
+
+def test_a_line_that_cannot_be_read_is_compared_as_it_is() -> None:
+    """It may be a product: a pass without it, or with another one, is not equal."""
+    unread = "onednn_verbose,v1,tomorrow,exec,cpu,x,0.5"
+    digest = digest_of(CONV, unread)
+    assert digest == digest_of(unread.replace("0.5", "0.75"), CONV)
+    assert KernelCalls("oneDNN, unread line", UNKNOWN, 1) in digest.kernels
+    for other in ((CONV,), (CONV, unread, unread), (CONV, unread.replace("x", "y"))):
+        assert digest_of(*other).sha256 != digest.sha256
+    assert set(logged_operations(CONV + "\n" + unread) or ()) == {"fp32", UNKNOWN}
 
 
 @pytest.mark.parametrize("path", [*OWN_RECORDINGS, *ARM_RECORDINGS], ids=lambda path: path.stem)

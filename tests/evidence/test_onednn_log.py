@@ -60,7 +60,7 @@ def test_prefixes(line: str) -> None:
     """Timestamps, the older name and other output on the same line are ignored."""
     log = parse_onednn(line)
     assert len(log.primitives) == 1
-    assert log.unparsed == 0
+    assert log.unread == ()
 
 
 def test_garbage_does_not_crash() -> None:
@@ -78,7 +78,7 @@ def test_garbage_does_not_crash() -> None:
     )
     log = parse_onednn(text)
     assert len(log.primitives) == 1
-    assert log.unparsed == 3
+    assert len(log.unread) == 3
 
 
 def test_header() -> None:
@@ -176,7 +176,7 @@ def test_shared_recordings(shared: Path) -> None:
     for path in logs:
         text = path.read_text()
         log = parse_onednn(text)
-        assert log.unparsed == 0
+        assert log.unread == ()
         assert len(log.primitives) == text.count("exec,cpu") > 0
         assert log.version
         assert "AArch64" in log.isa
@@ -189,7 +189,7 @@ def test_shared_recordings_of_amx(shared: Path) -> None:
     for path in logs:
         text = path.read_text()
         log = parse_onednn(text)
-        assert (log.unparsed, len(log.primitives)) == (0, text.count("exec,cpu")), path.name
+        assert (len(log.unread), len(log.primitives)) == (0, text.count("exec,cpu")), path.name
         assert "unknown" not in {logged_precision(each) for each in log.primitives if each.is_compute}
 
 
@@ -198,7 +198,7 @@ def test_attention_in_microkernels(path: Path) -> None:
     """Recorded on a CPU with AMX: every line is a product in bf16, and together they do all of attention's FLOPs."""
     text = path.read_text()
     log = parse_onednn(text)
-    assert (log.unparsed, len(log.primitives)) == (0, text.count("ukernel,exec"))
+    assert (len(log.unread), len(log.primitives)) == (0, text.count("ukernel,exec"))
     assert {(each.kernel, logged_precision(each), each.is_compute) for each in log.primitives} == {
         ("brgemm", "bf16", True)
     }
@@ -231,7 +231,7 @@ def test_own_recordings(path: Path) -> None:
     """Every exec line recorded on x86 and on emulated ARM is parsed, and every product has a precision."""
     found = recordings.load_recording(path)
     log = parse_onednn(found.output)
-    assert log.unparsed == 0
+    assert log.unread == ()
     assert len(log.primitives) == found.output.count("exec,cpu")
     # A Neoverse N1 has no bf16, so oneDNN computes nothing of what is cast to it.
     is_silent = found.mode == "off" or ("neoverse-n1" in path.stem and found.bf16_method in ("autocast", "cast"))

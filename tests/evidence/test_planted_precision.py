@@ -20,7 +20,7 @@ import pytest
 import torch
 from evidence_samples import sentence
 from places import ROOT
-from planted_kernels import ROUNDINGS, planted, to_bits
+from planted_kernels import ROUNDINGS, planted, print_line, replaced, to_bits
 
 from modelzoo import cli
 from modelzoo.engines.protocol import Unavailable
@@ -210,6 +210,26 @@ def test_a_product_in_a_function_of_c_is_unknown(tmp_path: Path) -> None:
     found = audited_module(Outside(product), torch.randn(32, 64))
     assert found.verdict is ProofVerdict.UNKNOWN
     assert "operators read 2,048 numbers that no operator computed" in sentence(found)
+
+
+def test_a_line_of_the_log_that_cannot_be_read_is_judged_by_where_it_was_printed() -> None:
+    """During a replayed product it costs only the name of its kernel; outside any, it may be a product itself."""
+
+    def kernel(added: Any, left: Any, right: Any, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+        print_line("inside")
+        return beta * added + alpha * (left @ right)
+
+    def printing(x: torch.Tensor) -> torch.Tensor:
+        print_line("outside")
+        return x
+
+    with replaced("addmm", kernel):
+        inside = audited_module(Outside(lambda x: x), torch.randn(32, 64))
+        both = audited_module(Outside(printing), torch.randn(32, 64))
+    assert (inside.verdict, inside.coverage.unread) == (ProofVerdict.FP32, 0)
+    assert [",inside," in each for each in inside.unread_lines] == [True]
+    assert (both.verdict, both.coverage.unread) == (ProofVerdict.UNKNOWN, 1)
+    assert [",outside," in each for each in both.unread_lines] == [True, False]
 
 
 def test_constants_that_a_model_writes_in_python_are_no_product() -> None:

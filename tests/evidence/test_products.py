@@ -47,7 +47,7 @@ EXPECTED = {
 def test_the_kernel_of_each_product(name: str, release: str) -> None:
     """Every line of the log is read, and no time is left to an unknown kernel."""
     audit = parse_observation(decode(Observation, RECORDED[release][name]))
-    assert audit.log.unparsed == 0
+    assert audit.log.unread == ()
     parts = attribute_time(audit, PrecisionProver(None, None))
     assert [(p.operator, p.implementation, p.precision) for p in parts if p.is_compute] == EXPECTED[name]
     assert UNKNOWN_KERNEL not in {part.precision for part in parts}

@@ -77,6 +77,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         GENERATING + "test_steps_in_another_precision_than_the_audited_one_are_found",
         GENERATING + "test_what_only_steps_do_that_are_not_audited_is_found",
         "evidence/test_audited.py::test_parts_must_account_for_the_whole",
+        "evidence/test_audited.py::test_a_whole_without_a_log_is_not_known",
+        "evidence/test_observation.py::test_a_line_that_cannot_be_read_is_compared_as_it_is",
     ),
     "On an accelerator, or if": (
         GENERATING + "test_a_step_that_cannot_be_repeated_is_not_audited_alone",
@@ -129,6 +131,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",
         PRECISION + "test_an_audit_that_ran_other_kernels_takes_the_answer_away",
     ),
+    "Lines that cannot be parsed": (REPLAY + "test_a_replay_whose_log_cannot_be_read_counts_if_it_printed_the_same",),
     "Except for attention, the": (PRECISION + "test_an_audit_that_ran_other_kernels_takes_the_answer_away",),
     "Where nothing is logged": (REPLAY + "test_without_a_log_the_kernels_of_a_replay_cannot_be_checked",),
     "If a product is not replayed, or": (REPLAY + "test_what_cannot_be_compared_says_why",),
@@ -199,7 +202,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
     "For int8, only the": (PLANTED + "test_int8_by_a_recipe_is_active",),
-    "Every line of the kernel log": (
+    "A line that cannot be parsed costs": (
+        "evidence/test_audited.py::test_lines_that_a_replayed_product_printed_cost_only_the_name_of_its_kernel",
+        PLANTED + "test_a_line_of_the_log_that_cannot_be_read_is_judged_by_where_it_was_printed",
+    ),
+    "The audited passes may": ("evidence/test_audited.py::test_lines_that_nothing_explains_leave_the_whole_unknown",),
+    "Up to three different lines": (
+        "evidence/test_audited.py::test_lines_that_nothing_explains_leave_the_whole_unknown",
+        "views/test_run.py::test_lines_of_the_log_that_could_not_be_read_are_shown_with_the_kernels",
+    ),
+    "Every line of oneDNN's log": (
         COVERAGE + "test_a_log_with_lines_that_cannot_be_read_proves_nothing",
         COVERAGE + "test_narrow_types_in_the_log_need_a_product",
     ),

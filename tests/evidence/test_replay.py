@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from planted_kernels import ROUNDINGS, planted, replaced, to_bits
+from planted_kernels import ROUNDINGS, planted, print_line, replaced, to_bits
 from torch import nn
 from torch.nn import functional
 
@@ -209,6 +209,24 @@ def test_a_replay_that_runs_other_kernels_does_not_count() -> None:
     with replaced("convolution", _fp32_once()):
         found = only(CALLS["conv"]())
     assert (found.not_replayed, found.shown, found.error) == (NotReplayed.OTHER_KERNELS, None, None)
+
+
+@pytest.mark.parametrize(("number", "not_replayed"), [(1, None), (None, NotReplayed.OTHER_KERNELS)])
+def test_a_replay_whose_log_cannot_be_read_counts_if_it_printed_the_same(
+    number: int | None, not_replayed: NotReplayed | None
+) -> None:
+    """Two logs are not equal because neither can be read."""
+    numbers = count()
+
+    def kernel(added: Any, left: Any, right: Any, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+        print_line(f"tomorrow{next(numbers) if number is None else number}")
+        return beta * added + alpha * (left @ right)
+
+    with replaced("addmm", kernel):
+        found = asked(CALLS["linear"]())
+    (product,) = found.products
+    assert (product.not_replayed, product.logged) == (not_replayed, None)
+    assert [len(each) for each in found.unread] == [1]
 
 
 def test_without_a_log_the_kernels_of_a_replay_cannot_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,7 +193,12 @@ def test_tables_need_no_torch() -> None:
 
 def test_what_could_not_be_read_or_counted_is_said() -> None:
     """Lines of a log, and operations of operators."""
-    unread = replace(EVIDENCE, problems=("no [log]",), coverage=replace(EVIDENCE.coverage, unread=3))
-    assert problems(unread) == ["no [log]", "3 lines of oneDNN's output could not be read"]
+    coverage = replace(EVIDENCE.coverage, unread=3)
+    unread = replace(EVIDENCE, problems=("no [log]",), coverage=coverage, unread_lines=("onednn_verbose,x",))
+    assert problems(unread) == [
+        "no [log]",
+        "3 lines of oneDNN's output could not be read",
+        "could not be read: onednn_verbose,x",
+    ]
     table, *_ = profile_tables(replace(PROFILE, flops=Flops(1, 1, missing=("own::mm",)), problems=("no trace",)))
     assert str(table.note) == "no trace; operations not counted for own::mm"

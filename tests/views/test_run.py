@@ -73,6 +73,13 @@ def test_markup_in_messages_is_harmless() -> None:
     assert "failed: b fp32: the worker [x] died" in text
 
 
+def test_lines_of_the_log_that_could_not_be_read_are_shown_with_the_kernels() -> None:
+    """By ``--details``, as they are, so that they can be sent to somebody."""
+    line = "onednn_verbose,v1,tomorrow,exec,cpu,[x],0.5"
+    audit = replace(evidence(ProofVerdict.UNKNOWN), unread_lines=(line,))
+    assert f"could not be read: {line}" in printed(run.kernels(result_of(make(STEADY, evidence=audit))))
+
+
 @pytest.mark.parametrize(
     ("phases", "title"),
     [

@@ -119,7 +119,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     evidence.KernelCalls: {"kernel precision": _SHOWN},
     evidence.Evidence: {
         "requested bf16_method reference_kernels onednn_version onednn_isa": _SHOWN,
-        "blas problems": _TEXT,
+        "blas problems unread_lines": _TEXT,
     },
     evidence.OtherPrecision: {"precisions kernels": _SHOWN},
     evidence.NotUsed: {"precision kernels library dequantized": _SHOWN},
