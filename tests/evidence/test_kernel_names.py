@@ -39,7 +39,7 @@ def test_recordings_name_the_library() -> None:
     by_mode = {
         path.stem.split("_")[-1]: recordings.load_recording(path)
         for path in recordings.OWN_RECORDINGS
-        if "2.10" in path.name
+        if "x86_64_torch2.10" in path.name
     }
 
     def kernels(mode: str) -> set[str]:

@@ -233,10 +233,13 @@ def test_own_recordings(path: Path) -> None:
     log = parse_onednn(found.output)
     assert log.unread == ()
     assert len(log.primitives) == found.output.count("exec,cpu")
-    # A Neoverse N1 has no bf16, so oneDNN computes nothing of what is cast to it.
-    is_silent = found.mode == "off" or ("neoverse-n1" in path.stem and found.bf16_method in ("autocast", "cast"))
+    # For AVX2 and Neoverse N1, oneDNN has no kernels in bf16, so torch computes what is cast to it.
+    has_bf16 = not any(name in path.stem for name in ("neoverse-n1", "-avx2"))
+    is_silent = found.mode == "off" or (found.bf16_method in ("autocast", "cast") and not has_bf16)
     assert any(each.is_compute for each in log.primitives) is not is_silent
-    assert all(logged_precision(each) in ("fp32", "bf16") for each in log.primitives if each.is_compute)
+    # Lines of some microkernels show no types.
+    products = [each for each in log.primitives if each.is_compute and each.tensors]
+    assert {logged_precision(each) for each in products} <= {"fp32", "bf16"}
 
 
 def fast_math(kind: str, kernel: str, weights: str) -> Primitive:

@@ -1,4 +1,4 @@
-"""Single products, recorded with torch 2.13 to 2.15: which kernel ran, and in which precision."""
+"""Single products, recorded with several releases of torch on several CPUs: which kernel ran, and in which precision."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from modelzoo.records.codec import decode
 from modelzoo.records.profile import Flops
 
 DATA = Path(__file__).parents[1] / "data"
-RELEASES = ("2.13.0", "2.14.1", "2.15.0")
-RECORDED = {release: json.loads((DATA / f"products_x86_64_torch{release}.json").read_text()) for release in RELEASES}
-"""Recorded by tests/data/record_products.py: x86 with AVX-512 bf16, no AMX."""
+RECORDED = {
+    path.stem.partition("_")[2]: json.loads(path.read_text()) for path in sorted(DATA.glob("products_x86_64*.json"))
+}
+"""Recorded by tests/data/record_products.py: x86 with AVX-512 bf16 unless the name says AVX2 or AMX."""
 
 EXPECTED = {
     "int_mm": [("aten::_int_mm", "oneDNN gemm_api", "int8")],
@@ -37,27 +38,52 @@ EXPECTED = {
     "lstm": [("aten::mkldnn_rnn_layer", "oneDNN brgemm:avx512_core", "fp32")],
     "bf16_lstm": [("aten::mkldnn_rnn_layer", "oneDNN brgemm:avx512_core_bf16", "bf16")],
     "deconvolution": [("aten::_convolution", "oneDNN conv:any+jit:avx512_core", "fp32")],
+    "fp8_mm": [("aten::_scaled_mm", "aten::_scaled_mm (fp8)", "fp8"), ("aten::mm", "mkl sgemm", "fp32")],
     "cpp_template": [],
     "bf16_cpp_template": [],
 }
+AMX = {
+    "quantized_linear": [("onednn::qlinear_pointwise", "oneDNN brg_matmul:avx10_1_512_amx", "int8")],
+    "bf16_lstm": [("aten::mkldnn_rnn_layer", "oneDNN brgemm:avx10_1_512_amx", "bf16")],
+    "fp8_mm": [("aten::_scaled_mm", "oneDNN ref:any", "fp8")],
+}
+ELSEWHERE = {
+    "x86_64-amx_torch2.10.0": {
+        **AMX,
+        "bf16_mv": [("aten::addmv_", "oneDNN brg_matmul:avx10_1_512_amx", "bf16")],
+        "bf16_linear_of_one_row": [("aten::mm", "oneDNN brg_matmul:avx10_1_512_amx", "bf16")],
+    },
+    "x86_64-amx_torch2.15.0": AMX,
+    "x86_64-avx2_torch2.10.0": {
+        "int_mm": [("aten::_int_mm", "aten::_int_mm (int8)", "int8")],
+        "bf16_mv": [("aten::addmv_", "native bf16", "bf16")],
+        "bf16_linear_of_one_row": [("aten::mm", "mkl sbgemm or native bf16", "bf16")],
+        "quantized_linear": [("onednn::qlinear_pointwise", "oneDNN gemm:jit", "int8")],
+        "lstm": [("aten::mkldnn_rnn_layer", "oneDNN brgemm:avx2", "fp32")],
+        "bf16_lstm": [("aten::addmm", "mkl sbgemm or native bf16", "bf16")] * 6,
+        "deconvolution": [("aten::_convolution", "oneDNN conv:any+jit:avx2", "fp32")],
+    },
+}
+"""What differs from ``EXPECTED``, by recording."""
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("recording", RECORDED)
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_kernel_of_each_product(name: str, release: str) -> None:
+def test_the_kernel_of_each_product(name: str, recording: str) -> None:
     """Every line of the log is read, and no time is left to an unknown kernel."""
-    audit = parse_observation(decode(Observation, RECORDED[release][name]))
+    audit = parse_observation(decode(Observation, RECORDED[recording][name]))
     assert audit.log.unread == ()
     parts = attribute_time(audit, PrecisionProver(None, None))
-    assert [(p.operator, p.implementation, p.precision) for p in parts if p.is_compute] == EXPECTED[name]
+    expected = {**EXPECTED, **ELSEWHERE.get(recording, {})}[name]
+    assert [(p.operator, p.implementation, p.precision) for p in parts if p.is_compute] == expected
     assert UNKNOWN_KERNEL not in {part.precision for part in parts}
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("recording", RECORDED)
 @pytest.mark.parametrize("name", ["cpp_template", "bf16_cpp_template"])
-def test_a_product_in_a_template_of_inductor_proves_nothing(name: str, release: str) -> None:
+def test_a_product_in_a_template_of_inductor_proves_nothing(name: str, recording: str) -> None:
     """No log and no operator shows it: the counted operations are missing, so the verdict stays UNKNOWN."""
-    audit = parse_observation(decode(Observation, RECORDED[release][name]))
+    audit = parse_observation(decode(Observation, RECORDED[recording][name]))
     counted = Flops(total=2 * 32 * 128 * 64, bytes=1, by_operator={"aten::addmm": 2 * 32 * 128 * 64})
     requested = ("bf16", "cast") if name.startswith("bf16") else ("fp32", None)
     assert build_evidence(audit, None, *requested, counted=counted).verdict == "UNKNOWN"

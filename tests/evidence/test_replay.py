@@ -101,6 +101,14 @@ def _operator(call: Callable[..., object], *shapes: tuple[int, ...]) -> Callable
     return lambda: call(*operands)
 
 
+def _skip_unless_supported(call: Callable[[], object]) -> None:
+    """Without AVX-512, torch raises an error for an LSTM in autocast, also if nobody observes it."""
+    try:
+        call()
+    except RuntimeError as error:
+        pytest.skip(f"torch does not support this call on this CPU: {error}")
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_the_reference_is_what_the_operator_computes(name: str) -> None:
     """In fp32 every product comes as near to its definition in fp64 as rounding allows."""
@@ -119,6 +127,7 @@ def test_bf16_operands_show_their_rounded_outputs_only(name: str) -> None:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return call()
 
+    _skip_unless_supported(cast)
     found = only(cast)
     assert (found.operands, found.shown) == ("bf16", "bf16")
 
@@ -333,4 +342,5 @@ def test_autocast_reaches_the_parts_of_an_operator_that_it_leaves_alone(name: st
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
             return call()
 
+    _skip_unless_supported(lambda: cast(True))
     assert [only(lambda on=on: cast(on)).operands for on in (True, False)] == ["bf16", "fp32"]
