@@ -1,4 +1,4 @@
-"""Single products, recorded with several releases of torch on several CPUs: which kernel ran, and in which precision."""
+"""Single products, recorded with several releases on several CPUs: which kernel ran, and in which precision."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from modelzoo.evidence.attribution import attribute_time
+from modelzoo.evidence.canary import level_of
 from modelzoo.evidence.kernel_names import UNKNOWN_KERNEL
 from modelzoo.evidence.observation import Observation, parse_observation
-from modelzoo.evidence.precision import PrecisionProver
+from modelzoo.evidence.onednn_log import logged_precision, parse_onednn
+from modelzoo.evidence.precision import PrecisionProver, precision_of
 from modelzoo.evidence.verdict import build_evidence
+from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.codec import decode
 from modelzoo.records.profile import Flops
 
@@ -87,3 +90,25 @@ def test_a_product_in_a_template_of_inductor_proves_nothing(name: str, recording
     counted = Flops(total=2 * 32 * 128 * 64, bytes=1, by_operator={"aten::addmm": 2 * 32 * 128 * 64})
     requested = ("bf16", "cast") if name.startswith("bf16") else ("fp32", None)
     assert build_evidence(audit, None, *requested, counted=counted).verdict == "UNKNOWN"
+
+
+CALLS = sorted(DATA.glob("calls_x86_64-amx_*.json"))
+"""16 products by release and limit of oneDNN's instruction set, on an Intel CPU with AMX: the lines of the log, and the
+relative root-mean-square error against fp64. A probe with subnormal products gives 0 where bf16 instructions ran, which
+flush them, and 1 where bf16 was emulated."""
+
+LEVELS = {"bfloat16": CanaryLevel.BF16, "float16": CanaryLevel.REDUCED, "float32": CanaryLevel.FP32}
+
+
+@pytest.mark.parametrize("path", CALLS, ids=lambda path: path.stem)
+def test_the_log_and_the_error_of_a_product_show_the_same_precision(path: Path) -> None:
+    """Under every limit; but for the convolution whose results are wrong on AMX, whatever its line says."""
+    recorded = json.loads(path.read_text())
+    for call in recorded["calls"]:
+        log = parse_onednn("\n".join(call["lines"]))
+        assert log.unparsed == 0, call["product"]
+        products = [each for each in log.primitives if each.is_compute]
+        assert {logged_precision(each) for each in products} <= {precision_of(call["dtype"])}, call["product"]
+        is_wrong = call["product"] == "conv1d_grouped_wrong" and recorded["isa"] == "ALL"
+        expected = CanaryLevel.BROKEN if is_wrong else LEVELS[call["dtype"]]
+        assert level_of(call["error"]) == expected, call["product"]

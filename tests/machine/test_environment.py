@@ -73,6 +73,12 @@ def test_fast_math_variables_are_removed_and_recorded(name: str) -> None:
     assert (variables, changes) == ({"PATH": "/bin"}, EnvironmentChanges({name: "BF16"}, {}))
 
 
+@pytest.mark.parametrize("name", list(KERNEL_VARIABLES))
+def test_limits_of_the_instruction_set_reach_the_worker(name: str) -> None:
+    """They change no precision that was asked for: what is inherited stays, and is warned of."""
+    assert worker_environment({name: "AVX2"}, {}) == ({name: "AVX2"}, EnvironmentChanges())
+
+
 def test_other_variables_are_passed_on() -> None:
     """Nothing is removed that does not change fp32; of what is set, only fast-math variables are recorded."""
     variables, changes = worker_environment({"PATH": "/bin", "OMP_NUM_THREADS": "9"}, {"OMP_NUM_THREADS": "2"})
