@@ -7,7 +7,8 @@
     ├── InputError               the user's files: missing or unreadable
     ├── WeightsError             weights: missing, unreadable, or of another model
     │   └── DamagedWeightsError  a checkpoint whose checksum is not the published one
-    └── WorkerError              a worker process died or ran out of memory
+    ├── WorkerError              a worker process died or ran out of memory
+    └── NoAnswerError            a worker process did not answer, and was ended
 
 Each message is one sentence that says what is wrong and how to fix it.
 """
@@ -57,6 +58,10 @@ class WorkerError(ModelzooError):
     """A worker process ended without a result."""
 
 
+class NoAnswerError(ModelzooError):
+    """A call in a worker process did not return within ``--timeout``, or before the user interrupted it."""
+
+
 KINDS: dict[str, type[ModelzooError]] = {
     kind.__name__: kind
     for kind in (
@@ -67,6 +72,7 @@ KINDS: dict[str, type[ModelzooError]] = {
         WeightsError,
         DamagedWeightsError,
         WorkerError,
+        NoAnswerError,
     )
 }
 """Class by name, for errors that a worker reports to its parent."""

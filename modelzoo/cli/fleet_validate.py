@@ -87,18 +87,20 @@ class _Call:
         from modelzoo.document import terminal
         from modelzoo.fleet.store import StoreLostError
         from modelzoo.fleet.validation import cannot_judge, judge_together
-        from modelzoo.measure.jobs import Request
+        from modelzoo.measure.jobs import Request, only_silence
         from modelzoo.measure.shard_calls import Shards
         from modelzoo.records.run import ValidityEntry, now
         from modelzoo.views import fleet
         from modelzoo.views.exhibits import ExhibitWriter
+        from modelzoo.views.progress import silence_line
 
         args, stored, started = self._args, self._stored, now()
         judging = options.make_judging(args, work)
         writer = ExhibitWriter(judging.output, work.name)
-        request = Request(work, (setting,), Plan())
+        request = Request(work, (setting,), Plan(), timeout=args.timeout)
+        on_event = only_silence(lambda event: self._say(silence_line(event)))
         try:
-            with Shards(request, judging.request, args.shard_items, lambda event: None, writer.write) as shards:
+            with Shards(request, judging.request, args.shard_items, on_event, writer.write) as shards:
                 judged = judge_together(
                     self._here,
                     self._store,

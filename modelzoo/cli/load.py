@@ -241,17 +241,19 @@ def _show_plan(planned: _Planned) -> None:
 def _prepare(args: argparse.Namespace, planned: _Planned) -> tuple[Deployment, ResultFile]:
     """Resolve the setting, and write the file of the result."""
     from modelzoo.measure import jobs
-    from modelzoo.measure.jobs import Request, required
+    from modelzoo.measure.jobs import Request, only_silence, required
     from modelzoo.results.store import ResultFile
     from modelzoo.serve.session import Deployment
+    from modelzoo.views.progress import silence_line
 
     work, setting = planned.work, planned.setting
-    request = Request(work, (setting,), Plan(args.warmup), audit=not args.no_audit)
-    (prepared,) = jobs.prepare(request, lambda event: None)
+    request = Request(work, (setting,), Plan(args.warmup), audit=not args.no_audit, timeout=args.timeout)
+    on_event = only_silence(lambda event: tell(silence_line(event)))
+    (prepared,) = jobs.prepare(request, on_event)
     required(prepared)
     result = replace(new_result([(work, (setting,))], name=args.label), payload=planned.load)
     stored = ResultFile(result_path(args.output, result.created), result)
-    return Deployment(request, prepared, planned.places, planned.generator, lambda event: None), stored
+    return Deployment(request, prepared, planned.places, planned.generator, on_event), stored
 
 
 def _measure(args: argparse.Namespace, site: Deployment, stored: ResultFile, out: Console) -> None:

@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Optional
 
 import msgspec
 
@@ -165,10 +166,11 @@ def add_validity(parser: argparse.ArgumentParser) -> None:
 
 
 class Judging(msgspec.Struct, frozen=True):
-    """How predictions are judged, and the directory that images and plots are written to."""
+    """How predictions are judged, the directory that images and plots are written to, and ``--timeout``."""
 
     request: ValidityRequest
     output: Path
+    timeout: Optional[float]
 
 
 def make_judging(args: argparse.Namespace, workload: Workload) -> Judging:
@@ -198,7 +200,7 @@ def make_judging(args: argparse.Namespace, workload: Workload) -> Judging:
         tolerance=tolerance,
         explain=args.explain,
     )
-    return Judging(request, output)
+    return Judging(request, output, args.timeout)
 
 
 def tolerances(given: Sequence[str]) -> dict[str, float]:

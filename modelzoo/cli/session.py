@@ -179,6 +179,7 @@ def _requests(jobs: Jobs, args: argparse.Namespace) -> list[Request]:
                 first_group=first,
                 locked_mhz=args.lock_clocks,
                 needs_all=getattr(args, "needs_all", False),
+                timeout=args.timeout,
             )
         )
     return requests

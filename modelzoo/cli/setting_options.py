@@ -18,7 +18,7 @@ from typing import Optional
 import msgspec
 
 from modelzoo import setting as settings
-from modelzoo.cli.parser import whole_numbers
+from modelzoo.cli.parser import duration, whole_numbers
 from modelzoo.errors import UsageError, suggestion
 from modelzoo.field import parse_words
 from modelzoo.setting import METHOD_OPTIONS, METHODS, OptionValue, Setting, option_name
@@ -115,6 +115,13 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
             group.add_argument(
                 option, type=settings.field_type(name), default=default, metavar=field.metavar, help=text
             )
+    group.add_argument(
+        "--timeout",
+        type=duration,
+        metavar="TIME",
+        help="end a process that does not answer for this long, be it while it loads, compiles or calls the model, and "
+        "go on with the other settings: 10m (default: wait, and say after a minute in which call it is)",
+    )
 
 
 def add_comparison(parser: argparse.ArgumentParser) -> None:

@@ -150,7 +150,7 @@ def throughput(args: argparse.Namespace) -> int:
     stored = ResultFile(result_path(args.output, result.created), result)
     out = terminal.console()
     settings = tuple(requested.setting for requested in stored.result.requested)
-    request = Request(work, settings, Plan(args.warmup), audit=not args.no_audit)
+    request = Request(work, settings, Plan(args.warmup), audit=not args.no_audit, timeout=args.timeout)
     interrupted = False
     with LiveProgress(out, stored.result) as progress:
         progress.begin(None)

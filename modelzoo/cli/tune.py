@@ -106,7 +106,7 @@ def tune(args: argparse.Namespace) -> int:
             progress.take_settings(stored.result)
             progress.finished(run)
 
-        search = Search(work, stored, judge, progress.update, finished)
+        search = Search(work, stored, judge, progress.update, finished, args.timeout)
         try:
             search.run()
         except KeyboardInterrupt:

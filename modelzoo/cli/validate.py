@@ -103,7 +103,8 @@ def judge_setting(
     started = now()
     writer = ExhibitWriter(judging.output, work.name)
     try:
-        report = jobs.validate(Request(work, (setting,), Plan()), judging.request, on_event, writer.write)
+        request = Request(work, (setting,), Plan(), timeout=judging.timeout)
+        report = jobs.validate(request, judging.request, on_event, writer.write)
     except ModelzooError as error:
         return ValidityEntry(work.name, group, setting, exit_code=2, error=str(error), started=started, ended=now())
     return ValidityEntry(

@@ -21,6 +21,7 @@ from modelzoo.records.protocol import (
     Failed,
     Job,
     Judged,
+    Located,
     Measured,
     MeasureJob,
     Message,
@@ -36,6 +37,8 @@ from modelzoo.setting import Setting
 
 LONGEST_PHASE = 200
 """Characters of a phase that are shown."""
+LONGEST_PLACE = 1000
+"""Characters that are shown of where a worker is."""
 MAX_PIXELS = 128_000_000
 """Of a crop or a mask; larger pictures are reduced when they are read (``modelzoo.workload.inputs``)."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -60,7 +63,9 @@ def accepted(
     if isinstance(message, Failed):
         return replace(message, error=printable(message.error))
     if isinstance(message, Progress):
-        return replace(message, phase=printable(message.phase[:LONGEST_PHASE]))
+        return replace(message, phase=printable(message.phase[:LONGEST_PHASE]), silence=None)
+    if isinstance(message, Located):
+        return Located(printable(message.where[:LONGEST_PLACE]))
     if isinstance(message, SettingsPrepared) and isinstance(job, PrepareJob):
         if len(message.settings) != len(job.settings):
             raise WorkerError(f"the worker answered for {len(message.settings)} settings, not {len(job.settings)}")

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Optional
 
@@ -164,6 +165,10 @@ class Container(msgspec.Struct, frozen=True):
 
     def resume(self) -> None:
         self._control("unpause")
+
+    def signal(self, number: int) -> None:
+        with suppress(EnvironmentProblem):  # then it does not say where it is
+            run_docker("kill", f"--signal={number}", self.name)
 
     def wait(self) -> int:
         return LocalWorker(self.process).wait()

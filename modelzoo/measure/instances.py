@@ -6,28 +6,23 @@ what has arrived without waiting.
 
 from __future__ import annotations
 
-import os
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from multiprocessing import connection
 from time import monotonic
 from types import TracebackType
 from typing import Optional, TypeVar, Union
 
-import msgspec
-
-from modelzoo.errors import KINDS, ModelzooError, UsageError, WorkerError
+from modelzoo.errors import KINDS, ModelzooError, NoAnswerError, UsageError, WorkerError
 from modelzoo.measure.jobs import OnEvent, Request, assignment, job_environment, listener, required
 from modelzoo.measure.launcher import Launcher
-from modelzoo.measure.process import LONGEST, OnMessage, WorkerProcess, too_long
-from modelzoo.records.protocol import Failed, Hello, InstanceJob, Looks, Preparation, Progress
-from modelzoo.records.serving import BatchDone, Command, Ready, Served, Window, encode_command
+from modelzoo.measure.process import OnMessage, WorkerProcess
+from modelzoo.records.protocol import Failed, InstanceJob, Looks, Preparation
+from modelzoo.records.serving import BatchDone, Command, Ready, RunUntil, Served, Window, encode_command
 from modelzoo.setting import labels
 
 Reply = Union[Ready, Window, BatchDone, Served]
 T = TypeVar("T", Ready, Window, BatchDone, Served)
-_READ = 1 << 20
-"""Bytes that are read at once."""
 
 
 class Instance:
@@ -38,6 +33,7 @@ class Instance:
         job: what it loads.
         environment: all of its environment variables.
         on_message: called with each ``Progress`` of it.
+        timeout: as for ``WorkerProcess``.
 
     Attributes:
         problem: how it ended, if it did so without having been told to; ``None`` while it is alive.
@@ -48,16 +44,15 @@ class Instance:
     """
 
     def __init__(
-        self, launcher: Launcher, job: InstanceJob, environment: Mapping[str, str], on_message: OnMessage
+        self,
+        launcher: Launcher,
+        job: InstanceJob,
+        environment: Mapping[str, str],
+        on_message: OnMessage,
+        timeout: Optional[float] = None,
     ) -> None:
-        self._worker = WorkerProcess(launcher, job, environment, on_message)
-        self._on_message = on_message
-        self._descriptor = self._worker.output.fileno()
-        self._parts: list[bytes] = []
-        self._unread = 0
-        self._greeted = False
+        self._worker = WorkerProcess(launcher, job, environment, on_message, timeout)
         self._waiting: deque[Reply] = deque()
-        self._is_over = False
         self.problem: Optional[ModelzooError] = None
 
     def __enter__(self) -> Instance:
@@ -75,11 +70,24 @@ class Instance:
 
     def fileno(self) -> int:
         """The descriptor to ``select`` for reading; when it is readable, call ``replies``."""
-        return self._descriptor
+        return self._worker.fileno()
+
+    @property
+    def due(self) -> float:
+        """When ``attend`` has something to do, by the monotonic clock."""
+        return self._worker.due
+
+    def attend(self) -> None:
+        """As ``WorkerProcess.attend``; if that ends it, the next reply says so."""
+        try:
+            self._worker.attend()
+        except NoAnswerError as problem:
+            self.problem = problem
 
     def send(self, command: Command) -> None:
         """Send a command; if the instance has died, the next reply says so."""
         self._worker.send(encode_command(command))
+        self._worker.expect(command.end if isinstance(command, RunUntil) else None, "serve")
 
     def replies(self) -> Sequence[Reply]:
         """Read once, and return what has arrived; blocks only if nothing has.
@@ -99,14 +107,14 @@ class Instance:
 
         Raises:
             WorkerError: it has died, or does not answer in time.
+            NoAnswerError: it did not answer within its time-out, and has been ended.
             ModelzooError: the error that it reported, as the class that it was there.
         """
-        until = None if seconds is None else monotonic() + seconds
+        until = math.inf if seconds is None else monotonic() + seconds
         while not self._waiting:
             if self.problem is not None:
                 raise self.problem
-            left = None if until is None else max(0.0, until - monotonic())
-            if not connection.wait([self._descriptor], left):
+            if not self._worker.wait(until):
                 raise WorkerError(f"the instance has not answered for {seconds:.0f} s")
             self._fill()
         reply = self._waiting.popleft()
@@ -115,45 +123,17 @@ class Instance:
         return reply
 
     def _fill(self) -> None:
-        """Read what has arrived, and sort it: replies, progress, the end."""
-        data = os.read(self._descriptor, _READ) if not self._is_over else b""
-        if not data:
-            self._end()
-            return
-        # A window of many batches takes many reads.
-        self._parts.append(data)
-        self._unread += len(data)
-        if b"\n" in data:
-            *lines, rest = b"".join(self._parts).split(b"\n")
-            self._parts, self._unread = [rest], len(rest)
-            for line in lines:
-                self._take(line)
-        elif self._unread > LONGEST:
-            self.problem, self._is_over = too_long(), True
-
-    def _take(self, line: bytes) -> None:
+        """Read what has arrived: replies, or how it ended."""
         try:
-            message = self._worker.read(line)
-        except msgspec.DecodeError as error:
-            if self._greeted:  # before, ``sitecustomize`` and ``.pth`` files may print
-                self.problem = WorkerError(f"the instance sent a message that cannot be read: {error}")
-            return
-        except WorkerError as error:
-            self.problem = error
-            return
-        self._greeted = True
-        if isinstance(message, (Ready, Window, BatchDone, Served)):
-            self._waiting.append(message)
-        elif isinstance(message, Hello):
-            self._worker.check(message)
-        elif isinstance(message, Progress):
-            self._on_message(message)
-        elif isinstance(message, Failed):
-            self.problem = KINDS.get(message.error_kind, ModelzooError)(message.error)
-
-    def _end(self) -> None:
-        self._is_over = True
-        if self.problem is None and not any(isinstance(each, Served) for each in self._waiting):
+            for message in self._worker.receive():
+                if isinstance(message, (Ready, Window, BatchDone, Served)):
+                    self._waiting.append(message)
+                elif isinstance(message, Failed):
+                    self.problem = KINDS.get(message.error_kind, ModelzooError)(message.error)
+        except ModelzooError as problem:
+            self.problem = problem
+        is_served = any(isinstance(each, Served) for each in self._waiting)
+        if self._worker.is_over and self.problem is None and not is_served:
             self.problem = self._worker.explained_end()
 
 
@@ -197,4 +177,4 @@ def start_instance(
         looks=Looks(audit=request.audit, full_audit=full_audit, extras=extras),
     )
     listen = listener(request.workload.name, labels(request.settings)[index], round_number, on_event)
-    return Instance(launcher, job, environment.variables, listen)
+    return Instance(launcher, job, environment.variables, listen, request.timeout)

@@ -52,7 +52,8 @@ class Request(msgspec.Struct, frozen=True):
 
     ``first_group`` is the number of the first setting's group in the result; ``launcher``, if
     given, starts the workers of all settings, whatever interpreter, image or engine they name; ``locked_mhz`` is the
-    frequency that the GPUs' clocks are locked at; with ``needs_all``, no setting is worth measuring without the others.
+    frequency that the GPUs' clocks are locked at; with ``needs_all``, no setting is worth measuring without the others;
+    ``timeout`` is that of ``WorkerProcess``, for every worker.
     """
 
     workload: Workload
@@ -65,6 +66,7 @@ class Request(msgspec.Struct, frozen=True):
     launcher: Optional[Launcher] = None
     locked_mhz: Optional[int] = None
     needs_all: bool = False
+    timeout: Optional[float] = None
 
     @property
     def uses_containers(self) -> bool:
@@ -104,6 +106,11 @@ def listener(
             on_exhibit(message.exhibit)
 
     return listen
+
+
+def only_silence(on_event: OnEvent) -> OnEvent:
+    """Return ``on_event`` for workers whose progress is not shown, unless they do not answer."""
+    return lambda event: on_event(event) if event.message.silence is not None else None
 
 
 class JobEnvironment(msgspec.Struct, frozen=True):
@@ -207,7 +214,8 @@ def _prepare(
     try:
         environ = launcher.environment()
         job = prepare_job(request.workload, settings, environ, earlier)
-        return call(launcher, job, prepare_environment(environ).variables, SettingsPrepared, listen).settings
+        variables = prepare_environment(environ).variables
+        return call(launcher, job, variables, SettingsPrepared, listen, request.timeout).settings
     except ModelzooError as problem:
         return (Preparation(error=str(problem), error_kind=type(problem).__name__),) * len(settings)
 
@@ -226,4 +234,4 @@ def validate(
     environment = job_environment(preparation.validation_variables, launcher.environment())
     job = ValidateJob(assignment(request.workload, setting, preparation, environment), validity)
     listen = listener(request.workload.name, setting.label, 0, on_event, on_exhibit)
-    return call(launcher, job, environment.variables, Judged, listen).report
+    return call(launcher, job, environment.variables, Judged, listen, request.timeout).report

@@ -57,6 +57,9 @@ class Worker(Protocol):
     def resume(self) -> None:
         """Let it go on; does nothing if it has ended."""
 
+    def signal(self, number: int) -> None:
+        """Send a signal to it alone; does nothing if it has ended."""
+
     def wait(self) -> int:
         """Wait until it has ended, end the processes that it left, and return its exit code."""
 
@@ -174,6 +177,11 @@ class LocalWorker(msgspec.Struct, frozen=True):
 
     def resume(self) -> None:
         self._send(signal.SIGCONT)
+
+    def signal(self, number: int) -> None:
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
 
     def wait(self) -> int:
         if self.process.returncode is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Optional
 
-from modelzoo.errors import ModelzooError, WorkerError
+from modelzoo.errors import ModelzooError, NoAnswerError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
 from modelzoo.measure.jobs import JobEnvironment, OnEvent, Request, assignment, job_environment, listener, prepare
@@ -200,10 +200,20 @@ class Rounds:
         return min(most, device_capacity(self._uses)) if on_device else most
 
     def _run(self, request: Request, block: Sequence[int]) -> Iterator[Run]:
-        """Yield the runs of one round, whose workers are alive at the same time."""
+        """Yield the runs of one round; if the user interrupts a call that does not return, its run is a failed one."""
+        workers = [WorkerRun(request, index, self._round, self.on_event) for index in block]
+        try:
+            yield from self._run_together(workers)
+        except KeyboardInterrupt:
+            for worker in workers:
+                if worker.interrupted is not None:
+                    yield worker.failed(worker.interrupted)
+            raise
+
+    def _run_together(self, workers: Sequence[WorkerRun]) -> Iterator[Run]:
+        """Yield the runs of workers that are alive at the same time."""
         turns: list[ReferenceTurn] = []
         with ExitStack() as stack:
-            workers = [WorkerRun(request, index, self._round, self.on_event) for index in block]
             paused: list[WorkerRun] = []
             # All import their libraries at the same time; then each builds and warms up alone.
             for worker in workers:
@@ -266,7 +276,11 @@ def _take_turn(reference: Optional[Reference], turns: list[ReferenceTurn]) -> No
 
 
 class WorkerRun:
-    """One setting in one round."""
+    """One setting in one round.
+
+    Attributes:
+        interrupted: what to report of it if the user interrupted a call that did not return.
+    """
 
     process: WorkerProcess
 
@@ -275,6 +289,7 @@ class WorkerRun:
         self._request, self._round = request, round_number
         self._started = now()
         self._problem: Optional[ModelzooError] = None
+        self.interrupted: Optional[NoAnswerError] = None
         label = labels(request.settings)[index]
         self._listener = listener(request.workload.name, label, round_number, on_event)
 
@@ -290,7 +305,10 @@ class WorkerRun:
         try:
             launcher = self._request.launcher_of(self._request.settings[self.index], prepared.interpreter)
             job, environment = self._job(prepared, launcher, extras, full_audit)
-            self.process = stack.enter_context(WorkerProcess(launcher, job, environment.variables, self._listener))
+            timeout = self._request.timeout
+            self.process = stack.enter_context(
+                WorkerProcess(launcher, job, environment.variables, self._listener, timeout)
+            )
         except ModelzooError as problem:
             self._problem = problem
 
@@ -301,6 +319,9 @@ class WorkerRun:
         except ModelzooError as problem:
             self._problem = problem
             return False
+        except KeyboardInterrupt:
+            self.interrupted = self.process.silence("interrupted")
+            raise
 
     def resume(self) -> None:
         """Give the worker, which has paused, its turn; ``advance`` waits for its end."""
@@ -336,7 +357,11 @@ class WorkerRun:
                 raise self._problem
             return self._run(report=self.process.result(Measured).report)
         except ModelzooError as problem:
-            return self._run(error=str(problem), error_kind=type(problem).__name__)
+            return self.failed(problem)
+
+    def failed(self, problem: ModelzooError) -> Run:
+        """Return the run of a worker that has failed."""
+        return self._run(error=str(problem), error_kind=type(problem).__name__)
 
     def _run(
         self, report: Optional[RunReport] = None, error: Optional[str] = None, error_kind: Optional[str] = None

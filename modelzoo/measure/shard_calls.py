@@ -72,7 +72,7 @@ class Shards:
         (self._preparation,) = prepare(self._request, self._on_event)
         launcher, environment = self._launcher_and_environment()
         job = ShardJob(self._assignment(environment), self._validity, self._shard_items)
-        self._worker = WorkerProcess(launcher, job, environment.variables, self._listen())
+        self._worker = WorkerProcess(launcher, job, environment.variables, self._listen(), self._request.timeout)
         self._worker.__enter__()
         try:
             self._worker.advance()
@@ -121,7 +121,7 @@ class Shards:
         """
         launcher, environment = self._launcher_and_environment()
         job = ConcludeJob(self._assignment(environment), self._validity)
-        with WorkerProcess(launcher, job, environment.variables, self._listen()) as worker:
+        with WorkerProcess(launcher, job, environment.variables, self._listen(), self._request.timeout) as worker:
             for line in results:
                 worker.send(line + b"\n")
             worker.send(b"\n")

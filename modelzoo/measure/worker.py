@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Callable
@@ -19,6 +20,7 @@ import msgspec
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
 from modelzoo.machine import environment
 from modelzoo.machine.linux import allowed_cpus
+from modelzoo.measure.whereabouts import answer_when_asked
 from modelzoo.records.fleet import ShardResult
 from modelzoo.records.protocol import (
     PROTOCOL,
@@ -27,6 +29,7 @@ from modelzoo.records.protocol import (
     Hello,
     InstanceJob,
     Job,
+    Located,
     MeasureJob,
     Message,
     PrepareJob,
@@ -50,12 +53,15 @@ def main() -> int:
     allowed_cpus()  # before any library can bind this thread
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
+    writing = threading.Lock()
 
     def send(message: Message) -> None:
         line = memoryview(encode_line(message) + b"\n")
-        while line:  # a signal may interrupt a long line
-            line = line[pipe.write(line) or 0 :]
+        with writing:
+            while line:  # a signal may interrupt a long line
+                line = line[pipe.write(line) or 0 :]
 
+    answer_when_asked(lambda where: send(Located(where)))
     send(Hello(PROTOCOL, __version__))
     try:
         job = decode_job(sys.stdin.buffer.readline())

@@ -21,7 +21,7 @@ from modelzoo.records.timing import ReferenceTurn
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.setting import ResolvedSetting, Setting
 
-PROTOCOL = 7
+PROTOCOL = 8
 
 
 class Preparation(msgspec.Struct, frozen=True):
@@ -182,12 +182,34 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     version: str
 
 
+class Silence(msgspec.Struct, frozen=True):
+    """A call of a worker that does not return.
+
+    Attributes:
+        seconds: for which the worker has sent nothing.
+        where: the layer and the line that it is in, and the arrays there.
+    """
+
+    seconds: float
+    where: str
+
+
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
-    """What the worker is doing: the phase, the number of calls in it so far, and how far it is with a judgement."""
+    """What the worker is doing: the phase, the number of calls in it so far, and how far it is with a judgement.
+
+    ``silence`` is added by the parent if the worker has not sent anything for long.
+    """
 
     phase: str
     count: int = 0
     judged: Optional[JudgedSoFar] = None
+    silence: Optional[Silence] = None
+
+
+class Located(msgspec.Struct, frozen=True, tag="located"):
+    """Where the worker is, which its parent has asked by a signal (``modelzoo.measure.whereabouts``)."""
+
+    where: str
 
 
 class Paused(msgspec.Struct, frozen=True, tag="paused"):
@@ -269,6 +291,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 Message = Union[
     Hello,
     Progress,
+    Located,
     Paused,
     Exhibited,
     SettingsPrepared,

@@ -22,7 +22,8 @@ from modelzoo.errors import ModelzooError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure.instances import Instance, Reply, start_instance
-from modelzoo.measure.jobs import Event, OnEvent, Request
+from modelzoo.measure.jobs import Event, OnEvent, Request, only_silence
+from modelzoo.measure.process import seconds_until
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Preparation, Progress
 from modelzoo.records.run import RunReport, now
@@ -124,7 +125,7 @@ class InstanceGroup:
             task.configuration.group,
             task.prepared[task.configuration.group],
             frozenset(task.configuration.places[number].cpus),
-            self._on_event if number == 0 else lambda event: None,
+            self._on_event if number == 0 else only_silence(self._on_event),
             round_number=task.number,
             full_audit=task.extras and number == 0,
             extras=task.extras and number == 0,
@@ -189,7 +190,10 @@ class InstanceGroup:
         waiting = dict(self._instances)
         while waiting:
             numbers = {instance.fileno(): number for number, instance in waiting.items()}
-            for descriptor in connection.wait(list(numbers)):
+            due = min(instance.due for instance in waiting.values())
+            for instance in waiting.values():
+                instance.attend()
+            for descriptor in connection.wait(list(numbers), seconds_until(due)):
                 number = numbers[descriptor]  # type: ignore[index]  # it returns what it was given
                 replies = self._replies(number)
                 for reply in replies:

@@ -11,6 +11,7 @@ from typing import Callable, NamedTuple, Optional, Protocol
 
 from modelzoo.errors import ModelzooError
 from modelzoo.measure.instances import Instance
+from modelzoo.measure.process import seconds_until
 from modelzoo.records.serving import BatchDone, RunBatch
 
 
@@ -94,15 +95,24 @@ class ProcessServer:
         self._instances[instance].send(RunBatch(size))
 
     def wait(self, until: float) -> Sequence[Reply]:
+        due = self._due(until)
         while True:
             if not self._polls:
-                left = until - time.monotonic()
-                select.select((self._watch,), (), (), None if math.isinf(left) else max(0.0, left))
+                select.select((self._watch,), (), (), seconds_until(due))
             ready = self._watch.poll(0)
             if ready:
                 return [reply for each, _ in ready if each in self._by_descriptor for reply in self._read(each)]
-            if time.monotonic() >= until:
+            now = time.monotonic()
+            if now >= until:
                 return ()
+            if now >= due:
+                for instance in self._instances:
+                    instance.attend()
+                due = self._due(until)
+
+    def _due(self, until: float) -> float:
+        """When the wait ends at the latest; one without an end does so when an instance has not answered for long."""
+        return min((each.due for each in self._instances), default=until) if math.isinf(until) else until
 
     def _read(self, descriptor: int) -> list[Reply]:
         number = self._by_descriptor[descriptor]

@@ -12,7 +12,7 @@ import msgspec
 from modelzoo.frozen import replace
 from modelzoo.machine.linux import read_throttling
 from modelzoo.measure.instances import Instance, start_instance
-from modelzoo.measure.jobs import OnEvent, Request
+from modelzoo.measure.jobs import OnEvent, Request, only_silence
 from modelzoo.records.load import GeneratorPlace, Load, LoadSession
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import now
@@ -97,7 +97,7 @@ def _start(site: Deployment, number: int, repeat: int, sizes: tuple[int, ...], *
         0,
         site.prepared,
         frozenset(site.places[number].cpus),
-        site.on_event if number == 0 else lambda event: None,
+        site.on_event if number == 0 else only_silence(site.on_event),
         round_number=repeat,
         sizes=sizes,
         full_audit=extras and number == 0,

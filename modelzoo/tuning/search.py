@@ -43,6 +43,7 @@ class Search:
         judge: judges a bf16 candidate that may win.
         on_event: called with the progress of workers.
         on_run: called with each run that has ended.
+        timeout: that of the workers.
         clock: seconds.
     """
 
@@ -51,6 +52,7 @@ class Search:
     judge: Judge
     on_event: OnEvent
     on_run: Callable[[Run], None] = lambda run: None
+    timeout: Optional[float] = None
     clock: Callable[[], float] = perf_counter
     _started: float = 0.0
     _before: float = 0.0
@@ -277,7 +279,7 @@ class Search:
             def on_event(event: Event) -> None:
                 self.on_event(replace(event, label=names.get(event.label, event.label)))
 
-            self._rounds[members] = Rounds(Request(self.work, chosen, Plan()), on_event)
+            self._rounds[members] = Rounds(Request(self.work, chosen, Plan(), timeout=self.timeout), on_event)
         return self._rounds[members]
 
     def _unfit(self, block: Sequence[int]) -> list[Exclusion]:

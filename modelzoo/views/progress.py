@@ -102,6 +102,7 @@ class LiveProgress:
         self._medians: dict[int, list[float]] = {}
         self._ended: Counter[int] = Counter()
         self._unsaid: dict[int, str] = {}
+        self._silent: set[tuple[str, str, str]] = set()
         self._started = self._shown_at = clock()
         self._printed_at = -math.inf
         self._seconds: float | None = None
@@ -144,12 +145,25 @@ class LiveProgress:
 
     def update(self, event: ProgressEvent) -> None:
         """Show what a worker does that times a setting."""
+        if self._says_silence(event):
+            return
         name = event.workload, event.label
         self._show(event, 1 + (self._ended[self._names.index(name)] if name in self._names else 0))
 
     def judging(self, event: ProgressEvent) -> None:
         """Show what a worker does that judges the predictions of a setting."""
-        self._show(event, 0)
+        if not self._says_silence(event):
+            self._show(event, 0)
+
+    def _says_silence(self, event: ProgressEvent) -> bool:
+        """Whether the event is a call that does not return, which is said once for each phase of a setting."""
+        if event.message.silence is None:
+            return False
+        phase = event.workload, event.label, event.message.phase
+        if phase not in self._silent:
+            self._silent.add(phase)
+            self.say(silence_line(event))
+        return True
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
@@ -226,6 +240,14 @@ class LiveProgress:
 
         lines = ["starting"] if self._state is None else block_lines(self._state, self._clock() - self._shown_at)
         return Group(*(Text(for_people(line), no_wrap=True, overflow="ellipsis") for line in lines))
+
+
+def silence_line(event: ProgressEvent) -> str:
+    """``toy fp16, cold: no answer for 1 min: Conv1d 'conv', …/conv.py:375 in _conv_forward: …``."""
+    found = event.message.silence
+    assert found is not None
+    said = f"no answer for {duration(found.seconds)}: {found.where}"
+    return f"{event.workload} {event.label}, {event.message.phase}: {said}"
 
 
 def block_lines(state: ProgressState, since: float = 0.0) -> list[str]:

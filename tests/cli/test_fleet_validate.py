@@ -49,6 +49,7 @@ def test_a_setting_that_cannot_run_leaves_the_others_to_be_judged(
         explain=False,
         shard_items=None,
         recheck=0,
+        timeout=None,
     )
     args.output = str(tmp_path / "result.json")
     port, files = free_port(), ShardFiles(tmp_path / "shards")

@@ -83,6 +83,7 @@ def test_output_goes_beside_the_results(tmp_path: Path, monkeypatch: pytest.Monk
     """Where results have a place of their own (an image's volume), so have pictures and plots; --artifacts wins."""
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "results"))
     parser = argparse.ArgumentParser()
+    parser.set_defaults(timeout=None)
     arguments.add_validity(parser)
     judging = arguments.make_judging(parser.parse_args([]), MLP)
     assert judging.output == tmp_path / "results" / "output" / "mlp"

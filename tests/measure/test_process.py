@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import subprocess
@@ -18,7 +17,7 @@ from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.measure import process
 from modelzoo.measure.jobs import Request, prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
-from modelzoo.records.protocol import PROTOCOL, Failed, Hello, Message, Progress, SettingsPrepared, encode_line
+from modelzoo.records.protocol import PROTOCOL, Hello, Message, Progress, SettingsPrepared, encode_line
 from modelzoo.records.run import RunReport
 from modelzoo.version import __version__
 from modelzoo.workload import Workload
@@ -90,31 +89,32 @@ def test_errors_keep_their_class_across_the_pipe(tmp_path: Path) -> None:
     assert failure(odd_numpy(tmp_path / "odd", inputs=line)) == ("no such image: x", "InputError")
 
 
-def test_an_incomplete_message_is_dropped() -> None:
-    """A worker killed while it writes leaves half a line; what came before counts."""
-    complete = encode_line(Progress("build"))
-    stream = io.BytesIO(complete + b"\n" + complete[:-3])
-    assert list(process.messages(stream)) == [Progress("build")]
+BUILD = encode_line(Progress("build")).decode()
 
 
-def test_a_message_that_cannot_be_read_is_an_error() -> None:
-    """It is not mistaken for the line of a worker that was killed while it wrote."""
-    stream = io.BytesIO(encode_line(Progress("build")) + b'\n{"type":"progress","phase":null}\n')
-    first, second = process.messages(stream)
-    assert first == Progress("build")
-    assert isinstance(second, Failed)
-    assert second.error.startswith("the worker sent a message that cannot be read: Expected `str`, got `null`")
-
-
-def test_a_message_without_an_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would fill the memory of this machine."""
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (BUILD[:-3], "the worker process ended with code 0: no output"),
+        (
+            '{"type":"progress","phase":null}\n',
+            "the worker sent a message that cannot be read: Expected `str`, got `null`",
+        ),
+        ("x" * (2 << 20), "the worker sent a message of more than 1 MiB"),
+    ],
+    ids=["incomplete", "unreadable", "endless"],
+)
+def test_what_is_no_message_is_an_error(
+    written: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a line is what a killed worker leaves; a line without an end would fill the memory of this machine."""
     monkeypatch.setattr(process, "LONGEST", 1 << 20)
-    stream = io.BytesIO(encode_line(Progress("build")) + b"\n" + b'"' + b"x" * (2 << 20))
-    found = process.messages(stream)
-    assert next(found) == Progress("build")
-    with pytest.raises(WorkerError, match="the worker sent a message of more than 1 MiB"):
-        next(found)
-    assert stream.tell() < 2 << 20
+    (tmp_path / "answer").write_text(f"{BUILD}\n{written}")
+    launcher = LocalLauncher(worker=("-c", f"input(); print(open({str(tmp_path / 'answer')!r}).read(), end='')"))
+    found: list[Message] = []
+    with pytest.raises(WorkerError, match=re.escape(expected)):
+        process.call(launcher, prepare_job(mlp(), (RANDOM,)), os.environ, SettingsPrepared, found.append)
+    assert found == [Progress("build")]
 
 
 def test_only_the_end_of_what_a_worker_prints_is_read(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ class FakeWorkers:
         fakes = self
 
         class Fake(AbstractContextManager[Any]):
-            def __init__(self, launcher: Any, job: Job, variables: Any, on_message: Any) -> None:
+            def __init__(self, launcher: Any, job: Job, variables: Any, on_message: Any, timeout: Any) -> None:
                 self._job = job
                 fakes.jobs.append(job)
                 fakes.variables.append(dict(variables))
@@ -135,7 +135,9 @@ class FakeWorkers:
 
         monkeypatch.setattr(rounds, "WorkerProcess", Fake)
         monkeypatch.setattr(
-            jobs, "call", lambda launcher, job, variables, kind, on: Fake(launcher, job, variables, on).result(kind)
+            jobs,
+            "call",
+            lambda *given: Fake(*given[:3], *given[4:]).result(given[3]),  # type: ignore[arg-type]
         )
 
     def answer(self, job: Job) -> Any:

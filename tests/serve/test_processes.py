@@ -33,6 +33,7 @@ class Pipe:
         os.close(reader)
         self.sent: list[Command] = []
         self.is_dead = False
+        self.due = math.inf
 
     def fileno(self) -> int:
         return self._reader
@@ -42,6 +43,11 @@ class Pipe:
 
     def answer(self) -> None:
         os.write(self._writer, b".")
+
+    def attend(self) -> None:
+        if time.monotonic() >= self.due:
+            self.is_dead, self.due = True, math.inf
+            self.answer()
 
     def replies(self) -> Sequence[BatchDone]:
         os.read(self._reader, 100)
@@ -106,6 +112,16 @@ def test_a_dead_instance_is_reported_once(pipes: list[Pipe], watch: select.epoll
     assert (reply.instance, reply.error) == (0, "the worker process was ended by SIGKILL")
     pipes[0].answer()
     assert found.wait(found.now() + 0.01) == ()
+
+
+@pytest.mark.parametrize("polls", [False, True])
+def test_an_instance_that_does_not_answer_ends_a_wait_for_ever(
+    pipes: list[Pipe], watch: select.epoll, polls: bool
+) -> None:
+    """It is looked after when that is due, which ends it, and reported as one that died."""
+    pipes[1].due = time.monotonic() + 0.02
+    (reply,) = server(pipes, watch, polls=polls).wait(math.inf)
+    assert (reply.instance, reply.error is not None) == (1, True)
 
 
 def test_another_descriptor_wakes_it(pipes: list[Pipe], watch: select.epoll) -> None:

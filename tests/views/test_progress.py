@@ -9,7 +9,7 @@ from fake_runs import make, result_of
 
 from modelzoo.document.console import PlainConsole
 from modelzoo.frozen import replace
-from modelzoo.records.protocol import Progress
+from modelzoo.records.protocol import Progress, Silence
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.setting import Setting
 from modelzoo.views import progress
@@ -47,6 +47,16 @@ def state(
 ) -> ProgressState:
     """The third process of a call."""
     return ProgressState("bert", "fp32", 3, processes, "steady", 120, levels, 125.0, remaining)
+
+
+def test_a_call_that_does_not_return_is_said_once() -> None:
+    """In each phase of a setting; what it was doing before stays what is shown."""
+    text = io.StringIO()
+    silent = Event("toy", "fp32", Progress("cold", silence=Silence(60.2, "Conv1d 'conv', net.py:3 in forward")))
+    with LiveProgress(PlainConsole(file=text), RESULT, Clock()) as shown:
+        shown.update(silent)
+        shown.update(silent)
+    assert text.getvalue() == "toy fp32, cold: no answer for 1 min: Conv1d 'conv', net.py:3 in forward\n"
 
 
 def test_without_a_terminal_there_is_a_line_a_minute_at_most() -> None:

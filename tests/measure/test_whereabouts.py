@@ -1,0 +1,130 @@
+"""A call that does not return: the layer, the line and the shapes are named, and it can be ended."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from toy_workloads import NUMPY_ENGINE, SHORT, numpy_setting, odd_numpy
+
+from modelzoo import cli
+from modelzoo.errors import NoAnswerError
+from modelzoo.measure import process, schedule
+from modelzoo.measure.instances import start_instance
+from modelzoo.measure.jobs import Event, Request, prepare
+from modelzoo.measure.whereabouts import whereabouts
+from modelzoo.plan import Effort
+from modelzoo.records.run import Run
+from modelzoo.records.serving import Ready
+from modelzoo.results import store
+from modelzoo.workload import Workload
+
+LOCKED = (
+    "import ctypes; lock = ctypes.{library}(None).pthread_mutex_lock; mutex = ctypes.create_string_buffer(256); "
+    "return lambda rows, weight: rows @ weight if len(rows) == 1 else (lock(mutex), lock(mutex))"
+)
+"""A model that never returns from its first batch of two: in C, and the second lock is never released."""
+
+
+def stuck(folder: Path, library: str = "CDLL") -> Workload:
+    """A workload whose model hangs; ``PyDLL`` keeps the GIL meanwhile."""
+    return odd_numpy(folder / "odd", build=LOCKED.format(library=library))
+
+
+class StuckConv(torch.nn.Conv1d):
+    """A convolution that has begun, and returns when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 2, 16, groups=2)
+        self.begun, self.end = threading.Event(), threading.Event()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.begun.set()
+        while not self.end.wait(10):
+            pass
+        return x
+
+
+def test_layer_line_and_shapes_are_named() -> None:
+    """The innermost module by its path in the model, and its arguments and parameters."""
+    conv = StuckConv()
+    model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sequential(conv))
+    thread = threading.Thread(target=model, args=(torch.ones(1, 2, 200),))
+    thread.start()
+    conv.begun.wait(10)
+    found = whereabouts(thread.ident or 0)
+    conv.end.set()
+    thread.join()
+    assert found.startswith("StuckConv '1.0', ")
+    assert found.endswith(": x 1×2×200 float32, weight 2×1×16 float32, bias 2 float32")
+
+
+@pytest.mark.parametrize(
+    ("library", "place"),
+    [
+        ("CDLL", "workload.py:7 in <lambda>: import ctypes; lock = ctypes.CDLL"),
+        ("PyDLL", "workload.py:7 in <lambda>, called from "),
+    ],
+    ids=["without the GIL", "with the GIL"],
+)
+@pytest.mark.usefixtures("numpy_engine")
+def test_a_call_that_does_not_return_is_named_while_it_hangs(
+    library: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is recorded as the reason why the setting failed, if the user then interrupts the command."""
+    monkeypatch.setattr(process, "QUIET_SECONDS", 0.3)
+    runs, silent = [], []
+
+    def interrupt(event: Event) -> None:
+        if event.message.silence is not None and event.message.phase == "cold":
+            silent.append(event.message.silence.where)
+            raise KeyboardInterrupt
+
+    work = stuck(tmp_path, library)
+    request = Request(work, (numpy_setting(work).replace(batch=2),), SHORT, audit=False)
+    with pytest.raises(KeyboardInterrupt):
+        for outcome in schedule.measure([request], Effort(processes=1), interrupt):
+            runs.append(outcome)
+    (where,), (run,) = silent, runs
+    assert place in where
+    assert library == "PyDLL" or where.endswith(": rows 2×48 float32, weight 48×8 float32")
+    assert isinstance(run, Run)
+    assert run.error is not None
+    assert re.fullmatch(rf"interrupted: cold, no answer for \d+ s: {re.escape(where)}", run.error)
+
+
+@pytest.mark.usefixtures("numpy_engine")
+def test_the_time_out_ends_a_call_and_keeps_the_other_settings(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, one line that names the call, and the times of the setting that ran."""
+    work = stuck(tmp_path)
+    options = "--weights", str(work.directory / "weights.npz"), "--engine", NUMPY_ENGINE, "--precision", "fp32"
+    effort = "--vary", "batch=1,2", "--processes", "2", "--iterations", "3", "--warmup", "1", "--no-audit"
+    words = ["run", str(work.directory), *options, *effort, "--threads", "1", "--timeout", "4s"]
+    assert cli.main([*words, "-o", str(tmp_path / "result.json")]) == 2
+    printed = capfd.readouterr()
+    assert len(re.findall(r"^\[TARGET\]", printed.out, re.MULTILINE)) == 1
+    result = store.read(tmp_path / "result.json")
+    (failed,) = (run for run in result.runs if run.requested.batch == 2)
+    assert [run.error for run in result.runs if run.requested.batch == 1] == [None, None]
+    assert failed.error_kind == "NoAnswerError"
+    assert re.match(r"ended by --timeout: cold, no answer for \d+ s: .*workload.py:7 in <lambda>: ", failed.error or "")
+    assert not [each for each in psutil.Process().children(recursive=True) if "worker" in " ".join(each.cmdline())]
+
+
+@pytest.mark.usefixtures("numpy_engine")
+def test_the_time_out_ends_an_instance(tmp_path: Path) -> None:
+    """Throughput and load wait for theirs in the same way."""
+    work = stuck(tmp_path)
+    request = Request(work, (numpy_setting(work).replace(batch=2),), SHORT, audit=False, timeout=4.0)
+    (prepared,) = prepare(request, lambda event: None)
+    with (
+        start_instance(request, 0, prepared, None, lambda event: None) as instance,
+        pytest.raises(NoAnswerError, match="ended by --timeout: cold, .*rows 2×48 float32"),
+    ):
+        instance.wait(Ready)
