@@ -93,6 +93,12 @@ class WarningCode(Enum):
         "{precision} by {method} is only partly active in the products of the canary: {detail}",
         "--details shows in what the network's own products ran; compare --bf16=fastmath, autocast and cast",
     )
+    NOT_REPEATABLE = (
+        Severity.DISTORTS,
+        "the model does not compute the same in every pass: {detail}",
+        "leave train() out of forward, and give functions such as dropout training=self.training; 'modelzoo validate' "
+        "cannot judge it",
+    )
     REFERENCE_KERNELS = (
         Severity.DISTORTS,
         "slow reference kernels took {percent:.1f} % of the time: {names}",
@@ -276,6 +282,17 @@ class WarningCode(Enum):
         Severity.DISTORTS,
         "only {gib:.1f} GiB of memory are available; the four workloads need up to {needed:g} GiB",
         "raise the container's memory limit, or run fewer workloads or a smaller --batch",
+    )
+    CONVERTED_WEIGHTS = (
+        Severity.DISTORTS,
+        "the model's weights were not all in fp32 ({types}), and were converted to it",
+        "load it in fp32 (transformers: dtype=torch.float32) if there are weights that were never rounded; what it "
+        "computes in is chosen by --precision",
+    )
+    CHANGED_INPUTS = (
+        Severity.DISTORTS,
+        "the model changes its inputs in place, so they were restored before each call, outside of the timing",
+        "let forward work on a copy: whoever calls it again with the same tensors gets other outputs",
     )
     RANDOM_WEIGHTS = (
         Severity.DISTORTS,

@@ -53,6 +53,7 @@ from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.run_report import ChangedSwitch, Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.warning import WarningMessage
 from modelzoo.workload.declaration import Inputs, Workload
 
 if TYPE_CHECKING:
@@ -170,6 +171,8 @@ class Model(Protocol):
     def predict(self, *args: Any) -> Any:
         """Run one forward pass on a workload's arguments, and return its output as the workload's judge expects it.
 
+        The arguments stay as they are, whatever the model does with them.
+
         Raises:
             UsageError: the model cannot run this way.
         """
@@ -189,6 +192,9 @@ class Model(Protocol):
 
         ``None`` if they are not known.
         """
+
+    def warnings(self) -> tuple[WarningMessage, ...]:
+        """Return what is wrong with the model itself, as far as loading it and the passes since then have shown."""
 
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         """Count what determines the amount of work (``Workload.count``), for prepared ``args``; may be empty."""
@@ -238,7 +244,8 @@ class ComposableModel(Model, Protocol):
     def composed(self, compose: Callable[[Callable[..., Any]], Callable[..., Any]]) -> ComposableModel:
         """Return the same model with calls that ``compose`` makes of a function that runs one forward pass.
 
-        Kernels, operations and profiles are those of such a call. ``predict`` and ``outputs`` still run one forward
+        What this model was composed of stays within. Kernels, operations and profiles are those of such a call.
+        ``predict`` and ``outputs`` still run one forward
         pass.
         """
 

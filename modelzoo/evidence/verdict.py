@@ -264,9 +264,9 @@ def _not_used(findings: _Findings) -> NotUsed:
 
 def _judge_fp32(findings: _Findings) -> Conclusion:
     """fp32 is proven only if an error confirms it, of each product or of the canary for those that showed none
-    themselves: a BLAS may round inside its fp32 product.
+    themselves: a BLAS may round inside its fp32 product. A product in fp64 is not what was asked for either.
     """
-    other = [part for part in findings.compute if part.precision not in ("fp32", "fp64", UNKNOWN)]
+    other = [part for part in findings.compute if part.precision not in ("fp32", UNKNOWN)]
     if other:
         return ProofVerdict.NOT_FP32, findings.disagreement or _other_precision(other)
     if findings.disagreement is not None:

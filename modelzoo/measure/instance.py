@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional
 
 import msgspec
 
-from modelzoo.engines.protocol import AsynchronousDevice, Engine, Session
+from modelzoo.engines.protocol import AsynchronousDevice, Engine, Model, Session
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
@@ -23,6 +23,7 @@ from modelzoo.machine.memory import prefer_own_node, read_placement, resident_me
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import clock_for
+from modelzoo.measure.kept_inputs import KeptInputs, RestoringClock, with_own_inputs
 from modelzoo.measure.loading import Built, build, imported
 from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
 from modelzoo.measure.preparation import check_resolution
@@ -79,6 +80,7 @@ def serve(job: InstanceJob, send: Send, read: Read) -> Served:
             warmed = _warm_up(batches, session, job, send)
             send(Ready(read_placement(cpus, *policy), warmed.times))
             usage = _obey(batches, assignment.setting.batch, session.device, send, read)
+        own = with_own_inputs(own, batches[assignment.setting.batch].inputs)
         changed = session.changed_switches()
         placement, peak = read_placement(cpus, *policy), peak_memory()
         send(Progress("audit"))
@@ -111,9 +113,11 @@ class _Batch(msgspec.Struct, frozen=True):
 
     call: Callable[..., Any]
     args: tuple[Any, ...]
+    inputs: KeptInputs
 
     def run(self, device: Optional[AsynchronousDevice]) -> tuple[float, float]:
         """Run it to its end; return when it began and ended."""
+        self.inputs.restore()
         started = monotonic()
         output = self.call(*self.args)
         if device is not None:
@@ -137,7 +141,7 @@ def _batches(engine: Engine, session: Session, work: Workload, job: InstanceJob)
     if setting.in_flight is not None:
         raise UsageError("instances run the model alone: leave --stages and --in-flight out")
     own = build(engine, session, work, assignment)
-    batches = {setting.batch: _Batch(own.model.call, own.args)}
+    batches = {setting.batch: _batch(own.model, own.args)}
     for size in job.sizes:
         if size in batches:
             continue
@@ -150,11 +154,15 @@ def _batches(engine: Engine, session: Session, work: Workload, job: InstanceJob)
         if setting.mode == "eager":
             with engine.explained_errors():
                 inputs = make_inputs(work, prepared.setting, prepared.weights)
-            batches[size] = _Batch(own.model.call, own.model.prepare(inputs.args))
+            batches[size] = _batch(own.model, own.model.prepare(inputs.args))
         else:
             other = build(engine, session, work, replace(assignment, prepared=prepared))
-            batches[size] = _Batch(other.model.call, other.args)
+            batches[size] = _batch(other.model, other.args)
     return own, batches
+
+
+def _batch(model: Model, args: tuple[Any, ...]) -> _Batch:
+    return _Batch(model.call, args, KeptInputs(args))
 
 
 class _WarmedUp(msgspec.Struct, frozen=True):
@@ -169,8 +177,15 @@ def _warm_up(batches: Mapping[int, _Batch], session: Session, job: InstanceJob, 
     def progress(phase: str, count: int) -> None:
         send(Progress(phase, count))
 
-    clock = clock_for(session.device)
-    runs = [sampler.warm_up(partial(batch.call, *batch.args), clock, job.plan, progress) for batch in batches.values()]
+    runs = [
+        sampler.warm_up(
+            partial(batch.call, *batch.args),
+            RestoringClock(clock_for(session.device), batch.inputs),
+            job.plan,
+            progress,
+        )
+        for batch in batches.values()
+    ]
     times = [median(values[-LAST:]) if values else cold for cold, values, _ in runs]
     return _WarmedUp(runs[0][0], runs[0][1], tuple(map(BatchTime, batches, times)))
 

@@ -19,7 +19,7 @@ from typing import Callable, Optional
 from msgspec.structs import asdict
 
 from modelzoo.engines import create_engine
-from modelzoo.engines.protocol import Engine, value_and_problem
+from modelzoo.engines.protocol import Engine
 from modelzoo.errors import InputError
 from modelzoo.files import file_sha256
 from modelzoo.formatting import DIGEST_DIGITS
@@ -44,13 +44,13 @@ from modelzoo.records.protocol import (
     ShardTurn,
     ValidateJob,
 )
-from modelzoo.records.run import Observed, Prepared, SideReport, ValidityReport
+from modelzoo.records.run import Prepared, SideReport, ValidityReport
 from modelzoo.setting import value_text
 from modelzoo.validity.judging import bind_task, compare, conclude, merge, plan_shards, shard_content
 from modelzoo.validity.predictors import LoadedPredictor, Pair, declared, load_pair, task_context, validate
 from modelzoo.validity.protocol import JudgingTask
 from modelzoo.version import __version__
-from modelzoo.workload import Inputs, Workload
+from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import REPOSITORY_FILES
 from modelzoo.workload.declaration import make_inputs
 from modelzoo.workload.discovery import load_workload
@@ -89,28 +89,15 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
             progress=lambda judged: send(Progress("judge", judged=judged)),
             exhibit=lambda exhibit: send(Exhibited(exhibit)),
         )
-        tested, reference = side_report(comparison.tested, inputs), side_report(comparison.reference, inputs)
+        tested, reference = side_report(comparison.tested), side_report(comparison.reference)
     return Judged(
         ValidityReport(comparison.validity, prepared, tested, reference, provenance(own, engine, machine, cpus))
     )
 
 
-def side_report(loaded: LoadedPredictor, inputs: Inputs) -> SideReport:
-    """Return what one of the two models ran, with its proof from a pass on ``inputs``."""
-    try:
-        evidence, problem = value_and_problem(loaded.audit(inputs))
-    except Exception as error:  # the judgement is finished, and more important than its proof
-        reason = (str(error).strip().splitlines() or [""])[0]
-        evidence, problem = None, f"the audit failed: {type(error).__name__}: {reason}"
-    canary = loaded.canary
-    observed = Observed(
-        canary=canary,
-        canary_problem=loaded.canary_problem,
-        canary_verdict=None if canary is None else canary.verdict(loaded.setting.precision),
-        evidence=evidence,
-        evidence_problem=problem,
-    )
-    return SideReport(loaded.setting, observed)
+def side_report(loaded: LoadedPredictor) -> SideReport:
+    """Return what one of the two models ran."""
+    return SideReport(loaded.setting, loaded.observed)
 
 
 def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str, str]:
@@ -238,8 +225,8 @@ class _Judging:
             self.by = JudgedBy(
                 session=uuid.uuid4().hex,
                 host=socket.gethostname(),
-                tested=side_report(self.pair.tested, inputs),
-                reference=side_report(self.pair.reference, inputs),
+                tested=side_report(self.pair.tested),
+                reference=side_report(self.pair.reference),
                 provenance=provenance(self.job.assignment, self.engine, self.machine, self.cpus),
             )
         return self.pair, self.by

@@ -200,6 +200,7 @@ class Built(msgspec.Struct, frozen=True):
         seconds: how long that took, without compiling.
         pipeline: the stages that are timed; ``None`` if the model alone is.
         generating: the generation that a call of ``model`` is; ``None`` if it is one forward pass.
+        changes_inputs: whether the model changes its inputs in place; ``model`` then gets a copy of them in each call.
     """
 
     model: Model
@@ -208,6 +209,7 @@ class Built(msgspec.Struct, frozen=True):
     seconds: float
     pipeline: Optional[Staged] = None
     generating: Optional[Generating] = None
+    changes_inputs: bool = False
 
 
 def build(engine: Engine, session: Session, work: Workload, job: Assignment) -> Built:

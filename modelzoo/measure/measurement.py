@@ -16,6 +16,7 @@ from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Clock, Watch, clock_for, on_host, time_copies, watch
 from modelzoo.measure.generation import GenerationClock
+from modelzoo.measure.kept_inputs import KeptInputs, RestoringClock, with_own_inputs
 from modelzoo.measure.loading import Built, build, imported, time_pipeline
 from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
 from modelzoo.measure.pipeline_clock import TracedBatch, write_trace
@@ -53,8 +54,10 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     send(Progress("load" if own.setting.mode == "eager" else "load and compile"))
     with session.active() as switches:
         built = build(engine, session, work, own)
-        timed = _time(built, session, machine, job, send, take_turn)
+        inputs = KeptInputs(built.args)
+        timed = _time(built, inputs, session, machine, job, send, take_turn)
         changed = session.changed_switches()
+        built = with_own_inputs(built, inputs)
         peak = peak_memory()  # what follows looks at the model in other ways, which takes memory, too
         if looks.trace and looks.extras and timed.batches:
             write_trace(Path(looks.trace), timed.batches, f"{work.name} {own.requested.label}", own.setting.device)
@@ -67,7 +70,13 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
 
 
 def _time(
-    built: Built, session: Session, machine: Machine, job: MeasureJob, send: Send, take_turn: Callable[[], None]
+    built: Built,
+    inputs: KeptInputs,
+    session: Session,
+    machine: Machine,
+    job: MeasureJob,
+    send: Send,
+    take_turn: Callable[[], None],
 ) -> Timed:
     monitor = CpuUsageMonitor(job.assignment.parent).start()
     turns = _Turns(send, take_turn, monitor.left_out if job.own_turns else nullcontext)
@@ -84,6 +93,7 @@ def _time(
         if machine.emulator:
             timing = None
             built.model.call(*built.args)
+            inputs.look()
         else:
             tokens = GenerationClock(built.generating, session.device) if built.generating is not None else None
             clock, pause = tokens or clock_for(session.device), turns.pause
@@ -91,10 +101,13 @@ def _time(
                 watcher = watch(session.device, clock, job.locked_mhz)
                 clock, pause = watcher, watcher.before_turns(turns.pause)
             if built.pipeline is None:
-                timing = sampler.measure(_call(built, job.assignment.setting), clock, job.plan, progress, pause)
+                call, clock = _call(built, job.assignment.setting), RestoringClock(clock, inputs)
+                timing = sampler.measure(call, clock, job.plan, progress, pause)
                 timing = timing if tokens is None else tokens.with_tokens(timing)
             else:
                 timing, batches = time_pipeline(built.pipeline, job.plan, progress, pause)
+                built.model.call(*built.args)  # its stages make other inputs for each batch
+                inputs.look()
             if watcher is not None:
                 accelerator = watcher.result(timing, _copies(built, session.device, job.assignment.setting))
             # What follows takes seconds; the others finish their turns first.

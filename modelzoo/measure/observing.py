@@ -8,13 +8,14 @@ by 1 % shows. Pure numpy; torch is not imported.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import read_batch, read_changed, read_expected
 from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
+from modelzoo.evidence.observation import RANDOM_OUTPUTS
 from modelzoo.frozen import replace
 from modelzoo.measure.generation import Generating, StateNotCopiedError
 from modelzoo.measure.loading import Built
@@ -23,6 +24,7 @@ from modelzoo.records.run import Observed, Prepared
 from modelzoo.records.run_report import DECODE, PREFILL, GenerationPhase
 from modelzoo.records.workload import Export, MatchedDetections, OutputAgreement, OutputError
 from modelzoo.validity.detection_figures import Detections, match
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,20 +111,23 @@ def output_errors(names: Sequence[str], expected: Arrays, found: Arrays) -> tupl
 
 
 def output_error(name: str, expected: NDArray[Any], found: NDArray[Any] | None) -> OutputError:
-    """Return the error of ``found``."""
+    """Return the error of ``found``; values that are NaN, or the same infinity, in both are left out."""
     import numpy as np
 
+    size = int(expected.size)
+    if found is not None and found.shape == expected.shape and expected.dtype.kind == "f":
+        alike = ~np.isfinite(expected) & ((expected == found) | (np.isnan(expected) & np.isnan(found)))
+        if alike.any():
+            expected, found = expected[~alike], found[~alike]
     if expected.size == 0 and found is not None and found.shape == expected.shape:
-        return OutputError(name, 0, 0.0, 0.0, 0.0)
+        return OutputError(name, size, 0.0, 0.0, 0.0)
     mean = _finite(np.abs(expected).mean(dtype="float64")) if expected.size else 0.0
     if found is None or found.shape != expected.shape:
-        return OutputError(name, int(expected.size), None, mean, None)
+        return OutputError(name, size, None, mean, None)
     # Differences of fp32 values that are nearly equal are exact in fp32.
     kind = expected.dtype if expected.dtype.kind == "f" else "float64"
     errors = np.abs(found.astype(kind, copy=False) - expected.astype(kind, copy=False))
-    return OutputError(
-        name, int(expected.size), _finite(errors.mean(dtype="float64")), mean, _finite(errors.max(initial=0))
-    )
+    return OutputError(name, size, _finite(errors.mean(dtype="float64")), mean, _finite(errors.max(initial=0)))
 
 
 def _finite(value: Any) -> float | None:
@@ -208,7 +213,20 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
         trace = Path(looks.trace) if looks.trace and built.pipeline is None else None
         profile, problem = value_and_problem(model.profile(args, trace=trace, evidence=observed.evidence))
         observed = replace(observed, profile=profile, profile_problem=problem)
-    return observed
+    return replace(observed, warnings=tuple(_model_warnings(built, observed)))
+
+
+def _model_warnings(built: Built, observed: Observed) -> Iterator[WarningMessage]:
+    yield from built.model.warnings()
+    if built.changes_inputs:
+        yield warning_for(WarningCode.CHANGED_INPUTS)
+    if _is_random(observed):
+        yield warning_for(WarningCode.NOT_REPEATABLE, detail="its outputs differ although its inputs are equal")
+
+
+def _is_random(observed: Observed) -> bool:
+    """Whether the outputs of passes on the same inputs were seen to differ."""
+    return observed.evidence is not None and RANDOM_OUTPUTS in observed.evidence.problems
 
 
 def _with_phases(observed: Observed, generating: Generating, cache: list[int | None]) -> Observed:
@@ -248,6 +266,8 @@ def with_agreement(observed: Observed, built: Built, prepared: Prepared, looks: 
     is_plain = setting == setting.reference() or setting.precision != "fp32"
     if not looks.extras or (export is None and is_plain):
         return observed
+    if _is_random(observed):
+        return replace(observed, agreement_problem=RANDOM_OUTPUTS)
     send(Progress("compare outputs"))
     with built.model.explained_errors():
         outputs, problem = value_and_problem(built.model.outputs(built.args))

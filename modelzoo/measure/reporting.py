@@ -40,6 +40,7 @@ from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import BACKEND_VARIABLE, ResolvedSetting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.declaration import inputs_digest
+from modelzoo.workload.weights import conversion_warnings
 
 LINEAR_SHARE = 0.1
 """Part of a pass from which on slow Linear layers are worth a warning."""
@@ -163,6 +164,7 @@ def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
         *_machine_warnings(report),
         *_timing_warnings(report.timing),
         *_accelerator_warnings(report),
+        *report.observed.warnings,
         *(report.observed.evidence.warnings if report.observed.evidence is not None else ()),
     )
 
@@ -188,6 +190,8 @@ def _switch_warnings(report: RunReport) -> Iterator[WarningMessage]:
 
 
 def _weights_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    if report.prepared.export is not None:
+        yield from conversion_warnings(report.prepared.export.converted)
     if report.prepared.weights.kind is not WeightsKind.RANDOM:
         return
     reason = report.prepared.weights.problem or "asked for by --weights random"

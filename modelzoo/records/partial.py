@@ -12,6 +12,8 @@ from typing import Optional, Union
 
 import msgspec
 
+OUTPUT = "(output)"
+"""The name of the model's output among the layers."""
 MOVED_IOU = 0.9
 """Below this IoU a matched box counts as moved."""
 LONGEST_WITH_MASKS = 1333
@@ -41,7 +43,7 @@ class LayerError(msgspec.Struct, frozen=True):
         baseline: the expected rounding error, at least 2⁻⁸ (bf16), 2⁻¹¹ (fp16, TF32) or 10⁻⁵ (fp32); ``None`` if
             that is not known.
         baseline_scale: the change of scale that rounding causes.
-        finite: whether the output under test is free of NaN and Inf.
+        finite: whether the output under test has NaN and Inf where the reference has the same, and nowhere else.
     """
 
     name: str
@@ -69,8 +71,24 @@ class LayerError(msgspec.Struct, frozen=True):
         return max(0.0, abs(self.scale - self.baseline_scale) - 3 * self.scale_error)
 
 
+class Unrepeatable(msgspec.Struct, frozen=True):
+    """The reference gave other outputs for the same inputs.
+
+    Attributes:
+        layer: the first layer whose output changed; ``(output)`` for the model's.
+        change: norm of the difference ÷ norm of the first output, of the last layer or output that changed; ``None`` if
+            they have different shapes or are not finite.
+    """
+
+    layer: str
+    change: Optional[float] = None
+
+
 class TopClasses(msgspec.Struct, frozen=True):
-    """The five most likely classes of one image, most likely first; empty if the logits are not finite."""
+    """The five most likely classes of one image, most likely first; empty if the logits cannot be judged.
+
+    ``finite``: whether they can (``modelzoo.validity.finite.usable``).
+    """
 
     classes: tuple[int, ...]
     probabilities: tuple[float, ...]
@@ -188,7 +206,8 @@ class DetectedPicture(msgspec.Struct, frozen=True):
         image_id: the image's id in the annotation file, if there is one.
         matches: objects with a score of at least the task's threshold.
         reference_boxes: number of detections of any score. tested_boxes: likewise.
-        reference_finite: whether the output is free of NaN and Inf. tested_finite: likewise.
+        reference_finite: whether the boxes, scores and masks are free of NaN and Inf. tested_finite: likewise, and
+            whether other outputs have NaN and Inf only where the reference has them.
         reference_coco: the detections for COCO's metric, if there are annotations. tested_coco: likewise.
     """
 
@@ -261,8 +280,8 @@ class ScoredPassage(msgspec.Struct, frozen=True):
         reference_nll: sum of their negative log-likelihoods in nats, by fp32. tested_nll: by the setting under test.
         divergences: Kullback-Leibler divergence of the tested distribution from fp32's for each of them, in nats.
         same_top: for how many of them both models find the same token most likely.
-        reference_finite: whether fp32's logits are free of NaN and Inf; if not, nothing is compared. tested_finite:
-            likewise.
+        reference_finite: whether fp32's logits can be judged (``modelzoo.validity.finite.usable``); if not, nothing is
+            compared. tested_finite: likewise.
     """
 
     index: int
@@ -287,8 +306,9 @@ class ItemScores(msgspec.Struct, frozen=True):
     Attributes:
         index: position of the item in the data set.
         name: what the item is called.
-        reference: score of fp32's prediction. tested: of that under test. 0 if it is not finite.
-        reference_finite: whether fp32's prediction is free of NaN and Inf. tested_finite: likewise.
+        reference: score of fp32's prediction. tested: of that under test. 0 if it cannot be judged.
+        reference_finite: whether fp32's prediction can be judged (``modelzoo.validity.finite.usable``). tested_finite:
+            likewise.
     """
 
     index: int
@@ -305,6 +325,7 @@ class PartialResult(msgspec.Struct, frozen=True):
     Attributes:
         task: the kind of task; one of the five tuples below holds its items.
         layers: errors by layer, from the shard that holds the data set's first item.
+        unrepeatable: how the reference differs from itself, likewise; ``None`` if it does not.
         notes: how unusual inputs were read, sorted.
     """
 
@@ -315,6 +336,7 @@ class PartialResult(msgspec.Struct, frozen=True):
     scored: tuple[ScoredPassage, ...] = ()
     item_scores: tuple[ItemScores, ...] = ()
     layers: tuple[LayerError, ...] = ()
+    unrepeatable: Optional[Unrepeatable] = None
     notes: tuple[PictureNote, ...] = ()
 
     @property

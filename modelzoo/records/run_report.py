@@ -153,6 +153,8 @@ class Observed(msgspec.Struct, frozen=True):
         agreement: how far the engine's outputs are from torch's; one process per setting compares them, and only if
             its model was exported.
         agreement_problem: why they were not compared.
+        warnings: of the model itself: weights that were converted, inputs that it changes, outputs that differ from
+            pass to pass.
     """
 
     canary: Optional[Canary] = None
@@ -170,6 +172,7 @@ class Observed(msgspec.Struct, frozen=True):
     profile_problem: Optional[str] = None
     agreement: Optional[OutputAgreement] = None
     agreement_problem: Optional[str] = None
+    warnings: tuple[WarningMessage, ...] = ()
 
 
 class Compilation(msgspec.Struct, frozen=True):

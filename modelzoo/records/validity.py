@@ -8,7 +8,7 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo.records.exhibits import ExplainedLayers, Shown
-from modelzoo.records.partial import PictureNote
+from modelzoo.records.partial import PictureNote, Unrepeatable
 
 
 class ValidityVerdict(str, Enum):
@@ -153,6 +153,7 @@ class ReasonKind(str, Enum):
 
     FAILED_CHECKS = "failed checks"
     REFERENCE_NOT_FINITE = "reference not finite"
+    REFERENCE_NOT_REPEATABLE = "reference not repeatable"
     NOTHING_DETECTED = "nothing detected"
     FAR_FROM_PUBLISHED = "far from the published quality"
     FEW_CLUSTERS = "few clusters"
@@ -170,11 +171,13 @@ class Reason(msgspec.Struct, frozen=True):
         kind: why.
         required: what a judgement requires: clusters, items, or the score from which a detection counts.
         more_items: how many more items like these would probably decide; ``None`` if that is not known.
+        unrepeatable: how the reference differs from itself, if that is why.
     """
 
     kind: ReasonKind
     required: Union[int, float, None] = None
     more_items: Optional[int] = None
+    unrepeatable: Optional[Unrepeatable] = None
 
 
 class MetricChange(msgspec.Struct, frozen=True):

@@ -118,6 +118,8 @@ class Export(msgspec.Struct, frozen=True):
         sha256: SHA-256 of the converted files.
         parts: if the model could not be converted whole, the parts that it was split into, and what runs each; empty
             if it is whole.
+        converted: types other than fp32 in which the torch module had weights, with their shares of all; they were
+            converted to fp32 before.
     """
 
     path: str
@@ -126,6 +128,7 @@ class Export(msgspec.Struct, frozen=True):
     state_sha256: str
     sha256: str
     parts: tuple[str, ...] = ()
+    converted: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 FP32_BOUND = 1e-5
@@ -151,7 +154,7 @@ class OutputError(msgspec.Struct, frozen=True):
     Attributes:
         name: where the array is in the output, such as ``0`` or ``head.bbox_regression``.
         elements: number of its values.
-        mean_error: mean absolute error; ``None`` if either side has NaN or Inf, or they have different shapes.
+        mean_error: mean absolute error; ``None`` if one side has other NaN or Inf, or another shape.
         mean_output: mean absolute value of torch's; ``None`` if it is not finite.
         max_error: largest absolute error; ``None`` likewise.
         sensitivity: relative error that a relative change of the inputs by ``INPUT_CHANGE`` causes in torch; ``None``

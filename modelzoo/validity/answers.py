@@ -17,6 +17,7 @@ from modelzoo.validity.bounds import Extreme, draw, sums_by_cluster, typical_siz
 from modelzoo.validity.changes import ClassItem, class_changes, class_checks, class_limit, item_change
 from modelzoo.validity.checks import check_ratio, check_shares
 from modelzoo.validity.classification import fraction, rounding_step
+from modelzoo.validity.finite import usable
 from modelzoo.validity.picture_sets import sampled
 from modelzoo.validity.prefetch import batches
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
@@ -36,6 +37,8 @@ CSV_COLUMNS = (
     *("id", "question", "fp32", "fp32_probability", "fp32_f1"),
     *("tested", "tested_probability", "tested_f1", "margin"),
 )
+IMPOSSIBLE = -1e30
+"""What a logit of -inf is taken for, so that sums of two stay comparable."""
 SHOWN = 40
 """Questions that are shown; the CSV file holds all of them."""
 
@@ -112,7 +115,9 @@ class AnswersTask:
         import numpy as np
 
         question = windows.question
-        spans = [self._span(windows, logits) for logits in (reference, tested)]
+        are_usable, is_possible = usable(reference, tested), np.isfinite(reference)
+        reference, tested = (np.maximum(logits, IMPOSSIBLE) for logits in (reference, tested))
+        spans = [self._span(windows, each) if ok else None for ok, each in zip(are_usable, (reference, tested))]
         answers = [self._scored(question, span) for span in spans]
         margin = change = error = None
         near_tie, agreement_f1 = False, 0.0
@@ -121,8 +126,8 @@ class AnswersTask:
             bits = self.context.significant_bits
             near_tie = bits is not None and margin <= 2 * rounding_step(spans[0].score / 2, bits)
             agreement_f1 = squad.f1(spans[1].text, spans[0].text)
-            tokens = windows.fields["attention_mask"].astype(bool)
-            expected, observed = reference[:, tokens], tested[:, tokens]
+            tokens = windows.fields["attention_mask"].astype(bool) & is_possible
+            expected, observed = reference[tokens], tested[tokens]
             size = float(np.linalg.norm(expected))
             error = float(np.linalg.norm(observed - expected)) / size if size else 0.0
             change = float(np.abs(observed - expected).max())
@@ -140,12 +145,7 @@ class AnswersTask:
             logit_error=error,
         )
 
-    def _span(self, windows: Windows, logits: NDArray[Any]) -> Optional[AnswerSpan]:
-        """The best span, or ``None`` if the logits are not finite."""
-        import numpy as np
-
-        if not np.isfinite(logits).all():
-            return None
+    def _span(self, windows: Windows, logits: NDArray[Any]) -> AnswerSpan:
         return best_span(windows, logits, self._declaration, self._may_be_empty)
 
     def _scored(self, question: Question, span: Optional[AnswerSpan]) -> ScoredAnswer:

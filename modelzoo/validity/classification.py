@@ -15,6 +15,7 @@ from modelzoo.validity import picture_sets
 from modelzoo.validity.bounds import Extreme, draw
 from modelzoo.validity.changes import ClassItem, class_changes, class_checks, class_limit, item_change
 from modelzoo.validity.checks import check_ratio, check_shares, check_value
+from modelzoo.validity.finite import usable
 from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.validity.prefetch import batches, model_threads
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
@@ -48,30 +49,33 @@ def compare_logits(
     import numpy as np
 
     p, q = (np.asarray(x, dtype="float64") for x in logits)
-    finite = (bool(np.isfinite(p).all()), bool(np.isfinite(q).all()))
+    finite = usable(p, q)
+    tops = [top_classes(x) if each else TopClasses((), (), False) for x, each in zip((p, q), finite)]
     if not all(finite):
-        empty = (TopClasses((), (), finite[0]), TopClasses((), (), finite[1]))
-        return ClassifiedPicture(index, name, label, *empty, None, None, None, 0.0, False)
-    tops = (top_classes(p), top_classes(q))
+        return ClassifiedPicture(index, name, label, tops[0], tops[1], None, None, None, 0.0, False)
     first, other = tops[0].classes[0], tops[1].classes[0]
     margin = float(p[first] - p[other])
+    is_possible = np.isfinite(p)  # the others are -inf in both
+    probability_change = float(np.abs(softmax(p) - softmax(q)).max())
+    p, q = p[is_possible], q[is_possible]
     centred = p - p.mean()
     size = float(np.linalg.norm(centred))
     return ClassifiedPicture(
         index,
         name,
         label,
-        *tops,
+        tops[0],
+        tops[1],
         kl=kl_divergence(p, q),
-        probability_change=float(np.abs(softmax(p) - softmax(q)).max()),
+        probability_change=probability_change,
         logit_error=float(np.linalg.norm((q - q.mean()) - centred)) / size if size else 0.0,
         margin=margin,
-        near_tie=bits is not None and margin <= rounding_step(float(p[first]), bits),
+        near_tie=bits is not None and margin <= rounding_step(float(logits[0][first]), bits),
     )
 
 
 def top_classes(logits: NDArray[Any]) -> TopClasses:
-    """The five most likely classes of finite logits [C] with their softmax probabilities."""
+    """The five most likely classes of logits [C] that can be judged, with their softmax probabilities."""
     import numpy as np
 
     order = np.argsort(-logits, kind="stable")[:TOP]

@@ -21,7 +21,7 @@ from modelzoo.validity import coco, detection_figures, picture_sets
 from modelzoo.validity import detection as outputs
 from modelzoo.validity.changes import class_changes, class_checks, class_limit
 from modelzoo.validity.detection_figures import Detections
-from modelzoo.validity.layers import all_finite
+from modelzoo.validity.finite import places
 from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.validity.prefetch import model_threads
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
@@ -63,21 +63,19 @@ def score_tensor(declaration: Detection, output: Any, pictures: Sequence[Picture
 
 def detections_of(declaration: Detection, output: Any, pictures: Sequence[Picture]) -> list[Detections]:
     """The detections of each picture, in pixels of the original pictures, best first."""
-    finite = all_finite(output)
+    not_finite = places(output)
     found = declaration.detections(output, _sizes(pictures))
-    return [_detections(each, picture, finite) for each, picture in zip(found, pictures)]
+    return [_detections(each, picture, not_finite) for each, picture in zip(found, pictures)]
 
 
 def _sizes(pictures: Sequence[Picture]) -> list[tuple[int, int]]:
     return [(picture.image.size[1], picture.image.size[0]) for picture in pictures]
 
 
-def _detections(found: Mapping[str, Any], picture: Picture, finite: bool) -> Detections:
-    import torch
-
+def _detections(found: Mapping[str, Any], picture: Picture, not_finite: str) -> Detections:
     scores = found["scores"].detach().float().cpu()
     boxes = found["boxes"].detach().float().cpu().reshape(-1, 4)
-    finite = finite and bool(torch.isfinite(scores).all()) and bool(torch.isfinite(boxes).all())
+    finite = not places([scores, boxes, found.get("masks")])
     order = scores.argsort(descending=True)
     masks = None
     if "masks" in found:
@@ -86,7 +84,7 @@ def _detections(found: Mapping[str, Any], picture: Picture, finite: bool) -> Det
         masks = [(probabilities[i] > MASK_THRESHOLD).cpu().numpy() for i in order.tolist()]
     boxes_in_original = boxes[order].double().numpy() * original_scale(picture)
     labels = found["labels"].detach().cpu()[order].numpy()
-    return Detections(boxes_in_original, scores[order].double().numpy(), labels, masks, finite)
+    return Detections(boxes_in_original, scores[order].double().numpy(), labels, masks, finite, not_finite)
 
 
 def original_scale(picture: Picture) -> NDArray[Any]:
@@ -228,7 +226,7 @@ class DetectionTask:
             reference_boxes=len(pair[0].scores),
             tested_boxes=len(pair[1].scores),
             reference_finite=pair[0].finite,
-            tested_finite=pair[1].finite,
+            tested_finite=pair[1].finite and pair[1].not_finite == pair[0].not_finite,
             reference_coco=coco_pair[0],
             tested_coco=coco_pair[1],
         )

@@ -37,7 +37,8 @@ class Detections(msgspec.Struct, frozen=True):
         boxes: [K, 4] x0, y0, x1, y1 in pixels of the original picture.
         scores: [K] from 0 to 1. labels: [K] the model's labels.
         masks: K boolean arrays [H, W] in pixels of the picture as read, or ``None``.
-        finite: whether the model's output is free of NaN and Inf.
+        finite: whether boxes, scores and masks are free of NaN and Inf.
+        not_finite: where the model's output is not (``modelzoo.validity.finite.places``).
     """
 
     boxes: NDArray[Any]
@@ -45,6 +46,7 @@ class Detections(msgspec.Struct, frozen=True):
     labels: NDArray[Any]
     masks: Optional[Sequence[NDArray[Any]]] = None
     finite: bool = True
+    not_finite: str = ""
 
 
 def iou(first: Any, second: Any) -> NDArray[Any]:

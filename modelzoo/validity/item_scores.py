@@ -18,6 +18,7 @@ from modelzoo.records.validity import Reason, ReasonKind
 from modelzoo.validity.bounds import Extreme, draw
 from modelzoo.validity.changes import FEWEST_ITEMS, item_change
 from modelzoo.validity.checks import check_ratio
+from modelzoo.validity.finite import usable
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
 
 CSV_COLUMNS = ("item", "fp32", "tested")
@@ -62,7 +63,10 @@ class ScoredTask:
         raise NotImplementedError
 
     def score(self, item: Any, prediction: Any) -> float:
-        """How good a prediction is, from 0 to 1; it is only asked of predictions without NaN and Inf."""
+        """How good a prediction is, from 0 to 1.
+
+        It is only asked of predictions without NaN, and with infinities, if any, that both models have in common.
+        """
         raise NotImplementedError
 
     def comparable_layer(self, name: str) -> bool:
@@ -95,7 +99,7 @@ class ScoredTask:
         if len(reference) != 1:
             found = f"{self.identify(item)} has {len(reference)} rows"
             raise UsageError(f"{found}; every item of a ScoredTask must have one")
-        finite = _is_finite(reference[0]), _is_finite(tested[0])
+        finite = usable(reference[0], tested[0], is_logits=False)
         scores = tuple(
             self.score(item, side[0]) if is_finite else 0.0 for side, is_finite in zip((reference, tested), finite)
         )
@@ -146,10 +150,3 @@ class ScoredTask:
 def _are_few(scores: Sequence[float]) -> bool:
     """Whether so few items are right at all that the other model may miss them all by chance."""
     return sum(each > 0 for each in scores) < FEWEST_ITEMS
-
-
-def _is_finite(prediction: Any) -> bool:
-    import numpy as np
-
-    values = np.asarray(prediction)
-    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())

@@ -29,7 +29,7 @@ from modelzoo.records.partial import (
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import verdict
 from modelzoo.validity.checks import SIGNIFICANT_BITS, check_tolerances
-from modelzoo.validity.layers import compare_layers
+from modelzoo.validity.layers import ComparedLayers, compare_layers
 from modelzoo.validity.layers import exhibits as layer_exhibits
 from modelzoo.validity.prefetch import batches, padded, prefetch
 from modelzoo.validity.protocol import (
@@ -137,7 +137,7 @@ def compare(
     notes: set[PictureNote] = set()
     sums: list[float] = []
     with large_pictures_allowed():
-        compared = compare_layers(task, reference, tested) if 0 in chosen else ()
+        layers = compare_layers(task, reference, tested) if 0 in chosen else ComparedLayers()
         for done in _compared_batches(task, reference, tested, chosen):
             for prepared, comparison in done:
                 results.append(comparison.result)
@@ -146,7 +146,8 @@ def compare(
                 for each in comparison.exhibits:
                     exhibit(each)
             progress(JudgedSoFar(len(results), len(chosen), *task.running_metric(sums, len(results))))
-    return replace(task.partial_result(results, sorted(notes)), layers=compared)
+    found = task.partial_result(results, sorted(notes))
+    return replace(found, layers=layers.errors, unrepeatable=layers.unrepeatable)
 
 
 def _compared_batches(
@@ -213,6 +214,7 @@ def merge(results: Sequence[PartialResult]) -> PartialResult:
         scored=in_order(each for result in results for each in result.scored),
         item_scores=in_order(each for result in results for each in result.item_scores),
         layers=next((result.layers for result in results if result.layers), ()),
+        unrepeatable=next((result.unrepeatable for result in results if result.unrepeatable), None),
         notes=tuple(sorted({note for result in results for note in result.notes})),
     )
 

@@ -25,6 +25,7 @@ from modelzoo.validity import squad
 from modelzoo.validity.bounds import Extreme, draw, percentile_bounds
 from modelzoo.validity.changes import item_change
 from modelzoo.validity.checks import FAILS, PASSES, check_bounds, check_ratio, check_shares, check_value
+from modelzoo.validity.finite import usable
 from modelzoo.validity.picture_sets import sampled
 from modelzoo.validity.prefetch import batches
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
@@ -200,14 +201,15 @@ class WindowScores(msgspec.Struct, frozen=True):
 def scored(reference: NDArray[Any], tested: NDArray[Any], ids: Sequence[int]) -> WindowScores:
     """Compare the logits [L, V] of both models for the L tokens ``ids``, of which the first one is not predicted.
 
-    Nothing is compared if a logit of either model is not finite.
+    Nothing is compared if the logits of either model cannot be judged, or a token has a probability of 0 in fp32.
     """
     import numpy as np
     import torch
 
-    finite = [bool(np.isfinite(each).all()) for each in (reference, tested)]
-    if not all(finite):
-        return WindowScores(0.0, 0.0, (), 0, finite[0], finite[1])
+    finite = usable(reference, tested)
+    is_possible = bool(np.isfinite(reference[range(len(ids) - 1), ids[1:]]).all())
+    if not all(finite) or not is_possible:
+        return WindowScores(0.0, 0.0, (), 0, finite[0] and is_possible, finite[1])
     targets = torch.tensor(list(ids[1:]))[:, None]
     nll, divergences, same = [0.0, 0.0], [], 0
     for start in range(0, len(targets), CHUNK):
@@ -217,7 +219,8 @@ def scored(reference: NDArray[Any], tested: NDArray[Any], ids: Sequence[int]) ->
         for side, log in enumerate(logs):
             nll[side] -= float(log.gather(1, targets[start:stop]).double().sum())
         # Rounding may leave a divergence slightly below 0.
-        divergences += (logs[0].exp() * (logs[0] - logs[1])).sum(-1).clamp(min=0).tolist()
+        terms = (logs[0].exp() * (logs[0] - logs[1])).masked_fill(logs[0].isneginf(), 0)  # -inf in both
+        divergences += terms.sum(-1).clamp(min=0).tolist()
         same += int((logs[0].argmax(-1) == logs[1].argmax(-1)).sum())
     return WindowScores(nll[0], nll[1], tuple(divergences), same, True, True)
 

@@ -1,6 +1,7 @@
 """Errors by layer, compared with the expected rounding error.
 
-Three passes over the same few inputs: the reference, the model under test, and the *rounding baseline*. For precisions
+Four passes over the same few inputs: the reference, the reference again (a model that differs from itself is none), the
+model under test, and the *rounding baseline*. For precisions
 narrower than fp32, the baseline is the reference computed in fp32 with its numbers rounded to that precision
 (``modelzoo.validity.rounded``), which measures how large the error of correct kernels must be. For fp32 it is the
 reference for inputs that are changed by a few steps of fp32, which measures how much the network magnifies rounding.
@@ -18,18 +19,18 @@ from typing import Any, Callable, Optional
 import msgspec
 
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
+from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
-from modelzoo.records.partial import LayerError
+from modelzoo.records.partial import OUTPUT, LayerError, Unrepeatable
 from modelzoo.records.workload import MAGNIFIED
 from modelzoo.validity.checks import FP32_DRIFT, LIMITS, SIGNIFICANT_BITS
+from modelzoo.validity.finite import places, without_alike
 from modelzoo.validity.prefetch import padded
 from modelzoo.validity.protocol import JudgingTask, Predictor, TaskContext
 from modelzoo.validity.rounded import is_predictable, rounded_to
 
 MAXIMUM_SAMPLE = 65_536
 """Elements kept of each output: its error is then accurate to three digits, and any model fits into memory."""
-OUTPUT = "(output)"
-"""The name of the model's output among the layers."""
 MINIMUM_FOR_SCALE = 2048
 """Elements that estimating a layer's scale requires; a 1×1 map of a few pictures has too few."""
 BLOCKS = 16
@@ -46,12 +47,12 @@ CLOSEST = 5
 class LayerOutputs:
     """Samples of the outputs as fp32 tensors on the CPU, by layer, in the order of execution.
 
-    ``finite`` is of the whole output; ``kinds`` are the classes of the modules. A layer that is called more than
-    once has an entry per call: ``name``, ``name#2`` ….
+    ``not_finite`` says where the whole output is not (``modelzoo.validity.finite.places``); ``kinds`` are the classes
+    of the modules. A layer that is called more than once has an entry per call: ``name``, ``name#2`` ….
     """
 
     samples: dict[str, Any] = field(default_factory=dict)
-    finite: dict[str, bool] = field(default_factory=dict)
+    not_finite: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     _calls: dict[str, int] = field(default_factory=dict)
 
@@ -67,7 +68,7 @@ class LayerOutputs:
         stride = -(-flat.numel() // MAXIMUM_SAMPLE) | 1  # odd, so that it does not sample one column of an image only
         # A view would keep the whole output in memory.
         self.samples[key] = flat[::stride].to("cpu", torch.float32, copy=True)
-        self.finite[key] = bool(torch.isfinite(flat).all())
+        self.not_finite[key] = places(flat)
         self.kinds[key] = type(module).__name__
 
 
@@ -122,17 +123,11 @@ def _hooked(model: Any, wanted: Callable[[str], bool], receive: Callable[[str, A
             handle.remove()
 
 
-def all_finite(output: Any) -> bool:
-    """Whether all tensors in ``output`` (nested lists, tuples, mappings) are free of NaN and Inf."""
-    import torch
+class ComparedLayers(msgspec.Struct, frozen=True):
+    """The errors of the layers, the output last, and how the reference differs from itself."""
 
-    if isinstance(output, torch.Tensor):
-        return not output.is_floating_point() or bool(torch.isfinite(output).all())
-    if isinstance(output, Mapping):
-        return all(all_finite(value) for value in output.values())
-    if isinstance(output, (list, tuple)):
-        return all(all_finite(value) for value in output)
-    return True
+    errors: tuple[LayerError, ...] = ()
+    unrepeatable: Optional[Unrepeatable] = None
 
 
 def layer_errors(
@@ -141,13 +136,14 @@ def layer_errors(
     args: tuple[Any, ...],
     wanted: Callable[[str], bool],
     output_tensor: Optional[Callable[[Any], Any]] = None,
-) -> tuple[LayerError, ...]:
-    """Compare both models layer by layer on ``args``, the output last.
+) -> ComparedLayers:
+    """Compare both models layer by layer on ``args``, and the reference with itself.
 
     If one of them cannot be observed (traced, compiled), the output alone is compared. If that is the reference, or
     if the rounding of the recipe cannot be predicted, the expected rounding error is unknown.
     """
     expected = observe(reference, args, wanted, output_tensor)
+    unrepeatable = _unrepeatable(expected, observe(reference, args, wanted, output_tensor))
     observed = observe(tested, args, wanted, output_tensor)
     baseline, floor, magnified = LayerOutputs(), 2.0 ** -SIGNIFICANT_BITS.get(tested.precision, 0), 1.0
     if tested.precision not in SIGNIFICANT_BITS:
@@ -158,11 +154,27 @@ def layer_errors(
         with rounded_to(tested.precision, reference.model, tested.recipe):
             baseline = observe(reference, args, wanted, output_tensor)
     explains = _Explained(baseline, floor, magnified, is_known=tested.precision not in SIGNIFICANT_BITS)
-    return tuple(
+    errors = (
         _layer_error(name, expected, observed, explains)
         for name, sample in expected.samples.items()
         if name in observed.samples and observed.samples[name].shape == sample.shape
     )
+    return ComparedLayers(tuple(errors), unrepeatable)
+
+
+def _unrepeatable(first: LayerOutputs, second: LayerOutputs) -> Optional[Unrepeatable]:
+    """The first layer, and the last change, of two passes on the same inputs; ``None`` if they are equal but for
+    rounding."""
+    changes: dict[str, float] = {}
+    for name, sample in first.samples.items():
+        again = second.samples.get(name)
+        is_same = (
+            again is not None and again.shape == sample.shape and first.not_finite[name] == second.not_finite[name]
+        )
+        change = relative_error(again, sample) if is_same else math.nan
+        if not change <= FP32_DRIFT:
+            changes[name] = change
+    return Unrepeatable(next(iter(changes)), _finite_or_none([*changes.values()][-1])) if changes else None
 
 
 class _Explained(msgspec.Struct, frozen=True):
@@ -206,7 +218,7 @@ def _layer_error(name: str, expected: LayerOutputs, observed: LayerOutputs, expl
         scale_error=_finite_or_none(scale_error),
         baseline=explained,
         baseline_scale=baseline_scale,
-        finite=observed.finite[name],
+        finite=observed.not_finite[name] == expected.not_finite[name],
     )
 
 
@@ -215,7 +227,8 @@ def _finite_or_none(value: float) -> Optional[float]:
 
 
 def relative_error(tested: Any, reference: Any) -> float:
-    """‖tested − reference‖ ÷ ‖reference‖ over all elements; NaN if either is not finite."""
+    """‖tested − reference‖ ÷ ‖reference‖; NaN if either is not finite where the other is not the same."""
+    tested, reference = without_alike(tested, reference)
     difference = (tested - reference).double().norm().item()
     size = reference.double().norm().item()
     if not math.isfinite(difference) or not math.isfinite(size):
@@ -231,7 +244,7 @@ def scale_change(tested: Any, reference: Any) -> tuple[float, float]:
     """
     import torch
 
-    tested, reference = tested.double(), reference.double()
+    tested, reference = (each.double() for each in without_alike(tested, reference))
     size = (reference**2).sum().item()
     if not size or not math.isfinite(size):
         return 0.0, 0.0
@@ -241,7 +254,7 @@ def scale_change(tested: Any, reference: Any) -> tuple[float, float]:
     return factor - 1, (blocks**2).sum().sqrt().item() / size
 
 
-def compare_layers(task: JudgingTask, reference: Predictor, tested: Predictor) -> tuple[LayerError, ...]:
+def compare_layers(task: JudgingTask, reference: Predictor, tested: Predictor) -> ComparedLayers:
     """Compare the layers on the first few items of the data set.
 
     A model that cannot be observed (compiled, traced) is given a whole batch instead, because another shape would
@@ -252,12 +265,13 @@ def compare_layers(task: JudgingTask, reference: Predictor, tested: Predictor) -
     for item in task.items[:size]:
         rows += task.prepare(item).rows
     rows = padded(rows[:size], size)
-    layers = layer_errors(
+    compared = layer_errors(
         reference, tested, task.arguments(rows), task.comparable_layer, lambda output: task.output_tensor(output, rows)
     )
     if task.compares_output:
-        return layers
-    return tuple(layer for layer in layers if layer.name != OUTPUT) or layers
+        return compared
+    others = tuple(layer for layer in compared.errors if layer.name != OUTPUT)
+    return replace(compared, errors=others or compared.errors)
 
 
 def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Optional[int]:

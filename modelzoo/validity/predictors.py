@@ -6,17 +6,21 @@ switches (fast math, the backend) are in force while its model runs; a canary ch
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
-from typing import Optional
+from typing import Any, Callable, Optional
 
 import msgspec
 
 from modelzoo.engines import create_engine
-from modelzoo.engines.protocol import Engine, Model, Observed, Session, value_and_problem
+from modelzoo.engines.export.source import in_fp32
+from modelzoo.engines.protocol import Engine, Model, value_and_problem
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.evidence.precision import is_narrower
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence
+from modelzoo.records.run import Observed
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.records.workload import Export, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
@@ -38,19 +42,11 @@ REFERENCE_NAME = "fp32"
 
 
 class LoadedPredictor(msgspec.Struct, frozen=True):
-    """A model that is ready to predict, with what its canary showed (``None`` and the reason if it has none)."""
+    """A model that is ready to predict, and what was seen of it: its canary, and the kernels of a pass."""
 
     predictor: Predictor
     setting: ResolvedSetting
-    session: Session
-    model: Model
-    canary: Optional[Canary]
-    canary_problem: Optional[str] = None
-
-    def audit(self, inputs: Inputs) -> Observed[Evidence]:
-        """Prove which kernels the model runs, in which precision, by observing one pass on ``inputs``."""
-        with self.session.active():
-            return self.model.audit(self.model.prepare(inputs.args), passes=1, canary=self.canary)
+    observed: Observed
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -139,16 +135,23 @@ def load_pair(
 
     Raises:
         EnvironmentProblem: this process cannot compute in fp32, so there is no reference.
+        UsageError: the model itself computes in less, whatever the setting says.
     """
     plain = engine.reference(setting)
     other = engine if plain.engine == setting.engine else create_engine(plain.engine)
     if other is not engine:
         other.load()
     reference = load_predictor(other, workload, plain, weights, inputs, name=REFERENCE_NAME)
-    if reference.canary is not None and reference.canary.verdict("fp32") is not CanaryVerdict.FP32:
+    canary = reference.observed.canary
+    if canary is not None and reference.observed.canary_verdict is not CanaryVerdict.FP32:
         raise EnvironmentProblem(
-            f"no fp32 reference in this process, its operators compute otherwise: {reference.canary.summary}; "
+            f"no fp32 reference in this process, its operators compute otherwise: {canary.summary}; "
             "unset fast-math variables, or use a torch with torch.backends.mkldnn.conv.fp32_precision (2.9 or newer)"
+        )
+    if narrower := _narrower_products(reference.observed.evidence):
+        raise UsageError(
+            f"no fp32 reference: {workload.name} itself multiplies in {', '.join(narrower)}; leave autocast and casts "
+            "out of forward, and load weights that are not quantized"
         )
     return Pair(reference, load_predictor(engine, workload, setting, weights, inputs, export, name=setting.label))
 
@@ -175,10 +178,43 @@ def load_predictor(
     *,
     name: str,
 ) -> LoadedPredictor:
-    """Load one of the two models as ``setting`` says, and run its canary."""
+    """Load one of the two models as ``setting`` says, and look at its canary and at the kernels of a pass."""
+    is_converted = export is not None and bool(export.converted)
+    if is_converted:  # it takes fp32, and the workload makes inputs in the type that the module had
+        inputs = replace(inputs, args=in_fp32(inputs.args))
     session = engine.open(setting)
     with session.active():
         model = session.load(workload, weights, inputs, export)
-        canary, problem = value_and_problem(session.canary())
-    predictor = Predictor(name, model.predict, setting.precision, model.module, session.active, setting.recipe)
-    return LoadedPredictor(predictor, setting, session, model, canary, problem)
+        canary, canary_problem = value_and_problem(session.canary())
+        evidence, problem = _audited(model, inputs, canary)
+    observed = Observed(
+        canary=canary,
+        canary_problem=canary_problem,
+        canary_verdict=None if canary is None else canary.verdict(setting.precision),
+        evidence=evidence,
+        evidence_problem=problem,
+        warnings=model.warnings(),
+    )
+    call = _in_fp32(model.predict) if is_converted else model.predict
+    predictor = Predictor(name, call, setting.precision, model.module, session.active, setting.recipe)
+    return LoadedPredictor(predictor, setting, observed)
+
+
+def _audited(model: Model, inputs: Inputs, canary: Optional[Canary]) -> tuple[Optional[Evidence], Optional[str]]:
+    """Prove which kernels the model runs, in which precision, by observing one pass on ``inputs``; or why not."""
+    try:
+        args = model.prepare(deepcopy(inputs.args))
+        return value_and_problem(model.audit(args, passes=1, canary=canary))
+    except Exception as error:  # the judgement is more important than its proof
+        reason = (str(error).strip().splitlines() or [""])[0]
+        return None, f"the audit failed: {type(error).__name__}: {reason}"
+
+
+def _narrower_products(evidence: Optional[Evidence]) -> list[str]:
+    """The precisions below fp32 in which products ran, as far as it is known."""
+    classes = evidence.classes if evidence is not None else ()
+    return sorted({each for kind in classes for each in kind.precisions if is_narrower(each, "fp32")})
+
+
+def _in_fp32(predict: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: predict(*in_fp32(args))

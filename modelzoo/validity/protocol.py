@@ -100,7 +100,7 @@ class Findings(msgspec.Struct, frozen=True):
         metric: name of the metric. reference, tested: its values.
         checks: the task's own checks, of which the items are a sample; not used with random weights.
         in_common: whether the two models' predictions have anything in common.
-        nonfinite: number of items for which the tested output holds NaN or Inf.
+        nonfinite: number of items for which the tested output holds other NaN or Inf than the reference's.
         reference_problem: why the reference itself cannot serve as one; ``None`` if it can.
         counts: number of items, and of what else was counted.
         clusters: number of independent groups of items, from which the checks infer. cluster_name: what one is called.

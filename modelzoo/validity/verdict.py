@@ -32,6 +32,9 @@ def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Va
     """Complete the checks, decide, and put everything into one record."""
     context, request = task.context, task.context.request
     count = len(result.items)
+    if result.unrepeatable is not None:
+        problem = Reason(ReasonKind.REFERENCE_NOT_REPEATABLE, unrepeatable=result.unrepeatable)
+        findings = replace(findings, reference_problem=problem)
     checks = [finite_check(findings.nonfinite, result.layers)]
     metric, reference, tested = findings.metric, findings.reference, findings.tested
     numeric_only = request.weights_are_random or request.data is None
@@ -78,7 +81,7 @@ def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Va
 
 
 def finite_check(nonfinite: int, layers: Sequence[LayerError]) -> Check:
-    """No output under test, and no layer's, may hold NaN or Inf; there is no tolerance for it."""
+    """No output under test, and no layer's, may hold other NaN or Inf than fp32's; there is no tolerance for it."""
     first = next((layer.name for layer in layers if not layer.finite), None)
     count = max(nonfinite, int(first is not None))
     about = None if first is None else WorstLayer(first)
@@ -161,8 +164,8 @@ def decide(checks: Sequence[Check], findings: Findings) -> Decision:
     """Decide about predictions on the user's data.
 
     A failed check of the tested model gives NOT VALID. VALID requires that all have passed; if some are undecided, the
-    verdict is INCONCLUSIVE. A reference that is itself broken (NaN, nothing detected, far from the published quality)
-    gives CANNOT JUDGE.
+    verdict is INCONCLUSIVE. A reference that is itself broken (NaN, not repeatable, nothing detected, far from the
+    published quality) gives CANNOT JUDGE.
     """
     faulty = _fault(checks, findings.reference_problem)
     if faulty is not None:
@@ -198,10 +201,8 @@ def decide_numbers(
 def _fault(checks: Sequence[Check], reference_problem: Optional[Reason]) -> Optional[Decision]:
     """The verdict if a check has failed or the reference is broken."""
     failed = {check.name for check in checks if not check.passed and not check.undecided}
-    if "finite" in failed:
-        return ValidityVerdict.NOT_VALID, 1, Reason(ReasonKind.FAILED_CHECKS)
     if reference_problem is not None:
         return ValidityVerdict.CANNOT_JUDGE, 2, reference_problem
-    if "published" in failed:
+    if "published" in failed and "finite" not in failed:
         return ValidityVerdict.CANNOT_JUDGE, 2, Reason(ReasonKind.FAR_FROM_PUBLISHED)
     return (ValidityVerdict.NOT_VALID, 1, Reason(ReasonKind.FAILED_CHECKS)) if failed else None

@@ -249,7 +249,7 @@ def _how_it_ran(row: SummaryRow) -> str:
     return {
         ProofVerdict.PARTLY: f"only partly in {row.setting.precision}",
         ProofVerdict.NOT_ACTIVE: f"in {_instead(row)}, NOT in {row.setting.precision}",
-        ProofVerdict.NOT_FP32: "in less than fp32",
+        ProofVerdict.NOT_FP32: "NOT in fp32",
     }.get(row.proof.verdict or ProofVerdict.UNKNOWN, "in an unknown precision")
 
 

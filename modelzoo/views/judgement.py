@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional
 
 from modelzoo.document import Column, Table, Text, Tone
 from modelzoo.formatting import MISSING, apart, significant, word
-from modelzoo.records.partial import LONGEST_WITH_MASKS, JudgedSoFar, PictureNote
+from modelzoo.records.partial import LONGEST_WITH_MASKS, OUTPUT, JudgedSoFar, PictureNote, Unrepeatable
 from modelzoo.records.run import ValidityEntry, ValidityReport
 from modelzoo.records.validity import (
     Check,
@@ -51,7 +51,7 @@ class Requirement(NamedTuple):
 MLPERF = "MLPerf Inference: 99 % of the fp32 metric"
 ROUNDED = "the same model in fp32 with every operand rounded as the setting rounds it"
 CHECKS: dict[str, Requirement] = {
-    "finite": Requirement("outputs with NaN or Inf", "never passes"),
+    "finite": Requirement("outputs with other NaN or Inf than fp32's", "never passes"),
     "in_common": Requirement("outputs in common", "nothing in common never passes"),
     "accuracy": Requirement("task metric ÷ fp32's", MLPERF),
     "mask_ap": Requirement("mask AP ÷ fp32's", MLPERF),
@@ -229,6 +229,8 @@ def reason_text(judged: Validity) -> str:
     if reason.kind is ReasonKind.BUILT_IN_DATA:
         change = judged.deciding_change
         return "accuracy not judged" + ("" if change is None else f": {_unseen_losses(change, judged)}")
+    if reason.unrepeatable is not None:
+        return unrepeatable_text(reason.unrepeatable)
     return {
         ReasonKind.REFERENCE_NOT_FINITE: "the fp32 reference itself gives NaN or Inf",
         ReasonKind.NOTHING_DETECTED: f"the fp32 reference itself detects nothing with a score of {reason.required} or "
@@ -237,6 +239,16 @@ def reason_text(judged: Validity) -> str:
         ReasonKind.FEW_ITEMS: f"at least {reason.required} {items_name(judged)} are needed",
         ReasonKind.RANDOM_WEIGHTS: "random weights: numbers agree, predictions mean nothing",
     }[reason.kind]
+
+
+def unrepeatable_text(found: Unrepeatable) -> str:
+    """How the reference differs from itself: ``… differ by 41 %, first in drop: …``."""
+    change = "" if found.change is None else f" by {significant(100 * found.change, 2)} %"
+    where = "" if found.layer == OUTPUT else f", first in {found.layer}"
+    return (
+        f"two passes of the fp32 reference on the same inputs differ{change}{where}: it is random (dropout in training "
+        "mode, for example), or keeps state from pass to pass"
+    )
 
 
 def _is_numeric(check: Check) -> bool:

@@ -12,7 +12,7 @@ from modelzoo.records.validity import Validity
 from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.results_table import VALIDITY_TONE
 from modelzoo.views.validity_tables import changed_tables, tables
-from modelzoo.warning import Severity
+from modelzoo.warning import Severity, rank
 
 PICTURES = "_pictures"
 """End of the name of the directory that holds the pictures of a judgement."""
@@ -35,6 +35,12 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
         why = tested.canary.summary if tested.canary is not None else tested.canary_problem or ""
         message = Text(f"{entry.requested.precision} is {tested.canary_verdict} in this process: {why}")
         found.append(Notices((Notice(Severity.DISTORTS, "warning", "", message),)))
+    sides = filter(None, (entry.report.reference, entry.report.tested))
+    warnings = {each.code: each for side in sides for each in side.observed.warnings}
+    found += [
+        Notices((Notice(rank(code)[0], "warning", "", Text(each.message), Text(each.hint)),))
+        for code, each in warnings.items()
+    ]
     found.append(check_table(judged, is_brief=not details))
     found += tables(judged) if details else changed_tables(judged)
     written = _written(entry.files)

@@ -341,7 +341,7 @@ def inputs_digest(inputs: Inputs) -> str | None:
     import numpy as np
 
     digest = hashlib.sha256()
-    for value in _leaves(inputs.args):
+    for value in leaves(inputs.args):
         try:
             array = np.ascontiguousarray(np.asarray(value))
         except (TypeError, ValueError, RuntimeError):
@@ -353,12 +353,12 @@ def inputs_digest(inputs: Inputs) -> str | None:
     return digest.hexdigest()
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
     """The arrays and scalars in nested lists, tuples and dicts, in order."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         for item in value:
-            yield from _leaves(item)
+            yield from leaves(item)
     elif value is not None:
         yield value

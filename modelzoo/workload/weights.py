@@ -12,9 +12,12 @@ from __future__ import annotations
 import contextlib
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from modelzoo.errors import DamagedWeightsError, WeightsError
 from modelzoo.files import file_sha256
@@ -22,6 +25,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.directories import cache_directory, own_temporary_directory
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
 from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.checkpoints import Checkpoint, fetch_checkpoint, find_checkpoint, verify_checkpoint
 from modelzoo.workload.declaration import InputRequest, Workload
 from modelzoo.workload.initialization import skip_initialization
@@ -166,18 +170,39 @@ def _random_model(workload: Workload, options: Mapping[str, Any], seed: int) -> 
 
     torch.manual_seed(seed)
     model = workload.build(options).eval()
+    constants = _not_finite(model) - {name for name, _ in model.named_parameters()}
     if workload.randomize is not None:
         inputs = workload.inputs(InputRequest(batch=1, seed=seed, path=None, options=options))
         with torch.inference_mode(False), torch.no_grad():
             workload.randomize(model, inputs, seed)
-    for name, tensor in model.state_dict().items():
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise WeightsError(f"random weights of {workload.name} are not finite in {name}: report this as a bug")
+    if wrong := sorted(_not_finite(model) - constants):
+        raise WeightsError(f"random weights of {workload.name} are not finite in {wrong[0]}: report this as a bug")
     return model
 
 
-def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights) -> Any:
-    """Return the workload's model with ``weights`` in it, in eval mode on the CPU, in memory of this process's own.
+def _not_finite(model: Any) -> set[str]:
+    """The names of the tensors in the model's state that hold NaN or Inf, such as a mask of -inf."""
+    import torch
+
+    state = model.state_dict().items()
+    return {name for name, each in state if each.is_floating_point() and not torch.isfinite(each).all()}
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A model in fp32.
+
+    Attributes:
+        module: the ``torch.nn.Module``.
+        converted: the other types that its parameters and buffers had, by torch's name, with their share of all
+            floating-point elements; empty if it was made in fp32.
+    """
+
+    module: Any
+    converted: dict[str, float]
+
+
+def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights) -> Loaded:
+    """Return the workload's model with ``weights`` in it, in fp32 and eval mode on the CPU, in memory of its own.
 
     Raises:
         WeightsError: the weights cannot be read or do not fit the model.
@@ -190,11 +215,44 @@ def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights)
         if weights.kind != WeightsKind.RANDOM and workload.load is not None:
             model = workload.load(options, path).eval()
             own_memory(model)
-            return model
+            return Loaded(model, convert_to_fp32(model))
         file = weights_file(path)
         if file is None:
             raise WeightsError(f"{path} holds no weights any more; run again")
         model = skip_initialization(lambda: workload.build(options)).eval()
+        converted = convert_to_fp32(model)  # first, or weights in fp32 would be rounded to the model's type
         digests = [checkpoint.digest for checkpoint in workload.checkpoints()]
         load_state_dict(model, read_state_dict(file, digests), file)
-        return model
+        return Loaded(model, converted)
+
+
+def convert_to_fp32(model: Any) -> dict[str, float]:
+    """Convert parameters and buffers in bf16, fp16 and fp64 to fp32, in place, as ``model.float()`` does.
+
+    Buffers in fp64 stay if no parameter is in fp64: they are tables that a model reads in fp64 on purpose. Integers,
+    complex numbers and fp8, which means nothing without its scales, stay as they are.
+
+    Returns:
+        What was converted, as ``Loaded.converted`` has it.
+    """
+    import torch
+
+    parameters, buffers = list(model.parameters()), list(model.buffers())
+    kinds = {each.dtype for each in parameters} & {torch.bfloat16, torch.float16, torch.float64}
+    kinds |= {each.dtype for each in buffers} & {torch.bfloat16, torch.float16}
+    if not kinds:
+        return {}
+    sizes = Counter[Any]()
+    for each in (*parameters, *buffers):
+        if each.is_floating_point():
+            sizes[each.dtype] += each.numel()
+    model._apply(lambda tensor: tensor.float() if tensor.dtype in kinds else tensor)
+    total = sum(sizes.values())
+    return {str(kind).removeprefix("torch."): sizes[kind] / total for kind in sorted(kinds, key=str) if sizes[kind]}
+
+
+def conversion_warnings(converted: Mapping[str, float]) -> Iterator[WarningMessage]:
+    """Warn of weights that were converted to fp32, as ``Loaded.converted`` has them."""
+    if converted:
+        types = ", ".join(f"{100 * share:.0f} % {name}" for name, share in converted.items())
+        yield warning_for(WarningCode.CONVERTED_WEIGHTS, types=types)

@@ -34,7 +34,7 @@ def main(action: str, directory: Path) -> int:
         kept = directory / f"{name}.pt"
         if action == "write":
             made = weights.resolve_weights(work, options, "random", 0)
-            model = weights.load_model(work, options, made)
+            model = weights.load_model(work, options, made).module
             args = work.inputs(InputRequest(1, 0, None, options)).args
         else:
             known = torch.load(kept, weights_only=True)

@@ -22,6 +22,7 @@ from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.warning import WarningMessage
 from modelzoo.workload.declaration import Inputs, Workload
 
 if TYPE_CHECKING:
@@ -142,6 +143,9 @@ class FakeModel:
 
     def stored_bytes(self) -> None:
         return None
+
+    def warnings(self) -> tuple[WarningMessage, ...]:
+        return ()
 
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return tuple(self._workload.count(self.call, Inputs(args, items))) if self._workload.count else ()

@@ -359,6 +359,12 @@ def test_random_outputs_cannot_be_compared() -> None:
     assert (found.verdict, found.coverage.outputs_differ) == (ProofVerdict.FP32, False)
 
 
+def test_outputs_of_nan_are_the_same_in_every_pass() -> None:
+    """They are not random."""
+    found = audited_module(Outside(lambda x: x * torch.nan), torch.randn(32, 64))
+    assert (found.problems, found.coverage.outputs_differ) == ((), False)
+
+
 PLANTS = {
     "dynamic-int8": ("int8", "quantized::linear_dynamic"),
     "weight-int8": ("int8 weight-only", "aten::_weight_int8pack_mm"),

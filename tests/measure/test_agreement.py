@@ -49,6 +49,17 @@ def test_what_cannot_be_compared_has_no_error(found: Any) -> None:
     assert (error.relative, error.is_within(1.0)) == (None, False)
 
 
+def test_an_infinity_that_both_have_is_no_error() -> None:
+    """Logits of classes that are not used; one that the other lacks cannot be compared."""
+    expected = np.array([1.0, -np.inf, 3.0, np.nan], dtype="float32")
+    assert output_error("x", expected, expected + np.float32(0.5)).mean_error == 0.5
+    assert output_error("x", expected[1:2], expected[1:2]).relative == 0
+    for place, value in ((1, np.inf), (1, -1e9), (3, 0.0), (0, -np.inf)):
+        other = expected.copy()
+        other[place] = value
+        assert output_error("x", expected, other).mean_error is None
+
+
 def test_numbers_and_empty_arrays_can_be_compared() -> None:
     """Classes as integers; a picture without detections."""
     assert output_error("0", np.array([3, 5]), np.array([3, 6])).relative == pytest.approx(1 / 8)

@@ -76,7 +76,7 @@ def test_an_audit_that_fails_does_not_lose_the_judgement(tmp_path: Path, monkeyp
     def failing(*args: object, **options: object) -> None:
         raise RuntimeError("no profiler\nat all")
 
-    monkeypatch.setattr("modelzoo.validity.predictors.LoadedPredictor.audit", failing)
+    monkeypatch.setattr("engines.fake_engine.FakeModel.audit", failing)
     report = judge(job, lambda message: None).report
     assert report.validity.counts["crops"] == 3
     assert report.tested.observed.evidence_problem == "the audit failed: RuntimeError: no profiler"

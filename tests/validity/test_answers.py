@@ -191,3 +191,25 @@ def test_an_unchanged_f1_does_not_hide_a_kind_of_question_that_is_broken(tmp_pat
     assert lost.name == "who"
     assert judged.classes is not None
     assert [(each.name, each.items) for each in judged.classes.worst if each.broken] == [("who", 24)]
+
+
+def test_tokens_that_both_models_exclude_are_no_fault() -> None:
+    """The logits of the question are -inf in both, as in models that mask it; in one of them alone it is a fault."""
+    import torch
+
+    task, reference, tested, request = toys.answers()
+
+    def masked(plain: Predictor, value: float = -torch.inf) -> Predictor:
+        return replace(
+            plain,
+            call=lambda ids, mask, types: [each.masked_fill(types == 0, value) for each in plain.call(ids, mask, types)],
+        )
+
+    request = replace(request, limit=8)
+    alike = judge("bert", task, masked(reference), masked(tested), request)
+    assert {each.passed for each in alike.checks if each.name == "finite"} == {True}
+    finite = judge("bert", task, masked(reference, -1e9), masked(tested, -1e9), request)
+    assert alike.figures["identical_answers"] == finite.figures["identical_answers"]
+    assert 0 < alike.figures["logit_error_max"] < 1
+    assert judge("bert", task, reference, masked(tested), request).verdict == "NOT VALID"
+    assert judge("bert", task, masked(reference), tested, request).verdict == "NOT VALID"

@@ -119,6 +119,22 @@ def test_nan_is_never_valid(text: Path) -> None:
     assert other.verdict == "CANNOT JUDGE"
 
 
+def test_tokens_that_cannot_follow_are_no_fault() -> None:
+    """Their logits are -inf in both models; a token of the text among them has no likelihood."""
+    logits = np.random.default_rng(0).normal(size=(4, 6)).astype("float32")
+    logits[:, 5] = -np.inf
+    found = scored(logits, logits + np.float32(0.01) * (np.arange(6) == 1), [0, 1, 2, 3])
+    assert (found.reference_finite, found.tested_finite, found.same_top) == (True, True, 3)
+    assert 0 < max(found.divergences) < 1e-3
+    masked = scored(logits, logits, [0, 1, 5, 3])
+    assert (masked.reference_finite, masked.divergences) == (False, ())
+    other = np.where(np.isinf(logits), np.float32(-1e9), logits)
+    assert (scored(logits, other, [0, 1, 2, 3]).tested_finite, scored(other, logits, [0, 1, 2, 3]).tested_finite) == (
+        False,
+        False,
+    )
+
+
 def test_shards_give_what_one_pass_gives(text: Path) -> None:
     """In any order."""
     request = ValidityRequest(data=str(text), batch=1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from modelzoo.validity import Predictor
-from modelzoo.validity.layers import MAXIMUM_SAMPLE, all_finite, observe
+from modelzoo.validity.finite import places
+from modelzoo.validity.layers import MAXIMUM_SAMPLE, observe
 
 
 def test_what_is_kept_of_a_layer_is_small(predictor: Callable[..., Predictor]) -> None:
@@ -38,10 +39,13 @@ def test_a_layer_that_is_called_twice_has_two_entries(predictor: Callable[..., P
     assert observed.kinds["layer"] == "Linear"
 
 
-def test_all_finite_looks_into_nested_outputs() -> None:
-    """Lists, tuples and dicts of tensors."""
+def test_places_that_are_not_finite_are_told_apart() -> None:
+    """In lists, tuples and dicts of tensors; by tensor, place and kind."""
     import torch
 
     good = ({"a": [torch.ones(2)]}, torch.tensor([1]))
-    assert all_finite(good)
-    assert not all_finite((good, [torch.tensor([1.0, torch.inf])]))
+    assert places(good) == ""
+    bad = [places((good, [torch.tensor(values)])) for values in ([1.0, torch.inf], [1.0, -torch.inf], [torch.inf, 1.0])]
+    assert "" not in bad
+    assert len(set(bad)) == 3
+    assert places((good, [torch.tensor([9.0, torch.inf])])) == bad[0]

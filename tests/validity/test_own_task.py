@@ -114,6 +114,18 @@ def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
         ValidityVerdict.CANNOT_JUDGE
     )
 
+    class Ranked(ScoredTask):
+        def score(self, item: Any, prediction: Any) -> float:
+            return float(np.argmax(prediction) == 1)
+
+    ranked = Ranked(bind("regression", declaration, predictor("fp32"), broken, request(data)).context)
+    ranked.items = ["row"]
+    unused, all_used = np.array([-np.inf, 1.0]), np.array([-1e9, 1.0])
+    for tested, is_sound in ((unused, True), (all_used, False)):
+        compared = ranked.compare(0, None, [unused], [tested]).result  # type: ignore[arg-type]
+        assert (compared.reference_finite, compared.tested_finite) == (True, is_sound)
+        assert compared.tested == float(is_sound)
+
     class Wrong(ScoredTask):
         def score(self, item: Any, prediction: Any) -> float:
             return 2.0

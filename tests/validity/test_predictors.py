@@ -66,8 +66,8 @@ def test_a_setting_is_judged_through_the_engine_protocol(tmp_path: Path, weights
     assert found.validity.verdict is ValidityVerdict.INCONCLUSIVE  # six pictures
     assert found.validity.figures["kl_max"] > 0
     assert (found.validity.reference_name, found.validity.tested_name) == ("fp32", resolved().label)
-    assert found.tested.canary is None
-    assert found.tested.canary_problem
+    assert found.tested.observed.canary is None
+    assert found.tested.observed.canary_problem
 
 
 def test_without_fp32_there_is_no_reference(tmp_path: Path, weights: Weights, monkeypatch: pytest.MonkeyPatch) -> None:

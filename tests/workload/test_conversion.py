@@ -59,7 +59,7 @@ def test_a_converted_checkpoint_is_read_by_vulnerable_releases(tmp_path: Path, m
     assert written.path.stat().st_mode == (tmp_path / "plain").stat().st_mode
     monkeypatch.setattr(torch, "__version__", "2.5.1")
     found = weights.resolve_weights(TOY, OPTIONS, str(written.path), 0)
-    assert weights.load_model(TOY, OPTIONS, found).state_dict()["weight"].equal(STATE["weight"])
+    assert weights.load_model(TOY, OPTIONS, found).module.state_dict()["weight"].equal(STATE["weight"])
 
 
 def test_a_directory_gets_the_file_that_is_read_first(tmp_path: Path) -> None:

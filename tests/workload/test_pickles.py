@@ -296,7 +296,7 @@ def test_a_workloads_own_checkpoint_is_read_by_every_release(tmp_path: Path, mon
     monkeypatch.setattr(torch, "__version__", "2.5.1")
     own = path.replace(tmp_path / "other name.pth")
     found = weights.resolve_weights(work, OPTIONS, str(own), 0)
-    assert weights.load_model(work, OPTIONS, found).state_dict()["weight"].equal(STATE["weight"])
+    assert weights.load_model(work, OPTIONS, found).module.state_dict()["weight"].equal(STATE["weight"])
     forged, _ = publish(tmp_path, {name: tensor + 1 for name, tensor in STATE.items()})
     for each in (work, replace(work, checkpoint=lambda options: None)):
         found = weights.resolve_weights(each, OPTIONS, str(forged), 0)

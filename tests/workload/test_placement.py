@@ -76,8 +76,8 @@ def test_loaded_weights_lie_in_private_anonymous_memory(mapped: Any, tmp_path: P
     """Random weights from the cache, a file of the user's, and what a workload's own function loads."""
     options = {**OPTIONS, "width": 4096}
     random = weights.resolve_weights(TOY, options, "random", 0)
-    torch.save(weights.load_model(TOY, options, random).state_dict(), tmp_path / "own.pth")
+    torch.save(weights.load_model(TOY, options, random).module.state_dict(), tmp_path / "own.pth")
     own = weights.resolve_weights(TOY, options, str(tmp_path / "own.pth"), 0)
     for work, found in ((TOY, random), (TOY, own), (replace(TOY, load=lambda options, path: mapped), own)):
-        model = weights.load_model(work, options, found)
+        model = weights.load_model(work, options, found).module
         assert all(map(anonymous_and_private, model.parameters()))

@@ -28,7 +28,7 @@ def ready(name: str, seed: int = 0, **options: Any) -> tuple[Any, Inputs, Any]:
     work = discovery.load_workload(discovery.find_workload(name))
     values = work.option_values(options)
     found = weights.resolve_weights(work, values, "random", seed)
-    model = weights.load_model(work, values, found)
+    model = weights.load_model(work, values, found).module
     return model, work.inputs(InputRequest(1, seed, None, values)), work
 
 

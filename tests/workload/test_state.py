@@ -137,6 +137,6 @@ def test_bert_loads_a_trained_checkpoint(shared: Path) -> None:
     work = discovery.load_workload(discovery.find_workload("bert"))
     options = work.option_values({})
     found = weights.resolve_weights(work, options, str(shared / "weights/bert/minilm-l6-squad"), 0)
-    model = weights.load_model(work, options, found)
+    model = weights.load_model(work, options, found).module
     assert model.bert.config.num_hidden_layers == 6
     assert {p.dtype for p in model.parameters()} == {torch.float32}

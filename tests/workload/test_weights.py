@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from toy_workload import OPTIONS, STATE, TOY, hub, publish, toy_with
+import torch
+from toy_workload import OPTIONS, STATE, TOY, build, hub, publish, toy_with
 
 from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
 from modelzoo.frozen import replace
@@ -32,7 +33,7 @@ def test_auto_takes_what_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     found = weights.resolve_weights(toy_with(checkpoint), OPTIONS, "auto", 0)
     assert (found.kind, found.path, found.name) == ("pretrained", str(path), "toy weights")
     assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    model = weights.load_model(toy_with(checkpoint), OPTIONS, found)
+    model = weights.load_model(toy_with(checkpoint), OPTIONS, found).module
     assert model.state_dict()["weight"].equal(STATE["weight"])
     assert not model.training
 
@@ -88,7 +89,7 @@ def test_a_path_is_used_as_it_is(tmp_path: Path) -> None:
     path, _ = publish(tmp_path / "with space")
     found = weights.resolve_weights(TOY, OPTIONS, str(path), 0)
     assert (found.kind, found.path, found.problem) == ("path", str(path), None)
-    assert weights.load_model(TOY, OPTIONS, found).state_dict()["bias"].equal(STATE["bias"])
+    assert weights.load_model(TOY, OPTIONS, found).module.state_dict()["bias"].equal(STATE["bias"])
 
 
 def test_random_weights_are_made_once_and_are_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,3 +154,27 @@ def test_an_unwritable_cache_is_replaced_by_a_temporary_place(tmp_path: Path, mo
     found = weights.resolve_weights(TOY, OPTIONS, "random", 0)
     assert Path(found.path).is_file()
     assert Path(found.path).is_relative_to(tmp_path)
+
+
+def test_what_is_converted_to_fp32() -> None:
+    """What is narrower, and fp64 if it is the type of parameters; not integers, nor a table in fp64."""
+    model = torch.nn.BatchNorm1d(3)
+    assert weights.convert_to_fp32(model) == {}
+    model.register_buffer("table", torch.ones(1, dtype=torch.float64))
+    model.register_buffer("mask", torch.ones(3, dtype=torch.bfloat16))
+    model.weight.data = model.weight.data.half()
+    assert weights.convert_to_fp32(model) == {"bfloat16": 3 / 16, "float16": 3 / 16}
+    kinds = {name: each.dtype for name, each in model.state_dict().items() if each.dtype is not torch.float32}
+    assert kinds == {"num_batches_tracked": torch.int64, "table": torch.float64}
+    assert weights.convert_to_fp32(model.double()) == {"float64": 1.0}
+    assert model.table.dtype is torch.float32
+
+
+def test_weights_in_fp32_are_not_rounded_to_the_type_of_the_model(tmp_path: Path) -> None:
+    """A model that is built in bf16 is converted before its weights are loaded."""
+    found, value = weights.Weights(WeightsKind.PATH, "w.pth", str(tmp_path / "w.pth"), ""), 1 + 2.0**-20
+    torch.save({"weight": torch.full((2, 3), value), "bias": torch.zeros(2)}, found.path)
+    narrow = replace(TOY, build=lambda options: build(options).bfloat16())
+    loaded = weights.load_model(narrow, OPTIONS, found)
+    assert loaded.converted == {"bfloat16": 1.0}
+    assert loaded.module.weight[0, 0].item() == value

@@ -18,6 +18,7 @@ from modelzoo.machine.installation import installed_version
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.workload import Count, Export
 from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.warning import WarningMessage
 
 
 def require_plain(setting: Setting, engine: str) -> None:
@@ -125,6 +126,9 @@ class ExportedModel:
 
     def stored_bytes(self) -> Optional[int]:
         return None
+
+    def warnings(self) -> tuple[WarningMessage, ...]:
+        return ()
 
     def counts(self, args: tuple[object, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return ()

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.profile import Flops
 from modelzoo.records.workload import INPUT_CHANGE, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload, calibration_inputs, make_inputs
-from modelzoo.workload.weights import load_model
+from modelzoo.workload.weights import Loaded, load_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,24 +165,33 @@ class TorchSource:
         self._setting = setting
 
     @cached_property
-    def module(self) -> Any:
+    def loaded(self) -> Loaded:
         """The ``torch.nn.Module``; nothing may change it."""
-        module = load_model(self.workload, self._setting.options, self.weights)
-        return module.requires_grad_(False)
+        loaded = load_model(self.workload, self._setting.options, self.weights)
+        loaded.module.requires_grad_(False)
+        return loaded
+
+    @property
+    def module(self) -> Any:
+        """That of ``loaded``."""
+        return self.loaded.module
 
     @cached_property
     def inputs(self) -> Inputs:
-        """The batch that is measured: nested tensors."""
-        return make_inputs(self.workload, self._setting, self.weights)
+        """The batch that is measured: nested tensors, in fp32 if the module was converted to it."""
+        return self._as_converted(make_inputs(self.workload, self._setting, self.weights))
 
     def calibration_inputs(self) -> list[Inputs]:
         """Other batches of the workload's own inputs, from which a static recipe takes the ranges."""
-        return calibration_inputs(self.workload, self._setting, self.weights)
+        return list(map(self._as_converted, calibration_inputs(self.workload, self._setting, self.weights)))
 
-    @cached_property
+    def _as_converted(self, made: Inputs) -> Inputs:
+        return replace(made, args=in_fp32(made.args)) if self.loaded.converted else made
+
+    @property
     def flat_inputs(self) -> tuple[Any, ...]:
-        """The tensors and numbers of the batch, in order: the arguments of ``flat_module``."""
-        return tuple(flatten(self.inputs.args)[1])
+        """The tensors and numbers of the batch, in order: the arguments of ``flat_module``, which may change them."""
+        return tuple(each.clone() if hasattr(each, "clone") else each for each in flatten(self.inputs.args)[1])
 
     @cached_property
     def input_structure(self) -> Structure:
@@ -215,7 +225,7 @@ class TorchSource:
         from modelzoo.evidence.flops import FlopCountError, count_flops
 
         # Making them runs models too; and torch's exporter to ONNX leaves the module in training mode.
-        module, args = self.module.eval(), self.inputs.args
+        module, args = self.module.eval(), rebuild(self.input_structure, self.flat_inputs)
         try:
             with torch.no_grad():
                 return count_flops(lambda: module(*args))
@@ -230,6 +240,16 @@ class TorchSource:
         """
         declared = self.workload.heads(self.module) if heads and self.workload.heads is not None else {}
         return _flat_module_class()(self.module, self.input_structure, declared)
+
+
+def in_fp32(args: Any) -> Any:
+    """Return nested ``args`` with the floating-point tensors in fp32."""
+    structure, values = flatten(args)
+    return rebuild(structure, [each.float() if _is_floating(each) else each for each in values])
+
+
+def _is_floating(value: Any) -> bool:
+    return hasattr(value, "is_floating_point") and bool(value.is_floating_point())
 
 
 def slightly_changed(inputs: Sequence[Any]) -> tuple[Any, ...] | None:

@@ -23,6 +23,7 @@ from modelzoo.errors import WorkerError
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence
 from modelzoo.setting import ResolvedSetting
+from modelzoo.warning import WarningMessage
 from modelzoo.workload.discovery import import_root
 
 if TYPE_CHECKING:
@@ -131,6 +132,9 @@ class RemoteModel:
 
     def stored_bytes(self) -> None:
         return None
+
+    def warnings(self) -> tuple[WarningMessage, ...]:
+        return ()
 
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return ()

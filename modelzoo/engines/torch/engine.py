@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 
 from modelzoo.engines.protocol import Observed, Part, RawOutputs, Unavailable, value_and_problem
 from modelzoo.engines.torch import compilation, devices, execution, switches
+from modelzoo.engines.torch.compilation import kept
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
 from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of, resolve_bf16_method
 from modelzoo.engines.torch.quantization import STATIC, arithmetic_of, check_recipe, quantized, resolve_recipe
@@ -29,9 +30,10 @@ from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.run_report import ChangedSwitch, Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.declaration import Inputs, Workload, calibration_inputs
 from modelzoo.workload.discovery import installation_advice
-from modelzoo.workload.weights import load_model
+from modelzoo.workload.weights import conversion_warnings, load_model
 
 if TYPE_CHECKING:
     from modelzoo.engines import protocol
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """How many primitives oneDNN keeps (source: its developer guide, "Primitive Cache")."""
+NAMED = 3
+"""Modules in training mode that a warning names."""
 
 """A problem of an audit: a model that computes otherwise while it is observed would not be noticed."""
 
@@ -157,13 +161,13 @@ class TorchSession:
             raise problem from error
 
     def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> TorchModel:
-        model = load_model(workload, self._setting.options, weights)
+        loaded = load_model(workload, self._setting.options, weights)
         calibration: Sequence[Inputs] = ()
         if self._setting.recipe == STATIC:
             with execution.refusing_recipe(workload, STATIC):
                 self._export_canary()
             calibration = calibration_inputs(workload, self._setting, weights)
-        built = execution.build(workload, model, inputs, self._setting, calibration)
+        built = execution.build(workload, loaded.module, inputs, self._setting, calibration, loaded.converted)
         return TorchModel(workload, self._setting, built, self.device)
 
     def changed_switches(self) -> tuple[ChangedSwitch, ...]:
@@ -216,11 +220,15 @@ class TorchModel:
         compose: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda forward: forward,
     ) -> None:
         self._workload, self._setting, self._executable, self._device = workload, setting, executable, device
+        self._compose = compose
         self._call, self._eager = compose(executable.call), compose(executable.model)
         self._calls: Observed[tuple[Call, ...]] | None = None
 
     def composed(self, compose: Callable[[Callable[..., Any]], Callable[..., Any]]) -> TorchModel:
-        return TorchModel(self._workload, self._setting, self._executable, self._device, compose)
+        own = self._compose
+        return TorchModel(
+            self._workload, self._setting, self._executable, self._device, lambda forward: compose(own(forward))
+        )
 
     def weight_bytes(self) -> int | None:
         return execution.weight_bytes(self._executable.model)
@@ -245,7 +253,7 @@ class TorchModel:
 
     def predict(self, *args: Any) -> Any:
         with self.explained_errors():
-            return self._executable.own(self._executable.call(*self._executable.prepare(args)))
+            return self._executable.own(self._executable.call(*kept(self._executable.prepare(args))))
 
     def outputs(self, args: tuple[Any, ...]) -> RawOutputs:
         return execution.outputs(self._executable, args)
@@ -255,13 +263,22 @@ class TorchModel:
         try:
             yield
         except (RuntimeError, TypeError, NotImplementedError) as error:
-            raise execution.refusal(self._workload, self._setting, error) from error
+            converted = self._executable.converted
+            raise execution.refusal(self._workload, self._setting, error, converted) from error
+
+    def warnings(self) -> tuple[WarningMessage, ...]:
+        names = execution.in_training(self._executable.model, self._executable.was_training)
+        found = list(conversion_warnings(self._executable.converted))
+        if names:
+            detail = f"{', '.join(names[:NAMED])}{' …' if len(names) > NAMED else ''} in training mode after a pass"
+            found.append(warning_for(WarningCode.NOT_REPEATABLE, detail=detail))
+        return tuple(found)
 
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         if self._workload.count is None:
             return ()
         with autocast(self._setting):
-            return tuple(self._workload.count(self._executable.model, Inputs(args, items)))
+            return tuple(self._workload.count(self._executable.model, Inputs(kept(args), items)))
 
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         if self._device is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Callable
 
@@ -87,6 +87,8 @@ class Executable(msgspec.Struct, frozen=True):
         prepare: moves and converts inputs the way the model was.
         compilation: what compiling, tracing or capturing took; ``None`` in eager mode.
         own: returns outputs on the host that the next call does not overwrite.
+        converted: types from which weights were converted to fp32 (``modelzoo.workload.weights.Loaded``).
+        was_training: the modules of ``model`` that are in training mode from the beginning.
     """
 
     model: Any
@@ -95,10 +97,24 @@ class Executable(msgspec.Struct, frozen=True):
     prepare: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     compilation: Compilation | None
     own: Callable[[Any], Any]
+    converted: Mapping[str, float]
+    was_training: Sequence[str]
+
+
+def in_training(model: Any, but: Collection[str] = ()) -> list[str]:
+    """Return the modules without parts that are in training mode, except ``but``: ``drop (Dropout)``."""
+    modules = [(name, each) for name, each in model.named_modules() if each.training and not list(each.children())]
+    found = [f"{name} ({type(each).__name__})" if name else type(each).__name__ for name, each in modules]
+    return [each for each in found if each not in but]
 
 
 def build(
-    workload: Workload, model: Any, inputs: Inputs, setting: Setting, calibration: Sequence[Inputs] = ()
+    workload: Workload,
+    model: Any,
+    inputs: Inputs,
+    setting: Setting,
+    calibration: Sequence[Inputs] = (),
+    converted: Mapping[str, float] | None = None,
 ) -> Executable:
     """Make ``model`` executable under ``setting``, whose bf16 method must be decided; call it inside ``applied``.
 
@@ -108,6 +124,7 @@ def build(
         inputs: the batch that is measured.
         setting: how it is run.
         calibration: batches from which a static recipe takes the ranges.
+        converted: types from which weights of ``model`` were converted to fp32; the inputs then are, too.
 
     Raises:
         UsageError: the model cannot run this way, for example because an operator has no bf16 kernel.
@@ -116,17 +133,19 @@ def build(
     import torch
 
     model = model.to(setting.device)
-    is_cast, dtype = setting.bf16_method == "cast", dtype_of(setting)
-    if is_cast:
-        model = model.to(dtype)
-    if setting.recipe is not None:
-        model = _quantized(workload, model, setting.recipe, calibration)
-    if setting.channels_last:
-        model = model.to(memory_format=torch.channels_last)
+    dtype = dtype_of(setting) if setting.bf16_method == "cast" else torch.float32 if converted else None
 
     def prepare(args: tuple[Any, ...]) -> tuple[Any, ...]:
         moved: tuple[Any, ...] = _moved(args, setting)
-        return cast(moved, dtype) if is_cast else moved
+        return moved if dtype is None else cast(moved, dtype)
+
+    if setting.bf16_method == "cast":
+        model = model.to(dtype)
+    if setting.recipe is not None:
+        batches = [cast(each.args, dtype) if converted else each.args for each in calibration]
+        model = _quantized(workload, model, setting.recipe, batches)
+    if setting.channels_last:
+        model = model.to(memory_format=torch.channels_last)
 
     uses_autocast = setting.bf16_method == "autocast"
     if uses_autocast and setting.device == "cpu":
@@ -134,13 +153,16 @@ def build(
     if setting.mode == "graph":
         with _refusing(workload, setting):
             graph, made = captured(model, prepare(inputs.args), setting)
-        return Executable(model, None, graph, lambda args: graph.load(prepare(args)), made, _own(setting))
+        own, training = _own(setting), in_training(model)
+        return Executable(
+            model, None, graph, lambda args: graph.load(prepare(args)), made, own, converted or {}, training
+        )
     module = _onednn_linear(workload, model) if setting.linear == "onednn" else model
     run: Callable[..., Any] = module
     compilation: Compilation | None = None
     if setting.mode != "eager":
         with _refusing(workload, setting):
-            run, compilation = compiled(workload, module, prepare(inputs.args), setting)
+            run, compilation = compiled(workload, module, kept(prepare(inputs.args)), setting)
         if calibration:
             compilation = replace(compilation, calibration=batches_digest([each.args for each in calibration]))
 
@@ -150,12 +172,12 @@ def build(
 
     observed = module if setting.mode == "eager" else None
     call = call_autocast if uses_autocast else run
-    return Executable(model, observed, call, prepare, compilation, _own(setting))
+    return Executable(model, observed, call, prepare, compilation, _own(setting), converted or {}, in_training(model))
 
 
-def _quantized(workload: Workload, model: Any, recipe: str, calibration: Sequence[Inputs]) -> Any:
+def _quantized(workload: Workload, model: Any, recipe: str, calibration: Sequence[tuple[Any, ...]]) -> Any:
     with refusing_recipe(workload, recipe):
-        return quantized(model, recipe, [each.args for each in calibration])
+        return quantized(model, recipe, calibration)
 
 
 @contextmanager
@@ -192,12 +214,12 @@ def outputs(executable: Executable, args: tuple[Any, ...]) -> RawOutputs:
     """
     import torch
 
-    found = executable.own(executable.call(*args))
-    structure, nested = flatten(args)
+    structure, nested = flatten(kept(args))
+    found = executable.own(executable.call(*kept(args)))
     plain = rebuild(structure, [each.contiguous() if isinstance(each, torch.Tensor) else each for each in nested])
     model = executable.model.to(memory_format=torch.contiguous_format)
     with switches.default_backend():
-        expected, changed = model(*plain), slightly_changed(flatten(plain)[1])
+        expected, changed = model(*kept(plain)), slightly_changed(flatten(plain)[1])
         other = _arrays(model(*rebuild(structure, changed))) if changed is not None else ()
     return RawOutputs(_arrays(found), structure=flatten(expected)[0], expected=_arrays(expected), changed=other)
 
@@ -241,8 +263,14 @@ def _bytes(tensor: Any) -> int | None:
     return int(data.numel() * data.element_size()) if type(data) is torch.Tensor else None
 
 
-def refusal(workload: Workload, setting: Setting, error: Exception) -> ModelzooError:
-    """Turn an error that torch raised for an unsupported operator, or for its device, into one line."""
+def refusal(
+    workload: Workload, setting: Setting, error: Exception, converted: Mapping[str, float] | None = None
+) -> ModelzooError:
+    """Turn an error that torch raised for an unsupported operator, or for its device, into one line.
+
+    Args:
+        converted: types from which weights were converted to fp32, which forward may still expect.
+    """
     problem = device_problem(error, setting.device)
     if problem is not None:
         return problem
@@ -250,6 +278,11 @@ def refusal(workload: Workload, setting: Setting, error: Exception) -> ModelzooE
     is_capture = setting.mode == "graph"
     reason = _reason(error, comes_first=is_capture or setting.mode == AOT)
     advice = "use --mode eager or compile" if is_capture else "choose another --bf16 method or --mode"
+    if converted:
+        advice = (
+            f"its weights were converted from {', '.join(converted)} to fp32: build it in fp32, and do not convert "
+        )
+        advice += "to another type in forward"
     return UsageError(f"{workload.name} cannot run with {setting.label}: {reason}; {advice}")
 
 

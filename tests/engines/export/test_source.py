@@ -52,8 +52,7 @@ def source(folder: Path, module: Callable[[], Any] = Detector, **declared: Any) 
         title="a toy",
         unit="pictures",
         build=lambda options: module(),
-        inputs=lambda request: Inputs(([torch.ones(3, 4, 5), torch.zeros(3, 2, 2)],), ("a", "b")),
-        **declared,
+        **{"inputs": lambda request: Inputs(([torch.ones(3, 4, 5), torch.zeros(3, 2, 2)],), ("a", "b")), **declared},
     )
     weights = Weights(WeightsKind.PATH, path.name, str(path), "")
     return TorchSource(work, ResolvedSetting(), weights)
@@ -203,3 +202,31 @@ def test_what_cannot_be_exported_is_refused() -> None:
         flatten([{1}])
     with pytest.raises(ValueError, match="1 arrays do not fit a structure of 2"):
         rebuild(flatten((np.ones(1), np.ones(1)))[0], [np.ones(1)])
+
+
+def test_a_module_that_changes_its_inputs_gets_copies(tmp_path: Path) -> None:
+    """What is stored with its outputs is the batch that they were computed from."""
+
+    class Changing(Detector):
+        def forward(self, pictures: Any) -> Any:
+            return super().forward([each.add_(1) for each in pictures])
+
+    made = source(tmp_path, Changing)
+    expected = made.expected
+    assert made.flops is not None
+    assert [float(each.max()) for each in made.flat_inputs] == [1.0, 0.0]
+    again = source(tmp_path, Changing).expected
+    assert all(map(np.array_equal, expected.outputs, again.outputs))
+
+
+def test_a_module_in_another_type_is_in_fp32_with_its_batch(tmp_path: Path) -> None:
+    """Engines convert the one, and read the other."""
+
+    class Double(torch.nn.Linear):  # type: ignore[misc]  # torch has no types here
+        def __init__(self) -> None:
+            super().__init__(5, 2, dtype=torch.float64)
+
+    made = source(tmp_path, Double, inputs=lambda request: Inputs((torch.ones(1, 5).double(),), ("a",)))
+    assert made.loaded.converted == {"float64": 1.0}
+    assert [each.dtype for each in (*made.module.parameters(), *made.flat_inputs)] == [torch.float32] * 3
+    assert made.expected.outputs[0].dtype == np.float32

@@ -1,0 +1,81 @@
+"""NaN and Inf: nothing is wrong with those that fp32 gives at the same place, such as the -inf of a mask."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def places(output: Any) -> str:
+    """Return a digest of where NaN, inf and -inf are in the tensors of ``output``; empty if there are none.
+
+    Args:
+        output: nested lists, tuples and mappings of tensors.
+    """
+    import torch
+
+    digest, found = hashlib.sha256(), False
+    for number, tensor in enumerate(_floating(output)):
+        if not torch.isfinite(tensor).all():
+            found = True
+            kinds = torch.isnan(tensor) * 3 + torch.isposinf(tensor) * 2 + torch.isneginf(tensor) * 1
+            digest.update(f"{number} {tuple(tensor.shape)}".encode())
+            digest.update(kinds.to("cpu", torch.uint8).numpy().tobytes())
+    return digest.hexdigest() if found else ""
+
+
+def _floating(output: Any) -> Iterator[Any]:
+    import torch
+
+    if isinstance(output, torch.Tensor):
+        if output.is_floating_point():
+            yield output.detach()
+    elif isinstance(output, (Mapping, list, tuple)):
+        for each in output.values() if isinstance(output, Mapping) else output:
+            yield from _floating(each)
+
+
+def without_alike(first: Any, second: Any) -> tuple[Any, Any]:
+    """Return two tensors of one shape, flat, without the places at which both hold NaN, or the same infinity."""
+    alike = ~first.isfinite() & ((first == second) | (first.isnan() & second.isnan()))
+    return (first[~alike], second[~alike]) if alike.any() else (first, second)
+
+
+def usable(reference: Any, tested: Any, *, is_logits: bool = True) -> tuple[bool, bool]:
+    """Return whether each of two predictions can be judged.
+
+    fp32's can if it is free of NaN and, for logits, of inf, and not all of it is infinite. The other one's NaN and Inf
+    must be those of fp32; if fp32's cannot be judged, it is asked the same alone.
+
+    Args:
+        reference: numbers; of logits, each row of the last axis is a distribution.
+        tested: likewise.
+    """
+    import numpy as np
+
+    first, second = np.asarray(reference), np.asarray(tested)
+    if not _is_usable(first, is_logits):
+        return False, _is_usable(second, is_logits)
+    if _is_finite(first) and _is_finite(second):
+        return True, True
+    if first.shape != second.shape:
+        return True, False
+    first, second = (np.where(np.isfinite(each), 0, each) for each in (first, second))
+    return True, bool(np.array_equal(first, second, equal_nan=True))
+
+
+def _is_finite(values: Any) -> bool:
+    import numpy as np
+
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+
+
+def _is_usable(values: Any, is_logits: bool) -> bool:
+    import numpy as np
+
+    if _is_finite(values) or not values.size:
+        return True
+    if np.isnan(values).any() or (is_logits and np.isposinf(values).any()):
+        return False
+    return bool(np.isfinite(values).any(-1).all() if is_logits else np.isfinite(values).any())

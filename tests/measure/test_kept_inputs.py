@@ -1,0 +1,190 @@
+"""Models that are not as they seem: they change their inputs, are random, or were not built in fp32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from measure.test_instance import served
+from measure.test_measurement import job_for
+
+from modelzoo.frozen import replace
+from modelzoo.measure import instance, measurement
+from modelzoo.measure.kept_inputs import KeptInputs
+from modelzoo.plan import Plan
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.protocol import InstanceJob, Looks
+from modelzoo.records.run import RunReport
+from modelzoo.records.serving import RunBatch
+from modelzoo.setting import Setting
+from modelzoo.workload import Workload
+from modelzoo.workload.declaration import Inputs, inputs_digest
+from modelzoo.workload.discovery import load_workload
+
+FP32 = Setting(weights="random", threads=1)
+DECLARATION = """
+import torch
+from modelzoo.workload import Inputs, Workload
+
+SEEN = []
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drop = torch.nn.Linear(64, 64), torch.nn.Dropout()
+        self.register_buffer("ignore", torch.full((2,), -float("inf")))
+
+    def forward(self, x):
+        {forward}
+        return self.layer(x)
+
+def inputs(request):
+    return Inputs((torch.ones(request.batch, 64, dtype={kind}),), ("ones",))
+
+WORKLOAD = Workload("toy", "a toy", "rows", lambda options: Net().to({kind}), inputs)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Measuring here sets this process's threads, and an instance a memory policy, which cannot be read back."""
+    monkeypatch.setattr(instance, "prefer_own_node", lambda cpus: (None, "not in a test"))
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+CHANGING = "SEEN.append(float(x.sum())); x.sub_(.5).mul_(3)"
+
+
+def written(folder: Path, forward: str = "pass", kind: str = "torch.float32") -> Workload:
+    """A workload whose model does ``forward`` first."""
+    folder.mkdir()
+    (folder / "workload.py").write_text(DECLARATION.format(forward=forward, kind=kind))
+    return load_workload(folder)
+
+
+def report_of(work: Workload, setting: Setting = FP32) -> tuple[RunReport, list[float]]:
+    """The report of an audited measurement in this process, and the sums of the inputs that the model got."""
+    seen: list[float] = []
+    job = job_for(setting, work, Plan(2, 3), audit=True, full_audit=True, profiling=True)
+    kept, measurement.imported = measurement.imported, lambda own: _noting(kept(own), seen)
+    try:
+        return measurement.measure(job, lambda message: None, lambda: None).report, seen
+    finally:
+        measurement.imported = kept
+
+
+def _noting(imports: Any, seen: list[float]) -> Any:
+    imports.workload.build.__globals__["SEEN"] = seen
+    return imports
+
+
+def codes(report: RunReport) -> list[str]:
+    """Those that are about the model itself."""
+    about = {"CONVERTED_WEIGHTS", "CHANGED_INPUTS", "NOT_REPEATABLE"}
+    return [each.code for each in report.warnings if each.code in about]
+
+
+@pytest.mark.parametrize("mode", ["eager", "script"])
+def test_every_call_gets_the_inputs_as_they_were(tmp_path: Path, mode: str) -> None:
+    """Timed and looked at: a model that changes them in place is warned of, and computes the same each time."""
+    report, seen = report_of(written(tmp_path / "toy", CHANGING), FP32.replace(mode=mode))
+    assert codes(report) == ["CHANGED_INPUTS"]
+    assert len(seen) > (5 if mode == "eager" else 0)
+    assert {round(each, 3) for each in seen} == {64.0}
+    assert report.inputs_digest == inputs_digest(Inputs((torch.ones(1, 64),), ()))
+    assert report.observed.evidence is not None
+    assert report.observed.evidence.verdict is ProofVerdict.FP32
+    assert report.observed.evidence.problems == ()
+    if mode != "eager":
+        assert report.observed.agreement is not None and report.observed.agreement.is_same
+
+
+def test_a_model_that_leaves_its_inputs_alone_gets_no_copies(tmp_path: Path) -> None:
+    """Its calls are the model's own."""
+    inputs = KeptInputs(({"a": [torch.tensor([1.0, torch.nan])], "b": np.ones(2)}, 3))
+    inputs.look()
+    assert not inputs.changed
+    assert codes(report_of(written(tmp_path / "toy"))[0]) == []
+
+
+def test_instances_restore_their_inputs(tmp_path: Path) -> None:
+    """Before every batch that they serve."""
+    measured = job_for(FP32, written(tmp_path / "toy", CHANGING), Plan(2))
+    job = InstanceJob(measured.assignment, Plan(2), looks=Looks(audit=True, full_audit=True, extras=True))
+    seen: list[float] = []
+    kept, instance.imported = instance.imported, lambda own: _noting(kept(own), seen)
+    try:
+        report, _ = served(job, [RunBatch(1), RunBatch(1)])
+    finally:
+        instance.imported = kept
+    assert set(seen) == {64.0}
+    assert report.context is not None
+    assert codes(report.context) == ["CHANGED_INPUTS"]
+
+
+@pytest.mark.parametrize(
+    ("forward", "details"),
+    [
+        ("x = torch.nn.functional.dropout(x)", ["its outputs differ although its inputs are equal"]),
+        (
+            "self.train(); x = self.drop(x)",
+            ["layer (Linear), drop (Dropout) in training mode", "its outputs differ although its inputs are equal"],
+        ),
+        ("self.train()", ["layer (Linear), drop (Dropout) in training mode"]),
+    ],
+)
+def test_a_model_that_is_random_is_warned_of(tmp_path: Path, forward: str, details: list[str]) -> None:
+    """Its modules in training mode are named, which nobody asked for."""
+    report, _ = report_of(written(tmp_path / "toy", forward))
+    said = [each.message for each in report.warnings if each.code == "NOT_REPEATABLE"]
+    assert len(said) == len(details)
+    assert all(detail in message for detail, message in zip(details, said))
+
+
+def test_random_outputs_are_no_fault_of_the_mode(tmp_path: Path) -> None:
+    """They are not compared with those of eager mode."""
+    work = written(tmp_path / "toy", "x = torch.nn.functional.dropout(x)")
+    report, _ = report_of(work, FP32.replace(mode="script"))
+    assert (report.observed.agreement, "OTHER_OUTPUTS" in [each.code for each in report.warnings]) == (None, False)
+    assert report.observed.agreement_problem is not None
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", "float64"])
+def test_a_model_of_another_type_runs_in_fp32_and_says_so(tmp_path: Path, kind: str) -> None:
+    """Which is what was asked for, with inputs of that type; a buffer of -inf is no reason to refuse it."""
+    report, _ = report_of(written(tmp_path / "toy", kind=f"torch.{kind}"))
+    (said,) = [each.message for each in report.warnings if each.code == "CONVERTED_WEIGHTS"]
+    assert f"(100 % {kind})" in said
+    assert report.observed.evidence is not None
+    assert report.observed.evidence.verdict is ProofVerdict.FP32
+    assert {each.operands for each in report.observed.evidence.products} == {"fp32"}
+    assert report.weight_bytes == 4 * (64 * 64 + 64 + 2)
+
+
+def test_a_product_in_fp64_is_not_fp32(tmp_path: Path) -> None:
+    """It is more, and takes longer: another precision than was asked for."""
+    report, _ = report_of(written(tmp_path / "toy", "x = (x.double() @ self.layer.weight.double()).float()"))
+    found = report.observed.evidence
+    assert found is not None
+    assert found.verdict is ProofVerdict.NOT_FP32
+    assert getattr(found.reason, "precisions", ()) == ("fp64",)
+
+
+def test_an_export_says_what_was_converted(tmp_path: Path) -> None:
+    """The process that measures it has no torch module that could tell."""
+    work = written(tmp_path / "toy", kind="torch.bfloat16")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    job = job_for(FP32.replace(engine="onnxruntime"), work, Plan(2, 3))
+    export = job.assignment.prepared.export
+    assert export is not None
+    assert export.converted == {"bfloat16": 1.0}
+    report = measurement.measure(replace(job), lambda message: None, lambda: None).report
+    assert codes(report) == ["CONVERTED_WEIGHTS"]
+    assert report.observed.agreement is not None and report.observed.agreement.is_same

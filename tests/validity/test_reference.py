@@ -1,0 +1,179 @@
+"""The reference is in fp32, repeatable, and leaves its inputs alone; its own NaN and Inf are no fault of the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from modelzoo.engines.torch.engine import TorchEngine
+from modelzoo.errors import UsageError
+from modelzoo.records.run import SideReport, ValidityEntry, ValidityReport
+from modelzoo.records.run_report import Prepared
+from modelzoo.records.validity import ReasonKind, ValidityRequest, ValidityVerdict
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.validity import Classification
+from modelzoo.validity.predictors import Judgement, validate
+from modelzoo.views.judgement import valid_line
+from modelzoo.views.validity import document
+from modelzoo.workload import Inputs, Workload
+
+BF16 = ResolvedSetting("bf16", "autocast", batch=2, threads=1)
+FP32 = ResolvedSetting(batch=2, threads=1)
+CLASSES = 8
+
+
+class Net(nn.Module):
+    """A small classifier, whose behaviour is given."""
+
+    def __init__(self, before: Callable[[nn.Module, Any], Any], after: Callable[[nn.Module, Any], Any]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.drop = nn.Linear(48, 64), nn.Linear(64, CLASSES), nn.Dropout()
+        self.mask = Mask()
+        self.register_buffer("ignore", torch.tensor([-torch.inf] * 3 + [0.0] * (CLASSES - 3)))
+        self._before, self._after = before, after
+
+    def forward(self, x: Any) -> Any:
+        """(items, 48) to (items, CLASSES)."""
+        return self._after(self, self.second(torch.relu(self.first(self._before(self, x)))))
+
+
+class Mask(nn.Module):
+    """Sets the first logits to -inf."""
+
+    def forward(self, x: Any) -> Any:
+        """Of the shape of ``x``."""
+        return x.masked_fill(torch.arange(CLASSES) < 3, -torch.inf)
+
+
+def same(net: nn.Module, x: Any) -> Any:
+    """Nothing is done."""
+    return x
+
+
+def judged(
+    folder: Path, before: Any = same, after: Any = same, *, kind: Any = torch.float32, setting: Any = BF16
+) -> Judgement:
+    """The judgement of ``setting`` on three crops, by a model that was built in the type ``kind``."""
+
+    def preprocess(picture: Any) -> Any:
+        small = np.asarray(picture.resize((4, 4)), dtype="float32") / 255
+        return torch.from_numpy(np.ascontiguousarray(small)).flatten().to(kind)
+
+    classes = [f"class {number}" for number in range(CLASSES)]
+    work = Workload(
+        name="toy",
+        title="a toy",
+        unit="rows",
+        build=lambda options: Net(before, after).to(kind),
+        inputs=lambda request: Inputs((torch.rand(request.batch, 48).to(kind),), ("noise",)),
+        judge=lambda options: Classification(preprocess, lambda: classes),
+    )
+    path = folder / "weights.safetensors"
+    save_file(work.build({}).state_dict(), str(path))
+    weights = Weights(WeightsKind.RANDOM, "seed 0", str(path), "", 0)
+    inputs = Inputs((torch.rand(2, 48).to(kind),), ("noise",))
+    return validate(TorchEngine(), work, setting, weights, inputs, ValidityRequest(limit=3))
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
+def test_a_model_that_was_built_in_another_type_is_judged_in_fp32(tmp_path: Path, kind: Any) -> None:
+    """It is converted, with its inputs, and the output says so; its bf16 has the errors of bf16."""
+    found = judged(tmp_path, kind=kind)
+    assert found.validity.verdict is ValidityVerdict.NUMERIC_ONLY
+    (error,) = [each.seen for each in found.validity.checks if each.name == "tensor_error"]
+    assert error is not None and error > 0.2
+    sides = [SideReport(each.setting, each.observed) for each in (found.tested, found.reference)]
+    report = ValidityReport(found.validity, Prepared(BF16, Weights(WeightsKind.RANDOM, "", "", "")), *sides)
+    shown = str(document(ValidityEntry("toy", 0, Setting("bf16"), 0, report)))
+    assert shown.count(f"were not all in fp32 (100 % {str(kind)[6:]}), and were converted to it") == 1
+
+
+def inner_autocast(net: Any, x: Any) -> Any:
+    """A product in bf16, whatever the setting is."""
+    with torch.autocast("cpu", torch.bfloat16):
+        return x + net.second(torch.zeros(len(x), 64)).float()
+
+
+def test_a_reference_that_multiplies_in_less_than_fp32_is_refused(tmp_path: Path) -> None:
+    """Whatever the types of its weights."""
+    with pytest.raises(UsageError, match=r"no fp32 reference: toy itself multiplies in bf16; leave autocast"):
+        judged(tmp_path, after=inner_autocast)
+
+
+def test_a_model_that_needs_its_own_types_is_refused(tmp_path: Path) -> None:
+    """One layer in fp64, which forward converts its input to."""
+    with pytest.raises(UsageError, match=r"its weights were converted from float64 to fp32: build it in fp32"):
+        judged(tmp_path, before=lambda net, x: x.double(), kind=torch.float64)
+
+
+@pytest.mark.parametrize("setting", [BF16, FP32])
+def test_inputs_that_a_model_changes_in_place_are_its_own(tmp_path: Path, setting: Any) -> None:
+    """Its judgement is that of its twin, which changes a copy; no pass gets what another one left."""
+    found = judged(tmp_path, before=lambda net, x: x.sub_(0.5).mul_(3), setting=setting).validity
+    twin = judged(tmp_path, before=lambda net, x: (x - 0.5) * 3, setting=setting).validity
+    assert found.verdict is ValidityVerdict.NUMERIC_ONLY
+    assert (found.checks, found.figures) == (twin.checks, twin.figures)
+
+
+def in_training(net: nn.Module, x: Any) -> Any:
+    """Dropout of a model that goes back to training mode."""
+    net.train()
+    return net.drop(x)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "where"),
+    [
+        (lambda net, x: nn.functional.dropout(x), same, ", first in first"),
+        (in_training, same, ", first in drop"),
+        (same, lambda net, x: x + torch.rand_like(x), ""),
+    ],
+)
+def test_a_reference_that_is_random_cannot_judge(tmp_path: Path, before: Any, after: Any, where: str) -> None:
+    """The output says by how much two passes differ, and where that begins."""
+    found = judged(tmp_path, before, after).validity
+    assert (found.verdict, found.exit_code) == (ValidityVerdict.CANNOT_JUDGE, 2)
+    assert found.reason is not None
+    assert found.reason.kind is ReasonKind.REFERENCE_NOT_REPEATABLE
+    assert found.reason.unrepeatable is not None
+    size = found.reason.unrepeatable.change
+    assert size is not None and size > 0.01
+    assert f"differ by {100 * size:.2g} %{where}: it is random" in valid_line(found)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        lambda net, x: net.mask(x).softmax(-1),
+        lambda net, x: net.mask(x),
+        lambda net, x: x + net.ignore,
+    ],
+)
+@pytest.mark.parametrize("setting", [BF16, FP32])
+def test_an_infinity_that_fp32_has_too_is_no_fault(tmp_path: Path, after: Any, setting: Any) -> None:
+    """A module that returns -inf, logits of classes that are not used, a buffer."""
+    found = judged(tmp_path, after=after, setting=setting).validity
+    assert found.verdict is ValidityVerdict.NUMERIC_ONLY
+    assert found.figures["kl_max"] < 0.01
+
+
+@pytest.mark.parametrize("is_bf16", [True, False])
+@pytest.mark.parametrize("value", [-torch.inf, torch.inf, torch.nan])
+def test_an_infinity_of_one_model_alone_is_a_fault(tmp_path: Path, is_bf16: bool, value: float) -> None:
+    """Of the one under test, whatever the other logits are; what fp32 alone has is no valid reference, or differs."""
+
+    def after(net: Any, x: Any) -> Any:
+        alone = (x.dtype is torch.bfloat16) == is_bf16
+        return net.mask(x).masked_fill(torch.arange(CLASSES) == 5, value) if alone else net.mask(x)
+
+    found = judged(tmp_path, after=after).validity
+    is_usable = is_bf16 or value == -torch.inf
+    assert found.verdict is (ValidityVerdict.NOT_VALID if is_usable else ValidityVerdict.CANNOT_JUDGE)
