@@ -51,7 +51,7 @@ class Requirement(NamedTuple):
 MLPERF = "MLPerf Inference: 99 % of the fp32 metric"
 ROUNDED = "the same model in fp32 with every operand rounded as the setting rounds it"
 CHECKS: dict[str, Requirement] = {
-    "finite": Requirement("outputs with other NaN or Inf than fp32's", "never passes"),
+    "finite": Requirement("NaN or Inf unlike fp32's", "never passes"),
     "in_common": Requirement("outputs in common", "nothing in common never passes"),
     "accuracy": Requirement("task metric ÷ fp32's", MLPERF),
     "mask_ap": Requirement("mask AP ÷ fp32's", MLPERF),

@@ -200,10 +200,10 @@ def test_tokens_that_both_models_exclude_are_no_fault() -> None:
     task, reference, tested, request = toys.answers()
 
     def masked(plain: Predictor, value: float = -torch.inf) -> Predictor:
-        return replace(
-            plain,
-            call=lambda ids, mask, types: [each.masked_fill(types == 0, value) for each in plain.call(ids, mask, types)],
-        )
+        def call(ids: Any, mask: Any, types: Any) -> Any:
+            return [each.masked_fill(types == 0, value) for each in plain.call(ids, mask, types)]
+
+        return replace(plain, call=call)
 
     request = replace(request, limit=8)
     alike = judge("bert", task, masked(reference), masked(tested), request)
