@@ -1,6 +1,7 @@
 """What operators must compute, in fp64 and from their definitions rather than by the operators themselves.
 
 The exact result is computed for a sample of the outputs only, which makes it cheap: seconds for a whole network.
+Every channel is in it, and so are the first and the last row and position.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from modelzoo.evidence.probes import Operand
 
 _ROWS, _COLUMNS, _BATCHES = 32, 64, 4
 """The outputs that are computed, of each axis at most."""
+_WHOLE_ROWS, _CHUNK = 3, 4096
+"""Rows of which every output is computed, so many columns at a time: a channel may be wrong by itself."""
 
 
 class Expected(NamedTuple):
@@ -32,12 +35,16 @@ class Rule(NamedTuple):
         factors: positions of the two arguments that are multiplied; empty if it is no plain product of two.
         kept: arguments whose values stay as they are, by position and by name.
         scales: by what noise is multiplied, by position, so that no non-linear function saturates.
+        rows: position of the argument whose rows are those of the output, each computed from its own alone.
+        is_linear: whether an output is a sum of products, so that its error is bounded by that of the absolute values.
     """
 
     expected: Callable[..., Expected]
     factors: tuple[int, ...] = ()
     kept: tuple[object, ...] = ()
     scales: Callable[..., Mapping[int, float]] = lambda *args, **named: {}
+    rows: int | None = None
+    is_linear: bool = True
 
 
 def rule_of(operator: str) -> Rule | None:
@@ -57,11 +64,20 @@ def _product(left: Any, right: Any, added: Any = None, beta: Any = 1, alpha: Any
     """(m, k) by (k, n), with ``added`` broadcast to (m, n)."""
     import torch
 
-    rows, columns = _spread(left.shape[0], _ROWS), _spread(right.shape[1], _COLUMNS)
-    exact = alpha * (left[rows].double() @ right[:, columns].double())
-    if added is not None and beta != 0:
-        exact = exact + beta * torch.broadcast_to(added, (left.shape[0], right.shape[1]))[rows][:, columns].double()
-    return Expected(exact, lambda output: output[rows][:, columns])
+    length, width = left.shape[0], right.shape[1]
+    blocks: list[tuple[list[int], Any]] = [(_spread(length, _ROWS), _spread(width, _COLUMNS))]
+    if width > _COLUMNS:
+        whole = _spread(length, _WHOLE_ROWS)
+        blocks += [(whole, slice(begin, begin + _CHUNK)) for begin in range(0, width, _CHUNK)]
+    added = torch.broadcast_to(added, (length, width)) if added is not None and beta != 0 else None
+    exact = []
+    for rows, columns in blocks:
+        found = alpha * (left[rows].double() @ right[:, columns].double())
+        found = found if added is None else found + beta * added[rows][:, columns].double()
+        exact.append(found.flatten())
+    return Expected(
+        torch.cat(exact), lambda output: torch.cat([output[rows][:, columns].flatten() for rows, columns in blocks])
+    )
 
 
 def _mm(left: Any, right: Any, **named: Any) -> Expected:
@@ -145,7 +161,6 @@ def _convolution(
         size = [(inputs[a] + 2 * padding[a] - reach[a] - 1) // stride[a] + 1 for a in axes]
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
     places = _places(images.shape[0], size)
-    channels = _spread(outputs, _COLUMNS)
     taps = torch.tensor(list(combinations(*map(range, kernel))))  # (kernel positions, axes)
     where, inside = [], torch.ones(len(places), len(taps), dtype=torch.bool)
     for a in axes:
@@ -159,23 +174,17 @@ def _convolution(
         inside &= (index >= 0) & (index < inputs[a])
         where.append(index.clamp(0, inputs[a] - 1)[:, None, :])
     item = torch.tensor([place[0] for place in places])[:, None, None]
-    inputs_each, outputs_each = images.shape[1] // groups, outputs // groups
-    exact = torch.empty(len(places), len(channels), dtype=torch.float64)
-    for group in sorted({channel // outputs_each for channel in channels}):
-        own = [n for n, channel in enumerate(channels) if channel // outputs_each == group]
-        begin = group * inputs_each
-        sources = torch.arange(begin, begin + inputs_each)[None, :, None]
-        read = (item, sources, *where)
-        patches = images[read].double() * inside[:, None, :]
-        if transposed:
-            filters = weight[begin : begin + inputs_each, [channels[n] % outputs_each for n in own]].transpose(0, 1)
-        else:
-            filters = weight[[channels[n] for n in own]]
-        exact[:, own] = patches.flatten(1) @ filters.flatten(1).double().t()
+    read = (item, torch.arange(images.shape[1])[None, :, None], *where)
+    patches = images[read].double() * inside[:, None, :]  # (places, channels, kernel positions)
+    patches = patches.reshape(len(places), groups, -1).transpose(0, 1)
+    filters = weight.double().reshape(groups, -1, *weight.shape[1:2], len(taps))
+    filters = filters.transpose(1, 2) if transposed else filters
+    exact = patches @ filters.flatten(2).transpose(1, 2)  # (groups, places, channels of a group)
+    exact = exact.transpose(0, 1).reshape(len(places), outputs)
     if bias is not None:
-        exact += bias[channels].double()
+        exact = exact + bias.double()
 
-    sampled = [(place[0], channels, *place[1:]) for place in places]
+    sampled = [(place[0], slice(None), *place[1:]) for place in places]
 
     def sample(output: Any) -> Any:
         return torch.stack([output[each] for each in sampled])
@@ -184,16 +193,16 @@ def _convolution(
 
 
 def _places(items: int, size: Sequence[int]) -> list[tuple[int, ...]]:
-    """Some outputs, by item and position, the first and the last among them."""
+    """Some outputs, by item and position, all corners among them."""
     whole = (items, *size)
-    found = []
+    found = set(combinations(*({0, length - 1} for length in whole))) if math.prod(whole) else set()
     for flat in _spread(math.prod(whole), _ROWS):
         place = []
         for length in reversed(whole):
             flat, index = divmod(flat, length)
             place.append(index)
-        found.append(tuple(reversed(place)))
-    return found
+        found.add(tuple(reversed(place)))
+    return sorted(found)
 
 
 def _attention(
@@ -211,7 +220,12 @@ def _attention(
 
     batch, heads, length, _ = query.shape
     keys = key.shape[2]
-    pairs = [divmod(each, heads) for each in _spread(batch * heads, _BATCHES)]
+    # Every head has channels of its own.
+    pairs = sorted(
+        {(head * (batch - 1) // max(heads - 1, 1), head) for head in range(heads)}.union(
+            divmod(each, heads) for each in _spread(batch * heads, _BATCHES)
+        )
+    )
     rows = _spread(length, _ROWS)
     exact = []
     for item, head in pairs:
@@ -314,18 +328,20 @@ def _rnn_scales(inputs: Operand, weight: Operand, recurrent: Operand, *rest: Any
 
 _CONVOLUTION = Rule(_convolution, (0, 1))
 _RULES = {
-    "mm": Rule(_mm, (0, 1)),
-    "addmm": Rule(_addmm, (1, 2)),
-    "bmm": Rule(_bmm, (0, 1)),
-    "baddbmm": Rule(_baddbmm, (1, 2)),
+    "mm": Rule(_mm, (0, 1), rows=0),
+    "addmm": Rule(_addmm, (1, 2), rows=1),
+    "bmm": Rule(_bmm, (0, 1), rows=0),
+    "baddbmm": Rule(_baddbmm, (1, 2), rows=1),
     "mv": Rule(_mv, (0, 1)),
     "addmv": Rule(_addmv, (1, 2)),
     "dot": Rule(_dot, (0, 1)),
-    "linear": Rule(_linear, (0, 1)),
-    "onednn_linear": Rule(_linear),
+    "linear": Rule(_linear, (0, 1), rows=0),
+    "onednn_linear": Rule(_linear, rows=0),
     "convolution": _CONVOLUTION,
     "_convolution": _CONVOLUTION,
-    "_scaled_dot_product_flash_attention_for_cpu": Rule(_attention, kept=("attn_mask",), scales=_attention_scales),
-    "_native_multi_head_attention": Rule(_multi_head, scales=_multi_head_scales),
-    "mkldnn_rnn_layer": Rule(_rnn, scales=_rnn_scales),
+    "_scaled_dot_product_flash_attention_for_cpu": Rule(
+        _attention, kept=("attn_mask",), scales=_attention_scales, rows=0, is_linear=False
+    ),
+    "_native_multi_head_attention": Rule(_multi_head, scales=_multi_head_scales, is_linear=False),
+    "mkldnn_rnn_layer": Rule(_rnn, scales=_rnn_scales, is_linear=False),
 }

@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from modelzoo.evidence.audit import library_logs
 from modelzoo.evidence.flops import Call, call_flop, record_calls, tensors_in
@@ -32,8 +32,9 @@ from modelzoo.evidence.probes import (
 from modelzoo.evidence.profiler import Written
 from modelzoo.evidence.provenance import Provenance
 from modelzoo.evidence.references import Rule, rule_of
+from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import NotReplayed, Product
+from modelzoo.records.evidence import Argument, NotReplayed, Product, ProductCall, WrongOutputs
 
 BUDGET_SECONDS = 6.0
 """How long the products of one pass are called again, at most; the products that do most of the work come first. The
@@ -72,6 +73,7 @@ def ask_products(
     module: Any = None,
     budget: float = BUDGET_SECONDS,
     clock: Callable[[], float] = time.perf_counter,
+    asked: str = "fp32",
 ) -> tuple[list[Call], Replays]:
     """Run ``call`` once, then each of its distinct products again.
 
@@ -80,6 +82,7 @@ def ask_products(
         module: the ``torch.nn.Module`` that it runs, for the paths of the layers.
         budget: seconds for the products.
         clock: what the budget is measured with.
+        asked: the precision that was asked for.
 
     Returns:
         All operators of the pass, as ``record_calls`` does, and what the products showed.
@@ -91,15 +94,15 @@ def ask_products(
         with _layers_followed(module) as layers:
             collector, provenance = _Collector(written if is_complete else None, layers), Provenance(module)
             calls = record_calls(call, provenance.following(collector.run))
-        began, asked = clock(), {}
+        began, answers = clock(), {}
         for index in sorted(range(len(collector.found)), key=lambda each: -collector.found[each].flop):
             distinct = collector.found[index]
             product = replace(distinct.product, count=len(distinct.layers), layers=_each_once(distinct.layers))
             if clock() - began < budget:
-                asked[index] = _answer(product, distinct, collector.written)
+                answers[index] = _answer(product, distinct, collector.written, asked)
             else:
-                asked[index] = replace(product, not_replayed=NotReplayed.BUDGET)
-        products = tuple(asked[index] for index in range(len(asked)))
+                answers[index] = replace(product, not_replayed=NotReplayed.BUDGET)
+        products = tuple(answers[index] for index in range(len(answers)))
         unread = tuple(each.logged.unread if each.logged is not None else () for each in collector.found)
         return calls, Replays(products, tuple(collector.order), clock() - began, provenance.foreign, unread=unread)
 
@@ -235,7 +238,7 @@ def _text(value: Any) -> str:
     return repr(value)
 
 
-def _answer(product: Product, distinct: _Distinct, written: Written | None) -> Product:
+def _answer(product: Product, distinct: _Distinct, written: Written | None, asked: str) -> Product:
     """``product`` with what its error shows, or with the reason why there is none."""
     rule = rule_of(product.operator)
     if named_precision(product.operator) or product.operands not in _FLOATING:
@@ -243,23 +246,33 @@ def _answer(product: Product, distinct: _Distinct, written: Written | None) -> P
     if rule is None:
         return replace(product, not_replayed=NotReplayed.NO_REFERENCE)
     try:
-        return _replayed(product, distinct, rule, written)
+        return _replayed(product, distinct, rule, written, asked)
     except Exception as error:  # any operator may refuse what it is called with, each with an error of its own
         detail = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return replace(product, not_replayed=NotReplayed.FAILED, detail=detail)
 
 
-def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Written | None) -> Product:
+class _Called(NamedTuple):
+    """One call of a product: its arguments, and a sample of its outputs, found and exact."""
+
+    args: Sequence[Any]
+    named: Mapping[str, Any]
+    found: Any
+    exact: Any
+
+
+def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Written | None, asked: str) -> Product:
     scales = rule.scales(*distinct.args, **distinct.named)
-    samples: list[tuple[Any, Any]] = []
-    while not samples or len(samples) < repetitions(samples[0][1].numel()):
-        seed = len(samples) * (len(distinct.args) + len(distinct.named))
-        blocks = {n: noise(seed + n) * scales.get(n, 1) for n in range(len(distinct.args) + len(distinct.named))}
-        sample = _called(distinct, rule, blocks, written)
-        if sample is None:
+    places = len(distinct.args) + len(distinct.named)
+    calls: list[_Called] = []
+    while not calls or len(calls) < repetitions(calls[0].exact.numel()):
+        blocks = {n: noise(len(calls) * places + n) * scales.get(n, 1) for n in range(places)}
+        called = _called(distinct, rule, blocks, written)
+        if called is None:
             return replace(product, not_replayed=NotReplayed.OTHER_KERNELS)
-        samples.append(sample)
-    error = relative_error(samples)
+        calls.append(called)
+    finite = [each.found.isfinite() & each.exact.isfinite() for each in calls]
+    error = relative_error([(each.found[is_in], each.exact[is_in]) for each, is_in in zip(calls, finite)])
 
     def loses(first: Any, second: Any) -> bool | None:
         if not rule.factors:
@@ -267,24 +280,69 @@ def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Writte
         both = ((first, second), (second, first))
         return any(_error_of(distinct, rule, dict(zip(rule.factors, blocks))) > VANISHED for blocks in both)
 
-    return replace(product, error=error if math.isfinite(error) else None, shown=shown_precision(error, loses))
+    shown = None if math.isnan(error) else shown_precision(error, loses)
+    output = precision_of(str(calls[0].found.dtype).removeprefix("torch."))
+    precisions = (product.operands, output, product.logged, asked)
+
+    def judged(*more: str | None) -> tuple[Limits, WrongOutputs | None]:
+        limits = limits_of(product, rule, calls[0].args, (*precisions, *more))
+        sizes = (size_of(rule, each.args, each.named, each.exact, limits.smallest) for each in calls)
+        return limits, wrong_outputs([Sample(each.found, each.exact, size) for each, size in zip(calls, sizes)], limits)
+
+    limits, wrong = judged()
+    # A precision spoils all outputs alike, a fault some of them.
+    if wrong is not None and (2 * wrong.outputs > wrong.compared or is_spread([(c.found, c.exact) for c in calls])):
+        limits, wrong = judged(shown)
+    wrong = wrong or _spoilt_rows(distinct, rule, written, limits)
+    return replace(
+        product,
+        error=error if math.isfinite(error) else None,
+        shown=shown,
+        not_replayed=NotReplayed.NOT_FINITE if shown is None else None,
+        wrong=wrong,
+        call=_reproducible(distinct, rule, scales),
+    )
+
+
+def _spoilt_rows(distinct: _Distinct, rule: Rule, written: Written | None, limits: Limits) -> WrongOutputs | None:
+    """What a NaN in one row of the left operand does to other rows, or does not to its own; ``None`` if all is right.
+
+    It may be in memory behind the operand of a row (https://github.com/uxlfoundation/oneDNN/issues/5717), as with one
+    fully masked row of attention, or a padded batch. Integers by one scale for all rows have no NaN to keep apart.
+    """
+    if rule.rows is None or not math.isfinite(limits.smallest):
+        return None
+    left = distinct.args[rule.rows]
+    if not isinstance(left, Operand) or len(left.shape) < 2 or left.shape[-2] < 2 or not distinct.named.get("alpha", 1):
+        return None
+    args, named = _filled(distinct, {n: noise(n) for n in range(len(distinct.args) + len(distinct.named))})
+    row, given = left.shape[-2] // 2, args[rule.rows]
+    given.select(-2, row).fill_(math.nan)
+    spoilt = given.isnan().any(-1)
+    is_alone = sum(each is given for each in (*args, *named.values())) == 1
+    if not is_alone or spoilt.sum() != math.prod(left.shape[:-2]) or not spoilt.select(-1, row).all():
+        return None  # memory of several rows, or of both operands
+    output = _run(distinct, args, named, written)
+    return None if output is None else wrong_rows(output, row, limits.bound)
 
 
 def _error_of(distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any]) -> float:
     """The error with these operands, and with zeros in all others."""
-    sample = _called(distinct, rule, blocks, None)
-    assert sample is not None, "without a log nothing is compared"
-    return relative_error([sample])
+    called = _called(distinct, rule, blocks, None)
+    assert called is not None, "without a log nothing is compared"
+    return relative_error([(called.found, called.exact)])
 
 
-def _called(
-    distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any], written: Written | None
-) -> tuple[Any, Any] | None:
-    """Call the product with operands of these blocks, by position; named ones come after the others.
+def _called(distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any], written: Written | None) -> _Called | None:
+    """Call the product with operands of these blocks, by position; ``None`` if other kernels ran than in the pass."""
+    args, named = _filled(distinct, blocks)
+    expected = rule.expected(*args, **named)
+    output = _run(distinct, args, named, written)
+    return None if output is None else _Called(args, named, expected.sample(output), expected.exact)
 
-    Returns:
-        A sample of the outputs, found and exact; ``None`` if other kernels ran than in the pass.
-    """
+
+def _filled(distinct: _Distinct, blocks: Mapping[int, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments with operands of these blocks, by position; named ones come after the others."""
     nothing = noise(0) * 0
     filled: list[Any] = []
     same: dict[int, Any] = {}
@@ -292,10 +350,34 @@ def _called(
         if isinstance(each, Operand) and id(each) not in same:
             same[id(each)] = fill(each, blocks.get(n, nothing))
         filled.append(same.get(id(each), each))
-    args, named = filled[: len(distinct.args)], dict(zip(distinct.named, filled[len(distinct.args) :]))
-    expected = rule.expected(*args, **named)
+    return filled[: len(distinct.args)], dict(zip(distinct.named, filled[len(distinct.args) :]))
+
+
+def _run(distinct: _Distinct, args: Sequence[Any], named: Mapping[str, Any], written: Written | None) -> Any:
+    """The output; ``None`` if other kernels ran than in the pass."""
     begin = written.size if written is not None else 0
     output = distinct.operator(*args, **named)
     if written is not None and logged_call(written(begin)) != distinct.logged:
         return None
-    return expected.sample(output[0] if isinstance(output, (tuple, list)) else output), expected.exact
+    return output[0] if isinstance(output, (tuple, list)) else output
+
+
+def _reproducible(distinct: _Distinct, rule: Rule, scales: Mapping[int, float]) -> ProductCall | None:
+    """How to call the product again with torch alone; ``None`` if that cannot be said, or torch has none in fp64."""
+    if distinct.product.operator.startswith("modelzoo::") or (rule.rows is None and not rule.factors):
+        return None
+    found = []
+    for n, (name, each) in enumerate([*(("", each) for each in distinct.args), *distinct.named.items()]):
+        if isinstance(each, Operand):
+            dtype = str(each.dtype).removeprefix("torch.")
+            found.append(Argument(name, None, each.shape, each.strides, dtype, n, scales.get(n, 1.0)))
+        elif _is_plain(each) and name in rule.kept:
+            dtype = str(each.dtype).removeprefix("torch.")
+            found.append(Argument(name, None, tuple(each.shape), tuple(each.stride()), dtype))
+        elif each is None or isinstance(each, (bool, int, float, str)):
+            found.append(Argument(name, each))
+        elif isinstance(each, (list, tuple)) and all(isinstance(one, (bool, int, float)) for one in each):
+            found.append(Argument(name, tuple(each)))
+        else:
+            return None
+    return ProductCall(str(distinct.operator), tuple(found), rule.factors, rule.rows)

@@ -26,8 +26,12 @@ REFERENCE_SHARE = 0.01
 
 
 class ProofVerdict(str, Enum):
-    """Whether the requested precision really ran: the last two for fp32, the first three for any other."""
+    """Whether the requested precision really ran: the last two for fp32, the first three for any other.
 
+    WRONG_RESULTS comes before all of them: a product computed what no precision explains.
+    """
+
+    WRONG_RESULTS = "WRONG_RESULTS"
     ACTIVE = "ACTIVE"
     PARTLY = "PARTLY"
     NOT_ACTIVE = "NOT_ACTIVE"
@@ -114,6 +118,7 @@ class NotReplayed(str, Enum):
 
     BUDGET: no time was left. NO_REFERENCE: it is not known what the operator computes. NOT_FLOATING: its operands are
     integers, or packed. OTHER_KERNELS: the replay ran others. NOT_AUDITED: the audit did. FAILED: it raised an error.
+    NOT_FINITE: no output is finite where the exact one is.
     """
 
     BUDGET = "budget"
@@ -122,6 +127,78 @@ class NotReplayed(str, Enum):
     OTHER_KERNELS = "other kernels"
     NOT_AUDITED = "not audited"
     FAILED = "failed"
+    NOT_FINITE = "not finite"
+
+
+class Fault(str, Enum):
+    """In what the outputs of a product are wrong.
+
+    ERROR: they are off by more than the bound. NOT_FINITE: they are not finite where the exact ones are, or the
+    reverse. OTHER_ROW: a NaN in one row of the left operand appears in other rows of the output, or not in its own.
+    """
+
+    ERROR = "error"
+    NOT_FINITE = "not finite"
+    OTHER_ROW = "other row"
+
+
+class WrongOutputs(msgspec.Struct, frozen=True):
+    """Outputs of a product that no precision explains (``modelzoo.evidence.wrong``).
+
+    Attributes:
+        fault: in what they are wrong; the first of the faults that apply.
+        outputs: how many of those that were compared are wrong; rows, if it is OTHER_ROW.
+        compared: how many were compared.
+        bound: the largest error that is explained, relative to the product of the absolute values.
+        excess: the largest error, as a multiple of what is explained at its place; ``None`` unless it is ERROR.
+    """
+
+    fault: Fault
+    outputs: int
+    compared: int
+    bound: float
+    excess: Optional[float] = None
+
+
+Literal = Union[None, bool, int, float, str, tuple[Union[bool, int, float], ...]]
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """One argument of an operator: a tensor, or a value.
+
+    Attributes:
+        name: its keyword; empty if it is passed by position.
+        value: what is passed, if it is no tensor.
+        shape: of the tensor; ``None`` if it is none.
+        strides: in elements.
+        dtype: torch's name of its data type.
+        seed: of the noise that it is filled with (``modelzoo.evidence.probes``); ``None``: it masks nothing.
+        scale: what the noise is multiplied by.
+    """
+
+    name: str = ""
+    value: Literal = None
+    shape: Optional[tuple[int, ...]] = None
+    strides: tuple[int, ...] = ()
+    dtype: str = ""
+    seed: Optional[int] = None
+    scale: float = 1.0
+
+
+class ProductCall(msgspec.Struct, frozen=True):
+    """All that is needed to call a product again in another process.
+
+    Attributes:
+        operator: its path in ``torch.ops``, with the overload (``aten.convolution.default``).
+        arguments: those by position, then those by keyword.
+        factors: positions of the two arguments that are multiplied; empty if it is no plain product of two.
+        rows: position of the argument whose rows are those of the output; ``None`` if it has none.
+    """
+
+    operator: str
+    arguments: tuple[Argument, ...]
+    factors: tuple[int, ...] = ()
+    rows: Optional[int] = None
 
 
 class Product(msgspec.Struct, frozen=True):
@@ -143,6 +220,8 @@ class Product(msgspec.Struct, frozen=True):
         precision: what it ran in, from everything that is known of it.
         known_by: what decided ``precision``.
         share: the part of the audited passes' time in its calls, 0 to 1; ``None`` if the audit does not tell.
+        wrong: what is wrong with its outputs; ``None`` if nothing is, or if it was not replayed.
+        call: how to call it again, if it is wrong or ran in another precision than asked for, and torch alone can.
     """
 
     operator: str
@@ -160,6 +239,8 @@ class Product(msgspec.Struct, frozen=True):
     precision: str = "unknown precision"
     known_by: ProofSource = ProofSource.NOTHING
     share: Optional[float] = None
+    wrong: Optional[WrongOutputs] = None
+    call: Optional[ProductCall] = None
 
     @property
     def disagrees(self) -> bool:
@@ -335,6 +416,11 @@ class Evidence(msgspec.Struct, frozen=True):
     products: tuple[Product, ...] = ()
     replay_seconds: Optional[float] = None
     unread_lines: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> tuple[Product, ...]:
+        """The products whose outputs are wrong."""
+        return tuple(each for each in self.products if each.wrong is not None)
 
     @property
     def is_replayed(self) -> bool:

@@ -146,6 +146,7 @@ _WHY = {
     NotReplayed.OTHER_KERNELS: "other kernels ran",
     NotReplayed.NOT_AUDITED: "the audited pass ran other kernels",
     NotReplayed.FAILED: "it raised an error",
+    NotReplayed.NOT_FINITE: "no output is finite",
 }
 
 

@@ -18,7 +18,7 @@ from modelzoo.evidence.observation import Replays
 from modelzoo.evidence.precision import COARSE
 from modelzoo.evidence.probes import relative_error
 from modelzoo.evidence.replay import ask_products, budget_after
-from modelzoo.records.evidence import NotReplayed, Product
+from modelzoo.records.evidence import Fault, NotReplayed, Product
 
 
 @pytest.fixture(autouse=True)
@@ -305,10 +305,12 @@ def test_what_cannot_be_compared_says_why() -> None:
 
 
 def test_an_output_that_is_not_finite_shows_no_precision() -> None:
-    """NaN must not pass as a small error, and JSON has none."""
+    """NaN must neither pass as a small error nor be called a narrow type, and JSON has none."""
     with planted("addmm", lambda x: x * torch.nan):
         found = only(CALLS["linear"]())
-    assert (found.shown, found.error) == (COARSE, None)
+    assert (found.shown, found.error, found.not_replayed) == (None, None, NotReplayed.NOT_FINITE)
+    assert found.wrong is not None
+    assert (found.wrong.fault, found.wrong.outputs) == (Fault.NOT_FINITE, found.wrong.compared)
 
 
 def test_the_random_state_and_the_operands_of_the_pass_stay() -> None:

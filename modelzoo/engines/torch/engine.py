@@ -377,7 +377,7 @@ class TorchModel:
             if self.module is None:
                 return follow_pass(lambda: self._call_eager(args), self._executable.model)
             budget = share * budget_after(seconds, emulated=read_machine().emulator is not None)
-            return ask_products(observed, self.module, budget)
+            return ask_products(observed, self.module, budget, asked=arithmetic_of(self._setting))
 
         audit, replays, calls = watched_audit(lambda: self.call(*args), passes, follow, ready)
         self._calls = Unavailable(calls) if isinstance(calls, str) else calls
