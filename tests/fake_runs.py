@@ -15,12 +15,15 @@ from modelzoo.records.coverage import Coverage
 from modelzoo.records.evidence import (
     ClassVerdict,
     Evidence,
+    Fault,
     LogSource,
     NotUsed,
     OperatorClass,
     OtherPrecision,
+    Product,
     ProofSource,
     ProofVerdict,
+    WrongOutputs,
 )
 from modelzoo.records.machine import Machine, Threads
 from modelzoo.records.run import Observed, Prepared, Provenance, Result, Run, RunReport, SettingRequest, ValidityEntry
@@ -82,6 +85,22 @@ REASONS = {
 BF16_SHARES = {ProofVerdict.ACTIVE: 1.0, ProofVerdict.PARTLY: 0.5}
 
 
+WRONG_CONV = Product(
+    operator="aten::convolution",
+    operator_class=OperatorClass.CONV,
+    shapes=((1, 128, 49), (128, 8, 128), (128,)),
+    operands="bf16",
+    count=1,
+    layers=("encoder.pos_conv_embed.conv",),
+    kernels=("oneDNN convolution brg_conv_fwd:avx10_1_512_amx",),
+    logged="bf16",
+    error=1.1,
+    shown="narrower than bf16",
+    wrong=WrongOutputs(Fault.ERROR, 4000, 4352, 0.0157, 12.3),
+)
+"""As on a CPU with AMX."""
+
+
 def evidence(verdict: ProofVerdict, reference_share: float = 0.0) -> Evidence:
     """Kernel evidence with this verdict; UNKNOWN, because nothing was counted."""
     is_fp32 = verdict in (ProofVerdict.FP32, ProofVerdict.NOT_FP32)
@@ -113,6 +132,7 @@ def evidence(verdict: ProofVerdict, reference_share: float = 0.0) -> Evidence:
         log_source=LogSource.RUNTIME_SWITCH,
         problems=(),
         coverage=Coverage(1000, counted, counted, 1.0),
+        products=(WRONG_CONV,) if verdict is ProofVerdict.WRONG_RESULTS else (),
     )
 
 

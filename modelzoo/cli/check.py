@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Optional
 from modelzoo.cli import options, setting_options
 from modelzoo.cli.compare import EXPORTS, FORMATS, allowances, export, fail_on
 from modelzoo.cli.input_files import path_text
-from modelzoo.cli.output import check_directory, deliver, new_result, output_file, result_path, tell
+from modelzoo.cli.output import check_directory, deliver, new_result, output_file, result_path, tell, write_reproducers
 from modelzoo.cli.parser import Parser
 from modelzoo.cli.run import ended_early, show_plan
 from modelzoo.cli.selection import Jobs, select_settings
@@ -30,7 +30,7 @@ ESSENTIAL = (
     *("--fail-on", "--allow", "--format", "--details", "--dry-run", "--output"),
 )
 """Options that most calls need, which ``--help`` shows."""
-FAIL_ON = ("slower", "invalid")
+FAIL_ON = ("slower", "invalid", "wrong")
 """What fails a check if nothing else is named."""
 SECONDS_PER_WORKLOAD, MOST_SECONDS = 300.0, 900.0
 """The default budget."""
@@ -136,6 +136,7 @@ def check_command(args: argparse.Namespace) -> int:
     found = compare_interleaved(StoredResult(path_text(stored.path), stored.result), NAMES, allowed)
     judged = gate(found, conditions)
     deliver(_rendered(stored.result, found, judged, (base.title, head.title), args, target), target)
+    write_reproducers(stored.path, stored.result, tell)
     tell(f"result: {stored.path}")
     return ended_early(ended, stored) if ended is not None else _exit_code(stored.result, judged)
 

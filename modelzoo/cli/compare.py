@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="compare rows in spite of this: weights, inputs, batch, work, outputs, unproven, inactive, emulator, "
-        "invalid or unrecorded; may be repeated",
+        help="compare rows in spite of this: weights, inputs, batch, work, outputs, wrong, unproven, inactive, "
+        "emulator, invalid or unrecorded; may be repeated",
     )
     parser.add_argument(
         "--assume-spread",

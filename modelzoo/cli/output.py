@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
@@ -137,6 +137,26 @@ def check_directory(path: Path) -> None:
     parent = path.absolute().parent
     if not parent.is_dir():
         raise UsageError(f"cannot write {path}: there is no directory {parent}; create it, or name another file")
+
+
+def write_reproducers(path: Path, result: Result, say: Callable[[str], object]) -> None:
+    """Write a script for each kernel that is wrong, or ran in another precision than asked for, beside the result.
+
+    Args:
+        path: of the result.
+        result: whose scripts they are.
+        say: is called with a line for each script, after it has been written, or with the reason why it was not.
+    """
+    from modelzoo.views.reproducer import scripts
+
+    for ending, text in scripts(result).items():
+        target = path.with_name(path.stem + ending)
+        try:
+            write_atomically(target, text)
+        except OSError as error:  # the disk is full
+            say(f"no reproducer: {target} cannot be written: {error.strerror}")
+        else:
+            say(f"reproducer: {target}")
 
 
 def details_command(path: Path) -> str:

@@ -18,6 +18,7 @@ from modelzoo.cli.output import (
     result_lines,
     result_path,
     tell,
+    write_reproducers,
 )
 from modelzoo.cli.parser import Parser
 from modelzoo.cli.selection import Jobs, select_settings
@@ -161,6 +162,7 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
         out.print(f"no roofline: its file cannot be written: {error.strerror}")
     if plot is not None:
         out.print(f"roofline: {plot}", soft_wrap=True)
+    write_reproducers(stored.path, stored.result, lambda line: out.print(line, soft_wrap=True))
     if not args.details:
         out.print(f"details: {details_command(stored.path)}", soft_wrap=True)
     out.print(f"result: {stored.path}", soft_wrap=True)

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.output import details_command, new_result, print_result, result_path
+from modelzoo.cli.output import details_command, new_result, print_result, result_path, write_reproducers
 from modelzoo.cli.parser import Parser
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.errors import ModelzooError
@@ -68,6 +68,7 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
                     out.print()
                 show(entry, out)
                 group += 1
+    write_reproducers(stored.path, stored.result, lambda line: out.print(line, soft_wrap=True))
     out.print(f"details: {details_command(stored.path)}", soft_wrap=True)
     out.print(f"result: {stored.path}", soft_wrap=True)
     entries = stored.result.validity

@@ -51,6 +51,7 @@ class Obstacle(str, Enum):
     BATCH = "batch"
     WORK = "work"
     OUTPUTS = "outputs"
+    WRONG = "wrong"
     UNPROVEN = "unproven"
     INACTIVE = "inactive"
     EMULATOR = "emulator"

@@ -15,7 +15,15 @@ from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal
 from modelzoo.comparison.pairing import Pair
 from modelzoo.records.run import RunReport
 from modelzoo.records.validity import ValidityVerdict
-from modelzoo.results.speed import Unproven, agreement_of, other_outputs, other_weights, other_work, unproven
+from modelzoo.results.speed import (
+    Unproven,
+    agreement_of,
+    other_outputs,
+    other_weights,
+    other_work,
+    unproven,
+    wrong_results,
+)
 
 ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)
 """What ``--allow`` can name."""
@@ -111,8 +119,11 @@ def _of_side(side: SideSetting, name: str) -> Iterator[Refusal]:
     outputs = other_outputs(reports)
     if outputs is not None:
         yield Refusal(Obstacle.OUTPUTS, name, outputs)
+    wrong = next(wrong_results(reports), None)
     doubt = unproven(side.requested.precision, reports)
-    if doubt is not None:
+    if wrong is not None:
+        yield Refusal(Obstacle.WRONG, name, wrong)
+    elif doubt is not None:
         is_inactive = isinstance(doubt, Unproven) and doubt.is_inactive
         yield Refusal(Obstacle.INACTIVE if is_inactive else Obstacle.UNPROVEN, name, doubt)
     judged = side.validity.report.validity if side.validity is not None and side.validity.report is not None else None

@@ -26,6 +26,14 @@ errors smaller, 1.2e-3. Eight-bit integers, scaled to the largest of a row, give
 INT8_BELOW = 2e-2
 """Eight-bit integers have steps of 1/127 of the largest number and errors of up to half of one, 1/√12 root-mean-square:
 two operands scaled to 5 standard deviations give 5/127/√12·√2 = 1.6e-2. fp8 with 4 significant bits gives 2.7e-2."""
+ERRORS = {
+    "fp64": (0.0, FP32_BELOW),
+    "fp32": (0.0, FP32_BELOW),
+    "tf32": (FP32_BELOW, BF16_FROM),
+    "fp16": (FP32_BELOW, BF16_FROM),
+    "bf16": (BF16_FROM, BF16_BELOW),
+}
+"""The errors that show a precision: from, and below."""
 VANISHED = 1e-3
 """Relative error of a known answer from which on a part of it is lost; its terms are exact in fp16 and bf16."""
 TINY = 2.0**-30

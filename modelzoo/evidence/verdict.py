@@ -22,6 +22,7 @@ from modelzoo.evidence.kernel_names import has_weights, operator_class
 from modelzoo.evidence.observation import Audit, Replays
 from modelzoo.evidence.onednn_log import untimed
 from modelzoo.evidence.precision import UNKNOWN, is_narrower
+from modelzoo.evidence.probes import ERRORS
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.coverage import Coverage
@@ -151,6 +152,8 @@ def judge_attributed(
     classes = _class_verdicts(compute, checks, reduced, audit.products)
     findings = _Findings(audit, requested, bf16_method, compute, classes, checks, known)
     verdict, reason = _judge_fp32(findings) if requested == "fp32" else _judge_reduced(findings)
+    if any(each.wrong is not None for each in audit.products):
+        verdict = ProofVerdict.WRONG_RESULTS
     total = sum(part.seconds for part in parts)
     reference = [part for part in compute if part.is_reference]
     return Evidence(
@@ -178,10 +181,21 @@ def judge_attributed(
         problems=audit.problems,
         coverage=known,
         arithmetic_share=None if requested == "fp32" else findings.arithmetic(requested),
-        products=audit.products,
+        products=tuple(_kept(each, requested, bf16_method) for each in audit.products),
         replay_seconds=audit.replays.seconds if audit.replays is not None and audit.products else None,
         unread_lines=tuple({untimed(line): line for line in audit.unread + audit.unread_in_products}.values())[:3],
     )
+
+
+def _kept(product: Product, requested: str, bf16_method: str | None) -> Product:
+    """A product without its call, unless it is wrong or ran in another precision than asked for."""
+    wanted = requested if product.operands == "fp32" and bf16_method == "fastmath" else product.operands
+    is_other = product.operands == "fp32" and product.shown not in (None, wanted)
+    is_kept = product.wrong is not None or is_other or is_narrower(product.shown or "", product.operands)
+    if product.call is None or not is_kept or wanted not in ERRORS:
+        return replace(product, call=None)
+    least, below = ERRORS[wanted]
+    return replace(product, call=replace(product.call, wanted=wanted, least=least, below=below))
 
 
 def _class_verdicts(

@@ -45,6 +45,7 @@ from modelzoo.records.protocol import (
     ValidateJob,
 )
 from modelzoo.records.run import Prepared, SideReport, ValidityReport
+from modelzoo.records.validity import ValidityVerdict
 from modelzoo.setting import value_text
 from modelzoo.validity.judging import bind_task, compare, conclude, merge, plan_shards, shard_content
 from modelzoo.validity.predictors import LoadedPredictor, Pair, declared, load_pair, task_context, validate
@@ -89,15 +90,17 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
             progress=lambda judged: send(Progress("judge", judged=judged)),
             exhibit=lambda exhibit: send(Exhibited(exhibit)),
         )
-        tested, reference = side_report(comparison.tested), side_report(comparison.reference)
+        # A kernel that is wrong may be why the predictions are.
+        is_open = comparison.validity.verdict is not ValidityVerdict.VALID
+        tested, reference = (side_report(each, replay=is_open) for each in (comparison.tested, comparison.reference))
     return Judged(
         ValidityReport(comparison.validity, prepared, tested, reference, provenance(own, engine, machine, cpus))
     )
 
 
-def side_report(loaded: LoadedPredictor) -> SideReport:
-    """Return what one of the two models ran."""
-    return SideReport(loaded.setting, loaded.observed)
+def side_report(loaded: LoadedPredictor, *, replay: bool = False) -> SideReport:
+    """Return what one of the two models ran; with ``replay``, each of its products is called again."""
+    return SideReport(loaded.setting, loaded.observe(True) if replay else loaded.observed)
 
 
 def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str, str]:

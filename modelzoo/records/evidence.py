@@ -193,12 +193,18 @@ class ProductCall(msgspec.Struct, frozen=True):
         arguments: those by position, then those by keyword.
         factors: positions of the two arguments that are multiplied; empty if it is no plain product of two.
         rows: position of the argument whose rows are those of the output; ``None`` if it has none.
+        wanted: the precision that was asked for, of the operands or of the kernel.
+        least: the smallest relative root-mean-square error that shows this precision.
+        below: all errors that show it are smaller.
     """
 
     operator: str
     arguments: tuple[Argument, ...]
     factors: tuple[int, ...] = ()
     rows: Optional[int] = None
+    wanted: str = "fp32"
+    least: float = 0.0
+    below: float = 0.0
 
 
 class Product(msgspec.Struct, frozen=True):

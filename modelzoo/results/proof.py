@@ -14,6 +14,7 @@ from modelzoo.records.run import RunReport
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 _LEAST_FAVOURABLE_FIRST = (
+    ProofVerdict.WRONG_RESULTS,
     ProofVerdict.NOT_FP32,
     ProofVerdict.NOT_ACTIVE,
     ProofVerdict.UNKNOWN,

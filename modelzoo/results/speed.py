@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import Enum
 from statistics import median
@@ -96,21 +96,21 @@ class OtherWork(msgspec.Struct, frozen=True):
 
 
 Incomparable = Union[Canary, Evidence, OtherOutputs, Different, OtherWork]
-"""Why a comparison would be meaningless: the canary or the audit that shows that the baseline is not fp32, other
-outputs than torch's, or other work."""
+"""Why a comparison would be meaningless: the canary or the audit that shows that the baseline is not fp32, the audit of
+either side whose products are wrong, other outputs than torch's, or other work."""
 
 
 def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> Optional[Incomparable]:
     """Return why a speedup over ``baseline`` would be meaningless; ``None`` if it is meaningful.
 
-    Every process of the baseline must have run in its precision, and an engine must compute the same as torch. The
-    sides of each round must have used the same
-    weights in the same workload and done the same amount of work, unless the user asked for another model or other
-    inputs.
+    No product of either side may be wrong. Every process of the baseline must have run in its precision, and an engine
+    must compute the same as torch. The sides of each round must have used the same weights in the same workload and
+    done the same amount of work, unless the user asked for another model or other inputs.
     """
     base = {run.round: run.report for run in baseline if run.report is not None}
     own = {run.round: run.report for run in runs if run.report is not None}
-    reasons: list[Optional[Incomparable]] = [shown for report in base.values() for shown in not_fp32(report)]
+    reasons: list[Optional[Incomparable]] = [found for side in (base, own) for found in wrong_results(side.values())]
+    reasons += (shown for report in base.values() for shown in not_fp32(report))
     reasons += (other_outputs(list(side.values())) for side in (base, own))
     if baseline and runs and _work(baseline[0].requested) == _work(runs[0].requested):
         for number in sorted(set(base) & set(own)):
@@ -133,6 +133,12 @@ def not_fp32(base: RunReport) -> Iterator[Union[Canary, Evidence]]:
         yield seen.canary
     if seen.evidence is not None and seen.evidence.verdict is ProofVerdict.NOT_FP32:
         yield seen.evidence
+
+
+def wrong_results(reports: Iterable[RunReport]) -> Iterator[Evidence]:
+    """Yield the audits that found outputs which no precision explains."""
+    found = (report.observed.evidence for report in reports)
+    return (each for each in found if each is not None and each.verdict is ProofVerdict.WRONG_RESULTS)
 
 
 class Unproven(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from modelzoo.records.tuning import PRIMITIVES, Exclusion, ExclusionKind
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.proof import merged_proof
-from modelzoo.results.speed import not_comparable, not_fp32
+from modelzoo.results.speed import not_comparable, not_fp32, wrong_results
 from modelzoo.setting import METHODS, Setting
 from modelzoo.tuning.halving import Logs, ranked, speed
 
@@ -155,8 +155,11 @@ def check_default(probe: RunReport) -> None:
     """Check that candidates can be compared with the default setting.
 
     Raises:
-        WorkerError: it was to run in fp32 and did not.
+        WorkerError: it was to run in fp32 and did not, or its products are wrong.
     """
+    for evidence in wrong_results([probe]):
+        layers = ", ".join(dict.fromkeys(each.layers[0] if each.layers else each.operator for each in evidence.wrong))
+        raise WorkerError(f"products of the default setting are wrong ({layers}); nothing can be compared with it")
     for shown_by in not_fp32(probe):
         if isinstance(shown_by, Canary):
             what = f"the canary: {shown_by.summary}"

@@ -42,11 +42,19 @@ REFERENCE_NAME = "fp32"
 
 
 class LoadedPredictor(msgspec.Struct, frozen=True):
-    """A model that is ready to predict, and what was seen of it: its canary, and the kernels of a pass."""
+    """A model that is ready to predict.
+
+    Attributes:
+        predictor: the model.
+        setting: what it runs under.
+        observed: its canary, and the kernels of a pass.
+        observe: looks again; if asked to, it calls each product of the pass again, which shows those that are wrong.
+    """
 
     predictor: Predictor
     setting: ResolvedSetting
     observed: Observed
+    observe: Callable[[bool], Observed]
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -186,25 +194,31 @@ def load_predictor(
     with session.active():
         model = session.load(workload, weights, inputs, export)
         canary, canary_problem = value_and_problem(session.canary())
-        evidence, problem = _audited(model, inputs, canary)
-    observed = Observed(
-        canary=canary,
-        canary_problem=canary_problem,
-        canary_verdict=None if canary is None else canary.verdict(setting.precision),
-        evidence=evidence,
-        evidence_problem=problem,
-        warnings=model.warnings(),
-    )
+
+    def observe(replay: bool) -> Observed:
+        with session.active():
+            evidence, problem = _audited(model, inputs, canary, replay)
+        return Observed(
+            canary=canary,
+            canary_problem=canary_problem,
+            canary_verdict=None if canary is None else canary.verdict(setting.precision),
+            evidence=evidence,
+            evidence_problem=problem,
+            warnings=model.warnings(),
+        )
+
     call = _in_fp32(model.predict) if is_converted else model.predict
     predictor = Predictor(name, call, setting.precision, model.module, session.active, setting.recipe)
-    return LoadedPredictor(predictor, setting, observed)
+    return LoadedPredictor(predictor, setting, observe(False), observe)
 
 
-def _audited(model: Model, inputs: Inputs, canary: Optional[Canary]) -> tuple[Optional[Evidence], Optional[str]]:
+def _audited(
+    model: Model, inputs: Inputs, canary: Optional[Canary], replay: bool
+) -> tuple[Optional[Evidence], Optional[str]]:
     """Prove which kernels the model runs, in which precision, by observing one pass on ``inputs``; or why not."""
     try:
         args = model.prepare(deepcopy(inputs.args))
-        return value_and_problem(model.audit(args, passes=1, canary=canary))
+        return value_and_problem(model.audit(args, passes=1, canary=canary, replay=replay))
     except Exception as error:  # the judgement is more important than its proof
         reason = (str(error).strip().splitlines() or [""])[0]
         return None, f"the audit failed: {type(error).__name__}: {reason}"

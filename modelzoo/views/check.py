@@ -19,7 +19,7 @@ from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns, differences, explanations
 from modelzoo.views.compare import DECIDED, QUANTITY, correction, gate_lines, headline, row_name
 from modelzoo.views.judgement import metric_text, reason_text, scope_text
-from modelzoo.views.kernel_tables import shapes_text
+from modelzoo.views.products import shapes_text
 from modelzoo.views.speed import basis_text, outlook_text, refusal, row_reason
 
 MOST_CHANGES = 10

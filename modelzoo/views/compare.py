@@ -8,7 +8,7 @@ from typing import Optional
 
 from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
 from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice, Rates
-from modelzoo.comparison.model import Basis, Metric, Row, Side
+from modelzoo.comparison.model import Basis, Metric, Obstacle, Row, Side
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, Tone, first_line, lines, named
 from modelzoo.frozen import replace
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
@@ -95,6 +95,9 @@ def headline(comparison: Comparison) -> Lines:
     """Return how many rows are faster or slower, and what that rests on."""
     base, other, rows = comparison.base.name, comparison.other.name, comparison.rows
     compared = [row for row in rows if row.estimate is not None]
+    wrong = [each for row in rows for each in (*row.refused, *row.allowed) if each.obstacle is Obstacle.WRONG]
+    if wrong and compared:
+        return first_line(refusal(wrong[0]), Tone.BAD)
     if not compared:
         whys = Counter(text for row in rows for text in _notes_of(row))
         said = f"{other} is not comparable with {base}" + "".join(f": {text}" for text, _ in whys.most_common(1))

@@ -247,6 +247,7 @@ def _proof(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
 
 def _how_it_ran(row: SummaryRow) -> str:
     return {
+        ProofVerdict.WRONG_RESULTS: "with WRONG RESULTS",
         ProofVerdict.PARTLY: f"only partly in {row.setting.precision}",
         ProofVerdict.NOT_ACTIVE: f"in {_instead(row)}, NOT in {row.setting.precision}",
         ProofVerdict.NOT_FP32: "NOT in fp32",

@@ -8,14 +8,15 @@ from typing import NamedTuple, Optional
 
 from modelzoo.document import Line, Lines, Text, Tone
 from modelzoo.formatting import ratio_value
-from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.noise import Noise, noise
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Doubt, Interval, Outcome
-from modelzoo.views.differences import by_workload, pair_names, short_names
+from modelzoo.views.differences import NAMED_SETTINGS, by_workload, pair_names, short_names
+from modelzoo.views.products import wrong_text
 from modelzoo.views.results_table import interval, ratio, timed_unit
 from modelzoo.views.speed import UNPROVEN, is_open_beyond_interval, is_qualified, reason
 from modelzoo.warning import Severity, WarningCode, rank
@@ -60,8 +61,24 @@ def headline(shown: Sequence[SummaryRow], spread: Optional[float]) -> Lines:
         spread: how much the machine's speed varied, by the reference load; ``None`` if that is not known.
     """
     disturbed = noise(shown, spread)
-    said = filter(None, [_speed(shown), _kernels(shown), _accuracy(shown), _noise(disturbed)])
+    said = filter(None, [wrong_results(shown), _speed(shown), _kernels(shown), _accuracy(shown), _noise(disturbed)])
     return Lines((Line(Text("; ".join(said)), tone=_tone(shown, disturbed)),), stands_out=True)
+
+
+def wrong_results(shown: Sequence[SummaryRow]) -> str:
+    """Name the settings whose products are wrong, and what is known of the first; empty if none is."""
+    names = {id(row): name for rows in by_workload(shown).values() for row, name in zip(rows, short_names(rows))}
+    wrong = [row for row in shown if row.proof.verdict is ProofVerdict.WRONG_RESULTS]
+    if not wrong:
+        return ""
+    several = len({row.workload for row in shown}) > 1
+    where = ", ".join(
+        f"{row.workload} {names[id(row)]}" if several else names[id(row)] for row in wrong[:NAMED_SETTINGS]
+    )
+    more = f" and {len(wrong) - NAMED_SETTINGS} more" if len(wrong) > NAMED_SETTINGS else ""
+    ground = wrong[0].proof.ground
+    detail = f": {wrong_text(ground)}" if isinstance(ground, Evidence) else ""
+    return f"WRONG RESULTS in {where}{more}{detail}"
 
 
 def _tone(shown: Sequence[SummaryRow], disturbed: Optional[Noise]) -> Tone:
@@ -69,7 +86,7 @@ def _tone(shown: Sequence[SummaryRow], disturbed: Optional[Noise]) -> Tone:
     verdicts = {row.judged.verdict for row in shown if row.judged}
     worst = min((rank(each.warning.code)[0] for row in shown for each in row.warnings), default=Severity.NOTE)
     if (
-        any(row.errors for row in shown)
+        any(row.errors or row.proof.verdict is ProofVerdict.WRONG_RESULTS for row in shown)
         or worst is Severity.INVALIDATES
         or Outcome.NOT_COMPARABLE in outcomes
         or ValidityVerdict.NOT_VALID in verdicts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Optional
 
@@ -10,10 +9,11 @@ from modelzoo.document import Block, Column, Details, Table, Text, lines
 from modelzoo.formatting import MISSING
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import ClassVerdict, Evidence, LogSource, NotReplayed, Product, ProofSource
-from modelzoo.records.profile import LayerRow, OperatorRow, Profile, Shape
+from modelzoo.records.profile import LayerRow, OperatorRow, Profile
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.differences import short_names
+from modelzoo.views.products import kernel_text, layers_text, shapes_text
 
 
 def passes_text(evidence: Evidence, new_tokens: Optional[int] = None) -> str:
@@ -111,7 +111,7 @@ def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
         Column("shapes", tuple(shapes_text(each.shapes) for each in shown)),
         Column("calls", tuple(str(each.count) for each in shown), is_number=True),
         Column("share", tuple(MISSING if each.share is None else _percent(each.share) for each in shown), True),
-        Column("kernel", tuple(_kernel(each) for each in shown)),
+        Column("kernel", tuple(kernel_text(each) for each in shown)),
         Column("precision", tuple(each.precision for each in shown)),
         Column("error", tuple(MISSING if each.error is None else f"{each.error:.1e}" for each in shown), True),
         Column("known by", tuple(_known_by(each) for each in shown)),
@@ -120,22 +120,6 @@ def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
     if evidence.replay_seconds is not None:
         note.append(f"error: of the product called again after the pass, against fp64; {evidence.replay_seconds:.1f} s")
     return Table("Individual products", columns, Text("; ".join(note)) if note else None) if products else None
-
-
-def layers_text(product: Product) -> str:
-    """``layer1.0.conv1``; of several ``layer1.0.conv1 and 2 more``; the operator, if none is known to call it."""
-    if not product.layers:
-        return product.operator
-    others = len(product.layers) - 1
-    return product.layers[0] + (f" and {others} more" if others else "")
-
-
-def _kernel(product: Product) -> str:
-    if product.kernels is None:
-        return "no kernel log"
-    # oneDNN's names begin with the kind of product, which the shapes show.
-    names = (re.sub("^oneDNN [a-z_]+ ", "oneDNN ", each) for each in product.kernels)
-    return ", ".join(dict.fromkeys(names)) or "named by no log"
 
 
 _SOURCES = {ProofSource.BOTH: "error and log", ProofSource.REPLAY: "error"}
@@ -250,13 +234,6 @@ def _layer_table(layers: Sequence[LayerRow], passes: int) -> Table:
 
 def _gflops(layer: LayerRow) -> str:
     return _number(layer.flop / layer.seconds / 1e9 if layer.flop and layer.seconds > 0 else None)
-
-
-def shapes_text(shapes: Sequence[Shape]) -> str:
-    """Return shapes as ``1×64×56×56, 64×64×3×3``; after three tensors ``…``. Numbers, which have none, are left out."""
-    tensors = [shape for shape in shapes if shape]
-    shown = ["×".join(map(str, shape)) for shape in tensors[:3]]
-    return ", ".join(shown) + (" …" if len(tensors) > 3 else "")
 
 
 def _ms(seconds: float) -> str:

@@ -35,10 +35,12 @@ from modelzoo.records.workload import (
 )
 from modelzoo.results.proof import OtherKernels, Proof
 from modelzoo.results.speed import Different, Incomparable, OtherOutputs, OtherWork
+from modelzoo.views.products import wrong_text
 
 NO_EVIDENCE = "no kernel evidence was collected"
 _NO_PRODUCTS = "no convolution, matrix product or attention was observed"
 _VERDICT = {
+    ProofVerdict.WRONG_RESULTS: "WRONG RESULTS",
     ProofVerdict.NOT_ACTIVE: "REQUESTED, NOT ACTIVE",
     ProofVerdict.FP32: "VERIFIED",
     ProofVerdict.NOT_FP32: "NOT FP32",
@@ -96,6 +98,8 @@ def audit(evidence: Evidence) -> Text:
 
 
 def _reason(evidence: Evidence) -> str:
+    if evidence.verdict is ProofVerdict.WRONG_RESULTS:
+        return wrong_text(evidence)
     against = evidence.reason
     if isinstance(against, InexactCanary):
         errors = (
@@ -258,6 +262,8 @@ def not_fp32(shown_by: Union[Canary, Evidence]) -> Text:
 
 def incomparable(reason: Incomparable) -> Text:
     """Say why a speedup would be meaningless."""
+    if isinstance(reason, Evidence) and reason.verdict is ProofVerdict.WRONG_RESULTS:
+        return Text(f"WRONG RESULTS: {wrong_text(reason)}")
     if isinstance(reason, (Canary, Evidence)):
         return Text(f"the fp32 baseline is {not_fp32(reason)}")
     if isinstance(reason, OtherWork):

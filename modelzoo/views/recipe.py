@@ -82,7 +82,7 @@ def _torch(report: RunReport, script: str) -> list[str]:
         *(["import torch._inductor.config"] if setting.mode not in ("eager", "script") else []),
         "",
         f"torch.set_num_threads({setting.threads})",
-        *map(_switch, report.switches),
+        *map(switch, report.switches),
         "",
         "",
         "def converted(value):",
@@ -192,7 +192,7 @@ def _autocast(setting: ResolvedSetting, *, cached: bool = True) -> str:
     return f", torch.autocast({setting.device.split(':')[0]!r}, dtype=torch.bfloat16{cache})"
 
 
-def _switch(text: str) -> str:
+def switch(text: str) -> str:
     """A switch as it was recorded, as a statement: ``torch.backends.mkldnn.conv.fp32_precision = "ieee"``."""
     assigned, called = _ASSIGNED.fullmatch(text), _CALLED.fullmatch(text)
     if assigned and assigned[1] == "torch.backends.mkldnn.enabled":

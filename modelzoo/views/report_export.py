@@ -15,7 +15,7 @@ from modelzoo.document import Column
 from modelzoo.document.delimited import csv_text
 from modelzoo.formatting import shown_json
 from modelzoo.records.codec import encode_json
-from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.evidence import Evidence, Product, ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
@@ -49,6 +49,7 @@ class ReportRow(msgspec.Struct, frozen=True):
         is_unproven: whether it is not proven that both ran in their precision, so that the outcome does not stand by
             itself; ``compare`` refuses such a pair.
         precision: what the kernels show.
+        wrong: the products whose outputs no precision explains, with layers, shapes, kernels and errors.
         accuracy: the verdict of the accuracy check.
         errors: why processes failed.
     """
@@ -72,6 +73,7 @@ class ReportRow(msgspec.Struct, frozen=True):
     outcome: Optional[Outcome]
     is_unproven: bool
     precision: Optional[ProofVerdict]
+    wrong: tuple[Product, ...]
     accuracy: Optional[ValidityVerdict]
     errors: tuple[str, ...]
 
@@ -108,6 +110,7 @@ def report_row(result: str, row: SummaryRow) -> ReportRow:
         outcome=row.speed.verdict.outcome if row.speed is not None else None,
         is_unproven=row.speed is not None and row.speed.is_unproven,
         precision=row.proof.verdict,
+        wrong=row.proof.ground.wrong if isinstance(row.proof.ground, Evidence) else (),
         accuracy=row.judged.verdict if row.judged is not None else None,
         errors=row.errors,
     )

@@ -40,6 +40,7 @@ VALIDITY_TONE = {
     ValidityVerdict.CANNOT_JUDGE: Tone.OPEN,
 }
 PROOF = {
+    ProofVerdict.WRONG_RESULTS: "WRONG {}",
     ProofVerdict.FP32: "{}",
     ProofVerdict.NOT_FP32: "NOT {}",
     ProofVerdict.ACTIVE: "{}",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from modelzoo.document import Block, Column, Notice, Notices, Section, Table, Text, lines, named
 from modelzoo.formatting import MISSING, percent
 from modelzoo.frozen import replace
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
@@ -87,7 +88,9 @@ def objections(rows: Sequence[SummaryRow]) -> list[str]:
     said = []
     for row in filter(is_unproven, rows):
         name = f"{row.workload} {row.label}"
-        if not row.is_proven:
+        if row.proof.verdict is ProofVerdict.WRONG_RESULTS:
+            said.append(f"{name}: {proof.sentence(row.proof)}")
+        elif not row.is_proven:
             said.append(f"{name} is not verified: {proof.sentence(row.proof) or f'{proof.NO_EVIDENCE} (--no-audit?)'}")
         said += dict.fromkeys(f"{name}: {each.message}" for each in contradictions(row.reports))
         if row.used_reference_kernels:

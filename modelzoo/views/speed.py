@@ -21,7 +21,7 @@ from modelzoo.comparison.model import (
 )
 from modelzoo.formatting import apart, duration, significant
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence
+from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.history import EarlierSessions, HistoryScope
 from modelzoo.records.validity import Validity
 from modelzoo.results.speed import Different, OtherOutputs, OtherWork, Speed, Unproven
@@ -130,7 +130,8 @@ def _of_side(found: Refusal) -> str:
     if isinstance(fact, WarningMessage):
         return f"{side} did not run as it says: {fact.message}"
     if isinstance(fact, (Canary, Evidence)):
-        return f"{side} is {proof.not_fp32(fact)}"
+        is_wrong = isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS
+        return f"on {side}, {proof.incomparable(fact)}" if is_wrong else f"{side} is {proof.not_fp32(fact)}"
     if isinstance(fact, Validity):
         return f"the predictions of {side} are NOT VALID: {reason_text(fact)}"
     if isinstance(fact, OtherOutputs):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from modelzoo.document import Block, Line, Lines, Notice, Notices, Text, Tone, lines
+from modelzoo.document import Block, Line, Lines, Notice, Notices, Text, Tone, first_line, lines
 from modelzoo.records.canary import CanaryVerdict
-from modelzoo.records.run import ValidityEntry
+from modelzoo.records.run import ValidityEntry, ValidityReport
 from modelzoo.records.validity import Validity
 from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
+from modelzoo.views.products import wrong_text
 from modelzoo.views.results_table import VALIDITY_TONE
 from modelzoo.views.validity_tables import changed_tables, tables
 from modelzoo.warning import Severity, rank
@@ -29,7 +30,7 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
         error = Text(entry.error or "it could not be judged")
         return [Notices((Notice(Severity.INVALIDATES, "failed", entry.workload, error),))]
     judged = entry.report.validity
-    found: list[Block] = [verdict(judged)]
+    found: list[Block] = [*wrong_results(entry.report), verdict(judged)]
     tested = entry.report.tested.observed
     if entry.requested.precision != "fp32" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
         why = tested.canary.summary if tested.canary is not None else tested.canary_problem or ""
@@ -45,6 +46,20 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
     found += tables(judged) if details else changed_tables(judged)
     written = _written(entry.files)
     return [*found, lines(*written)] if written else found
+
+
+def wrong_results(report: ValidityReport) -> list[Lines]:
+    """Name the products of either model that are wrong, if the audits found any."""
+    sides = (
+        (judged_name, side.observed.evidence)
+        for judged_name, side in ((report.validity.tested_name, report.tested), ("the reference", report.reference))
+        if side is not None
+    )
+    return [
+        first_line(f"WRONG RESULTS in {name}: {wrong_text(evidence)}", Tone.BAD)
+        for name, evidence in sides
+        if evidence is not None and evidence.wrong
+    ]
 
 
 def _written(files: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import platform
 import re
 import shutil
@@ -563,6 +564,21 @@ def test_strict_fails_with_the_cause(
     assert cli.main(["run", str(PLANTED), *common, "--json", str(tmp_path / "r.json"), *words]) == code
     errors = [each for each in capsys.readouterr().err.splitlines() if "--strict:" in each]
     assert (len(errors), line in "".join(errors)) == (code, True)
+
+
+def test_wrong_results_are_said_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One channel of 512 of one layer: before the time, in the objection of --strict, and in JSON."""
+    result = tmp_path / "r.json"
+    words = ["--weights", "random", "--strict", "--processes", "1", "--iterations", "3", "--threads", "1"]
+    plant = ["--precision", "fp32", "--option", "plant=wrong", "--option", "where=one"]
+    assert cli.main(["run", str(PLANTED), *words, *plant, "--json", str(result)]) == 1
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first.startswith("WRONG RESULTS in fp32: modelzoo::linear (fp32, 64×512, 512×512; kernel: ")
+    assert any(re.search("--strict: .*WRONG RESULTS .*times as far as rounding explains", each) for each in others)
+    assert cli.main(["report", str(result), "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["precision"] == "WRONG_RESULTS"
+    assert row["wrong"][0]["wrong"]["fault"] == "error"
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler: install g++")

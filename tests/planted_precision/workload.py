@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from modelzoo.workload import InputRequest, Inputs, Option, Workload
@@ -41,6 +42,8 @@ def layer(plant: str, linear: Any) -> Any:
     if plant == "fp8":
         narrow, one = weight.to(torch.float8_e4m3fn), torch.tensor(1.0)
         return lambda x: aten._scaled_mm(x.to(torch.float8_e4m3fn), narrow.t(), one, one, out_dtype=torch.float32)
+    if plant == "wrong":
+        return lambda x: _wrong_linear()(x, weight)
     if plant in ("bf16", "fp16"):
         dtype = torch.bfloat16 if plant == "bf16" else torch.float16
         converted = linear.to(dtype)
@@ -48,6 +51,27 @@ def layer(plant: str, linear: Any) -> Any:
     if plant == "fp32":  # whatever autocast is asked for
         return lambda x: _without_autocast(linear, x)
     return linear
+
+
+@cache
+def _wrong_linear() -> Any:
+    """An operator whose 78th output of each row is that of another channel."""
+    import torch
+
+    def kernel(x: Any, w: Any) -> Any:
+        output = torch.nn.functional.linear(x, w)
+        output[:, 77] = output[:, 78]
+        return output
+
+    library = torch.library.Library("modelzoo", "FRAGMENT")
+    library.define("linear(Tensor x, Tensor w) -> Tensor")
+    library.impl("linear", kernel, "CPU")
+    _KEPT.append(library)
+    return torch.ops.modelzoo.linear
+
+
+_KEPT: list[Any] = []
+"""A library is gone with its object."""
 
 
 def slow_layer(plant: str, weight: Any) -> Any:

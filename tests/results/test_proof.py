@@ -41,6 +41,7 @@ def test_processes_that_agree_have_one_verdict() -> None:
         ((NOT_ACTIVE, ACTIVE, PARTLY), NOT_ACTIVE, "1 × NOT_ACTIVE, 1 × ACTIVE, 1 × PARTLY"),
         ((FP32, NOT_FP32), NOT_FP32, "1 × FP32, 1 × NOT_FP32"),
         ((PARTLY, UNKNOWN), UNKNOWN, "1 × PARTLY, 1 × UNKNOWN"),
+        ((NOT_ACTIVE, ProofVerdict.WRONG_RESULTS), ProofVerdict.WRONG_RESULTS, "1 × NOT_ACTIVE, 1 × WRONG_RESULTS"),
     ],
 )
 def test_the_least_favourable_verdict_decides(

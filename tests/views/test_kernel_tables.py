@@ -20,7 +20,8 @@ from modelzoo.records.evidence import (
     ProofVerdict,
 )
 from modelzoo.records.profile import Flops, LayerRow, OperatorRow, Profile
-from modelzoo.views.kernel_tables import evidence_tables, problems, product_table, profile_tables, shapes_text
+from modelzoo.views.kernel_tables import evidence_tables, problems, product_table, profile_tables
+from modelzoo.views.products import shapes_text
 
 EVIDENCE = Evidence(
     requested="bf16",

@@ -222,7 +222,8 @@ def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block
         blocks.append(results_table.page_table(shown))
         steadiness = findings.steadiness(machine)
         said += [("this machine", steadiness)] if steadiness else []
-    blocks += [validity.verdict(each.report.validity) for each in judged if each.report is not None]
+    for each in judged:
+        blocks += [*validity.wrong_results(each.report), validity.verdict(each.report.validity)] if each.report else []
     unknown = [(each.workload, each.error or "no reason is known") for each in judged if each.report is None]
     blocks += [first_line(f"{name}: no accuracy check: {why}", Tone.BAD) for name, why in unknown]
     blocks += _index(shown, mark)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Optional
 from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING
 from modelzoo.records.evidence import Product
-from modelzoo.views.kernel_tables import layers_text, shapes_text
 from modelzoo.views.plots.plot import Plot, add_legend, captioned, few, height_of, wrapped
 from modelzoo.views.plots.svg import HALO
+from modelzoo.views.products import layers_text, shapes_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
