@@ -77,7 +77,14 @@ def written(folder: Path, fault: bool = False) -> Path:
 def called(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Call ``modelzoo`` in this process, which also does the workers' jobs: exit code, stdout and stderr."""
 
-    def call(launcher: Launcher, job: Job, environment: object, kind: object, on_message: Callable[[Message], None]):
+    def call(
+        launcher: Launcher,
+        job: Job,
+        environment: object,
+        kind: object,
+        on_message: Callable[[Message], None],
+        timeout: object,
+    ):
         return worker.do(decode_job(encode_job(launcher.adapt(job))), on_message)
 
     monkeypatch.setattr(jobs, "call", call)
