@@ -15,7 +15,6 @@ from modelzoo.records.coverage import Coverage
 from modelzoo.records.evidence import (
     ClassVerdict,
     Evidence,
-    Fault,
     LogSource,
     NotUsed,
     OperatorClass,
@@ -23,8 +22,8 @@ from modelzoo.records.evidence import (
     Product,
     ProofSource,
     ProofVerdict,
-    WrongOutputs,
 )
+from modelzoo.records.faults import Fault, WrongOutputs
 from modelzoo.records.machine import Machine, Threads
 from modelzoo.records.run import Observed, Prepared, Provenance, Result, Run, RunReport, SettingRequest, ValidityEntry
 from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd

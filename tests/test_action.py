@@ -120,7 +120,7 @@ def test_each_line_of_an_input_is_one_argument(runner: Runner) -> None:
     page, result = runner.temporary / "modelzoo-check.md", runner.temporary / "modelzoo-check.json"
     assert runner.calls()[before:] == [
         "modelzoo check bert ./my model --base=torch==2.13.0 --head=torch==2.14.1 --head=$(touch hacked) "
-        f"--head-env=A=1 --budget=10m --fail-on=slower,invalid --bf16 --output={page} --json={result}"
+        f"--head-env=A=1 --budget=10m --fail-on=slower,invalid,wrong --bf16 --output={page} --json={result}"
     ]
     assert runner.summary.read_text() == "the page\n"
     assert runner.output.read_text() == f"page={page}\nresult={result}\nexit-code=1\n"

@@ -34,7 +34,8 @@ from modelzoo.evidence.provenance import Provenance
 from modelzoo.evidence.references import Rule, rule_of
 from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import Argument, NotReplayed, Product, ProductCall, WrongOutputs
+from modelzoo.records.evidence import NotReplayed, Product
+from modelzoo.records.faults import Argument, ProductCall, WrongOutputs
 
 BUDGET_SECONDS = 6.0
 """How long the products of one pass are called again, at most; the products that do most of the work come first. The

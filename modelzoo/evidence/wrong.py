@@ -37,7 +37,8 @@ from typing import Any, NamedTuple
 from modelzoo.evidence.flops import tensors_in
 from modelzoo.evidence.precision import ELEVEN_BITS
 from modelzoo.evidence.references import Rule
-from modelzoo.records.evidence import Fault, OperatorClass, Product, WrongOutputs
+from modelzoo.records.evidence import OperatorClass, Product
+from modelzoo.records.faults import Fault, WrongOutputs
 
 _SINGLE = 2.0**-24
 UNITS = {

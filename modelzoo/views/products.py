@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 
 from modelzoo.formatting import significant
-from modelzoo.records.evidence import Evidence, Fault, Product
+from modelzoo.records.evidence import Evidence, Product
+from modelzoo.records.faults import Fault
 from modelzoo.records.profile import Shape
 
 

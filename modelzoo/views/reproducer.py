@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Union
 
-from modelzoo.records.evidence import Argument, Evidence, Fault, Product, ProductCall
+from modelzoo.records.evidence import Evidence, Product
+from modelzoo.records.faults import Argument, Fault, ProductCall
 from modelzoo.records.run import Result, RunReport, SideReport
 from modelzoo.version import __version__
 from modelzoo.views import recipe

@@ -89,12 +89,21 @@ def test_run_marks_what_compare_refuses(setting: Setting, proof: ProofVerdict | 
         refused = found(
             session_of([("toy", setting, 0.2)], **changes[0]), session_of([("toy", setting, 0.1)], **changes[1])
         )
-        is_refused = any(each in (Obstacle.UNPROVEN, Obstacle.INACTIVE) for each in obstacles(refused))
+        is_refused = any(each in (Obstacle.UNPROVEN, Obstacle.INACTIVE, Obstacle.WRONG) for each in obstacles(refused))
         assert row.speed is not None
         outcome = outcome_text(row.speed)
         assert outcome in (["FASTER (unproven)", "NOT COMPARABLE"] if is_refused else ["FASTER"])
         if is_refused and outcome != "NOT COMPARABLE":
             assert "(unproven)" in str(headline([_, row], None).items[0].text)
+
+
+def test_wrong_results_are_not_compared() -> None:
+    """On either side, in any precision, whatever that precision's own verdict was; the reason names the product."""
+    wrong = session(evidence=evidence(ProofVerdict.WRONG_RESULTS))
+    for refused, side_name in ((found(session(), wrong), "new"), (found(wrong, session()), "old")):
+        assert obstacles(refused) == [Obstacle.WRONG]
+        text = f"on {side_name}, WRONG RESULTS: aten::convolution in encoder.pos_conv_embed.conv (bf16, 1×128×49,"
+        assert refusal(refused[0]).startswith(text)
 
 
 def test_all_processes_must_have_had_the_same_inputs() -> None:

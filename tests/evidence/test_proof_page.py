@@ -32,6 +32,7 @@ ATTRIBUTION = "evidence/test_attribution.py::"
 AUDIT = "evidence/test_audit.py::"
 MEASUREMENT = "measure/test_measurement.py::"
 GENERATING = "measure/test_generating.py::"
+WRONG = "evidence/test_wrong.py::"
 HERE = "evidence/test_proof_page.py::"
 
 TESTS: dict[str, tuple[str, ...]] = {
@@ -168,6 +169,42 @@ TESTS: dict[str, tuple[str, ...]] = {
     "In eager mode, the output": (
         PRECISION + "test_bf16_in_kernels_that_no_log_names_is_said",
         "views/test_proof.py::test_kernels_that_no_log_names",
+    ),
+    "The error is that of": (WRONG + "test_what_is_not_finite_on_one_side_is_wrong",),
+    "none of its outputs": (REPLAY + "test_an_output_that_is_not_finite_shows_no_precision",),
+    "Kernels may also be wrong": (
+        WRONG + "test_garbage_is_wrong",
+        WRONG + "test_the_convolution_that_is_wrong_on_amx",
+    ),
+    "In every replay, each output": (
+        WRONG + "test_one_wrong_column_of_many_is_found",
+        WRONG + "test_the_first_and_the_last_row_are_compared",
+        WRONG + "test_large_sums_are_not_wrong",
+        WRONG + "test_a_known_precision_is_not_wrong",
+    ),
+    "For attention and LSTM": (WRONG + "test_a_wrong_head_of_attention_is_found",),
+    "`modelzoo/evidence/wrong.py`": (
+        REPLAY + "test_the_reference_is_what_the_operator_computes",
+        REPLAY + "test_bf16_operands_show_their_rounded_outputs_only",
+    ),
+    "An output that is not finite": (
+        WRONG + "test_what_is_not_finite_on_one_side_is_wrong",
+        WRONG + "test_sums_beyond_the_range_of_fp16_are_not_wrong",
+    ),
+    "Finally, a NaN in one row": (
+        WRONG + "test_a_nan_that_reaches_another_row_is_wrong",
+        WRONG + "test_a_nan_that_gets_lost_is_wrong",
+    ),
+    "The verdict is then": ("results/test_proof.py::test_the_least_favourable_verdict_decides",),
+    "It comes first": (PLANTED + "test_wrong_results_are_said_first",),
+    "`--strict` and `modelzoo check`": (
+        PLANTED + "test_wrong_results_are_said_first",
+        "comparison/test_refusals.py::test_wrong_results_are_not_compared",
+        "results/test_speed.py::test_wrong_results_have_no_speedup",
+    ),
+    "Beside the result": (
+        "views/test_reproducer.py::test_a_script_is_written_beside_the_result_and_runs_alone",
+        "views/test_reproducer.py::test_the_script_fails_as_long_as_the_operator_is_wrong",
     ),
     "The following command lists": (HERE + "test_the_paths_of_the_page_are_in_a_result",),
     "The evidence must account": (VERDICT + "test_what_was_not_counted_is_not_proven",),
@@ -337,11 +374,12 @@ def test_the_page_names_all_verdicts() -> None:
     """In the words of the output."""
     (line,) = [each for each in statements(PAGE) if each.startswith("The verdict on fp32 is VERIFIED")]
     of_fp32, of_reduced = line.split(";")
-    fp32 = {ProofVerdict.FP32, ProofVerdict.NOT_FP32, ProofVerdict.UNKNOWN}
+    both = {ProofVerdict.UNKNOWN, ProofVerdict.WRONG_RESULTS}
+    fp32 = {ProofVerdict.FP32, ProofVerdict.NOT_FP32, *both}
     for verdict in ProofVerdict:
         words = str(proof.audit(evidence(verdict))).split(": ")[1].split(" (")[0].removeprefix("REQUESTED, ")
         assert (words in of_fp32) is (verdict in fp32)
-        assert (words in of_reduced) is (verdict not in fp32 - {ProofVerdict.UNKNOWN})
+        assert (words in of_reduced) is (verdict not in fp32 - both)
 
 
 def test_one_or_two_passes_are_audited() -> None:
@@ -386,14 +424,14 @@ def test_the_paths_of_the_page_are_in_a_result() -> None:
 
 
 def test_operands_are_noise_and_outputs_are_sampled() -> None:
-    """Mean 0, standard deviation 1; of a large product, some rows and columns are computed in fp64."""
+    """Mean 0, standard deviation 1; of a large product, some outputs are computed in fp64, of every channel."""
     block = noise(3)
     assert abs(float(block.mean())) < 0.02
     assert float(block.std()) == pytest.approx(1, abs=0.02)
     rule = rule_of("aten::mm")
     assert rule is not None
     exact = rule.expected(torch.zeros(500, 8), torch.zeros(8, 900)).exact
-    assert (exact.dtype, tuple(exact.shape)) == (torch.float64, (32, 64))
+    assert (exact.dtype, tuple(exact.shape)) == (torch.float64, (32 * 64 + 3 * 900,))
 
 
 def test_products_with_few_outputs_are_called_several_times() -> None:

@@ -13,7 +13,8 @@ from torch import nn
 from torch.nn import functional
 
 from modelzoo.evidence.replay import ask_products
-from modelzoo.records.evidence import Fault, NotReplayed, Product
+from modelzoo.records.evidence import NotReplayed, Product
+from modelzoo.records.faults import Fault
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 

@@ -136,6 +136,7 @@ def test_a_proven_candidate_with_the_same_outputs_is_fit() -> None:
         ({"error": "no compiler", "kind": "EnvironmentProblem"}, ExclusionKind.FAILED),
         ({"evidence": evidence(ProofVerdict.NOT_FP32)}, ExclusionKind.UNPROVEN),
         ({"evidence": None}, ExclusionKind.UNPROVEN),
+        ({"evidence": evidence(ProofVerdict.WRONG_RESULTS)}, ExclusionKind.WRONG_OUTPUTS),
         ({"agreement": OutputAgreement((OutputError("0", 1, 1e-2, 1.0, 1.0),), True)}, ExclusionKind.WRONG_OUTPUTS),
     ],
 )
@@ -177,6 +178,8 @@ def test_a_default_that_is_not_fp32_compares_with_nothing() -> None:
         exclusions.check_default(report(level=CanaryLevel.BF16))
     with pytest.raises(WorkerError, match="according to its kernels, which ran in bf16; nothing can be compared"):
         exclusions.check_default(report(evidence=evidence(ProofVerdict.NOT_FP32)))
+    with pytest.raises(WorkerError, match=r"of the default setting are wrong \(encoder.pos_conv_embed.conv\); nothing"):
+        exclusions.check_default(report(evidence=evidence(ProofVerdict.WRONG_RESULTS)))
 
 
 def test_predictions_need_trained_weights_and_a_judge() -> None:

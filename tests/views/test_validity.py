@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_runs import changed
+from fake_runs import changed, evidence, make
 from places import DATA
 from printed import printed, sentences
 
@@ -11,6 +11,7 @@ from modelzoo.document import Notices, Table, Tone
 from modelzoo.frozen import replace
 from modelzoo.records import validity as records
 from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.exhibits import (
     CategoryAp,
     CategoryLosses,
@@ -30,6 +31,7 @@ from modelzoo.records.partial import (
     ScoredAnswer,
     TopClasses,
 )
+from modelzoo.records.run import Observed, SideReport, ValidityEntry, ValidityReport
 from modelzoo.records.validity import (
     Check,
     ClassChange,
@@ -45,6 +47,7 @@ from modelzoo.records.validity import (
     WorstLayer,
 )
 from modelzoo.results import store
+from modelzoo.setting import Setting
 from modelzoo.validity.checks import LIMITS, check_value
 from modelzoo.views import validity, validity_tables
 from modelzoo.views.judgement import (
@@ -515,3 +518,21 @@ def test_what_could_not_be_judged_has_failed() -> None:
     """With the reason."""
     (entry,) = store.read(DATA / "results" / "bert.json").validity
     assert printed(validity.document(replace(entry, report=None, error="no [data]"))) == ("failed: bert: no [data]\n")
+
+
+def test_a_kernel_that_is_wrong_is_named_before_the_verdict() -> None:
+    """Of either model; the audit of a judgement that is not VALID replays products."""
+    run = make([1.0])
+    assert run.report is not None
+    sides = [
+        SideReport(observed=Observed(evidence=evidence(each)))
+        for each in (ProofVerdict.WRONG_RESULTS, ProofVerdict.FP32)
+    ]
+    report = ValidityReport(VALIDITY, run.report.prepared, *sides)
+    first, second, *_ = validity.document(ValidityEntry("resnet50", 0, Setting("bf16"), 1, report))
+    assert printed([first]).startswith(
+        "WRONG RESULTS in bf16: aten::convolution in encoder.pos_conv_embed.conv (bf16, "
+    )
+    assert second == validity.verdict(VALIDITY)
+    mirrored = validity.wrong_results(replace(report, tested=sides[1], reference=sides[0]))
+    assert [printed([each]).split(":")[0] for each in mirrored] == ["WRONG RESULTS in the reference"]
