@@ -18,19 +18,17 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
+import math
+import multiprocessing
 import os
-import queue
-import select
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Callable, Optional, cast
 
 import msgspec
 from claims import some_of, table
@@ -49,7 +47,7 @@ LIMITS = (
 )
 """Values of ONEDNN_MAX_CPU_ISA, the widest last (oneDNN's developer guide, "CPU Dispatcher Control")."""
 WITHOUT = "without oneDNN"
-START_SECONDS = 300
+COMPILE_SECONDS = 300
 PRINTED = 5
 """So many findings of an operator in one precision and instruction set are printed one by one."""
 RIGHT, WRONG, REFUSED, HANGS, CRASHES = "right", "WRONG", "refused", "HANGS", "CRASHES"
@@ -74,129 +72,117 @@ def answer(call: Call) -> tuple[str, str]:
     return (WRONG if said else RIGHT), said
 
 
-def serve(limit: str, threads: int) -> None:
-    """In a child process: answer calls from stdin, one a line. oneDNN logs to stdout, which becomes a file."""
+def serve(limit: str, threads: int, calls: Connection) -> None:
+    """In a child process: answer calls. oneDNN logs to stdout, which becomes a file."""
     import torch
 
+    limited(limit)
     torch.set_num_threads(threads)
-    with (
-        tempfile.TemporaryFile("w+") as log,
-        os.fdopen(os.dup(1), "w") as answers,
-        torch.inference_mode(),
-        torch.backends.mkldnn.flags(enabled=limit != WITHOUT),
-    ):
+    with tempfile.TemporaryFile("w+") as log, torch.inference_mode():
+        torch.backends.mkldnn.set_flags(limit != WITHOUT)
         os.dup2(log.fileno(), 1)
-        print("ready", file=answers, flush=True)
-        for line in sys.stdin:
+        calls.send(None)
+        while True:
+            try:
+                call = calls.recv()
+            except EOFError:
+                return
             os.ftruncate(1, 0)
             os.lseek(1, 0, os.SEEK_SET)
-            outcome, said = answer(msgspec.json.decode(line, type=Call))
+            outcome, said = answer(call)
             ctypes.CDLL(None).fflush(None)
             log.seek(0)
             primitives = parse_onednn(log.read()).primitives if outcome == WRONG else ()
-            kernels = dict.fromkeys(each.kernel for each in primitives if each.is_compute)
-            print(msgspec.json.encode(Answer(outcome, said, tuple(kernels))).decode(), file=answers, flush=True)
+            calls.send(Answer(outcome, said, tuple({each.kernel: 0 for each in primitives if each.is_compute})))
 
 
-def inspect() -> None:
-    """In a child process: print the instruction sets of oneDNN with a limit for each, and torch's int8 engines."""
+def limited(limit: str) -> None:
+    """Set the variables of this process before its libraries read them, in their first calls."""
+    for name in (*FAST_MATH_VARIABLES, *KERNEL_VARIABLES):
+        os.environ.pop(name, None)
+    os.environ["ONEDNN_VERBOSE"] = "1"
+    if limit != WITHOUT:
+        os.environ["ONEDNN_MAX_CPU_ISA"] = limit
+
+
+def inspect(limit: str, _: int, results: Connection) -> None:
+    """In a child process: send the instruction set that oneDNN reports under a limit, and torch's engines for int8."""
     import torch
 
-    sets = {}
-    for limit in LIMITS if torch.backends.mkldnn.is_available() else ():
-        read, write = os.pipe()
-        child = os.fork()  # oneDNN reads its variables once; forking is faster than importing torch again
-        if not child:
-            os.environ.update(ONEDNN_MAX_CPU_ISA=limit, ONEDNN_VERBOSE="1")
-            os.dup2(write, 1)
-            torch.set_num_threads(1)
+    limited(limit)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryFile("w+") as log:
+        os.dup2(log.fileno(), 1)
+        if torch.backends.mkldnn.is_available():
             torch.ones(1).to_mkldnn().to_dense()
-            ctypes.CDLL(None).fflush(None)
-            os._exit(0)
-        os.close(write)
-        with os.fdopen(read) as output:
-            isa = parse_onednn(output.read()).isa
-        os.waitpid(child, 0)
-        sets[isa or "not reported"] = limit
-    print(json.dumps([sets, [each for each in torch.backends.quantized.supported_engines if each != "none"]]))
+        ctypes.CDLL(None).fflush(None)
+        log.seek(0)
+        engines = [each for each in torch.backends.quantized.supported_engines if each != "none"]
+        results.send((parse_onednn(log.read()).isa, engines))
 
 
 class Child:
-    """A process that answers calls under one limit of oneDNN's instruction sets."""
+    """A process that begins with a fork of one that has imported torch, and a connection to it."""
 
-    def __init__(self, limit: str, threads: int) -> None:
-        left_out = (*FAST_MATH_VARIABLES, *KERNEL_VARIABLES)
-        environment = {name: value for name, value in os.environ.items() if name not in left_out}
-        environment["ONEDNN_VERBOSE"] = "1"
-        if limit != WITHOUT:
-            environment["ONEDNN_MAX_CPU_ISA"] = limit
-        self.limit, self.is_alive = limit, True
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115
-        command = [sys.executable, sys.argv[0], "--serve", limit, "--threads", str(threads)]
-        self._process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
-        )
-        if self._line(START_SECONDS) != b"ready\n":
-            raise SystemExit(f"a child process did not start:\n{self.end()}")
+    def __init__(self, target: Callable[[str, int, Connection], None], limit: str, threads: int = 1) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["torch"])
+        self.limit, self.ends = limit, math.inf
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=target, args=(limit, threads, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.first = self.connection.recv()
 
-    def ask(self, call: Call, seconds: float) -> Answer:
-        """Return its answer; unless ``is_alive`` then, the process hung or crashed."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(call) + b"\n")
-        self._process.stdin.flush()
-        line = self._line(seconds)
-        if line:
-            return msgspec.json.decode(line, type=Answer)
-        self.is_alive = False
-        if line is None:
-            self.end()
-            return Answer(HANGS, f"has not returned after {seconds:g} s")
-        return Answer(CRASHES, f"exit code {self._process.wait()} {self.end()}".strip())
+    def begin(self, call: Call, seconds: float) -> None:
+        """Let it make a call, of so many seconds at most."""
+        self.call, self.seconds, self.ends = call, seconds, time.monotonic() + seconds
+        self.connection.send(call)
 
-    def _line(self, seconds: float) -> Optional[bytes]:
-        """What it prints next; nothing if it has ended, ``None`` if that takes too long."""
-        assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], seconds)[0]:
+    def answer(self) -> Optional[Answer]:
+        """What came of the call; ``None`` as long as that is open. The process goes on unless it hung or crashed."""
+        try:
+            if self.connection.poll():
+                return cast(Answer, self.connection.recv())
+        except EOFError:
+            self._process.join()
+            return Answer(CRASHES, f"exit code {self._process.exitcode}")
+        if time.monotonic() < self.ends:
             return None
-        return bytes(self._process.stdout.readline())
+        return Answer(HANGS, f"has not returned after {self.seconds:g} s")
 
-    def end(self) -> str:
-        """End it; return the last line that it wrote on stderr."""
+    def end(self) -> None:
+        """Kill it."""
         self._process.kill()
-        self._process.communicate()
-        self._said.seek(0)
-        return (self._said.read().decode(errors="replace").strip().splitlines() or [""])[-1]
-
-
-def work(jobs: Iterator[tuple[str, Call]], args: argparse.Namespace, put: Callable[[Any], None]) -> None:
-    """Make calls, each under its limit, in one process after another; pass on what came of them, errors included."""
-    child: Optional[Child] = None
-    try:
-        for limit, call in jobs:
-            if child is None or not child.is_alive or child.limit != limit:
-                if child is not None:
-                    child.end()
-                child = Child(limit, args.threads)
-            seconds = args.seconds + (START_SECONDS if call.operator in COMPILED else 0)
-            put((limit, call, child.ask(call, seconds)))
-    except BaseException as problem:
-        put(problem)
-    finally:
-        if child is not None:
-            child.end()
+        self._process.join()
+        self.connection.close()
 
 
 def answered(jobs: Sequence[tuple[str, Call]], args: argparse.Namespace) -> Iterator[tuple[str, Call, Answer]]:
     """Make the calls in several processes at a time; yield what came of them."""
-    done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    waiting = iter(jobs)  # of a list, so threads may share it
-    for _ in range(max(1, usable_threads().count // args.threads)):
-        threading.Thread(target=work, args=(waiting, args, done.put), daemon=True).start()
-    for _ in jobs:
-        found = done.get()
-        if isinstance(found, BaseException):
-            raise found
-        yield found
+    waiting, idle, busy = list(reversed(jobs)), list[Child](), list[Child]()
+    while waiting or busy:
+        while waiting and len(busy) < max(1, usable_threads().count // args.threads):
+            limit, call = waiting.pop()
+            child = idle.pop() if idle else None
+            if child is None or child.limit != limit:
+                if child is not None:
+                    child.end()
+                child = Child(serve, limit, args.threads)
+            child.begin(call, args.seconds + (COMPILE_SECONDS if call.operator in COMPILED else 0))
+            busy.append(child)
+        wait([each.connection for each in busy], max(0, min(each.ends for each in busy) - time.monotonic()))
+        for child in list(busy):
+            found = child.answer()
+            if found is not None:
+                busy.remove(child)
+                yield child.limit, child.call, found
+                if found.outcome in (HANGS, CRASHES):
+                    child.end()
+                else:
+                    idle.append(child)
+    for child in idle:
+        child.end()
 
 
 def show_map(outcomes: Sequence[tuple[str, Call, str]]) -> None:
@@ -225,21 +211,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60, help="time limit of a call (default: 60)")
     parser.add_argument("--threads", type=int, default=1, help="of each process (default: 1)")
     parser.add_argument("--seed", type=int, default=0, help="of the random shapes")
-    parser.add_argument("--serve", metavar="LIMIT", help=argparse.SUPPRESS)
-    parser.add_argument("--inspect", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> int:
     """Print what is wrong; the exit code is 1 if anything is."""
     args = arguments()
-    if args.serve or args.inspect:
-        serve(args.serve, args.threads) if args.serve else inspect()
-        return 0
     begin = time.monotonic()
-    command = [sys.executable, sys.argv[0], "--inspect"]
-    sets, engines = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-    names = {**{limit: isa for isa, limit in sets.items()}, WITHOUT: WITHOUT}
+    names: dict[str, str] = {}
+    engines: list[str] = []
+    for limit in LIMITS:
+        child = Child(inspect, limit)
+        isa, engines = child.first
+        child.end()
+        names = {other: name for other, name in names.items() if name != isa}  # the widest limit of equal ones
+        names.update({limit: isa} if isa else {})
+    names[WITHOUT] = WITHOUT
     operators = [each for each in args.operators if args.compiled or each not in COMPILED]
     calls = list(mapped() if args.map else chosen(operators, args.shapes, args.seed, engines))
     jobs = [(limit, call) for limit in names for call in calls if limit != WITHOUT or call.operator not in QUANTIZED]

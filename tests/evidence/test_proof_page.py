@@ -33,6 +33,7 @@ AUDIT = "evidence/test_audit.py::"
 MEASUREMENT = "measure/test_measurement.py::"
 GENERATING = "measure/test_generating.py::"
 WRONG = "evidence/test_wrong.py::"
+SWEEP = "benchmarks/test_wrong_kernels.py::"
 HERE = "evidence/test_proof_page.py::"
 
 TESTS: dict[str, tuple[str, ...]] = {
@@ -341,6 +342,23 @@ TESTS: dict[str, tuple[str, ...]] = {
         REPLAY + "test_two_bf16_numbers_in_place_of_one_in_fp32_are_not_told_apart",
     ),
     "weights that were rounded": (PLANTED + "test_what_is_not_caught",),
+    "A kernel may also compute wrong": (SWEEP + "test_planted_faults_are_found",),
+    "These are wrong on an Intel": (SWEEP + "test_the_faults_of_the_page_are_called",),
+    "| wrong call |": (),
+    "| bf16 grouped 1-D": (SWEEP + "test_the_faults_of_the_page_are_called",),
+    "| bf16 matmul, K": (SWEEP + "test_the_faults_of_the_page_are_called",),
+    "| fp16 depthwise": (SWEEP + "test_the_faults_of_the_page_are_called",),
+    "Faults that were reported": (SWEEP + "test_the_faults_of_the_page_are_called",),
+    "`python benchmarks/wrong_kernels.py`": (SWEEP + "test_the_faults_of_the_page_are_called",),
+    "It compares every output": (
+        SWEEP + "test_planted_faults_are_found",
+        SWEEP + "test_one_lost_product_of_many_is_more_than_rounding",
+        SWEEP + "test_honest_products_are_not_wrong",
+    ),
+    "On an AMD EPYC with AVX2": (SWEEP + "test_the_map_shows_where_a_convolution_is_wrong",),
+    "Without oneDNN, transposed": (
+        SWEEP + "test_a_transposed_convolution_may_add_the_positions_of_its_kernel_in_its_own_type",
+    ),
 }
 """The tests of each statement, by its first words; the heads of tables claim nothing."""
 

@@ -1,0 +1,140 @@
+"""benchmarks/wrong_kernels.py: planted faults are found, and what rounding explains is not called wrong."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import wrong_kernels
+from msgspec.structs import replace
+from operator_calls import (
+    ELEMENTWISE,
+    INFINITE_ROW,
+    NAN_ADDED,
+    NAN_ROW,
+    ONES,
+    OPERATORS,
+    Call,
+    additions,
+    bound,
+    wrong,
+)
+from operator_shapes import COMPILED, PRECISIONS, drawn, mapped, recorded
+from places import ROOT
+from wrong_kernels import RIGHT, WRONG
+
+PLANTED = f"""
+import os, sys, time
+
+sys.path.insert(0, {str(ROOT / "benchmarks")!r})
+
+import operator_calls, operator_shapes, wrong_kernels
+
+def planted(call, operands):
+    found, exact, allowed = operator_calls.product(call, operands)
+    if call.seed == 1:
+        found[:, 77] += 1.0
+    if call.seed == 2:
+        found[call.shapes[0][0] // 2 + 1, 5] = float("nan")
+    if call.seed == 3:
+        time.sleep(600)
+    if call.seed == 4:
+        os.abort()
+    return found, exact, allowed
+
+def chosen(operators, shapes, seed, engines):
+    for each in range(6):
+        fill = operator_calls.NAN_ROW if each == 2 else operator_calls.NOISE
+        yield operator_calls.Call("mm", ((8, 64), (64, 128)), "bfloat16", fill=fill, seed=each)
+    yield operator_calls.Call("mm", ((8, 64), (65, 128)), "bfloat16")
+
+wrong_kernels.OPERATORS["mm"] = planted
+wrong_kernels.chosen = chosen
+wrong_kernels.LIMITS = ("DEFAULT",)
+if __name__ == "__main__":
+    sys.exit(wrong_kernels.main())
+"""
+
+
+def test_planted_faults_are_found(tmp_path: Path) -> None:
+    """One wrong channel of 128, a NaN in another row, a call that hangs and one that crashes; two calls are right."""
+    script = tmp_path / "planted.py"
+    script.write_text(PLANTED)
+    command = [sys.executable, str(script), "--seconds", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    found = [line for line in done.stdout.splitlines() if ", without oneDNN: mm in bfloat16, 8×64" in line]
+    assert [line.split(",")[0] for line in sorted(found)] == ["CRASHES", "HANGS", "WRONG", "WRONG"]
+    crash, hang, row, channel = sorted(found)
+    assert "exit code -6" in crash
+    assert "has not returned after 2 s" in hang
+    assert "8 of 1024 outputs; at [0, 77]" in channel
+    assert "NaN in one row: not finite where fp64 is, or the reverse: 1 of 1024 outputs; at [5, 5] nan" in row
+    last = done.stdout.splitlines()[-1]
+    assert re.search(": 4 wrong, 1 refused|: 8 wrong, 2 refused", last), last  # torch may have no oneDNN
+
+
+def test_honest_products_are_not_wrong() -> None:
+    """One shape of each operator, in fp32 or int8, and long sums."""
+    dice = random.Random(1)
+    calls = [drawn(operator, dice, ["fbgemm"]) for operator in OPERATORS if operator not in (*COMPILED, *ELEMENTWISE)]
+    calls += [Call("mm", ((4, 50_000), (50_000, 4)), "bfloat16"), Call("exp", ((1000,),), "float32")]
+    with torch.inference_mode():
+        assert {str(call): wrong_kernels.answer(call) for call in calls} == dict.fromkeys(map(str, calls), (RIGHT, ""))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_one_lost_product_of_many_is_more_than_rounding(dtype: torch.dtype) -> None:
+    """An output of 256 products that is rounded at the end is right, one from which the largest is missing is not."""
+    left, right = (torch.randn(64, 256, generator=torch.Generator().manual_seed(seed)).to(dtype) for seed in (0, 1))
+    products = left.double() * right.double()
+    exact, allowed = products.sum(-1), bound(products.abs().sum(-1), 256, dtype)
+    assert wrong(exact.to(dtype), exact, allowed) == ""
+    assert wrong(exact - products.abs().amax(-1), exact, allowed)
+
+
+def test_the_map_shows_where_a_convolution_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for channels per group and a column for each kernel size; grids in which all is right are left out."""
+    calls = [each for each in mapped() if each.operator == "conv1d"]
+    is_wrong = [each.precision == "bfloat16" and each.shapes[1] == (128, 8, 64) for each in calls]
+    outcomes = [("wide", call, WRONG if each else RIGHT) for call, each in zip(calls, is_wrong)]
+    wrong_kernels.show_map(outcomes)
+    printed = capsys.readouterr().out
+    assert re.findall(r"wide: .*", printed) == [
+        f"wide: conv1d in bfloat16, stride {stride}; channels per group by kernel size" for stride in (1, 2)
+    ]
+    rows = [line.split() for line in printed.splitlines() if line[:1].isdigit() and "X" in line]
+    assert [(row[0], row.index("X")) for row in rows] == [("8", 14)] * 2
+
+
+def test_the_faults_of_the_page_are_called() -> None:
+    """Those in docs/proof.md, in each precision."""
+    calls = list(recorded(["fbgemm"]))
+    page = " ".join((ROOT / "docs" / "proof.md").read_text(encoding="utf-8").split("## Wrong kernels found")[1].split())
+    for precision in PRECISIONS:
+        own = [call for call in calls if call.precision == precision]
+        convolutions = [call.shapes[1] for call in own if call.operator == "conv1d"]
+        grouped = {(shape[1], shape[2]) for shape in convolutions if shape is not None and shape[0] > 2}
+        assert "4 or 8 channels per group, kernel of 16, 64 or 128" in page
+        assert {(each, kernel) for each in (4, 8) for kernel in (16, 64, 128)} < grouped
+        assert "depthwise 1-D convolution, kernel of 16 or more" in page
+        assert {(2, 1, 16), (2, 1, 32)} < set(convolutions)
+        assert "K not a multiple of 32" in page
+        assert any(call.fill == NAN_ROW and call.shapes == ((64, 33), (33, 64)) for call in own)
+        assert "2 × 2 convolution of ones" in page
+        assert any(call.fill == ONES and call.shapes[1] == (1, 1, 2, 2) for call in own)
+        assert "inf and −inf in a row" in page
+        assert any(call.fill == INFINITE_ROW for call in own)
+        assert "`baddbmm` with `beta=0`" in page
+        assert any(call.fill == NAN_ADDED and call.arguments == {"beta": 0} for call in own)
+
+
+def test_a_transposed_convolution_may_add_the_positions_of_its_kernel_in_its_own_type() -> None:
+    """As many as meet in an output."""
+    call = Call("conv_transpose2d", ((1, 2, 5, 5), (2, 3, 5, 4)), "bfloat16", {"stride": 2})
+    assert (additions(call), additions(replace(call, operator="conv2d"))) == (3 * 2, 0)
