@@ -140,5 +140,5 @@ def mapped() -> Iterator[Call]:
                     yield Call("conv1d", ((1, 128, 49), (128, each, k)), precision, {**arguments, "padding": k // 2})
                 for k in (1, 2, 3, 4, 5, 7, 8, 11, 16):
                     yield Call(
-                        "conv2d", ((1, 128, 14, 14), (128, each, k, k)), precision, {**arguments, "padding": k // 2}
+                        "conv2d", ((1, 128, 9, 9), (128, each, k, k)), precision, {**arguments, "padding": k // 2}
                     )

@@ -132,7 +132,11 @@ class Child:
         self._process = context.Process(target=target, args=(limit, threads, theirs), daemon=True)
         self._process.start()
         theirs.close()
-        self.first = self.connection.recv()
+        try:
+            self.first = self.connection.recv()
+        except EOFError:
+            print(f"a process limited to {limit} ended before its first call", file=sys.stderr)
+            sys.exit(2)
 
     def begin(self, call: Call, seconds: float) -> None:
         """Let it make a call, of so many seconds at most."""
@@ -208,7 +212,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--map", action="store_true", help="show where grouped convolutions are wrong, and nothing else"
     )
-    parser.add_argument("--seconds", type=float, default=60, help="time limit of a call (default: 60)")
+    parser.add_argument("--seconds", type=float, default=20, help="time limit of a call (default: 20)")
     parser.add_argument("--threads", type=int, default=1, help="of each process (default: 1)")
     parser.add_argument("--seed", type=int, default=0, help="of the random shapes")
     return parser.parse_args()
