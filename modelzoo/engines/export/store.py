@@ -190,15 +190,8 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
         raise EnvironmentProblem(f"{problem}; free some space, or set MODELZOO_CACHE to another directory") from error
     if manifest is None:
         raise EnvironmentProblem(f"the exported model in {directory} cannot be read; remove that directory")
-    return Export(
-        str(directory),
-        batch,
-        manifest.conversion,
-        manifest.state_sha256,
-        manifest.sha256,
-        manifest.parts,
-        source.loaded.converted,
-    )
+    files = manifest.state_sha256, manifest.sha256, manifest.parts
+    return Export(str(directory), batch, manifest.conversion, *files, source.loaded.converted)
 
 
 def _key(source: TorchSource, conversion: Conversion) -> str:

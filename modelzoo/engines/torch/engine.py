@@ -30,10 +30,10 @@ from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.run_report import ChangedSwitch, Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
-from modelzoo.warning import WarningCode, WarningMessage, warning_for
+from modelzoo.warning import WarningMessage
 from modelzoo.workload.declaration import Inputs, Workload, calibration_inputs
 from modelzoo.workload.discovery import installation_advice
-from modelzoo.workload.weights import conversion_warnings, load_model
+from modelzoo.workload.weights import load_model
 
 if TYPE_CHECKING:
     from modelzoo.engines import protocol
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
 PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """How many primitives oneDNN keeps (source: its developer guide, "Primitive Cache")."""
-NAMED = 3
-"""Modules in training mode that a warning names."""
-
 """A problem of an audit: a model that computes otherwise while it is observed would not be noticed."""
 
 
@@ -221,14 +218,12 @@ class TorchModel:
     ) -> None:
         self._workload, self._setting, self._executable, self._device = workload, setting, executable, device
         self._compose = compose
-        self._call, self._eager = compose(executable.call), compose(executable.model)
+        self.call, self._eager = compose(executable.call), compose(executable.model)
         self._calls: Observed[tuple[Call, ...]] | None = None
 
     def composed(self, compose: Callable[[Callable[..., Any]], Callable[..., Any]]) -> TorchModel:
-        own = self._compose
-        return TorchModel(
-            self._workload, self._setting, self._executable, self._device, lambda forward: compose(own(forward))
-        )
+        own, given = self._compose, (self._workload, self._setting, self._executable, self._device)
+        return TorchModel(*given, lambda forward: compose(own(forward)))
 
     def weight_bytes(self) -> int | None:
         return execution.weight_bytes(self._executable.model)
@@ -243,10 +238,6 @@ class TorchModel:
     @property
     def module(self) -> Any:
         return self._executable.module
-
-    @property
-    def call(self) -> Callable[..., Any]:
-        return self._call
 
     def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return self._executable.prepare(args)
@@ -263,16 +254,10 @@ class TorchModel:
         try:
             yield
         except (RuntimeError, TypeError, NotImplementedError) as error:
-            converted = self._executable.converted
-            raise execution.refusal(self._workload, self._setting, error, converted) from error
+            raise execution.refusal(self._workload, self._setting, error, self._executable.converted) from error
 
     def warnings(self) -> tuple[WarningMessage, ...]:
-        names = execution.in_training(self._executable.model, self._executable.was_training)
-        found = list(conversion_warnings(self._executable.converted))
-        if names:
-            detail = f"{', '.join(names[:NAMED])}{' …' if len(names) > NAMED else ''} in training mode after a pass"
-            found.append(warning_for(WarningCode.NOT_REPEATABLE, detail=detail))
-        return tuple(found)
+        return self._executable.warnings()
 
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         if self._workload.count is None:
@@ -399,13 +384,8 @@ class TorchModel:
             return Unavailable("times of operators are measured on CPUs only; the audit has those of the kernels")
         from modelzoo.evidence.profile import operator_profile
 
-        return operator_profile(
-            lambda: self.call(*args),
-            self.module,
-            trace=trace,
-            evidence=evidence,
-            eager=lambda: self._call_eager(args),
-        )
+        call, eager = lambda: self.call(*args), lambda: self._call_eager(args)
+        return operator_profile(call, self.module, trace=trace, evidence=evidence, eager=eager)
 
     def _call_eager(self, args: tuple[Any, ...]) -> Any:
         """One pass of the eager model: operators of a compiled or scripted one cannot be intercepted."""

@@ -26,7 +26,9 @@ from modelzoo.frozen import replace
 from modelzoo.records.evidence import KernelDigest
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.declaration import Inputs, Workload, batches_digest
+from modelzoo.workload.weights import conversion_warnings
 
 LONGEST_REASON = 200
 """Characters of torch's reason why a model cannot run; an expression in it can be longer than a screen."""
@@ -100,9 +102,21 @@ class Executable(msgspec.Struct, frozen=True):
     converted: Mapping[str, float]
     was_training: Sequence[str]
 
+    def warnings(self) -> tuple[WarningMessage, ...]:
+        """What was converted, and that modules have gone into training mode, as far as either happened."""
+        names, found = _in_training(self.model, self.was_training), list(conversion_warnings(self.converted))
+        if names:
+            detail = f"{', '.join(names[:_NAMED])}{' …' if len(names) > _NAMED else ''} in training mode after a pass"
+            found.append(warning_for(WarningCode.NOT_REPEATABLE, detail=detail))
+        return tuple(found)
 
-def in_training(model: Any, but: Collection[str] = ()) -> list[str]:
-    """Return the modules without parts that are in training mode, except ``but``: ``drop (Dropout)``."""
+
+_NAMED = 3
+"""Modules in training mode that a warning names."""
+
+
+def _in_training(model: Any, but: Collection[str] = ()) -> list[str]:
+    """The modules without parts that are in training mode, except ``but``: ``drop (Dropout)``."""
     modules = [(name, each) for name, each in model.named_modules() if each.training and not list(each.children())]
     found = [f"{name} ({type(each).__name__})" if name else type(each).__name__ for name, each in modules]
     return [each for each in found if each not in but]
@@ -153,7 +167,7 @@ def build(
     if setting.mode == "graph":
         with _refusing(workload, setting):
             graph, made = captured(model, prepare(inputs.args), setting)
-        own, training = _own(setting), in_training(model)
+        own, training = _own(setting), _in_training(model)
         return Executable(
             model, None, graph, lambda args: graph.load(prepare(args)), made, own, converted or {}, training
         )
@@ -172,7 +186,7 @@ def build(
 
     observed = module if setting.mode == "eager" else None
     call = call_autocast if uses_autocast else run
-    return Executable(model, observed, call, prepare, compilation, _own(setting), converted or {}, in_training(model))
+    return Executable(model, observed, call, prepare, compilation, _own(setting), converted or {}, _in_training(model))
 
 
 def _quantized(workload: Workload, model: Any, recipe: str, calibration: Sequence[tuple[Any, ...]]) -> Any:
