@@ -11,6 +11,7 @@ differs from one process to the next. Nothing is measured here.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -104,7 +105,9 @@ def rounded(value: Any) -> Any:
 
 def main() -> None:
     """Write or print what this tree says."""
-    directory = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("where", type=Path, metavar="DIRECTORY|RESULT.json")
+    directory = parser.parse_args().where
     if directory.is_file():
         print("\n".join(live(directory)))
         return

@@ -9,6 +9,7 @@ benchmarks/oracle/statements.txt has those of ``before-halving``.
 
 from __future__ import annotations
 
+import argparse
 import ast
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,7 @@ def statements(path: Path) -> Iterator[str]:
 
 def main() -> None:
     """Print them."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     paths = [path for place in PLACES for path in sorted((PACKAGE / place).rglob("*.py")) or [PACKAGE / place]]
     print("\n".join(sorted({text for path in paths for text in statements(path)})))
 
