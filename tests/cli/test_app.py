@@ -85,9 +85,12 @@ def test_a_whole_call(tmp_path: Path) -> None:
     ]
     runs = store.read(path).runs
     assert [len(run.steady) for run in runs] == [6] * 4
-    audited = [run["report"]["observed"]["evidence"] is not None for run in data["runs"]]
-    assert audited == [True, True, False, False], "one process of each setting is audited in full"
-    assert all(run["report"]["observed"]["kernels"] for run in data["runs"])
+    seen = [run["report"]["observed"] for run in data["runs"]]
+    # Where no library logs products in bf16, other processes have no kernels to compare.
+    audited = [True, True, not seen[1]["kernels"], False]
+    assert [each["evidence"] is not None for each in seen] == audited, "one process of each setting is audited in full"
+    assert seen[0]["kernels"] == seen[3]["kernels"] is not None
+    assert seen[1]["kernels"] == seen[2]["kernels"]
     assert [run.group for run in runs] == [0, 1, 1, 0]
     assert f"result: {path}" in done.stderr
     for words in ("latency", "speedup", "; kernels verified; ", "warning:", "mlp fp32, process 1 of 2: cold"):
