@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Union
 
@@ -72,6 +72,16 @@ def file_sha256(path: Path) -> str:
         for block in iter(lambda: stream.read(1 << 22), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+def files_sha256(directory: Path, files: Iterable[Path]) -> str:
+    """Return the SHA-256 of the names, below ``directory``, and the contents of files."""
+    import hashlib
+
+    whole = hashlib.sha256()
+    for path in sorted(files):
+        whole.update(f"{path.relative_to(directory)} {file_sha256(path)}\n".encode())
+    return whole.hexdigest()
 
 
 _OTHER_HOME = re.compile(r"(?<=/)(home|Users)/[^/\s:;,'\"()\[\]]+|(?<=\\)Users\\[^\\\s:;,'\"()\[\]]+")

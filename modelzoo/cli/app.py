@@ -33,7 +33,7 @@ COMMANDS = {
     "throughput": "find the number of instances, and of cores for each, with the highest throughput",
     "load": "find how many requests per second are answered within a latency bound, with dynamic batching",
     "tune": "find the fastest setting that is valid and verified on this machine",
-    "fleet": "run, throughput and validate on many hosts, started by torchrun",
+    "fleet": "run, throughput and validate on the hosts of a Dask cluster",
     "report": "show stored results as they were printed, or as a page with plots",
     "check": "time two builds side by side: is the second one slower or wrong, and which kernels changed",
     "compare": "compare stored results: other machines, images, builds or days",
@@ -183,7 +183,9 @@ def _hang_up(number: int, frame: Optional[FrameType]) -> None:
 
 def _call(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
     """Call the command's function; errors of the command line that it finds say where its help is."""
-    args = parser.parse_args(explicit_bf16(sys.argv[1:] if argv is None else argv))
+    words = explicit_bf16(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(words)
+    args.words = words
     try:
         return int(args.command_function(args))
     except UsageError as error:

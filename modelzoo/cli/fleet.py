@@ -1,52 +1,50 @@
-"""``modelzoo fleet``: run, throughput and validate on many hosts, on each of which torchrun starts this command.
+"""``modelzoo fleet``: run, throughput and validate on the hosts of a Dask cluster.
 
-``run`` and ``throughput`` measure on every host, and the host of the store names those that are slower than the others.
+``run`` and ``throughput`` run the command of that name on every host at the same time, and name the hosts that are
+slower than the others. ``validate`` divides a data set among the hosts.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli import fleet_validate, options, run, setting_options, throughput
-from modelzoo.cli.output import file_stem, new_result, print_lines, result_lines, results_directory, tell
+from modelzoo.cli import options, run, setting_options, throughput
+from modelzoo.cli.output import file_stem, new_result, results_directory, tell
 from modelzoo.cli.parser import Parser, help_texts
-from modelzoo.cli.run import exit_code
-from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session
+from modelzoo.cli.selection import select_settings
+from modelzoo.cli.session import INTERRUPTED
 from modelzoo.cli.validate import ESSENTIAL as OF_VALIDATE
-from modelzoo.errors import ModelzooError, UsageError, WorkerError
-from modelzoo.version import __version__
+from modelzoo.cli.validate import Judgements
+from modelzoo.errors import InputError, ModelzooError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.fleet.gathering import Gathering
-    from modelzoo.records.fleet import FleetEvent
+    from modelzoo.fleet.cluster import Cluster
+    from modelzoo.fleet.hosts import HostResult
+    from modelzoo.fleet.shards import ShardFiles
+    from modelzoo.fleet.task import Measured
     from modelzoo.records.hosts import FleetHost
-
+    from modelzoo.records.run import Result
+    from modelzoo.setting import Setting
+    from modelzoo.workload import Workload
 
 PURPOSES = {
     "run": "time the same settings on every host, and name the hosts that are slower than the others",
     "throughput": "find the number of instances with the highest throughput on every host, and name slower hosts",
     "validate": "judge predictions on a whole data set, divided among the hosts",
 }
-
-
 USAGE = """
 
-On every host, torchrun starts the same command, with a rank of its own (docs/scale.md):
-  torchrun --nnodes N --node-rank RANK --nproc-per-node 1 --master-addr HOST --master-port 29500 \\
-    -m modelzoo fleet COMMAND ..."""
+The user starts a Dask scheduler, and one worker on every host (docs/scale.md):
+  dask worker ADDRESS --nworkers 1 --nthreads 1 --resources host=1 --no-dashboard"""
 COMPARISON, HOSTS = "fleet.json", "hosts"
 """In the directory that was named: the file that holds the comparison, and the directory of the hosts' results, which
 'modelzoo report' and 'modelzoo compare' take as a whole."""
-_ESSENTIAL = ("--json-dir", "--store", "--recheck")
-LOCAL_OPTIONS = ("workload", "weights", "input", "output", "plot", "price", "json_dir", "store", "bind", "soak")
-"""Options that may differ between hosts; most of them name files. All others must be the same."""
+_ESSENTIAL = ("--json-dir",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,27 +58,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: Parser) -> None:
     run.add_measurement(parser, in_fleet=True)
-    _add_json_dir(parser)
-    _add_store(parser)
+    _add_own(parser)
     parser.show_first(*run.ESSENTIAL, *_ESSENTIAL)
-    parser.set_defaults(command_function=run_command, output=None)
+    parser.set_defaults(command_function=run_command)
 
 
 def _add_throughput(parser: Parser) -> None:
     throughput.add_measurement(parser)
     parser.add_argument("-o", "--output", "--json", help=argparse.SUPPRESS)  # the error says what to give instead
-    _add_json_dir(parser)
-    _add_store(parser)
+    _add_own(parser)
     parser.show_first(*throughput.ESSENTIAL, *_ESSENTIAL)
-    parser.set_defaults(command_function=throughput_command, label="", dry_run=False)
+    parser.set_defaults(command_function=throughput_command)
 
 
-def _add_json_dir(parser: argparse.ArgumentParser) -> None:
+def _add_own(parser: argparse.ArgumentParser) -> None:
+    """Add what the hosts are not told."""
     parser.add_argument(
         "--json-dir",
         type=Path,
         metavar="DIR",
-        help="directory for the results; the host of the store writes those of all hosts (default: results/fleet-TIME)",
+        help="directory for the results of all hosts and their comparison (default: results/fleet-TIME)",
+    )
+    _add_scheduler(parser)
+
+
+def _add_scheduler(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--scheduler",
+        required=True,
+        metavar="ADDRESS",
+        help="address of the Dask scheduler: tcp://10.0.0.1:8786, or tls://… with the certificates of Dask's "
+        "configuration",
     )
 
 
@@ -95,7 +103,7 @@ def _add_validate(parser: Parser) -> None:
         type=Path,
         required=True,
         metavar="DIR",
-        help="directory for finished shards, one on each host or shared by all; a later call uses them again",
+        help="directory for finished shards; a later call uses them again",
     )
     group.add_argument(
         "--shard-items",
@@ -103,88 +111,75 @@ def _add_validate(parser: Parser) -> None:
         metavar="N",
         help="items per shard, rounded up to whole batches (default: a hundredth of the data set)",
     )
-    group.add_argument(
-        "--recheck",
-        type=int,
-        default=0,
-        metavar="N",
-        help="have N shards judged by a second member as well, and count the predictions that differ (default 0)",
-    )
-    _add_store(parser)
-    parser.show_first(*OF_VALIDATE, *_ESSENTIAL)
-    parser.set_defaults(command_function=fleet_validate.validate_command, vary=[], setting=[], baseline=None)
-
-
-def _add_store(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("fleet")
-    group.add_argument(
-        "--store",
-        metavar="HOST:PORT",
-        help="address of the store, which rank 0 keeps; the same on every host (default: torchrun's master address, "
-        "and the port after its own)",
-    )
-    group.add_argument(
-        "--bind",
-        metavar="ADDRESS",
-        help="address of the host of rank 0 that the store listens on (default: the host of --store)",
-    )
+    _add_scheduler(parser)
+    parser.show_first(*OF_VALIDATE)
+    parser.set_defaults(command_function=validate_command, vary=[], setting=[], baseline=None)
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Run ``modelzoo fleet run`` as the member that torchrun has made of this process; return the exit code.
+    """Run ``modelzoo fleet run``; return the exit code.
 
     Returns:
-        as ``modelzoo run`` for this host, and 2 if the host of the store refuses it; on the host of the store also 1
-        if another host did not measure.
+        the largest of the hosts' ``modelzoo run``, and 1 if a host did not measure.
     """
-    from modelzoo.document import terminal
-
     if args.sessions != 1 or args.trace:
         raise UsageError("--sessions and --trace are for one host: call 'modelzoo run' with them there")
-    jobs, out = select_settings(args, "fp32,bf16"), terminal.console()
-    return measure_on_all(args, _facts(jobs), lambda path: _measure(jobs, args, path, out))
+    select_settings(args, "fp32,bf16")  # a mistake is found before anything is sent
+    return _measure(args)
 
 
-def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Callable[[Path], int]) -> int:
-    """Measure on this host, and compare all hosts on the one that has the store; return the exit code.
+def throughput_command(args: argparse.Namespace) -> int:
+    """Run ``modelzoo fleet throughput``; return the exit code, as ``run_command``."""
+    if args.output is not None:
+        raise UsageError("-o is for one host; name a directory for the results of all hosts with --json-dir DIR")
+    return _measure(args)
 
-    Args:
-        args: where the store and the results are.
-        facts: what all hosts must measure alike, by name.
-        measure: measures, writes the complete result to a file, and returns the exit code for this host.
-    """
+
+def _measure(args: argparse.Namespace) -> int:
+    """Run the command on every host, write each result as it comes, and compare the hosts."""
     from modelzoo.document import terminal
-    from modelzoo.fleet.collector import store_of
-    from modelzoo.fleet.gathering import measure_together
-    from modelzoo.fleet.membership import membership
-    from modelzoo.views.fleet import event_text
+    from modelzoo.fleet.cluster import connected
+    from modelzoo.fleet.hosts import HostResult
+    from modelzoo.records.hosts import FleetHost
+    from modelzoo.views.fleet import ticks_text
 
-    here = membership(os.environ, args.store, args.bind)
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    _add_own(own)
+    words = tuple(own.parse_known_args(args.words[args.words.index("fleet") + 1 :])[1])
     directory, out = _directory(args), terminal.console()
-
-    def say(text: str) -> None:
-        out.print(text, soft_wrap=True)
-
-    def on_event(event: FleetEvent) -> None:
-        say(event_text(event))
-
-    if here.restarts:
-        say(f"torchrun has restarted this host's process {here.restarts} times: its measurement begins anew")
-    own, codes = directory / HOSTS / f"host-{here.rank}.json", [0]
-
-    def measured() -> Path:
-        codes.append(measure(own))
-        return own
-
+    hosts: dict[str, FleetHost] = {}
+    results: dict[str, HostResult] = {}
+    codes = [0]
     try:
-        with store_of(here) as store:
-            if here.has_store:
-                _clear(directory)
-            gathered = measure_together(here, store, facts, measured, directory / HOSTS, on_event)
+        with connected(args.scheduler, f"results are kept in {directory}") as cluster:
+            _greet(args.scheduler, cluster, out)
+            if slow := cluster.slow_ticks():
+                out.print(ticks_text(slow), style="yellow", soft_wrap=True)
+            _clear(directory)
+            names = [member.name for member in cluster.members]
+            for member, measured in cluster.measure(words, str(Path.cwd())):
+                path, problem = directory / HOSTS / f"host-{names.index(member.name)}.json", measured.problem
+                if measured.result and not problem:
+                    results[member.name] = HostResult(member.name, _keep(path, measured))
+                problem = problem or ("" if measured.result else "it wrote no result")
+                hosts[member.name] = FleetHost(member.name, problem=problem, result=None if problem else str(path))
+                codes.append(1 if problem else measured.code)
+                said = f"cannot measure: {problem}" if problem else f"has measured: {path}"
+                out.print(f"host {member.name} {said}", soft_wrap=True)
     except KeyboardInterrupt:
-        tell("modelzoo: interrupted" + (f"; finished runs are in {own}" if own.exists() else ""))
+        tell(f"modelzoo: interrupted; the results of {len(results)} hosts are in {directory / HOSTS}")
         return INTERRUPTED
-    return max(codes) if gathered is None else max(*codes, _compare(*gathered, directory, out))
+    _compare([hosts[name] for name in names], [results[name] for name in names if name in results], directory, out)
+    return max(codes)
+
+
+def _greet(address: str, cluster: Cluster, out: Console) -> None:
+    from modelzoo.fleet.cluster import is_open
+    from modelzoo.views.fleet import open_text
+
+    if is_open(address):
+        out.print(open_text(address), style="yellow", soft_wrap=True)
+    out.print(f"hosts: {', '.join(member.name for member in cluster.members)}", soft_wrap=True)
 
 
 def _directory(args: argparse.Namespace) -> Path:
@@ -200,60 +195,40 @@ def _clear(directory: Path) -> None:
     """Remove what an earlier call has left: the results of hosts that do not measure now would count as new ones.
 
     Raises:
-        UsageError: it cannot be removed.
+        UsageError: it cannot be removed, or the directory cannot be made.
     """
-    for path in (directory / COMPARISON, *(directory / HOSTS).glob("host-*.json")):
-        try:
+    try:
+        (directory / HOSTS).mkdir(parents=True, exist_ok=True)
+        for path in (directory / COMPARISON, *(directory / HOSTS).glob("host-*.json")):
             path.unlink(missing_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"cannot replace {path}: {error.strerror}; name another directory with --json-dir DIR"
-            ) from error
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {directory}: {error.strerror}; name another directory with --json-dir DIR"
+        ) from error
 
 
-def _facts(jobs: Jobs) -> dict[str, str]:
-    """What all hosts must measure alike; paths are shortened to their last part, which hosts have in common."""
-    from modelzoo.comparison.pairing import words
-
-    facts = {"modelzoo": __version__}
-    for work, settings in jobs:
-        for number, setting in enumerate(settings, start=1):
-            text = " ".join(f"{name}={value}" for name, value in words(setting).items())
-            facts[f"setting {number} of {work.name}"] = text
-    return facts
-
-
-def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> int:
-    """Measure as ``modelzoo run`` does, write the complete result, and return the exit code.
+def _keep(path: Path, measured: Measured) -> Result:
+    """Write the result of a host.
 
     Raises:
-        ModelzooError: it is not complete, or nothing could be timed.
+        UsageError: it cannot be written.
     """
-    from modelzoo.document import terminal
-    from modelzoo.results import summary
-    from modelzoo.results.store import ResultFile
-    from modelzoo.views.progress import LiveProgress
-    from modelzoo.views.run import document
+    from modelzoo.files import write_atomically
+    from modelzoo.results import store
 
-    stored = ResultFile(path, new_result(jobs))
-    with LiveProgress(out, stored.result) as progress:
-        try:
-            measure_session(jobs, args, stored, progress)
-        except InterruptedSessionError as early:
-            if early.problem is None:
-                raise KeyboardInterrupt from early
-            raise UsageError(early.problem) from early
-    failed = stored.result.only_error()
-    if failed is not None:
-        raise WorkerError(failed.error or "no run has ended")
-    rows = summary.rows(stored.result)
-    terminal.show(document(stored.result, rows, details=args.details), out)
-    print_lines(result_lines(stored.result, rows))
-    return exit_code(stored.result, rows, args.strict)
+    try:
+        write_atomically(path, measured.result)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another directory, --json-dir DIR") from error
+    return store.read(path)
 
 
-def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path, out: Console) -> int:
-    """Compare the hosts of each kind, and write and print what was found."""
+def _compare(hosts: Sequence[FleetHost], results: Sequence[HostResult], directory: Path, out: Console) -> None:
+    """Compare the hosts of each kind, and write and print what was found.
+
+    Raises:
+        InputError: two hosts ran other weights.
+    """
     from modelzoo.comparison.levels import read_histories
     from modelzoo.document import terminal
     from modelzoo.files import write_atomically
@@ -263,8 +238,8 @@ def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path,
     from modelzoo.records.throughput import Throughput
     from modelzoo.views.fleet import comparison_document, total_line
 
-    results = [gathered.results[rank] for rank in sorted(gathered.results)]
-    comparison = FleetComparison(hosts, kinds(results, read_histories(each.result for each in results)))
+    _check_weights(results)
+    comparison = FleetComparison(tuple(hosts), kinds(results, read_histories(each.result for each in results)))
     path = directory / COMPARISON
     try:
         write_atomically(path, encode_json(comparison) + b"\n")
@@ -276,35 +251,64 @@ def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path,
     if instances:
         out.print(total_line(instances), soft_wrap=True)
     out.print(f"results: {directory / HOSTS}, comparison: {path}", soft_wrap=True)
-    return 1 if any(host.result is None for host in hosts) else 0
 
 
-def throughput_command(args: argparse.Namespace) -> int:
-    """Run ``modelzoo fleet throughput`` as one member.
+def _check_weights(results: Sequence[HostResult]) -> None:
+    first: dict[str, tuple[str, str]] = {}
+    for each in results:
+        for ran in each.result.runs:
+            if ran.report is not None:
+                sha = ran.report.prepared.weights.sha256
+                host, known = first.setdefault(ran.workload, (each.host, sha))
+                if sha != known:
+                    raise InputError(
+                        f"{ran.workload} has other weights on host {each.host} ({sha[:12]}) than on {host} "
+                        f"({known[:12]}); give all hosts the same file"
+                    )
 
-    Returns:
-        as ``modelzoo throughput`` for this host, and 2 if the host of the store refuses it; on the host of the store
-        also 1 if another host did not measure.
-    """
-    if args.output is not None:
-        raise UsageError("-o is for one host; name a directory for the results of all hosts with --json-dir DIR")
-    facts = {"modelzoo": __version__, "workload": Path(args.workload).name}
-    given = {name: value for name, value in vars(args).items() if name not in LOCAL_OPTIONS and "command" not in name}
-    facts.update({name.replace("_", "-"): str(value) for name, value in given.items()})
-    return measure_on_all(args, facts, lambda path: _measure_instances(args, path))
 
+def validate_command(args: argparse.Namespace) -> int:
+    """Run ``modelzoo fleet validate``; return the exit code, that of ``modelzoo validate``."""
+    from modelzoo.fleet.cluster import connected
+    from modelzoo.fleet.shards import ShardFiles
 
-def _measure_instances(args: argparse.Namespace, path: Path) -> int:
-    """Measure as ``modelzoo throughput`` does, and return its exit code.
-
-    Raises:
-        ModelzooError: nothing could be measured.
-    """
+    jobs, files = select_settings(args, "bf16"), ShardFiles(args.shards_dir)
+    kept = f"finished shards are kept in {args.shards_dir}, run the same command again"
+    judgements = Judgements(new_result(jobs, name=args.label), args)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another directory, --json-dir DIR") from error
-    code = throughput.throughput(argparse.Namespace(**{**vars(args), "output": str(path)}))
-    if code == INTERRUPTED:
-        raise KeyboardInterrupt
-    return code
+        with connected(args.scheduler, kept) as cluster:
+            _greet(args.scheduler, cluster, judgements.out)
+            requested = [(work, setting) for work, settings in jobs for setting in settings]
+            for group, (work, setting) in enumerate(requested):
+                _judge(cluster, judgements, files, group, work, setting)
+    except KeyboardInterrupt:
+        tell(f"modelzoo: interrupted; {kept}")
+        return INTERRUPTED
+    return judgements.end()
+
+
+def _judge(
+    cluster: Cluster, judgements: Judgements, files: ShardFiles, group: int, work: Workload, setting: Setting
+) -> None:
+    """Judge one setting on all hosts, and write each shard as it comes."""
+    from modelzoo.fleet.shards import open_shards, sharded_call
+    from modelzoo.records.run import now
+    from modelzoo.views.exhibits import ExhibitWriter
+
+    args, started, out = judgements.args, now(), judgements.out
+    judging = options.make_judging(args, work)
+    call, writer = (
+        sharded_call(work, setting, judging.request, args.shard_items, judging.timeout),
+        ExhibitWriter(judging.output, work.name),
+    )
+    with open_shards(call, writer.write) as shards:
+        total, missing = len(shards.plan.shards), files.missing(shards)
+        reused = total - len(missing)
+        if reused:
+            out.print(f"{reused} of {total} shards are in {files.directory} already", soft_wrap=True)
+        for done, judged in enumerate(cluster.judge(call, shards.plan, missing), start=reused + 1):
+            files.write(judged.result)
+            for each in judged.exhibits:
+                writer.write(each)
+            out.print(f"shard {done} of {total} is finished, by {judged.result.by.host}", soft_wrap=True)
+        judgements.merge(work, setting, group, shards, files.results(shards.plan), writer, started, reused)

@@ -12,6 +12,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn, Optional
 
+from modelzoo.cli.ended import ended
 from modelzoo.cli.output import tell
 from modelzoo.errors import UsageError, suggestion
 
@@ -64,6 +65,9 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown arguments at once: of argparse, the parser above the command's would name its own help."""
         self.complete()
+        problem = ended(self.prog, args or ())
+        if problem is not None:
+            self.error(problem)
         known, unknown = super().parse_known_args(args, namespace)
         if unknown:
             word = next((each for each in unknown if each.startswith("-")), "").partition("=")[0]
@@ -264,6 +268,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo validate resnet50 --data imagenet/val --limit 500", "on 500 of your own images"),
         ("modelzoo validate ssd --bf16=cast --explain", "with the error of every layer"),
         ("modelzoo validate bert --tolerance accuracy=0.98", "with another limit"),
+        ("modelzoo validate bert --data dev-v1.1.json --shard 3/10 --json s3.json", "one of ten parts"),
+        ("modelzoo validate --merge s1.json s2.json s3.json", "the judgement of all parts"),
     ),
     "throughput": (
         ("modelzoo throughput resnet50", "the best way to divide this machine"),
@@ -286,36 +292,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo tune bert --resume results/FILE.json", "continue after an interruption"),
     ),
     "fleet": (
-        ("torchrun … -m modelzoo fleet run resnet50 bert", "is one of the hosts slower than the others?"),
-        ("torchrun … -m modelzoo fleet throughput resnet50 --slo p99=50ms", "how much do all of them serve together?"),
+        ("modelzoo fleet run resnet50 bert --scheduler tcp://10.0.0.1:8786", "is one of the hosts slower?"),
         (
-            "torchrun … -m modelzoo fleet validate resnet50 --data imagenet/val --shards-dir shards",
+            "modelzoo fleet validate resnet50 --data /data/imagenet/val --shards-dir shards --scheduler tcp://10.0.0.1:8786",
             "50,000 images, divided among the hosts",
         ),
     ),
     "fleet run": (
-        ("torchrun … -m modelzoo fleet run resnet50 bert", "is one of the hosts slower than the others?"),
-        (
-            "torchrun … -m modelzoo fleet run bert --json-dir fleet-monday",
-            "where the results of all hosts go",
-        ),
-        ("torchrun … -m modelzoo fleet run resnet50 --store 10.0.0.1:29501", "with the store on this address and port"),
+        ("modelzoo fleet run resnet50 bert --scheduler tcp://10.0.0.1:8786", "is one of the hosts slower?"),
+        ("modelzoo fleet run bert --json-dir monday --scheduler tls://10.0.0.1:8786", "with TLS; where results go"),
     ),
     "fleet throughput": (
-        ("torchrun … -m modelzoo fleet throughput resnet50 --slo p99=50ms", "how much do all of them serve together?"),
         (
-            "torchrun … -m modelzoo fleet throughput bert --instances 4 --cores-per-instance 8",
-            "the same instances on every host",
+            "modelzoo fleet throughput resnet50 --slo p99=50ms --scheduler tcp://10.0.0.1:8786",
+            "how much do all of them serve together?",
         ),
     ),
     "fleet validate": (
         (
-            "torchrun … -m modelzoo fleet validate resnet50 --data imagenet/val --shards-dir shards",
-            "50,000 images, divided among the hosts",
-        ),
-        (
-            "torchrun … -m modelzoo fleet validate bert --data dev-v1.1.json --shards-dir shards --recheck 2",
-            "and judge two shards twice",
+            "modelzoo fleet validate bert --data /data/dev-v1.1.json --shards-dir shards --scheduler tcp://10.0.0.1:8786",
+            "call it again after an interruption",
         ),
     ),
     "report": (

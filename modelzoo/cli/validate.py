@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.output import details_command, new_result, print_result, result_path, write_reproducers
+from modelzoo.cli.output import (
+    STDOUT,
+    check_directory,
+    details_command,
+    new_result,
+    print_result,
+    result_path,
+    write_output,
+    write_reproducers,
+)
 from modelzoo.cli.parser import Parser
 from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.errors import ModelzooError
+from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.formatting import printable
+from modelzoo.frozen import replace
 from modelzoo.plan import Plan
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
+from modelzoo.workload.discovery import find_workload, load_workload
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from modelzoo.measure.jobs import OnEvent
-    from modelzoo.records.run import ValidityEntry
+    from modelzoo.measure.shard_calls import Shards
+    from modelzoo.records.fleet import ShardResult
+    from modelzoo.records.run import Result, ValidityEntry, ValidityReport
+    from modelzoo.views.exhibits import ExhibitWriter
 ESSENTIAL = (
     *("--precision", "--bf16", "--fp16", "--mode", "--engine", "--data", "--limit", "--tolerance", "--artifacts"),
     *("--explain", "--output"),
@@ -33,13 +50,91 @@ def add_arguments(parser: Parser) -> None:
     setting_options.add_setting(parser)
     options.add_validity(parser)
     options.add_output(parser)
+    group = parser.add_argument_group("parts, on any machines")
+    group.add_argument(
+        "--shard",
+        type=_part,
+        metavar="K/N",
+        help="judge part K of N only, and write it to the file that --json names, for --merge",
+    )
+    group.add_argument(
+        "--merge",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="judge all parts together; workload, setting and data are those of the files (--data PATH if it is "
+        "elsewhere here)",
+    )
     parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=validate_command, vary=[], setting=[], baseline=None)
 
 
+def _part(text: str) -> tuple[int, int]:
+    """Return ``3/10`` as numbers."""
+    found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if found is None or int(found[1]) > int(found[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part; write 3/10 for the third of ten")
+    return int(found[1]), int(found[2])
+
+
 def validate_command(args: argparse.Namespace) -> int:
     """Run ``modelzoo validate``; return the exit code."""
-    return judge_settings(select_settings(args, "bf16"), args)
+    if args.merge:
+        return merge_parts(args)
+    jobs = select_settings(args, "bf16")
+    return judge_settings(jobs, args) if args.shard is None else judge_part(jobs, args)
+
+
+class Judgements:
+    """What one call judges: each judgement is stored and shown at once."""
+
+    def __init__(self, result: Result, args: argparse.Namespace) -> None:
+        from modelzoo.document import terminal
+        from modelzoo.results.store import ResultFile
+
+        self.args, self.out = args, terminal.console()
+        self._stored = ResultFile(result_path(args.output, result.created), result)
+
+    def add(self, entry: ValidityEntry) -> None:
+        """Store and show a judgement."""
+        self._stored.add_validity(entry)
+        if entry.group:
+            self.out.print()
+        show(entry, self.out)
+
+    def merge(
+        self,
+        work: Workload,
+        setting: Setting,
+        group: int,
+        shards: Shards,
+        results: Iterable[ShardResult],
+        writer: ExhibitWriter,
+        started: str,
+        reused: int = 0,
+    ) -> None:
+        """Judge the results of all shards, and say who judged what. Arguments: as for ``conclude``."""
+        from modelzoo.document import terminal
+        from modelzoo.fleet.shards import conclude
+        from modelzoo.views.fleet import sharding_document
+
+        report, sharding = conclude(shards, group, results, reused)
+        self._stored.add_sharding(sharding)
+        self.add(_entry(work, setting, group, report, writer, started))
+        self.out.print()
+        terminal.show(sharding_document([sharding]), self.out)
+
+    def end(self) -> int:
+        """Print where everything is and the lines for scripts; return the worst exit code."""
+        from modelzoo.views.judgement import valid_line
+
+        path, entries = self._stored.path, self._stored.result.validity
+        write_reproducers(path, self._stored.result, lambda line: self.out.print(line, soft_wrap=True))
+        self.out.print(f"details: {details_command(path)}", soft_wrap=True)
+        self.out.print(f"result: {path}", soft_wrap=True)
+        judged = [valid_line(entry.report.validity) for entry in entries if entry.report is not None]
+        print_result(path, judged, self.args.output)
+        return max(entry.exit_code for entry in entries)
 
 
 def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
@@ -49,32 +144,81 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
         0 if all are valid or only numbers were judged, 1 if one is not valid, 2 if one is inconclusive or could not be
         judged, which counts as worse than not valid.
     """
-    from modelzoo.document import terminal
-    from modelzoo.results.store import ResultFile
-    from modelzoo.views.judgement import valid_line
     from modelzoo.views.progress import LiveProgress
 
     judging = [options.make_judging(args, work) for work, _ in jobs]
     result = new_result(jobs, name=args.label)
-    stored = ResultFile(result_path(args.output, result.created), result)
-    out = terminal.console()
-    group = 0
-    with LiveProgress(out, result) as progress:
-        for (work, settings), how in zip(jobs, judging):
-            for setting in settings:
-                entry = judge_setting(work, setting, group, how, progress.judging)
-                stored.add_validity(entry)
-                if group:
-                    out.print()
-                show(entry, out)
-                group += 1
-    write_reproducers(stored.path, stored.result, lambda line: out.print(line, soft_wrap=True))
-    out.print(f"details: {details_command(stored.path)}", soft_wrap=True)
-    out.print(f"result: {stored.path}", soft_wrap=True)
-    entries = stored.result.validity
-    judged = [valid_line(entry.report.validity) for entry in entries if entry.report is not None]
-    print_result(stored.path, judged, args.output)
-    return max(entry.exit_code for entry in entries)
+    judgements = Judgements(result, args)
+    requested = [(work, setting, how) for (work, settings), how in zip(jobs, judging) for setting in settings]
+    with LiveProgress(judgements.out, result) as progress:
+        for group, (work, setting, how) in enumerate(requested):
+            judgements.add(judge_setting(work, setting, group, how, progress.judging))
+    return judgements.end()
+
+
+def judge_part(jobs: Jobs, args: argparse.Namespace) -> int:
+    """Judge one part of a data set, and write it to a file; return 0.
+
+    Raises:
+        UsageError: more than one setting is named, or no file.
+    """
+    from modelzoo.document import terminal
+    from modelzoo.fleet.shards import open_shards, part_of, sharded_call
+    from modelzoo.records.codec import encode_json
+    from modelzoo.records.fleet import JudgedPart
+    from modelzoo.views.exhibits import ExhibitWriter
+    from modelzoo.views.judgement import plural
+    from modelzoo.views.progress import LiveProgress
+
+    number, count = args.shard
+    if args.output in (None, STDOUT):
+        raise UsageError(f"--shard {number}/{count} is kept in a file: name it with --json FILE")
+    if len(jobs) > 1 or len(jobs[0][1]) > 1:
+        raise UsageError("--shard divides the data set of one workload in one setting; name only one of each")
+    check_directory(Path(args.output))
+    ((work, (setting,)),) = jobs
+    judging, out = options.make_judging(args, work), terminal.console()
+    call = sharded_call(work, setting, judging.request, timeout=judging.timeout)
+    writer = ExhibitWriter(judging.output, work.name)
+    live = LiveProgress(out, new_result(jobs))
+    with live as progress, open_shards(call, writer.write, progress.judging) as shards:
+        results = tuple(shards.judge(each) for each in part_of(shards.plan, number, count))
+        part = JudgedPart(call, number, count, shards.plan.facts, results)
+        write_output(Path(args.output), encode_json(part).decode() + "\n")
+    items = sum(each.shard.items for each in results)
+    out.print(
+        f"part {number} of {count}: {items} of {shards.plan.items} {plural(shards.plan.item_name)} are judged, in "
+        f"{args.output}; 'modelzoo validate --merge FILE…' judges all parts together",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def merge_parts(args: argparse.Namespace) -> int:
+    """Judge the parts of a data set together; return the exit code of the judgement."""
+    from modelzoo.cli.app import make_parser
+    from modelzoo.fleet.shards import open_shards, read_part, whole
+    from modelzoo.records.run import now
+    from modelzoo.views.exhibits import ExhibitWriter
+
+    defaults = vars(make_parser().parse_args(["validate", "--merge", *map(str, args.merge)]))
+    own = ("data", "artifacts", "label", "output", "words")
+    given = [name for name, value in vars(args).items() if name not in own and value != defaults[name]]
+    if given:
+        raise UsageError(f"--merge takes {', '.join(given)} from the files; leave it out")
+    started, parts = now(), {path: read_part(path) for path in args.merge}
+    call = parts[args.merge[0]].call
+    data = args.data or call.request.data
+    args = argparse.Namespace(**{**vars(args), "data": data, "limit": call.request.limit})
+    work = load_workload(find_workload(call.workload))
+    judging = options.make_judging(args, work)
+    call = replace(call, request=replace(call.request, data=judging.request.data))
+    writer = ExhibitWriter(judging.output, work.name)
+    with open_shards(call, writer.write) as shards:
+        results = whole(shards.plan, call, parts)
+        judgements = Judgements(new_result([(work, (call.setting,))], name=args.label), args)
+        judgements.merge(work, call.setting, 0, shards, results, writer, started)
+    return judgements.end()
 
 
 def show(entry: ValidityEntry, out: Console) -> None:
@@ -108,6 +252,14 @@ def judge_setting(
         report = jobs.validate(request, judging.request, on_event, writer.write)
     except ModelzooError as error:
         return ValidityEntry(work.name, group, setting, exit_code=2, error=str(error), started=started, ended=now())
+    return _entry(work, setting, group, report, writer, started)
+
+
+def _entry(
+    work: Workload, setting: Setting, group: int, report: ValidityReport, writer: ExhibitWriter, started: str
+) -> ValidityEntry:
+    from modelzoo.records.run import ValidityEntry, now
+
     return ValidityEntry(
         work.name,
         group,

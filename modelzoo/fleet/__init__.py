@@ -1,1 +1,1 @@
-"""Many hosts, started by torchrun: one measures or judges on each, and rank 0 collects what they found."""
+"""Many hosts: each measures, or judges shards of a data set, as tasks of a Dask cluster."""

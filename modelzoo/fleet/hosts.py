@@ -10,7 +10,6 @@ earlier sessions of one machine show nearly the same, so what they say is pooled
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, median, variance
 from typing import Optional
@@ -131,9 +130,8 @@ MOST_UNLIKE = 3
 
 
 class HostResult(msgspec.Struct, frozen=True):
-    """A complete result of one host."""
+    """A complete result of one host, whose name no other one has."""
 
-    rank: int
     host: str
     result: Result
 
@@ -146,19 +144,13 @@ def kinds(hosts: Sequence[HostResult], histories: Histories = Histories()) -> tu
         histories: what machines keep of earlier sessions.
     """
     by_kind: dict[str, list[HostResult]] = {}
-    for each in sorted(_named_apart(hosts), key=lambda each: each.rank):
+    for each in hosts:
         machine = machine_in(each.result)
         by_kind.setdefault("" if machine is None else kind_of(machine), []).append(each)
     # What was not measured comes last: nothing is known of it.
     ordered = sorted(by_kind, key=lambda key: (not key, -len(by_kind[key])))
     largest = by_kind[ordered[0]] if ordered else []
     return tuple(replace(_kind(by_kind[key], histories), unlike=_unlike(largest, by_kind[key])) for key in ordered)
-
-
-def _named_apart(hosts: Sequence[HostResult]) -> list[HostResult]:
-    """The hosts, with their ranks in their names if several have the same one (``localhost``, for example)."""
-    count = Counter(each.host for each in hosts)
-    return [replace(each, host=f"{each.host} (rank {each.rank})") if count[each.host] > 1 else each for each in hosts]
 
 
 def kind_of(machine: Machine) -> str:
@@ -301,7 +293,7 @@ def _spread(levels: Sequence[float], past: Optional[Known]) -> float:
 def _host_level(host: HostResult, subject: str, found: HostRatio) -> HostLevel:
     ratio = found.ratio
     high = ratio.high if math.isfinite(ratio.high) else UNBOUNDED
-    return HostLevel(host.host, host.rank, subject, ratio.value, ratio.low, high, found.p_value, found.odd)
+    return HostLevel(host.host, subject, ratio.value, ratio.low, high, found.p_value, found.odd)
 
 
 def _differences(hosts: Sequence[_Timed], index: int) -> list[HostDifference]:

@@ -7,7 +7,6 @@ equal.
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import time
 import uuid
@@ -21,7 +20,7 @@ from msgspec.structs import asdict
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine
 from modelzoo.errors import InputError
-from modelzoo.files import file_sha256
+from modelzoo.files import files_sha256
 from modelzoo.formatting import DIGEST_DIGITS
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
@@ -110,27 +109,19 @@ def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str,
     sources = [path for name in JUDGING for path in (suite / name).rglob("*.py")]
     facts = {
         "modelzoo": __version__,
-        "source code of modelzoo": _digest(suite, sources),
-        "workload files": _digest(work.directory, work.directory.glob("*.py")),
+        "source code of modelzoo": files_sha256(suite, sources)[:DIGEST_DIGITS],
+        "workload files": files_sha256(work.directory, work.directory.glob("*.py"))[:DIGEST_DIGITS],
         "weights": f"{prepared.weights.name} ({prepared.weights.sha256[:DIGEST_DIGITS]})",
     }
     if weights.is_dir():  # the model's layout and its tokenizer
         beside = [weights / name for name in REPOSITORY_FILES if (weights / name).is_file()]
-        facts["files beside the weights"] = _digest(weights, beside)
+        facts["files beside the weights"] = files_sha256(weights, beside)[:DIGEST_DIGITS]
     facts.update({name: version for name, version in engine.versions().items() if name != "python"})
     for name, value in asdict(setting).items():
         if name not in (*LOCAL_FIELDS, "options"):
             facts[name.replace("_", "-")] = value_text(value)
     facts.update({f"option {name}": value_text(value) for name, value in setting.options.items()})
     return facts
-
-
-def _digest(directory: Path, files: Iterable[Path]) -> str:
-    """The checksum of the names and the contents of files."""
-    whole = hashlib.sha256()
-    for path in sorted(files):
-        whole.update(f"{path.relative_to(directory)} {file_sha256(path)}\n".encode())
-    return whole.hexdigest()[:DIGEST_DIGITS]
 
 
 def judge_shards(job: ShardJob, send: Send, turns: Iterable[ShardTurn]) -> ShardsEnded:

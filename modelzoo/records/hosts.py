@@ -14,7 +14,7 @@ class HostLevel(msgspec.Struct, frozen=True):
     """How the latency of one host relates to that of the other hosts of its kind.
 
     Attributes:
-        host: its name. rank: of torchrun.
+        host: its name.
         subject: the workload and setting; empty for the mean over all of them.
         ratio: its latency ÷ the geometric mean of the others'. low, high: the 95 % interval; 0 and a number over 10⁹ if
             it is unbounded.
@@ -23,7 +23,6 @@ class HostLevel(msgspec.Struct, frozen=True):
     """
 
     host: str
-    rank: int
     subject: str
     ratio: float
     low: float
@@ -65,7 +64,7 @@ class HostKind(msgspec.Struct, frozen=True):
 
     Attributes:
         name: the processor and its cores.
-        hosts: their names, by rank.
+        hosts: their names.
         levels: each host against the others: first the means over the settings that all hosts have, then each setting;
             empty if there are fewer than three hosts.
         differences: of the stragglers, the most decisive first.
@@ -92,7 +91,7 @@ class FleetComparison(msgspec.Struct, frozen=True):
     """What ``modelzoo fleet run`` found: every host, and those of each kind compared.
 
     Attributes:
-        hosts: every member, failed ones included.
+        hosts: failed ones included.
         kinds: the largest first.
     """
 
@@ -101,21 +100,17 @@ class FleetComparison(msgspec.Struct, frozen=True):
 
 
 class FleetHost(msgspec.Struct, frozen=True):
-    """One member of a fleet. A host that was restarted is a member each time.
+    """One host of a fleet.
 
     Attributes:
-        rank: of torchrun.
         host: its name.
-        restarts: how often torchrun had restarted it when it joined.
         items: number of items that it judged.
         seconds: wall-clock time of judging them, without loading the models.
-        problem: why it did not do its part; empty if it did.
+        problem: why it has no result; empty if it has one, or judged.
         result: the file that holds its result; ``None`` if it judged.
     """
 
-    rank: int
     host: str
-    restarts: int = 0
     items: int = 0
     seconds: float = 0.0
     problem: str = ""
@@ -141,17 +136,15 @@ class PrecisionDifference(msgspec.Struct, frozen=True):
 
 
 class ShardingReport(msgspec.Struct, frozen=True):
-    """How a data set was judged by several hosts.
+    """How a data set was judged in shards, by several processes.
 
     Attributes:
         group: index in ``Result.requested`` of what was judged.
         item_name: what is counted: ``picture``, ``question``.
         items: number of items of the data set.
         shards: number of its shards.
-        reused: those that were finished before: by earlier calls, or by processes that torchrun has restarted.
-        judged_twice: items of shards that two processes judged; the first of both counts.
-        differing: how many of those have a comparison that is not equal to the last digit.
-        hosts: every member.
+        reused: those that an earlier call had finished.
+        hosts: who judged them, in the order of their first shards.
         processors: the processors of the hosts whose shards count.
         otherwise: the processes whose proof of the precision is not that of the process that judged the first shard.
     """
@@ -161,8 +154,6 @@ class ShardingReport(msgspec.Struct, frozen=True):
     items: int
     shards: int
     reused: int = 0
-    judged_twice: int = 0
-    differing: int = 0
     hosts: tuple[FleetHost, ...] = ()
     processors: tuple[str, ...] = ()
     otherwise: tuple[PrecisionDifference, ...] = ()

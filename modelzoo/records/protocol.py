@@ -13,7 +13,7 @@ import msgspec
 from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.fleet import Shard, ShardPlan, ShardResult
+from modelzoo.records.fleet import JudgedPart, Shard, ShardPlan, ShardResult
 from modelzoo.records.partial import JudgedSoFar
 from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport, ValidityReport
 from modelzoo.records.serving import BatchDone, Ready, Served, Window
@@ -342,6 +342,12 @@ def decode_shard_result(line: bytes) -> ShardResult:
     return result
 
 
+def decode_judged_part(data: bytes) -> JudgedPart:
+    """Raises ``msgspec.MsgspecError`` for anything else."""
+    part: JudgedPart = _PARTS.decode(data)
+    return part
+
+
 def decode_message(line: bytes) -> Message:
     """Raises ``msgspec.DecodeError`` for anything else, an incomplete line included."""
     message: Message = _MESSAGES.decode(line)
@@ -352,3 +358,4 @@ _JOBS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Job)
 _MESSAGES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Message)
 _TURNS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ShardTurn)
 _SHARD_RESULTS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ShardResult)
+_PARTS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(JudgedPart)

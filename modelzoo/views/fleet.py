@@ -7,15 +7,6 @@ from typing import Optional
 
 from modelzoo.document import Block, Column, Table, lines
 from modelzoo.formatting import MISSING, duration, significant
-from modelzoo.records.fleet import (
-    FleetEvent,
-    HostReady,
-    MemberEnded,
-    MemberJoined,
-    ResultReceived,
-    ShardReceived,
-    ShardsFound,
-)
 from modelzoo.records.hosts import (
     FleetComparison,
     FleetHost,
@@ -35,7 +26,7 @@ from modelzoo.views.speed import earlier_text
 
 
 def sharding_document(reports: Sequence[ShardingReport]) -> list[Block]:
-    """Return the hosts that judged a data set, and what is known of predictions that were made twice."""
+    """Return the hosts that judged a data set, and what tells them apart."""
     found: list[Block] = []
     for report in reports:
         found += [Table("Hosts", tuple(sharding_columns(report))), lines(*sharding_notes(report))]
@@ -43,39 +34,23 @@ def sharding_document(reports: Sequence[ShardingReport]) -> list[Block]:
 
 
 def sharding_columns(report: ShardingReport) -> list[Column]:
-    """Return one row per member."""
+    """Return one row per host."""
     hosts, items = report.hosts, plural(report.item_name)
-    columns = [
+    return [
         Column("host", tuple(host.host for host in hosts)),
-        Column("rank", tuple(str(host.rank) for host in hosts), is_number=True),
         Column(f"{items} judged", tuple(str(host.items) for host in hosts), is_number=True),
         Column("time", tuple(duration(host.seconds) for host in hosts), is_number=True),
         Column(f"{items}/s", tuple(map(_rate, hosts)), is_number=True),
     ]
-    if any(host.restarts for host in hosts):
-        columns.append(Column("restarts", tuple(str(host.restarts) for host in hosts), is_number=True))
-    if any(host.problem for host in hosts):
-        columns.append(Column("problem", tuple(host.problem or MISSING for host in hosts)))
-    return columns
 
 
 def sharding_notes(report: ShardingReport) -> list[str]:
-    """Say how much was finished before, what differed between processes, and on which processors."""
+    """Say how much was finished before, and on which processors and in which precision it was judged."""
     noun = plural(report.item_name)
     found = [
         f"{report.items} {noun} in {report.shards} shards; {report.reused} of them were finished before.",
         *map(_precision_differs, report.otherwise),
     ]
-    if report.judged_twice:
-        found.append(
-            f"{report.judged_twice} {noun} were judged by two processes; the predictions of {report.differing} of them "
-            "differ in at least one digit. The first of both counts."
-        )
-    else:
-        found.append(
-            "No shard was judged twice, so it is not known whether another process would predict the same to the last "
-            "digit; --recheck N judges N shards again."
-        )
     if len(report.processors) > 1:
         found.append(
             f"The hosts have different processors ({', '.join(report.processors)}), whose kernels may round "
@@ -96,21 +71,20 @@ def _verdict(verdict: Optional[str]) -> str:
     return "nothing" if verdict is None else verdict.replace("_", " ").lower()
 
 
-def event_text(event: FleetEvent) -> str:
-    """Say what has happened in a fleet."""
-    if isinstance(event, MemberJoined):
-        return f"host {event.host} (rank {event.rank}) has joined"
-    if isinstance(event, MemberEnded):
-        return f"host {event.host} (rank {event.rank}) takes no part any more: {event.problem}"
-    if isinstance(event, ResultReceived):
-        return f"host {event.host} (rank {event.rank}) has measured: {event.path}"
-    if isinstance(event, HostReady):
-        return f"this host is ready; waiting for the ranks {', '.join(map(str, event.awaited))}"
-    if isinstance(event, ShardsFound):
-        return f"{event.count} of {event.shards} shards are in {event.directory} already"
-    if isinstance(event, ShardReceived):
-        return f"shard {event.count} of {event.shards} is finished, by {event.host}"
-    return f"this host can judge no further shards: {event.problem}"
+def open_text(address: str) -> str:
+    """Warn of a cluster that whoever can reach it can use."""
+    return (
+        f"warning: {address} is neither on loopback nor tls://: whoever can reach the Dask scheduler, or the port of a "
+        "worker, can run any program on these hosts. Use a network that you trust, or TLS (docs/trust.md)."
+    )
+
+
+def ticks_text(hosts: Sequence[str]) -> str:
+    """Warn of Dask workers that disturb what they time."""
+    return (
+        f"warning: the idle Dask worker wakes up often on {', '.join(hosts)}, which may take a few per cent of a core "
+        "from what is timed there; start workers with the variables of docs/scale.md."
+    )
 
 
 def _rate(host: FleetHost) -> str:
@@ -124,15 +98,11 @@ def comparison_document(found: FleetComparison) -> list[Block]:
 
 
 def host_columns(hosts: Sequence[FleetHost]) -> list[Column]:
-    """Return one row per rank: its host, and its result or why there is none."""
-    columns = [
-        Column("rank", tuple(str(host.rank) for host in hosts), is_number=True),
+    """Return one row per host: its result, or why there is none."""
+    return [
         Column("host", tuple(host.host for host in hosts)),
         Column("result", tuple(host.result or f"none: {host.problem}" for host in hosts)),
     ]
-    if any(host.restarts for host in hosts):
-        columns.append(Column("restarts", tuple(str(host.restarts) for host in hosts), is_number=True))
-    return columns
 
 
 def kind_columns(kind: HostKind) -> list[Column]:
@@ -175,11 +145,6 @@ def comparison_notes(found: FleetComparison) -> list[str]:
             "Hosts of different kinds are not compared with each other; 'modelzoo compare' compares results of "
             "'modelzoo fleet run'."
         )
-    notes += [
-        f"host {host.host} was restarted by torchrun {host.restarts} times; its measurement began anew."
-        for host in found.hosts
-        if host.restarts
-    ]
     return notes
 
 

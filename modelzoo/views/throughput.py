@@ -240,7 +240,7 @@ def command(result: Result, workload: str) -> Optional[str]:
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price", "--soak"}
 _OWN |= {"--rounds", "--seconds", "--output", "-o"}
-_OWN |= {"--json-dir", "--store", "--bind"}  # of a fleet
+_OWN |= {"--json-dir", "--scheduler"}  # of a fleet
 
 
 def _setting_words(given: Sequence[str], workload: str) -> list[str]:

@@ -1,354 +1,211 @@
-"""``modelzoo fleet`` under torchrun: three agents on loopback, members that are killed, and a fleet of one."""
+"""``modelzoo fleet`` on a Dask cluster of local workers, some of which are killed."""
 
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
+import numpy as np
 import pytest
-from fleet_members import free_port
+from dask_cluster import SECONDS, DaskCluster, call, processes_with, started, until
+from PIL import Image
 from places import ROOT
-from validity import toys
+from toy_workloads import NUMPY_ENGINE, numpy_classifier, odd_numpy
 
 from modelzoo.cli import main
 from modelzoo.results import store
 
-HOSTS = 3
-SECONDS = 240
-"""An upper limit for tests that would otherwise wait for ever."""
-
-READER = """
-from modelzoo.validity import Answers
-from modelzoo.workload import Inputs, Workload
-
-def build(options):
-    import torch
-
-    class Reader(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding = torch.nn.Embedding(2000, 16)
-            self.out = torch.nn.Linear(16, 2)
-
-        def forward(self, ids, mask, types):
-            found = 8 * self.out(self.embedding(ids))
-            return found[..., 0], found[..., 1]
-
-    return Reader()
-
-def tokenizer(path):
-    # Every process must have the same words, and training a tokenizer does not always find the same ones.
-    import re
-    from tokenizers import BertWordPieceTokenizer
-    from transformers import BertTokenizerFast
-    from modelzoo.validity import squad
-
-    texts = [text for question in squad.read(squad.BUILTIN) for text in (question.context, question.question)]
-    words = sorted({word for text in texts for word in re.findall(r"\\w+|[^\\w\\s]", text.lower())})
-    known = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words][:2000]
-    made = BertWordPieceTokenizer(vocab={word: number for number, word in enumerate(known)}, lowercase=True)
-    return BertTokenizerFast(tokenizer_object=made._tokenizer, do_lower_case=True)
-
-def inputs(request):
-    import torch
-    rows = torch.zeros(request.batch, 96, dtype=torch.long)
-    return Inputs((rows, rows, rows), ("nothing",) * request.batch)
-
-WORKLOAD = Workload(
-    name="reader", title="a reader without attention", unit="questions", build=build, inputs=inputs, batch=4,
-    judge=lambda options: Answers(tokenizer, max_length=96, stride=32),
-)
-"""
-
-DETECTOR = """
-import time
-from modelzoo.validity import Detection
-from modelzoo.workload import Inputs, Workload
-
-def build(options):
-    import torch
-
-    class Detector(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.shift = torch.nn.Linear(1, 1, bias=False)
-
-        def forward(self, pictures):
-            return [self.shift(picture.reshape(1, 1)) for picture in pictures]
-
-    return Detector()
-
-def preprocess(picture):
-    import torch
-    time.sleep(0.05)
-    return torch.tensor([picture.size[0] / 8 % 5])
-
-def detections(output, sizes):
-    from validity import toys
-    return toys.squares([found.float().reshape(()) for found in output], sizes)
-
-def inputs(request):
-    import torch
-    return Inputs(([torch.ones(1)] * request.batch,), ("nothing",) * request.batch)
-
-WORKLOAD = Workload(
-    name="detector", title="a detector of squares", unit="pictures", build=build, inputs=inputs, batch=2,
-    judge=lambda options: Detection(
-        preprocess, lambda: {1: (1, "square"), 2: (2, "quadrangle")}, detections=detections, masks=True
-    ),
-)
-"""
+PICTURES = 40
+SLEEPY = "import time; return lambda rows, weight: (time.sleep(float(os.environ['TOY_SECONDS'])), rows @ weight)[1]"
 
 
-@pytest.fixture(autouse=True)
-def _workers_find_the_toys(numpy_engine: None) -> None:
-    """The workloads of these tests import from ``tests``."""
-
-
-def workload(folder: Path, text: str) -> tuple[Path, Path]:
-    """A workload with the weights that it begins with; its directory and the checkpoint."""
-    import torch
-
-    folder.mkdir(parents=True)
-    (folder / "workload.py").write_text(text)
-    from modelzoo.workload.discovery import load_workload
-
-    torch.manual_seed(0)
-    torch.save(load_workload(folder).build({}).state_dict(), folder / "weights.pth")
-    return folder, folder / "weights.pth"
-
-
-def squad(path: Path) -> Path:
-    """The built-in questions as a SQuAD file of the user's own."""
-    from modelzoo.validity.squad import BUILTIN
-
-    path.write_bytes(BUILTIN.read_bytes())
-    return path
-
-
-def coco(folder: Path, count: int = 60) -> Path:
-    """Pictures of squares with COCO annotations."""
-    toys.write_annotations(folder, [(200 + 8 * number, 160) for number in range(count)])
-    return folder / "instances_val.json"
-
-
-class Fleet:
-    """torchrun on every host, each with a disk of its own; leaving the block ends all of it."""
-
-    def __init__(self, folder: Path, words: Sequence[str], *, port: int, restarts: int = 0, name: str = "") -> None:
-        self.folder = folder
-        self._agents = []
-        for rank in range(HOSTS):
-            options = ["--nnodes", str(HOSTS), "--node-rank", str(rank), "--nproc-per-node", "1"]
-            options += ["--master-addr", "127.0.0.1", "--master-port", str(port), "--max-restarts", str(restarts)]
-            own = ["--shards-dir", str(self.disk(rank)), "--artifacts", str(folder / f"output-{rank}")]
-            command = [sys.executable, "-m", "torch.distributed.run", *options, "-m", "modelzoo", *words, *own]
-            log = (folder / f"log{name}-{rank}.txt").open("wb")
-            self._agents.append(
-                subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=os.environ, start_new_session=True)
-            )
-            log.close()
-        self._name = name
-
-    def __enter__(self) -> Fleet:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        for agent in self._agents:
-            self._kill(agent)
-
-    def disk(self, rank: int) -> Path:
-        """The finished shards of a host."""
-        return self.folder / f"shards-{rank}"
-
-    def log(self, rank: int) -> str:
-        """What a host printed."""
-        return (self.folder / f"log{self._name}-{rank}.txt").read_text(errors="replace")
-
-    def wait(self) -> list[int]:
-        """The exit code of torchrun on every host, after the last has ended."""
-        return [agent.wait(SECONDS) for agent in self._agents]
-
-    def kill_member(self, rank: int) -> None:
-        """Kill the process that torchrun started."""
-        members = [
-            child for child in psutil.Process(self._agents[rank].pid).children() if "fleet" in " ".join(child.cmdline())
-        ]
-        members[0].send_signal(signal.SIGKILL)
-
-    def kill_host(self, rank: int) -> None:
-        """Kill torchrun and all that it started."""
-        self._kill(self._agents[rank])
-
-    def interrupt(self) -> None:
-        """Press Ctrl-C on every host."""
-        for agent in self._agents:
-            agent.send_signal(signal.SIGINT)
-
-    @staticmethod
-    def _kill(agent: subprocess.Popen[bytes]) -> None:
-        try:
-            tree = [psutil.Process(agent.pid), *psutil.Process(agent.pid).children(recursive=True)]
-        except psutil.NoSuchProcess:
-            tree = []
-        for process in tree:
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
-        agent.wait(SECONDS)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def shards_in(disk: Path) -> int:
-    """Number of finished shards on a disk."""
-    return len(list(disk.glob("[!.]*.json")))
-
-
-def alone(words: Sequence[str], path: Path) -> object:
-    """The judgement of ``modelzoo validate`` in one process."""
-    called = [sys.executable, "-m", "modelzoo", "validate", *words, "--json", str(path)]
-    subprocess.run(
-        [*called, "--artifacts", str(path.with_suffix(""))], cwd=ROOT, env=os.environ, check=False, capture_output=True
-    )
-    (entry,) = store.read(path).validity
-    assert entry.report is not None, entry.error
-    return entry.report.validity
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    """A cluster that all tests of this module use; each brings back what it killed."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with pytest.MonkeyPatch.context() as patch, started(folder) as found:
+        patch.setenv("PYTHONPATH", str(ROOT / "tests"))
+        patch.setenv("MODELZOO_CACHE", str(folder / "cache"))
+        patch.setenv("MODELZOO_OFFLINE", "1")
+        patch.setenv("TOY_SECONDS", "0.02")
+        found.ensure()
+        yield found
 
 
 @pytest.fixture
-def detector(tmp_path: Path) -> Iterator[list[str]]:
-    """The words that judge the detector on pictures of squares."""
-    folder, weights = workload(tmp_path / "detector", DETECTOR)
-    data = coco(tmp_path / "squares")
-    yield [str(folder), "--data", str(data), "--weights", str(weights), "--threads", "1", "--bf16=cast"]
+def hosts(cluster: DaskCluster, numpy_engine: None) -> DaskCluster:
+    """Three hosts."""
+    cluster.ensure()
+    return cluster
 
 
-@pytest.mark.slow
-def test_three_hosts_judge_as_one_process_does_although_a_member_is_killed(tmp_path: Path, detector: list[str]) -> None:
-    """torchrun restarts it; AP is that of one process to the last digit, and every picture counts once."""
-    result = tmp_path / "fleet.json"
-    words = ["fleet", "validate", *detector, "--shard-items", "4", "--json", str(result)]
-    with Fleet(tmp_path, words, port=free_port(), restarts=2) as fleet:
-        until(lambda: shards_in(fleet.disk(1)) >= 1)
-        fleet.kill_member(1)
-        codes = fleet.wait()
-        logs = "\n".join(fleet.log(rank) for rank in range(HOSTS))
-    stored = store.read(result)
-    (report,) = stored.sharding
-    (entry,) = stored.validity
-    assert entry.report is not None, logs
-    assert entry.report.validity == alone(detector, tmp_path / "alone.json")
-    assert codes == [entry.exit_code] + [0] * (HOSTS - 1), logs
-    assert (report.items, report.shards) == (60, 15)
-    assert "torchrun has restarted it" in {host.problem for host in report.hosts}
-    judged = sum(host.items for host in report.hosts)
-    assert judged + 4 * report.reused == 60 + report.judged_twice, logs
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """What judges a classifier on 40 pictures, each of which takes a while."""
+    folder = tmp_path / "linear"
+    folder.mkdir()
+    numpy_classifier(folder)
+    declaration = folder / "workload.py"
+    declaration.write_text(
+        declaration.read_text().replace("    import torch\n", "    import time, torch\n    time.sleep(0.05)\n")
+    )
+    random = np.random.default_rng(0)
+    for number in range(PICTURES):
+        place = tmp_path / "pictures" / f"class {number % 8}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype="uint8")).save(place / f"{number}.png")
+    named = ["--weights", str(folder / "weights.npz"), "--data", str(tmp_path / "pictures")]
+    return [str(folder), "--engine", NUMPY_ENGINE, "--threads", "1", "--bf16=cast", *named]
 
 
-@pytest.mark.slow
-def test_another_call_goes_on_after_an_interruption(tmp_path: Path, detector: list[str]) -> None:
-    """Every host says what it has kept; no finished shard is judged again, and no worker is left behind."""
-    result = tmp_path / "fleet.json"
-    words = ["fleet", "validate", *detector, "--shard-items", "4", "--json", str(result)]
-    with Fleet(tmp_path, words, port=free_port()) as fleet:
-        until(lambda: all(shards_in(fleet.disk(rank)) >= 1 for rank in range(HOSTS)))
-        fleet.interrupt()
-        assert all(fleet.wait())
-        logs = [fleet.log(rank) for rank in range(HOSTS)]
-    assert all("modelzoo: interrupted; finished shards are kept in" in log for log in logs), logs
-    left = [process for process in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(process.info["cmdline"])]
-    assert not left
-    kept = {path.name for rank in range(HOSTS) for path in (tmp_path / f"shards-{rank}").glob("[!.]*.json")}
-    with Fleet(tmp_path, words, port=free_port(), name="-again") as fleet:
-        fleet.wait()
+def alone(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The lines for scripts of one process that judges everything."""
+    main(["validate", *words])
+    return capsys.readouterr().out
+
+
+def shards_in(folder: Path) -> int:
+    """Number of finished shards."""
+    return len(list(folder.glob("[!.]*.json")))
+
+
+def test_hosts_judge_as_one_process_does_although_one_is_killed(
+    hosts: DaskCluster, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others judge what it had begun; every picture counts once, and no worker process stays behind."""
+    result, shards = tmp_path / "fleet.json", tmp_path / "shards"
+    own = ["--shards-dir", str(shards), "--shard-items", "2", "--scheduler", hosts.address, "--json", str(result)]
+    calling = call("fleet", "validate", *words, *own)
+    until(lambda: shards_in(shards) >= 2 or calling.poll() is not None)
+    hosts.kill("w0")
+    out, err = calling.communicate(timeout=SECONDS)
+    assert out.startswith("[VALID] linear"), err
+    assert out == alone(words, capsys)
     (report,) = store.read(result).sharding
-    assert report.reused == len(kept)
-    assert sum(host.items for host in report.hosts) == 60 - 4 * len(kept)
+    assert (report.items, report.shards, report.reused) == (PICTURES, 20, 0)
+    assert sum(host.items for host in report.hosts) == PICTURES
+    assert "warning: tcp" not in err
+    until(lambda: not processes_with(str(tmp_path)))
 
 
-@pytest.mark.slow
-def test_another_call_goes_on_after_the_host_of_the_store_was_killed(tmp_path: Path, detector: list[str]) -> None:
-    """The other hosts end with one line; no finished shard is judged again."""
-    result = tmp_path / "fleet.json"
-    words = ["fleet", "validate", *detector, "--shard-items", "4", "--json", str(result)]
-    with Fleet(tmp_path, words, port=free_port()) as fleet:
-        until(lambda: all(shards_in(fleet.disk(rank)) >= 1 for rank in (1, 2)))
-        fleet.kill_host(0)
-        assert all(fleet.wait()[1:])
-        line = "modelzoo: error: the host of the store, 127.0.0.1:"
-        lost = [text for rank in (1, 2) for text in fleet.log(rank).splitlines() if line in text]
-    assert len(lost) == 2
-    assert all("finished shards are kept in" in text and "run the same command again" in text for text in lost)
-    kept = {path.name for rank in range(HOSTS) for path in (tmp_path / f"shards-{rank}").glob("[!.]*.json")}
-    with Fleet(tmp_path, words, port=free_port(), name="-again") as fleet:
-        fleet.wait()
-        logs = "\n".join(fleet.log(rank) for rank in range(HOSTS))
-    stored = store.read(result)
-    assert stored.sharding, logs
-    assert stored.sharding[0].reused == len(kept)
-    assert sum(host.items for host in stored.sharding[0].hosts) == 60 - 4 * len(kept)
-    assert stored.validity[0].report is not None
-    assert stored.validity[0].report.validity == alone(detector, tmp_path / "alone.json")
+def test_the_same_call_goes_on_after_the_scheduler_was_lost(
+    hosts: DaskCluster, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with one line, and the next one judges only what is missing, on a new cluster."""
+    result, shards = tmp_path / "fleet.json", tmp_path / "shards"
+    own = ["--shards-dir", str(shards), "--shard-items", "2", "--scheduler", hosts.address, "--json", str(result)]
+    calling = call("fleet", "validate", *words, *own)
+    until(lambda: shards_in(shards) >= 3 or calling.poll() is not None)
+    hosts.kill("scheduler")
+    out, err = calling.communicate(timeout=SECONDS)
+    assert (out, calling.returncode) == ("", 2), err
+    lines = [line for line in err.splitlines() if not line.startswith(("hosts: ", "shard "))]
+    assert lines == [
+        f"modelzoo: error: the Dask scheduler at {hosts.address} is lost; finished shards are kept in {shards}, run "
+        "the same command again"
+    ]
+    kept = shards_in(shards)
+    assert 3 <= kept < 20
+    hosts.kill_all()
+    hosts.ensure()
+    out, err = call("fleet", "validate", *words, *own).communicate(timeout=SECONDS)
+    assert f"{kept} of 20 shards are in {shards} already" in err
+    assert err.count(" is finished, by ") == 20 - kept
+    assert out == alone(words, capsys)
+    assert store.read(result).sharding[0].reused == kept
 
 
-@pytest.mark.slow
-def test_three_hosts_answer_questions_as_one_process_does(tmp_path: Path) -> None:
-    """Exact match, F1, their intervals and every table; two shards are judged twice and do not differ."""
-    folder, weights = workload(tmp_path / "reader", READER)
-    data, result = squad(tmp_path / "questions.json"), tmp_path / "fleet.json"
-    words = [str(folder), "--data", str(data), "--weights", str(weights), "--threads", "1", "--bf16"]
-    call = ["fleet", "validate", *words, "--shard-items", "5", "--recheck", "2", "--json", str(result)]
-    with Fleet(tmp_path, call, port=free_port()) as fleet:
-        fleet.wait()
-        logs = "\n".join(fleet.log(rank) for rank in range(HOSTS))
-    stored = store.read(result)
-    assert stored.sharding, logs
-    assert stored.sharding[0].judged_twice > 0
-    assert stored.sharding[0].differing == 0
-    assert stored.validity[0].report is not None
-    assert stored.validity[0].report.validity == alone(words, tmp_path / "alone.json")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "throughput"])
-def test_hosts_that_measured_the_same_are_compared(tmp_path: Path, command: str) -> None:
-    """Three agents on one machine: every result arrives, and the comparison says what it rests on."""
-    folder, weights = workload(tmp_path / "detector", DETECTOR)
-    words = ["fleet", command, str(folder), "--weights", str(weights), "--warmup", "1", "--no-audit"]
-    if command == "run":
-        words += ["--precision", "fp32", "--threads", "1", "--processes", "2", "--iterations", "5"]
-    else:
-        words += ["--instances", "1", "--cores-per-instance", "1", "--rounds", "2", "--seconds", "1s"]
-    port, agents = free_port(), []
-    for rank in range(HOSTS):
-        options = ["--nnodes", str(HOSTS), "--node-rank", str(rank), "--nproc-per-node", "1"]
-        options += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
-        own = ["--json-dir", str(tmp_path / f"results-{rank}")]
-        called = [sys.executable, "-m", "torch.distributed.run", *options, "-m", "modelzoo", *words, *own]
-        agents.append(subprocess.Popen(called, cwd=ROOT, env=os.environ, stderr=subprocess.PIPE))
-    printed = [agent.communicate(timeout=SECONDS)[1].decode() for agent in agents]
-    assert [agent.returncode for agent in agents] == [0] * HOSTS, printed[0]
-    found = json.loads((tmp_path / "results-0" / "fleet.json").read_text())
-    assert [host["rank"] for host in found["hosts"]] == [0, 1, 2]
+def test_a_slow_host_is_named(hosts: DaskCluster, tmp_path: Path) -> None:
+    """Four hosts run the same command; its process is eight times slower on one of them."""
+    work = odd_numpy(tmp_path / "odd", build=SLEEPY)
+    words = [str(work.directory), "--engine", NUMPY_ENGINE, "--weights", str(work.directory / "weights.npz")]
+    words += ["--precision", "fp32", "--threads", "1", "--processes", "1", "--iterations", "5", "--warmup", "1"]
+    hosts.worker("slow", TOY_SECONDS="0.16")
+    hosts.await_workers("slow")
+    called = ["fleet", "run", *words, "--no-audit", "--json-dir", str(tmp_path / "results")]
+    calling = call(*called, "--scheduler", hosts.address)
+    out, err = calling.communicate(timeout=SECONDS)
+    hosts.kill("slow")
+    assert (out, calling.returncode) == ("", 0), err
+    found = json.loads((tmp_path / "results" / "fleet.json").read_text())
+    assert len(found["hosts"]) == 4
     assert all(store.read(Path(host["result"])).runs for host in found["hosts"])
-    assert [len(kind["hosts"]) for kind in found["kinds"]] == [HOSTS]
-    assert "standard deviation" in printed[0]
-    assert ("3 hosts together: " in printed[0]) == (command == "throughput")
+    (kind,) = found["kinds"]
+    assert [level["host"].partition(" ")[2] for level in kind["levels"] if level["odd"]] == ["(slow)"], err
+    assert "(slow) is " in err
+
+
+def test_a_lost_host_is_named_and_an_interruption_ends_the_others(hosts: DaskCluster, tmp_path: Path) -> None:
+    """A task that was bound to it would wait for ever; no process of the call stays behind on any host."""
+    work = odd_numpy(tmp_path / "odd", build=SLEEPY)
+    words = [str(work.directory), "--engine", NUMPY_ENGINE, "--weights", str(work.directory / "weights.npz")]
+    words += ["--precision", "fp32", "--threads", "1", "--processes", "1", "--max-seconds", "600", "--no-audit"]
+    own = ["--json-dir", str(tmp_path / "results"), "--scheduler", hosts.address]
+    calling = call("fleet", "run", *words, *own)
+    until(lambda: len(processes_with(f"run {work.directory}")) >= 4 or calling.poll() is not None)
+    hosts.kill("w1")
+    assert calling.stderr is not None
+    lines = []
+    while not lines or "cannot measure" not in lines[-1]:
+        lines.append(calling.stderr.readline())
+        assert lines[-1], lines
+    assert "(w1) cannot measure: the Dask worker is lost" in lines[-1]
+    calling.send_signal(signal.SIGINT)
+    out, err = calling.communicate(timeout=SECONDS)
+    assert (out, calling.returncode) == ("", 130)
+    assert err == f"modelzoo: interrupted; the results of 0 hosts are in {tmp_path / 'results' / 'hosts'}\n"
+    until(lambda: not processes_with(str(work.directory)))
+
+
+def test_a_host_with_other_code_is_refused(hosts: DaskCluster, words: list[str], tmp_path: Path) -> None:
+    """In one line, before anything is judged."""
+    shutil.copytree(ROOT / "modelzoo", tmp_path / "copy" / "modelzoo", ignore=shutil.ignore_patterns("__pycache__"))
+    with (tmp_path / "copy" / "modelzoo" / "version.py").open("a") as file:
+        file.write("# changed\n")
+    own = ["--shards-dir", str(tmp_path / "shards"), "--scheduler", hosts.address]
+    calling = call("fleet", "validate", *words, *own, path=tmp_path / "copy")
+    out, err = calling.communicate(timeout=SECONDS)
+    assert (out, calling.returncode) == ("", 2)
+    (line,) = err.splitlines()
+    assert line.startswith("modelzoo: error: host ")
+    assert " has source code of modelzoo: " in line
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["validate", "resnet50", "--shards-dir", "/proc/none"], "name another --shards-dir DIR"),
+        (["throughput", "resnet50", "--json", "x"], "with --json-dir DIR"),
+        (["run", "resnet50", "--sessions", "2"], "are for one host"),
+        (["run", "nosuch"], "no workload 'nosuch'"),
+        (["run", "resnet50", "--scheduler", "carrier://pigeon"], "no Dask scheduler answers at carrier://pigeon: "),
+        (["run", "resnet50", "--store", "10.0.0.1:29501"], "--store: there is no store any more: start a Dask"),
+        (["throughput", "resnet50", "--bind=10.0.0.1"], "--bind: there is no store any more: start a Dask"),
+        (["validate", "resnet50", "--recheck", "2"], "--recheck: validate again with another --shards-dir"),
+    ],
+)
+def test_wrong_calls_end_with_one_line(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is started; options that ended say what to do instead."""
+    own = [] if "--scheduler" in words else ["--scheduler", "tcp://127.0.0.1:1"]
+    try:
+        assert main(["fleet", *words, *own]) == 2
+    except SystemExit as ended:
+        assert ended.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert problem in line
+
+
+def test_torchrun_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It started members of a fleet; now each of them would be a fleet."""
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    with pytest.raises(SystemExit) as ended:
+        main(["fleet", "run", "resnet50"])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "torchrun starts no fleet any more: start a Dask scheduler" in line
 
 
 def test_the_help_offers_nothing_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -360,26 +217,3 @@ def test_the_help_offers_nothing_that_is_refused(capsys: pytest.CaptureFixture[s
         texts.append(capsys.readouterr().out)
     for name in ("--sessions", "--every", "--trace"):
         assert [name in text for text in texts] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["validate", "resnet50", "--shards-dir", "x"], "name it with --data PATH"),
-        (["validate", "resnet50", "--data", ".", "--shards-dir", "x", "--recheck", "-1"], "0 or more, not -1"),
-        (["validate", "resnet50", "--data", ".", "--shards-dir", "/proc/none"], "name another --shards-dir DIR"),
-        (["validate", "resnet50", "--data", ".", "--shards-dir", "."], "must be started by torchrun on every host"),
-        (["throughput", "resnet50", "--json", "x"], "with --json-dir DIR"),
-        (["run", "resnet50", "--sessions", "2"], "are for one host"),
-        (["run", "resnet50"], "must be started by torchrun on every host"),
-    ],
-)
-def test_wrong_calls_end_with_one_line(
-    words: list[str], problem: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before anything is started."""
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
-    assert main(["fleet", *words]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert problem in line

@@ -1,0 +1,181 @@
+"""What a Dask worker runs on its host. It does not import torch: processes of their own do the work."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Optional
+
+import msgspec
+
+from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
+from modelzoo.files import files_sha256
+from modelzoo.fleet.shards import facts_differ, open_shards
+from modelzoo.formatting import DIGEST_DIGITS
+from modelzoo.measure.launcher import start_guarded
+from modelzoo.measure.shard_calls import Shards
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.fleet import Shard, ShardedCall, ShardPlan, ShardResult
+from modelzoo.version import __version__
+from modelzoo.workload.discovery import PACKAGE
+
+PREFIXES = ("modelzoo: error: ", "modelzoo: interrupted")
+"""The last line of a command that could not do all of it begins so."""
+
+
+class Host(msgspec.Struct, frozen=True):
+    """What must be equal on all hosts, and how the host is called.
+
+    Attributes:
+        name: of the machine.
+        facts: by name.
+        tick: seconds between two times at which an idle Dask worker wakes up.
+    """
+
+    name: str
+    facts: dict[str, str]
+    tick: float
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """How a command ended on a host.
+
+    Attributes:
+        code: its exit code.
+        result: the result's file; empty if it wrote none.
+        problem: why it could not measure all of it; empty if it did.
+    """
+
+    code: int
+    result: bytes = b""
+    problem: str = ""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A shard that was judged: the comparison of each item, and what to write about some of them."""
+
+    result: ShardResult
+    exhibits: tuple[Exhibit, ...] = ()
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Why this host cannot do what others do; another try would not help."""
+
+    host: str
+    reason: str
+
+
+_ended: set[str] = set()
+_end: Callable[[], None] = lambda: None  # noqa: E731
+_held: Optional[tuple[ShardedCall, Shards, list[Exhibit]]] = None
+
+
+def about() -> Host:
+    """Describe this host."""
+    import dask
+    from dask.utils import parse_timedelta
+
+    code = files_sha256(PACKAGE, PACKAGE.rglob("*.py"))[:DIGEST_DIGITS]
+    facts = {"modelzoo": __version__, "source code of modelzoo": code}
+    return Host(socket.gethostname(), facts, parse_timedelta(dask.config.get("distributed.admin.tick.interval")))
+
+
+def measure(call: str, words: tuple[str, ...], directory: str) -> Measured:
+    """Run ``modelzoo WORDS`` in a process of its own.
+
+    Args:
+        call: names the call that wants it, see ``end``.
+        words: without the file of the result.
+        directory: where it runs, so that relative paths mean the same on all hosts.
+    """
+    global _end
+    _use_own_environment()
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as stderr:
+        path = Path(folder, "result.json")
+        command = [sys.executable, "-m", "modelzoo", *words, "--json", str(path)]
+        try:
+            os.chdir(directory)
+            worker = start_guarded(command, os.environ, stderr)
+        except OSError as error:
+            return Measured(2, problem=f"{error.filename}: {error.strerror}")
+        _end = worker.process.terminate  # as Ctrl-C does: it ends its own processes
+        if call in _ended:
+            worker.process.terminate()
+        assert worker.process.stdout is not None and worker.process.stdin is not None
+        with worker.process.stdin, worker.process.stdout:
+            worker.process.stdout.read()
+        code = worker.wait()
+        stderr.seek(0)
+        last = (stderr.read().decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
+        problem = ""
+        if last.startswith(PREFIXES) or code not in (0, 1, 2):
+            problem = last.removeprefix(PREFIXES[0])
+        return Measured(code, path.read_bytes() if path.exists() else b"", problem)
+
+
+def judge(call: str, what: ShardedCall, plan: ShardPlan, shard: Shard) -> Judged | Refused:
+    """Judge one shard. The worker that has the models stays for further shards, until ``end``.
+
+    Args:
+        call: names the call that wants it, see ``end``.
+        plan: of the client, which this host must share.
+
+    Raises:
+        WorkerError: the worker died; another one may judge the shard.
+    """
+    try:
+        shards, exhibits = _shards(call, what)
+        if shards.plan != plan:
+            differences = facts_differ(plan.facts, shards.plan.facts) or ["other shards"]
+            return Refused(socket.gethostname(), f"it would judge otherwise ({'; '.join(differences[:3])})")
+        exhibits.clear()
+        return Judged(shards.judge(shard), tuple(exhibits))
+    except WorkerError:
+        _close()
+        raise
+    except ModelzooError as error:
+        _close()
+        return Refused(socket.gethostname(), str(error))
+
+
+def end(call: str) -> None:
+    """End what runs on this host for a call that needs no more of it, whatever it is doing."""
+    _ended.add(call)
+    _end()
+
+
+def _shards(call: str, what: ShardedCall) -> tuple[Shards, list[Exhibit]]:
+    """The worker that judges ``what``: that of the last shard, or a new one."""
+    global _held, _end
+    if call in _ended:
+        raise EnvironmentProblem("the call has ended")
+    if _held is None or _held[0] != what:
+        _close()
+        _use_own_environment()
+        exhibits: list[Exhibit] = []
+        shards = open_shards(what, exhibits.append)
+        _held, _end = (what, shards.__enter__(), exhibits), _close
+    return _held[1:]
+
+
+def _close() -> None:
+    global _held
+    held, _held = _held, None
+    if held is not None:
+        held[1].__exit__(None, None, None)
+
+
+def _use_own_environment() -> None:
+    """Take back the variables that Dask's nanny set for its worker: they limit threads and tune the allocator.
+
+    The nanny leaves alone what its user had set, so only its own values are removed.
+    """
+    import dask
+
+    for name, value in dask.config.get("distributed.nanny.pre-spawn-environ", {}).items():
+        if os.environ.get(name) == str(value):
+            del os.environ[name]
