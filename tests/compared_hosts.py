@@ -18,7 +18,7 @@ PERFORMANCE = replace(MACHINE, governor="performance")
 def host(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> HostResult:
     """A host whose processes all took about ``seconds`` per batch."""
     runs = [make([seconds * (1 + 0.001 * number)] * 3, round=number, machine=machine) for number in range(3)]
-    return HostResult(rank, f"host-{rank}", result_of(*runs))
+    return HostResult(f"host-{rank}", result_of(*runs))
 
 
 def timed(rank: int, seconds: Mapping[str, float], machine: Machine = PERFORMANCE) -> HostResult:
@@ -28,7 +28,7 @@ def timed(rank: int, seconds: Mapping[str, float], machine: Machine = PERFORMANC
         for group, (name, value) in enumerate(seconds.items())
         for number in range(3)
     ]
-    return HostResult(rank, f"host-{rank}", result_of(*runs))
+    return HostResult(f"host-{rank}", result_of(*runs))
 
 
 def wobble(rank: int, seconds: float = 0.1) -> float:

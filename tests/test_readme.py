@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from places import ROOT
 
 from modelzoo.cli import app
@@ -28,8 +27,8 @@ def without_fences(text: str) -> str:
 
 
 SHELL = re.compile(r"^ *```(?:sh|bash)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-PROGRAMS = ("modelzoo", "docker", "python3", "torchrun", "cd", "source", "mkdir")
-INLINE = re.compile(r"`((?:modelzoo|torchrun|(?:\./)?scripts/[\w-]+)\s[^`]+|(?:python )?benchmarks/\w+\.py[^`]*)`")
+PROGRAMS = ("modelzoo", "docker", "python3", "cd", "source", "mkdir")
+INLINE = re.compile(r"`((?:modelzoo|(?:\./)?scripts/[\w-]+)\s[^`]+|(?:python )?benchmarks/\w+\.py[^`]*)`")
 NAMES = re.compile(
     r"modelzoo( weights| fleet)? [a-z]+( (--(vary|setting|price|redact)|-o( page\.html)?))?|modelzoo --version"
 )
@@ -85,8 +84,6 @@ def test_command_is_understood(page: str, command: str) -> None:
     words = list(dropwhile(lambda word: re.fullmatch(r"[A-Z_]+=.*", word), shlex.split(command)))
     if words[0] == "modelzoo":
         accepted(words[1:])
-    elif words[0] == "torchrun":
-        accepted(words[words.index("modelzoo") + 1 :])
     elif words[0] == "docker":
         place = next(place for place, word in enumerate(words) if re.match(r"(IMAGE|modelzoo):", word))
         assert words[1:3] == ["run", "--rm"]
@@ -102,9 +99,7 @@ def test_command_is_understood(page: str, command: str) -> None:
 
 def in_container(words: list[str]) -> None:
     """Check what an image is asked to run: a command of modelzoo, by default ``run``, or another program."""
-    if "modelzoo" in words:  # docker run --entrypoint torchrun
-        accepted(words[words.index("modelzoo") + 1 :])
-    elif not words or words[0] not in ("python3", "bash", "cat"):
+    if not words or words[0] not in ("python3", "bash", "cat"):
         accepted(words or ["run"])
 
 
@@ -114,20 +109,6 @@ def accepted(words: list[str]) -> None:
     # What 'weights convert' takes is a file.
     for name in [] if "convert" in words else getattr(args, "workloads", []):
         assert name.startswith(("./", "/")) or discovery.find_workload(name)
-
-
-def test_a_fleet_is_started_by_ssh_docker_and_kubernetes_alike() -> None:
-    """The commands of docs/scale.md for a member differ in the directory of the shards only, and are accepted."""
-    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
-    shells = [block for block in SHELL.findall(page) if "--node-rank" in block]
-    calls = [shlex.split(block.replace("\\\n", " ").split(" -m modelzoo ")[1].partition('" &')[0]) for block in shells]
-    _, job = yaml.safe_load_all(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    calls.append(container["command"][container["command"].index("modelzoo") + 1 :])
-    assert len(calls) == 3
-    for call in calls:
-        accepted(call)
-        assert call[:-1] == calls[0][:-1]
 
 
 def test_workload_of_readme_is_complete() -> None:

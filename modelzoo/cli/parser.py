@@ -294,7 +294,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "fleet": (
         ("modelzoo fleet run resnet50 bert --scheduler tcp://10.0.0.1:8786", "is one of the hosts slower?"),
         (
-            "modelzoo fleet validate resnet50 --data /data/imagenet/val --shards-dir shards --scheduler tcp://10.0.0.1:8786",
+            "modelzoo fleet validate resnet50 --data /data/val --shards-dir shards --scheduler 10.0.0.1:8786",
             "50,000 images, divided among the hosts",
         ),
     ),
@@ -310,7 +310,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "fleet validate": (
         (
-            "modelzoo fleet validate bert --data /data/dev-v1.1.json --shards-dir shards --scheduler tcp://10.0.0.1:8786",
+            "modelzoo fleet validate bert --data /data/dev.json --shards-dir shards --scheduler 10.0.0.1:8786",
             "call it again after an interruption",
         ),
     ),

@@ -14,7 +14,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Optional, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -146,7 +146,7 @@ class Cluster:
                 return future.result(timeout=GATHER_SECONDS)
         except (CancelledError, CommClosedError) as error:
             raise EnvironmentProblem(self._lost) from error
-        text = str(problem).partition("Inspecting worker logs")[0].strip() or type(problem).__name__
+        text = str(problem).partition("Inspecting worker logs")[0].split("\n")[0].strip() or type(problem).__name__
         raise ModelzooError(f"{text}; {self._kept}") from problem
 
     def _workers(self) -> Mapping[str, Any]:

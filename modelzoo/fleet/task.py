@@ -77,6 +77,7 @@ _held: Optional[tuple[ShardedCall, Shards, list[Exhibit]]] = None
 def about() -> Host:
     """Describe this host."""
     import dask
+    import distributed  # noqa: F401 - fills in Dask's configuration
     from dask.utils import parse_timedelta
 
     code = files_sha256(PACKAGE, PACKAGE.rglob("*.py"))[:DIGEST_DIGITS]
@@ -176,6 +177,7 @@ def _use_own_environment() -> None:
     """
     import dask
 
-    for name, value in dask.config.get("distributed.nanny.pre-spawn-environ", {}).items():
+    own = {**dask.config.get("distributed.nanny.pre-spawn-environ", {}), "PYTHONHASHSEED": "6640"}
+    for name, value in own.items():
         if os.environ.get(name) == str(value):
             del os.environ[name]

@@ -60,9 +60,8 @@ RECORDED_PREFIXES = (
     "QEMU_",
 )
 """A variable whose name starts with one of these is recorded with each result."""
-_BOOKKEEPING = ("TORCHELASTIC_", "TORCH_WARM_POOL")
-"""Variables of torchrun's own, ids and paths that are different in every process, and one that the suite sets for each
-worker that compiles: before it measures, no process is left that could compile."""
+_BOOKKEEPING = "TORCH_WARM_POOL"
+"""The suite sets it for each worker that compiles: before it measures, no process is left that could compile."""
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)KEY($|_)", re.IGNORECASE)
 
 

@@ -61,13 +61,10 @@ def test_kinds_are_told_apart_by_what_cannot_be_set() -> None:
 
 
 def test_hosts_without_a_result_are_listed_with_the_reason() -> None:
-    """And those that torchrun had restarted."""
-    hosts = (FleetHost(0, "a", result="r.json"), FleetHost(1, "b", 2, problem="it was not heard of for 60 s"))
+    """In the place of the file."""
+    hosts = FleetHost("a", result="r.json"), FleetHost("b", problem="the Dask worker is lost")
     columns = {column.title: column.cells for column in host_columns(hosts)}
-    assert columns["result"] == ("r.json", "none: it was not heard of for 60 s")
-    assert columns["restarts"] == ("0", "2")
-    notes = comparison_notes(FleetComparison(hosts, ()))
-    assert notes == ["host b was restarted by torchrun 2 times; its measurement began anew."]
+    assert columns["result"] == ("r.json", "none: the Dask worker is lost")
 
 
 def instances_of(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> HostResult:
@@ -77,7 +74,7 @@ def instances_of(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> H
     for number in range(3):
         runs += [instances.ran(0, one, number, [seconds]), instances.ran(1, four, number, [1.2 * seconds] * 4)]
     stored = instances.result([one, four], runs, machine=machine)
-    return HostResult(rank, f"host-{rank}", replace(stored, runs=(make([0.1] * 3, machine=machine),)))
+    return HostResult(f"host-{rank}", replace(stored, runs=(make([0.1] * 3, machine=machine),)))
 
 
 def test_instances_of_hosts_are_compared_and_added_up() -> None:
@@ -117,14 +114,14 @@ def test_without_a_common_configuration_there_is_no_total() -> None:
 
 def test_hosts_that_measured_nothing_are_a_kind_of_their_own() -> None:
     """They are not compared."""
-    empty = HostResult(0, "a", result_of())
+    empty = HostResult("a", result_of())
     assert kinds([empty])[0].uncompared is Uncompared.NOT_MEASURED
 
 
 def test_a_setting_that_failed_on_one_host_is_compared_on_the_others() -> None:
     """And the host is named; so is one on which nothing was timed, which takes nothing from the others."""
     both = [timed(rank, {"fp32": wobble(rank), "bf16": wobble(rank, 0.05)}) for rank in range(8)]
-    failed = HostResult(9, "host-9", result_of(make(None, machine=PERFORMANCE)))
+    failed = HostResult("host-9", result_of(make(None, machine=PERFORMANCE)))
     (kind,) = kinds([*both, timed(8, {"fp32": wobble(8)}), failed])
     assert kind.uncompared is None
     assert {each.host for each in kind.levels} == {f"host-{rank}" for rank in range(9)}
@@ -134,14 +131,6 @@ def test_a_setting_that_failed_on_one_host_is_compared_on_the_others() -> None:
     assert "Nothing was timed on host-9." in notes
     assert "On host-8, toy bf16 was not timed to the end." in notes
     assert {column.title: column.cells for column in kind_columns(kind)}["toy bf16"][8] == "–"
-
-
-def test_hosts_of_the_same_name_are_told_apart_by_their_ranks() -> None:
-    """Nobody has named them, or they are containers on one machine."""
-    (kind,) = kinds([replace(each, host="localhost") for each in fleet(host(9, 0.12))])
-    assert [each.host for each in kind.levels if each.odd] == ["localhost (rank 9)"]
-    assert kind_columns(kind)[0].cells == tuple(f"localhost (rank {rank})" for rank in range(10))
-    assert comparison_notes(FleetComparison((), (kind,)))[0].startswith("host localhost (rank 9) is ")
 
 
 def test_a_condition_that_another_host_has_as_well_explains_nothing() -> None:
@@ -180,7 +169,7 @@ def test_kinds_say_what_tells_them_apart() -> None:
 def test_sessions_that_are_compared_are_no_history() -> None:
     """Hosts may keep their histories in one directory."""
     dates = [f"2026-01-{number:02}T00:00:00+00:00" for number in range(1, 21)]
-    hosts = [replace(each, result=replace(each.result, created=dates[each.rank])) for each in fleet(host(9, 0.1))]
+    hosts = [replace(each, result=replace(each.result, created=date)) for each, date in zip(fleet(host(9, 0.1)), dates)]
     level = SessionLevel("", "toy", "fp32", "work", 0.1, 3, 1.0, 1e-4, 1e-4, 1.0)
     machine = fingerprint(PERFORMANCE)
     for count, is_known in ((14, False), (15, True)):

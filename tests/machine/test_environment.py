@@ -28,7 +28,7 @@ from modelzoo.setting import Setting
 
 
 def test_recorded_variables_hold_nothing_private() -> None:
-    """Others, torchrun's and inductor's are left out, secrets hidden, and home directories and user names masked."""
+    """Others and inductor's are left out, secrets hidden, and home directories and user names masked."""
     environ = {
         "HOME": "/home/joe",
         "USER": "joe",
@@ -37,7 +37,6 @@ def test_recorded_variables_hold_nothing_private() -> None:
         "LD_PRELOAD": "/scratch/joe/lib.so:/home/joe2/lib.so",
         "MODELZOO_API_KEY": "secret",
         "OMP_NUM_THREADS": "8",
-        "TORCHELASTIC_RUN_ID": "none",
         "TORCH_WARM_POOL": "0",
     }
     assert recorded_environment(environ) == {

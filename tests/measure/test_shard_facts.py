@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from modelzoo.files import files_sha256
 from modelzoo.measure import judgement
-from modelzoo.measure.judgement import JUDGING, _digest
+from modelzoo.measure.judgement import JUDGING
 
 
 def test_the_packages_that_decide_what_a_shard_holds_exist() -> None:
@@ -23,11 +24,11 @@ def test_names_contents_and_number_of_files_all_count(tmp_path: Path, change: st
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.py").write_text("1")
     first, second = tmp_path / "one", tmp_path / "two"
-    assert _digest(first, first.glob("*.py")) == _digest(second, second.glob("*.py"))
+    assert files_sha256(first, first.glob("*.py")) == files_sha256(second, second.glob("*.py"))
     if change == "name":
         (second / "a.py").rename(second / "b.py")
     elif change == "content":
         (second / "a.py").write_text("2")
     else:
         (second / "b.py").write_text("1")
-    assert _digest(first, first.glob("*.py")) != _digest(second, second.glob("*.py"))
+    assert files_sha256(first, first.glob("*.py")) != files_sha256(second, second.glob("*.py"))
