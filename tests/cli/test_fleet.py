@@ -42,10 +42,11 @@ def hosts(cluster: DaskCluster, numpy_engine: None) -> DaskCluster:
     return cluster
 
 
-@pytest.fixture
-def words(tmp_path: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What judges a classifier on 40 pictures, each of which takes a while."""
-    folder = tmp_path / "linear"
+    parent = tmp_path_factory.mktemp("judged")
+    folder = parent / "linear"
     folder.mkdir()
     numpy_classifier(folder)
     declaration = folder / "workload.py"
@@ -54,17 +55,17 @@ def words(tmp_path: Path) -> list[str]:
     )
     random = np.random.default_rng(0)
     for number in range(PICTURES):
-        place = tmp_path / "pictures" / f"class {number % 8}"
+        place = parent / "pictures" / f"class {number % 8}"
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype="uint8")).save(place / f"{number}.png")
-    named = ["--weights", str(folder / "weights.npz"), "--data", str(tmp_path / "pictures")]
+    named = ["--weights", str(folder / "weights.npz"), "--data", str(parent / "pictures")]
     return [str(folder), "--engine", NUMPY_ENGINE, "--threads", "1", "--bf16=cast", *named]
 
 
-def alone(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+@pytest.fixture(scope="module")
+def alone(cluster: DaskCluster, words: list[str]) -> str:
     """The lines for scripts of one process that judges everything."""
-    main(["validate", *words])
-    return capsys.readouterr().out
+    return call("validate", *words).communicate(timeout=SECONDS)[0]
 
 
 def shards_in(folder: Path) -> int:
@@ -73,7 +74,7 @@ def shards_in(folder: Path) -> int:
 
 
 def test_hosts_judge_as_one_process_does_although_one_is_killed(
-    hosts: DaskCluster, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    hosts: DaskCluster, words: list[str], alone: str, tmp_path: Path
 ) -> None:
     """The others judge what it had begun; every picture counts once, and no worker process stays behind."""
     result, shards = tmp_path / "fleet.json", tmp_path / "shards"
@@ -83,16 +84,16 @@ def test_hosts_judge_as_one_process_does_although_one_is_killed(
     hosts.kill("w0")
     out, err = calling.communicate(timeout=SECONDS)
     assert out.startswith("[VALID] linear"), err
-    assert out == alone(words, capsys)
+    assert out == alone
     (report,) = store.read(result).sharding
     assert (report.items, report.shards, report.reused) == (PICTURES, 20, 0)
     assert sum(host.items for host in report.hosts) == PICTURES
     assert "warning: tcp" not in err
-    until(lambda: not processes_with(str(tmp_path)))
+    until(lambda: not processes_with(words[0]))
 
 
 def test_the_same_call_goes_on_after_the_scheduler_was_lost(
-    hosts: DaskCluster, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    hosts: DaskCluster, words: list[str], alone: str, tmp_path: Path
 ) -> None:
     """It ends with one line, and the next one judges only what is missing, on a new cluster."""
     result, shards = tmp_path / "fleet.json", tmp_path / "shards"
@@ -110,11 +111,11 @@ def test_the_same_call_goes_on_after_the_scheduler_was_lost(
     kept = shards_in(shards)
     assert 3 <= kept < 20
     hosts.kill_all()
-    hosts.ensure()
+    hosts.ensure(2)
     out, err = call("fleet", "validate", *words, *own).communicate(timeout=SECONDS)
     assert f"{kept} of 20 shards are in {shards} already" in err
     assert err.count(" is finished, by ") == 20 - kept
-    assert out == alone(words, capsys)
+    assert out == alone
     assert store.read(result).sharding[0].reused == kept
 
 
