@@ -314,7 +314,7 @@ def conditions(rows: Sequence[Row]) -> Conditions:
 
     Only rows for which both sides have a finished process are considered: of the others, nothing can be said.
     """
-    both = [(_name(row), _processes(row.base), _processes(row.other)) for row in rows if row.base and row.other]
+    both = [(row.name, _processes(row.base), _processes(row.other)) for row in rows if row.base and row.other]
     found = [(name, base, other) for name, base, other in both if base and other]
     shared: list[tuple[str, tuple[str, ...]]] = []
     differing: list[Difference] = []
@@ -383,7 +383,3 @@ def _differences(name: str, values: Mapping[str, Pair], rows: int) -> list[Diffe
         names = () if len(concerned) == rows else tuple(concerned)
         found.append(Difference(name, tuple(sorted(base)), tuple(sorted(other)), names, not base & other))
     return found
-
-
-def _name(row: Row) -> str:
-    return f"{row.workload} {row.label}"

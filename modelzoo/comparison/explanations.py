@@ -115,7 +115,7 @@ def explanation(row: Row, metric: Metric) -> Optional[Explanation]:
     """Return what explains the difference of ``row``; ``None`` if there is none in speed, or nothing explains it."""
     if row.base is None or row.other is None or metric not in RATED or row.outcome not in EXPLAINED:
         return None
-    return explained(row.workload, row.label, reports_of(row.base), reports_of(row.other))
+    return explained(row.workload, row.setting, reports_of(row.base), reports_of(row.other))
 
 
 def explained(

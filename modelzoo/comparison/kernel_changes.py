@@ -84,7 +84,7 @@ def kernel_changes(row: Row) -> Optional[KernelChanges]:
         if set(base.get(key, nothing).kernels) != set(other.get(key, nothing).kernels)
     ]
     changes = sorted(found, key=lambda each: (-abs(each.change), each.operator_class, each.shapes))
-    return KernelChanges(row.workload, row.label, tuple(changes), len({**base, **other}))
+    return KernelChanges(row.workload, row.setting, tuple(changes), len({**base, **other}))
 
 
 _Key = tuple[OperatorClass, Shapes]

@@ -119,7 +119,7 @@ def row_rates(row: Row, metric: Metric) -> Optional[RowRates]:
     base = rates(row.base, row.estimate.base, metric)
     other = rates(row.other, row.estimate.other, metric)
     unit = next((report.unit for report in reports_of(row.base)), "items")
-    return None if base is None or other is None else RowRates(row.workload, row.label, unit, base, other)
+    return None if base is None or other is None else RowRates(row.workload, row.setting, unit, base, other)
 
 
 def rates(side: SideSetting, measured: SideLevel, metric: Metric) -> Optional[Rates]:
@@ -327,7 +327,7 @@ def _cost(row: Row, metric: Metric, base: Price, other: Price) -> Optional[Cost]
     times_cheaper = base_cost.value / other_cost.value / row.estimate.ratio.value
     return Cost(
         workload=row.workload,
-        label=row.label,
+        label=row.setting,
         unit=rates.unit,
         base=base_cost,
         other=other_cost,

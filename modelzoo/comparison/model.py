@@ -246,3 +246,13 @@ class Row(msgspec.Struct, frozen=True):
     verdict: Optional[stats.Verdict] = None
     refused: tuple[Refusal, ...] = ()
     allowed: tuple[Refusal, ...] = ()
+
+    @property
+    def setting(self) -> str:
+        """The setting, or both sides' if they were paired on purpose; no two rows of a workload have the same."""
+        return self.label if self.label == self.other_label else f"{self.label} → {self.other_label}"
+
+    @property
+    def name(self) -> str:
+        """``bert fp32``."""
+        return f"{self.workload} {self.setting}"

@@ -17,7 +17,7 @@ from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.results import summary
 from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns, differences, explanations
-from modelzoo.views.compare import DECIDED, QUANTITY, correction, gate_lines, headline, row_name
+from modelzoo.views.compare import DECIDED, QUANTITY, correction, gate_lines, headline
 from modelzoo.views.judgement import metric_text, reason_text, scope_text
 from modelzoo.views.products import shapes_text
 from modelzoo.views.speed import basis_text, outlook_text, refusal, row_reason
@@ -54,7 +54,7 @@ def document(
     blocks: list[Block] = [Section(title, tuple(block for block in first if block != lines()))]
     blocks += _open(comparison)
     blocks += [_kernels(found, names, details=details) for found in map(kernel_changes, comparison.rows) if found]
-    decided = {(row.workload, row.label) for row in comparison.rows if row.outcome in DECIDED}
+    decided = {(row.workload, row.setting) for row in comparison.rows if row.outcome in DECIDED}
     for each in comparison.explanations:
         is_decided = (each.workload, each.label) in decided
         if is_decided or details:
@@ -77,12 +77,12 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     for row in compared:
         if row.estimate is not None and row.verdict is not None:
             rounds = f"{row.verdict.rounds} round{'s' if row.verdict.rounds != 1 else ''}"
-            yield f"{row_name(row)}: {rounds}; {basis_text(row.estimate)}."
+            yield f"{row.name}: {rounds}; {basis_text(row.estimate)}."
 
 
 def _open(comparison: Comparison) -> list[Block]:
     """What could not be decided, and what would decide it."""
-    found = [(row_name(row), text) for row in comparison.rows for text in _open_texts(row)]
+    found = [(row.name, text) for row in comparison.rows for text in _open_texts(row)]
     return [Section("Not decided", (named(found),))] if found else []
 
 
@@ -136,7 +136,7 @@ def _accuracy(comparison: Comparison, names: tuple[str, str]) -> Section:
     """What the judgement of each side says."""
     title = "Accuracy"
     sides = [(row, name, side) for row in comparison.rows for name, side in zip(names, (row.base, row.other)) if side]
-    judged = [(f"{row_name(row)}, {name}", _judged(side.validity)) for row, name, side in sides if side.validity]
+    judged = [(f"{row.name}, {name}", _judged(side.validity)) for row, name, side in sides if side.validity]
     if judged:
         return Section(title, (named(judged),))
     return Section(title, (lines(_not_judged([side for _, _, side in sides])),))

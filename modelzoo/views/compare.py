@@ -14,7 +14,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
 from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns, explanations
-from modelzoo.views.compare_columns import setting_text, values_text
+from modelzoo.views.compare_columns import values_text
 from modelzoo.views.headline import Judged, several, subject
 from modelzoo.views.results_table import ratio
 from modelzoo.views.speed import UNPROVEN, basis_text, is_qualified, refusal, row_reason
@@ -77,7 +77,7 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
         )
     ]
     blocks += _differences(comparison)
-    decided = {(row.workload, row.label) for row in comparison.rows if row.outcome in DECIDED}
+    decided = {(row.workload, row.setting) for row in comparison.rows if row.outcome in DECIDED}
     for explanation in comparison.explanations:
         is_decided = (explanation.workload, explanation.label) in decided
         if details or is_decided:
@@ -103,7 +103,7 @@ def headline(comparison: Comparison) -> Lines:
         said = f"{other} is not comparable with {base}" + "".join(f": {text}" for text, _ in whys.most_common(1))
         return first_line(said, Tone.BAD)
     if len(rows) == 1:
-        said = f"{row_name(rows[0])}: {subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}"
+        said = f"{rows[0].name}: {subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}"
         said += UNPROVEN if is_qualified(rows[0]) else ""
     else:
         judged = [Judged(row.outcome, row.estimate.ratio if row.estimate else None, is_qualified(row)) for row in rows]
@@ -174,7 +174,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     for row in compared:
         if row.estimate is not None:
             text = f"{BASIS[row.estimate.basis]}; {basis_text(row.estimate)}"
-            by_basis.setdefault(text, []).append(row_name(row))
+            by_basis.setdefault(text, []).append(row.name)
     for text, rows in by_basis.items():
         yield f"basis{_of_rows(rows, len(compared))}: {text}."
     yield from notes(comparison)
@@ -232,11 +232,6 @@ def correction(count: int) -> str:
 
 def _of_rows(rows: Sequence[str], count: int) -> str:
     return "" if len(rows) == count else f" of {', '.join(rows)}"
-
-
-def row_name(row: Row) -> str:
-    """``bert fp32``."""
-    return f"{row.workload} {setting_text(row)}"
 
 
 def _differences(comparison: Comparison) -> list[Block]:
@@ -334,7 +329,7 @@ def _costs(comparison: Comparison) -> list[Block]:
 def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:
     """Return which rows fail, and what passed although nothing is certain."""
     found = [
-        f"FAILED {condition}: {row_name(row)}{_shown_ratio(row)}"
+        f"FAILED {condition}: {row.name}{_shown_ratio(row)}"
         for row, conditions in zip(comparison.rows, gate.failures)
         for condition in conditions
     ]
@@ -342,7 +337,7 @@ def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:
         found = [f"passed: no row meets {', '.join(map(str, gate.conditions))}"]
     for outcome in (Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE):
         passed = [
-            row_name(row)
+            row.name
             for row, conditions in zip(comparison.rows, gate.failures)
             if row.outcome is outcome and not conditions
         ]

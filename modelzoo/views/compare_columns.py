@@ -42,7 +42,7 @@ def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column
     base, other = comparison.base.name, comparison.other.name
     return [
         Column("workload", (*workloads, *(("geometric mean",) if shows_mean else ()))),
-        Column("setting", (*map(setting_text, rows), *last)),
+        Column("setting", (*(row.setting for row in rows), *last)),
         Column(base, (*(value_text(row.base_value, comparison.metric) for row in rows), *last), is_number=True),
         Column(other, (*(value_text(row.other_value, comparison.metric) for row in rows), *last), is_number=True),
         Column(
@@ -52,11 +52,6 @@ def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column
         ),
         Column("verdict", (*verdicts, *last), tones=(*tones, *((Tone.PLAIN,) if shows_mean else ()))),
     ]
-
-
-def setting_text(row: Row) -> str:
-    """The setting; both sides' if they were paired on purpose."""
-    return row.label if row.label == row.other_label else f"{row.label} → {row.other_label}"
 
 
 def value_text(value: stats.Interval | None, metric: Metric) -> str:
@@ -109,7 +104,7 @@ def stage_columns(comparison: Comparison) -> list[Column]:
     first = [index == 0 or stages[index - 1].row != each.row for index, each in enumerate(stages)]
     return [
         Column("workload", tuple(row.workload if new else "" for row, new in zip(rows, first))),
-        Column("setting", tuple(setting_text(row) if new else "" for row, new in zip(rows, first))),
+        Column("setting", tuple(row.setting if new else "" for row, new in zip(rows, first))),
         Column("stage", tuple(each.name for each in stages)),
         Column(comparison.base.name, tuple(interval(each.base) for each in stages), is_number=True),
         Column(comparison.other.name, tuple(interval(each.other) for each in stages), is_number=True),

@@ -24,8 +24,8 @@ from modelzoo.formatting import printable, shown_json
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.stats import Outcome
 from modelzoo.version import __version__
-from modelzoo.views.compare import cores_text, extrapolation_text, notes, row_name
-from modelzoo.views.compare_columns import setting_text, values_text
+from modelzoo.views.compare import cores_text, extrapolation_text, notes
+from modelzoo.views.compare_columns import values_text
 from modelzoo.views.results_table import ratio
 from modelzoo.views.speed import basis_text, outcome_text, refusal, row_reason
 
@@ -276,7 +276,7 @@ def junit(judged: Judged) -> str:
         )
         for row, failures, is_skipped in zip(found.rows, map(list, gate.failures), skipped):
             case = ElementTree.SubElement(
-                suite, "testcase", classname=printable(row.workload), name=printable(setting_text(row))
+                suite, "testcase", classname=printable(row.workload), name=printable(row.setting)
             )
             said = printable(_sentence(row))
             for condition in failures[:1]:  # the schema allows one failure per case
@@ -284,7 +284,7 @@ def junit(judged: Judged) -> str:
                 ElementTree.SubElement(case, "failure", type=condition.name, message=text).text = text
             if is_skipped:
                 ElementTree.SubElement(case, "skipped", message=said)
-            ElementTree.SubElement(case, "system-out").text = f"{printable(row_name(row))}: {said}"
+            ElementTree.SubElement(case, "system-out").text = f"{printable(row.name)}: {said}"
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 

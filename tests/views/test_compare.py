@@ -11,7 +11,7 @@ from modelzoo.comparison.explanations import Explanation, Part
 from modelzoo.comparison.model import Metric, Obstacle, Side
 from modelzoo.document import Block, Line, Lines, Section, Table, Text
 from modelzoo.frozen import replace
-from modelzoo.views.compare import document, footnotes, gate_lines, row_name
+from modelzoo.views.compare import document, footnotes, gate_lines
 
 
 def compared(base: Side, other: Side, *conditions: FailOn, question: Question | None = None) -> list[Block]:
@@ -138,4 +138,4 @@ def test_the_document_begins_with_the_table() -> None:
     first, *_ = compared(side("old", session()), side("new", session(day=2)))
     assert isinstance(first, Section)
     assert [type(block) for block in first.blocks] == [Lines, Lines, Table, Lines]
-    assert row_name(mixed().rows[0]) == "a fp32"
+    assert mixed().rows[0].name == "a fp32"

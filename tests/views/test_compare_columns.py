@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from fake_runs import MACHINE
+from printed import headings
 from proven_results import BF16, FP32, session, session_of, side
 
 from modelzoo import stats
-from modelzoo.comparison.compare import Comparison, Question, compare
+from modelzoo.comparison.compare import Comparison, Question, compare, gate
 from modelzoo.comparison.conditions import Difference
 from modelzoo.comparison.machines import Price
 from modelzoo.comparison.model import Metric
@@ -15,6 +16,7 @@ from modelzoo.comparison.pairing import parse_pairing
 from modelzoo.document import Column
 from modelzoo.frozen import replace
 from modelzoo.views import compare_columns
+from modelzoo.views.compare import document
 
 TWO = [("toy", FP32, 0.1), ("toy", BF16, 0.2)]
 
@@ -58,7 +60,7 @@ def test_both_settings_are_shown_if_they_were_paired_on_purpose() -> None:
     result = session_of(TWO)
     question = Question(pairings=(parse_pairing("precision=fp32:precision=bf16"),))
     (row,) = compare(side("old", result), side("new", result), question).rows
-    assert compare_columns.setting_text(row) == "fp32 → bf16"
+    assert row.setting == "fp32 → bf16"
 
 
 @pytest.mark.parametrize(
@@ -121,3 +123,15 @@ def test_what_was_not_measured_is_marked() -> None:
     ]
     marked = {name for table in tables for name, texts in table.items() if any(text.endswith(" *") for text in texts)}
     assert marked == {"old per machine", "old per core", "old per vCPU", "old", "times cheaper"}
+
+
+def test_rows_with_one_baseline_keep_their_own_differences() -> None:
+    """Both ways to have bf16 are paired with the same fp32; only one of them is faster, and is explained."""
+    ways = [BF16.replace(bf16_method=method) for method in ("autocast", "cast")]
+    other = session_of([("toy", way, level) for way, level in zip(ways, (0.05, 0.1))], 2)
+    question = Question(pairings=(parse_pairing("precision=fp32:precision=bf16"),))
+    found = compare(side("old", session_of([("toy", FP32, 0.1)])), side("new", other), question)
+    differing = [(each.name, *each.other, *each.rows) for each in found.conditions.differing if "method" in each.name]
+    assert differing == [("bf16 method", way.bf16_method, f"toy fp32 → {way.label}") for way in ways]
+    explained = [title for title in headings(document(found, gate(found, ()))) if "difference of" in title]
+    assert explained == [f"Where the difference of toy fp32 → {ways[0].label} comes from"]
