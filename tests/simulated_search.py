@@ -25,6 +25,7 @@ class Machine:
     cost: float = 5.0
     changes: Callable[[Setting], dict[str, Any]] = lambda setting: {}
     error: Callable[[Setting], Optional[str]] = lambda setting: None
+    kind: str = "WorkerError"
     stops_after: int = 10**6
     now: float = 0.0
     ran: list[tuple[str, int]] = field(default_factory=list)
@@ -54,6 +55,7 @@ class Machine:
             group=group,
             round=number,
             error=self.error(setting),
+            kind=self.kind,
             **reported,
         )
         return replace(run, started=started.isoformat(), ended=ended.isoformat())
@@ -61,15 +63,20 @@ class Machine:
 
 @dataclass
 class SimulatedRounds:
-    """Every sweep is one round."""
+    """Every sweep is one round. A setting that reported an error is not tried again, as in ``Rounds``."""
 
     machine: Machine
     request: Any
     round: int = 0
+    over: set[int] = field(default_factory=set)
 
     def sweep(self, seconds: float, among: Optional[Collection[int]] = None) -> Iterator[Run]:
         for index in range(len(self.request.settings)) if among is None else among:
-            yield self.machine.process(self.request.settings[index], index, self.round)
+            if index not in self.over:
+                run = self.machine.process(self.request.settings[index], index, self.round)
+                if run.error_kind not in (None, "WorkerError"):
+                    self.over.add(index)
+                yield run
         self.round += 1
 
 

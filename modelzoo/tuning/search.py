@@ -6,6 +6,7 @@ on from there: which stage it was in, and what is left of it, follows from the r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
@@ -212,10 +213,11 @@ class Search:
 
     def _next_block(self, stage: Stage) -> list[int]:
         """The settings of the next sweep: those with the fewest processes in this stage, and the default."""
-        counts = dict.fromkeys(stage.groups, 0)
-        for run in results.runs_of(self.result, stage):
-            counts[run.group] = counts.get(run.group, 0) + 1
-        out = {each.group for each in self.tuning.excluded} if stage.kind is StageKind.SEARCH else set()
+        runs = results.runs_of(self.result, stage)
+        counts = Counter(run.group for run in runs)
+        out = {each.group for each in self.tuning.excluded}
+        if stage.kind is StageKind.CONFIRMATION:  # what reported an error will not run again, see ``Rounds``
+            out = {run.group for run in runs if run.error_kind not in (None, WorkerError.__name__)}
         left = [group for group in stage.groups if group not in out and counts[group] < stage.rounds]
         others = [group for group in left if group]
         if not others:

@@ -76,6 +76,21 @@ def test_the_winner_is_measured_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [rung.group for rung in tuning.steps(result)] == [0, found.choice.winner]
 
 
+def test_a_step_that_cannot_run_does_not_end_the_confirmation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The winner still has all of its processes, and the step that reported an error is tried once."""
+    machine = Machine(
+        speeds(compile=2.0),
+        error=lambda setting: "it takes two threads" if setting == COMPILED else None,
+        kind="UnsupportedError",
+    )
+    result = run(machine, begin(tmp_path / "r.json", BASE, COMPILED.replace(threads=2)), monkeypatch)
+    confirmation = tuning.of(result).stage(StageKind.CONFIRMATION)
+    assert confirmation is not None
+    _, step, winner = confirmation.groups
+    ran = [each.group for each in tuning.runs_of(result, confirmation)]
+    assert [ran.count(group) for group in (winner, step)] == [halving.CONFIRMATION_ROUNDS[1], 1]
+
+
 def test_nothing_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer, not a failure: candidates that are all alike lead to the default."""
     machine = Machine(speeds())
