@@ -62,6 +62,21 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
+def without_options(words: Iterable[str], options: Collection[str]) -> list[str]:
+    """Return a command line without these options, each of which has a value, however they were written.
+
+    >>> without_options(["bert", "-oa.json", "-o", "b.json", "--json=c.json", "--batch", "4"], ["-o", "--json"])
+    ['bert', '--batch', '4']
+    """
+    kept, left = [], iter(words)
+    for each in left:
+        if each in options:
+            next(left, None)
+        elif each.partition("=")[0] not in options and (each.startswith("--") or each[:2] not in options):
+            kept.append(each)
+    return kept
+
+
 def capitalized(text: str) -> str:
     """Return ``text`` with a capital first letter; unlike ``str.capitalize`` it leaves the others as they are."""
     return text[:1].upper() + text[1:]

@@ -7,9 +7,19 @@ import sys
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.compare import EXPORTS, FORMATS, allowances, export, fail_on
+from modelzoo.cli.compare import EXPORTS, FORMATS, add_format, allowances, export, fail_on
 from modelzoo.cli.input_files import path_text
-from modelzoo.cli.output import check_directory, deliver, new_result, output_file, result_path, tell, write_reproducers
+from modelzoo.cli.output import (
+    SUFFIXES,
+    check_directory,
+    deliver,
+    format_of,
+    new_result,
+    output_file,
+    result_path,
+    tell,
+    write_reproducers,
+)
 from modelzoo.cli.parser import Parser
 from modelzoo.cli.run import ended_early, show_plan
 from modelzoo.cli.selection import Jobs, select_settings
@@ -84,9 +94,7 @@ def add_arguments(parser: Parser) -> None:
         f"can name; may be repeated (default: {','.join(FAIL_ON)})",
     )
     parser.add_argument("--details", action="store_true", help="list every kernel and every difference")
-    parser.add_argument(
-        "--format", choices=FORMATS, help="format of the page (default: terminal, and markdown with -o)"
-    )
+    add_format(parser, "markdown with -o, and terminal without")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the page to FILE instead of stdout (-)")
     parser.add_argument("--json", metavar="FILE", help="write the result to FILE (default: results/TIME.json)")
     parser.add_argument("--label", default="", metavar="TEXT", help="name of the result in report and compare")
@@ -120,6 +128,8 @@ def check_command(args: argparse.Namespace) -> int:
     target = output_file(args.output)
     if target is not None:
         check_directory(target)
+        args.format = args.format or SUFFIXES.get(target.suffix, "markdown")
+    args.format = format_of(args.format, target, FORMATS)
     conditions, allowed = fail_on(args.fail_on or FAIL_ON, "latency"), allowances(args.allow)
     for name in ("python", "image"):
         if getattr(args, name) is not None:
@@ -174,11 +184,10 @@ def _rendered(
     from modelzoo.document import markdown, terminal
     from modelzoo.views.check import document
 
-    form = args.format or ("terminal" if target is None else "markdown")
-    if form in EXPORTS:
-        return export([(found, judged)], form)
+    if args.format in EXPORTS:
+        return export([(found, judged)], args.format)
     blocks = document(result, found, judged, asked, details=args.details)
-    if form == "markdown":
+    if args.format == "markdown":
         return markdown.markdown(blocks)
     return terminal.text(blocks, colour=target is None and sys.stdout.isatty())
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import path_text, result_files, short_names
-from modelzoo.cli.output import check_directory, deliver, output_file
+from modelzoo.cli.output import check_directory, deliver, format_of, output_file
 from modelzoo.cli.parser import fraction
 from modelzoo.errors import InputError, UsageError
 
@@ -76,9 +76,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also print all that baseline and candidate share, and what explains every row",
     )
-    parser.add_argument("--format", choices=FORMATS, default="terminal", help="output format (default: terminal)")
+    add_format(parser, "terminal")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout (-)")
     parser.set_defaults(command_function=compare_command)
+
+
+def add_format(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add ``--format``, whose values ``format_of`` checks, because a page has a command of its own."""
+    what = f"output format (default: that of the file's suffix, else {default})"
+    parser.add_argument("--format", metavar=f"{{{','.join(FORMATS)}}}", help=what)
 
 
 def compare_command(args: argparse.Namespace) -> int:
@@ -96,9 +102,8 @@ def compare_command(args: argparse.Namespace) -> int:
     from modelzoo.comparison.machines import prices_of
 
     target = output_file(args.output)
+    form = format_of(args.format, target, FORMATS)
     if target is not None:
-        if target.suffix in (".pdf", ".html", ".htm"):
-            raise UsageError(f"-o {args.output}: compare writes {', '.join(FORMATS)}; 'modelzoo report' writes pages")
         check_directory(target)
     conditions, prices = fail_on(args.fail_on, args.metric), read_prices(args.price)
     allowed = allowances(args.allow)
@@ -110,7 +115,7 @@ def compare_command(args: argparse.Namespace) -> int:
         comparison = compare(base, other, question, (priced[0], priced[number]) if priced else ())
         judged.append((comparison, gate(comparison, conditions)))
     colour = target is None and sys.stdout.isatty()
-    deliver(rendered(judged, args.format, details=args.details, colour=colour), target)
+    deliver(rendered(judged, form, details=args.details, colour=colour), target)
     empty = [comparison.other.name for comparison, each in judged if each.exit_code == NOTHING]
     if empty:
         raise InputError(f"no row of {', '.join(empty)} is comparable with {base.name}; the table says why")

@@ -32,6 +32,9 @@ def add_details(parser: argparse.ArgumentParser) -> None:
     )
 
 
+SUFFIXES = {".txt": "terminal", ".md": "markdown", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
+SUFFIXES[".xml"] = "junit"
+"""The format that the name of a file asks for."""
 STDOUT = "-"
 """What ``-o`` calls stdout."""
 
@@ -102,6 +105,26 @@ def print_text(text: str) -> None:
 def output_file(named: Optional[str]) -> Optional[Path]:
     """Return the file that ``-o`` names; ``None``: stdout."""
     return None if named in (None, STDOUT) else Path(named)
+
+
+def format_of(asked: Optional[str], target: Optional[Path], formats: Sequence[str]) -> str:
+    """Return the format of an output: the one that was asked for, or that of the file's suffix; on stdout for people.
+
+    Args:
+        asked: by ``--format``.
+        target: the file that ``output_file`` returned.
+        formats: that the command can write.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    form = asked or ("terminal" if target is None else SUFFIXES.get(target.suffix, ""))
+    if form in formats:
+        return form
+    given = f"--format {asked}" if asked else f"-o {target}"
+    endings = ", ".join(suffix for suffix, each in SUFFIXES.items() if each in formats)
+    pages = "; 'modelzoo report RESULT … -o page.html' writes a page" if form == "html" else ""
+    raise UsageError(f"{given}: name a file that ends in {endings}, or give --format {', '.join(formats)}{pages}")
 
 
 def deliver(text: str, target: Optional[Path]) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import read_all, result_files, short_names
 from modelzoo.cli.output import (
     add_details,
     check_directory,
     deliver,
+    format_of,
     output_file,
     print_document,
     print_lines,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 
 FORMATS = ("terminal", "markdown", "html", "csv", "json")
-SUFFIXES = {".txt": "terminal", ".md": "markdown", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
-"""The format that the name of a file asks for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +76,7 @@ def report(args: argparse.Namespace) -> int:
         UsageError: the options contradict each other, or the page cannot be written.
     """
     target = output_file(args.output)
-    form = args.format or _format_of(target)
+    form = format_of(args.format, target, FORMATS)
     if target is not None:
         _check_target(target, args.results)
     if form == "html":
@@ -90,15 +89,6 @@ def report(args: argparse.Namespace) -> int:
         return _print(args)
     deliver(_rendered(read_all(args.results), form, args), target)
     return 0
-
-
-def _format_of(target: Optional[Path]) -> str:
-    """The format that is meant if none is named."""
-    if target is None:
-        return "terminal"
-    if target.suffix not in SUFFIXES:
-        raise UsageError(f"-o {target}: name a file that ends in {', '.join(SUFFIXES)}, or give its --format")
-    return SUFFIXES[target.suffix]
 
 
 def _check_target(target: Path, results: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Optional
 
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
-from modelzoo.formatting import MISSING, apart, rounded, rounded_down, seconds, significant
+from modelzoo.formatting import MISSING, apart, rounded, rounded_down, seconds, significant, without_options
 from modelzoo.records.load import Flaw, InvalidReason, Load, LoadgenRun, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
@@ -343,13 +343,7 @@ def command(words: Sequence[str], load: Load) -> Optional[str]:
     found = results.answer(load)
     if found is None:
         return None
-    kept: list[str] = []
-    given = iter(words[1:])
-    for word in given:
-        if word in _OF_A_SEARCH:
-            next(given, None)
-        elif word != "--find" and not word.startswith(tuple(f"{name}=" for name in _OF_A_SEARCH)):
-            kept.append(word)
+    kept = [word for word in without_options(words[1:], _OF_A_SEARCH) if word != "--find"]
     return shlex.join(["modelzoo", *kept, "--rate", rounded_down(found.sustained)])
 
 

@@ -9,7 +9,7 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.document import Block, Column, Section, Table, Text, Tone, first_line, lines, named
-from modelzoo.formatting import MISSING, apart, cpus, rounded, seconds, significant, within
+from modelzoo.formatting import MISSING, apart, cpus, rounded, seconds, significant, within, without_options
 from modelzoo.records.machine import quiet_limit
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
@@ -245,15 +245,9 @@ _OWN |= {"--json-dir", "--scheduler"}  # of a fleet
 
 def _setting_words(given: Sequence[str], workload: str) -> list[str]:
     """The options of the call that decide the setting, as they were given, before or after the workload."""
-    words, kept, skip = list(given), list[str](), False
+    words = list(given)
     start = words.index("throughput") + 1 if "throughput" in words else len(words)
-    for word in words[start:]:
-        if skip:
-            skip = False
-        elif word.partition("=")[0] in _OWN:
-            skip = "=" not in word
-        else:
-            kept.append(word)
+    kept = without_options(words[start:], _OWN)
     if workload in kept:
         kept.remove(workload)
     return kept

@@ -258,7 +258,10 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["run", MLP, "--setting", "bf16=magic"], "error: --setting bf16=magic: bf16 must be one of"),
         (["tune", MLP, "--vary", "thp=of"], "error: --vary thp=of: thp must be one of default, off, on, not 'of'"),
         (["compare", "a.json", "b.json", "--metric", "latncy"], "argument --metric: invalid choice: 'latncy'"),
-        (["compare", "a.json", "b.json", "-o", "c.pdf"], "-o c.pdf: compare writes terminal, markdown"),
+        (
+            ["compare", "a.json", "b.json", "-o", "c.pdf"],
+            "-o c.pdf: name a file that ends in .txt, .md, .csv, .json, .xml, or give --format",
+        ),
         (
             ["compare", "a.json", "b.json", "-o", "/nonexistent/c.md"],
             "cannot write /nonexistent/c.md: there is no",

@@ -95,11 +95,11 @@ def test_the_exit_code_is_that_of_the_conditions(
 def test_a_page_in_a_file_is_markdown_and_ci_systems_get_their_formats(
     measures: Measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The formats of ``compare``, with the ratio of the rounds."""
+    """The formats of ``compare``, with the ratio of the rounds; the suffix of a file decides."""
     measures(toy(1.05))
-    path = tmp_path / "check.md"
-    assert called("-o", str(path)) == 1
-    assert path.read_text().startswith("### head compared with base\n")
+    for name, start in (("check.md", "### head compared"), ("summary", "### head compared"), ("x.csv", "base,other,")):
+        assert called("-o", str(tmp_path / name)) == 1
+        assert (tmp_path / name).read_text().startswith(start)
     assert capsys.readouterr().out == ""
     assert called("--format", "json") == 1
     (found,) = json.loads(capsys.readouterr().out)["comparisons"]

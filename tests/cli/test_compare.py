@@ -16,6 +16,7 @@ from stored_results import STORED, name, unpacked
 
 from modelzoo.cli import app
 from modelzoo.cli.compare import FORMATS, fail_on
+from modelzoo.cli.output import SUFFIXES
 from modelzoo.comparison.compare import FailOn
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.errors import UsageError
@@ -221,7 +222,9 @@ def test_real_results_are_compared_or_say_why_not(
         (["--assume-spread", "100%"], "--assume-spread must be over 0 %"),
         (["--price", "old=much"], "--price must be NAME=PRICE"),
         (["--price", "@missing.csv"], "--price: missing.csv cannot be read"),
-        (["-o", "missing/directory/file"], "cannot write missing/directory/file: there is no directory"),
+        (["--format", "html"], "csv, json, junit; 'modelzoo report RESULT … -o page.html' writes a page"),
+        (["-o", "page.html"], "csv, json, junit; 'modelzoo report RESULT … -o page.html' writes a page"),
+        (["-o", "missing/directory/file.md"], "cannot write missing/directory/file.md: there is no directory"),
     ],
 )
 def test_options_that_are_not_valid_are_one_line(
@@ -272,14 +275,15 @@ def test_two_sides_cannot_have_one_name(capsys: pytest.CaptureFixture[str]) -> N
 def test_formats_go_to_stdout_or_to_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, start: str
 ) -> None:
-    """The same text in both."""
+    """The same text in both; the suffix of a file decides if no format is named."""
     paths = sides(tmp_path, [session()], [session(day=2)])
     assert run(*paths, "--format", form) == 0
     out = capsys.readouterr().out
     assert out.startswith(start)
-    file = tmp_path / "out"
-    assert run(*paths, "--format", form, "-o", file) == 0
-    assert file.read_text(encoding="utf-8") == out
+    suffix = next(suffix for suffix, each in SUFFIXES.items() if each == form)
+    for words, file in ((("--format", form), tmp_path / "out"), ((), tmp_path / f"out{suffix}")):
+        assert run(*paths, *words, "-o", file) == 0
+        assert file.read_text(encoding="utf-8") == out
     assert capsys.readouterr().out == ""
 
 

@@ -171,7 +171,7 @@ def test_a_redacted_page_has_no_paths(tmp_path: Path) -> None:
         (("-o", "{directory}/none/x.html"), "cannot write {directory}/none/x.html: there is no directory "
          "{directory}/none; create it, or name another file"),
         (("-o", "{directory}"), "-o {directory}: name a file that ends in .txt, .md, .html, .htm, .csv, .json, "
-         "or give its --format"),
+         "or give --format terminal, markdown, html, csv, json"),
         (("--format", "html"), "--format html is a page; name its file with -o FILE"),
     ],
 )  # fmt: skip
