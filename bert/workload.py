@@ -8,7 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from modelzoo.validity import Answers, Question, Windows, best_span, paragraph_offsets, qa_arguments
+from modelzoo.validity import (
+    Answers,
+    Question,
+    Windows,
+    best_span,
+    builtin_passages,
+    builtin_questions,
+    paragraph_offsets,
+    qa_arguments,
+)
 from modelzoo.workload import (
     Checkpoint,
     InputRequest,
@@ -155,17 +164,19 @@ def vocabulary(texts: list[str]) -> dict[str, int]:
 def questions(request: InputRequest) -> list[tuple[str, str, str]]:
     """Return pairs of question and passage, each filling the whole sequence with different text, and their names."""
     length = request.options["sequence"]
-    path = request.path or PASSAGES
-    words = read_text(path).split()
+    path, asked = request.path or PASSAGES, QUESTIONS
+    words, name = read_text(path).split(), path.name
+    if request.skip:  # for calibration: a text of which no window is measured
+        words, name, asked = " ".join(builtin_passages()).split(), "built-in passages", builtin_questions()
     found = []
     for number in range(request.skip, request.skip + request.batch):
-        question = QUESTIONS[number % len(QUESTIONS)]
+        question = asked[number % len(asked)]
         start = (number * 97 + request.seed) % len(words)  # a different start for each item
         passage = words[start:] + words[:start]
         # A short text is repeated: a server pads its batches, so that every sequence costs the full length.
         passage *= 1 + length // max(1, len(passage))
         # A word is at least one token, so the model never sees more of them.
-        found.append((question, " ".join(passage[:length]), f"{path.name} from word {start}: {question}"))
+        found.append((question, " ".join(passage[:length]), f"{name} from word {start}: {question}"))
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from modelzoo.validity import LanguageModeling, builtin_passages
+from modelzoo.validity import LanguageModeling, builtin_passages, builtin_questions
 from modelzoo.workload import (
     Checkpoint,
     Forward,
@@ -187,9 +187,11 @@ def inputs(request: InputRequest) -> Inputs:
         if request.path is not None
         else ("\n\n".join(builtin_passages()), "built-in passages")
     )
+    if request.skip:  # for calibration: a text of which no prompt is measured
+        text, name = " ".join(builtin_questions()), "built-in questions"
     words, encode = text.split(" "), encoder(request.model_path)
     prompts, items = [], []
-    for number in range(request.batch):
+    for number in range(request.skip, request.skip + request.batch):
         start = (number * WORDS_APART + request.seed) % len(words)
         passage = words[start:] + words[:start]
         passage *= 1 + length // len(passage)

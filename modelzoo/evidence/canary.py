@@ -23,13 +23,17 @@ FP32_BELOW = 3e-5
 """Errors are root-mean-square, relative to the exact output. fp32 gives 1e-7 to 1e-6, with Winograd's algorithm too;
 TF32 and fp16 (10 fraction bits) about 2e-4."""
 BF16_FROM = 6e-4
-BF16_BELOW = 3e-2
-"""bf16 has 8 significant bits, so rounding one operand gives a relative error of up to 2**-8, and 1.7e-3
-root-mean-square for normal numbers; two operands and a rounded output give 2.9e-3."""
+BF16_BELOW = 4.5e-3
+"""Errors from here on are not bf16's.
 
-
-INT8_FROM = 4e-3
-INT8_BELOW = 5e-2
+Rounding to nearest changes a number by at most the unit roundoff u (Higham, Accuracy and Stability of Numerical
+Algorithms, section 2.2), 2**-8 with bf16's 8 significant bits, and normal numbers by 0.43 u root-mean-square (the mean
+over their significands; a test draws them). One rounded operand gives 1.7e-3, two and a rounded output 0.43 u √3 =
+2.9e-3; attention, which also rounds its weights, and a logit from two operands, 3.7e-3; an LSTM, whose functions make
+errors smaller, 1.2e-3. Eight-bit integers, scaled to the largest of a row, give 4.5e-3 (rows of 16) and more.
+"""
+QUANTIZED_FROM = 4e-3
+QUANTIZED_BELOW = 5e-2
 """Of quantized operators. Numbers in a range of r are rounded to steps of r/255, an error of r/255/√12 root-mean-square
 (uniform over a step). r is 6 to 9 standard deviations of the normal numbers here: 0.7 to 1 % for one operand, 1.0 to
 1.4 % for both, and 2.2 % if one of them has 7 bits, as with ``reduce_range``."""
@@ -41,8 +45,8 @@ Watch = Callable[[], AbstractContextManager[Kernels]]
 
 def level_of(error: float, *, is_quantized: bool = False) -> CanaryLevel:
     """Return the precision that a relative root-mean-square error shows, of an operator that may be quantized."""
-    if is_quantized and error >= INT8_FROM:
-        return CanaryLevel.INT8 if error < INT8_BELOW else CanaryLevel.BROKEN
+    if is_quantized and error >= QUANTIZED_FROM:
+        return CanaryLevel.INT8 if error < QUANTIZED_BELOW else CanaryLevel.BROKEN
     if error < FP32_BELOW:
         return CanaryLevel.FP32
     if error < BF16_FROM:

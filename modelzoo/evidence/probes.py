@@ -11,18 +11,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Callable, NamedTuple, Optional
 
-from modelzoo.evidence.canary import BF16_FROM, FP32_BELOW
+from modelzoo.evidence.canary import BF16_BELOW, BF16_FROM, FP32_BELOW
 from modelzoo.evidence.precision import COARSE, ELEVEN_BITS
 
-BF16_BELOW = 4.5e-3
-"""Relative root-mean-square errors from here on are not bf16's.
-
-Rounding to nearest changes a number by at most the unit roundoff u (Higham, Accuracy and Stability of Numerical
-Algorithms, section 2.2), 2**-8 with bf16's 8 significant bits, and normal numbers by 0.43 u root-mean-square (the mean
-over their significands; a test draws them). One rounded operand gives 1.7e-3, two and a rounded output 0.43 u √3 =
-2.9e-3; attention, which also rounds its weights, and a logit from two operands, 3.7e-3; an LSTM, whose functions make
-errors smaller, 1.2e-3. Eight-bit integers, scaled to the largest of a row, give 4.5e-3 (rows of 16) and more.
-"""
 INT8_BELOW = 2e-2
 """Eight-bit integers have steps of 1/127 of the largest number and errors of up to half of one, 1/√12 root-mean-square:
 two operands scaled to 5 standard deviations give 5/127/√12·√2 = 1.6e-2. fp8 with 4 significant bits gives 2.7e-2."""

@@ -18,7 +18,7 @@ class CanaryLevel(str, Enum):
     """Between fp32 and bf16: TF32 and fp16."""
     BF16 = "bf16"
     INT8 = "int8"
-    """Of a quantized operator only; elsewhere the same error may be that of bf16."""
+    """Of a quantized operator only; elsewhere such an error is ``BROKEN``."""
     BROKEN = "broken"
     """A larger error than that of the precision explains, or an output that is not finite."""
     FAILED = "failed"

@@ -13,7 +13,14 @@ from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.validity.item_scores import ScoredTask
 from modelzoo.validity.picture_sets import sampled, wnids
 from modelzoo.validity.protocol import JudgingTask, Predictor, PreparedItem, TaskContext, TaskDeclaration
-from modelzoo.validity.squad import Question, Windows, best_span, builtin_passages, paragraph_offsets
+from modelzoo.validity.squad import (
+    Question,
+    Windows,
+    best_span,
+    builtin_passages,
+    builtin_questions,
+    paragraph_offsets,
+)
 from modelzoo.validity.task import Answers, Classification, Detection, LanguageModeling, listed, qa_arguments, stacked
 
 __all__ = [
@@ -34,6 +41,7 @@ __all__ = [
     "Windows",
     "best_span",
     "builtin_passages",
+    "builtin_questions",
     "listed",
     "paragraph_offsets",
     "qa_arguments",

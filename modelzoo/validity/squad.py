@@ -87,6 +87,11 @@ def builtin_passages() -> list[str]:
     return passages(read(BUILTIN))
 
 
+def builtin_questions() -> list[str]:
+    """The built-in questions, without their paragraphs."""
+    return [each.question for each in read(BUILTIN)]
+
+
 def _question(qa: dict[str, Any], context: str) -> Question:
     answers = () if qa.get("is_impossible") else tuple(answer["text"] for answer in qa["answers"])
     if not all(isinstance(text, str) for text in (context, qa["question"], *answers)):

@@ -77,7 +77,15 @@ def test_the_canary_leaves_the_random_state_alone() -> None:
 
 @pytest.mark.parametrize(
     ("error", "level"),
-    [(0.0, "fp32"), (7e-7, "fp32"), (2e-4, "reduced"), (1.8e-3, "bf16"), (2.9e-3, "bf16"), (0.5, "broken")],
+    [
+        (0.0, "fp32"),
+        (7e-7, "fp32"),
+        (2e-4, "reduced"),
+        (1.8e-3, "bf16"),
+        (2.9e-3, "bf16"),
+        (1.6e-2, "broken"),
+        (0.5, "broken"),
+    ],
 )
 def test_level_of_an_error(error: float, level: str) -> None:
     """fp32, TF32-like, bf16 (1.8e-3 was measured with ACL's fast math) and wrong results differ."""

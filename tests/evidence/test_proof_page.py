@@ -11,7 +11,7 @@ from fake_runs import evidence
 from places import ROOT
 from planted_kernels import ROUNDINGS
 
-from modelzoo.evidence import canary, probes, replay
+from modelzoo.evidence import canary, replay
 from modelzoo.evidence.probes import INT8_BELOW, SMALL, TINY, VANISHED, noise, relative_error, repetitions, sparse_signs
 from modelzoo.evidence.references import rule_of
 from modelzoo.measure.observing import audit_passes
@@ -414,7 +414,7 @@ def test_the_shares_of_the_page_are_those_of_the_code() -> None:
 def test_the_thresholds_of_the_page_are_those_of_the_code() -> None:
     """In its table, and the seconds for replays."""
     rows = re.findall(r"^\| below ([\d.]+) × 10⁻(.) \|", PAGE, re.MULTILINE)
-    wanted = (canary.FP32_BELOW, canary.BF16_FROM, probes.BF16_BELOW, INT8_BELOW)
+    wanted = (canary.FP32_BELOW, canary.BF16_FROM, canary.BF16_BELOW, INT8_BELOW)
     powers = {"²": -2, "³": -3, "⁴": -4, "⁵": -5}
     assert [float(factor) * 10 ** powers[power] for factor, power in rows] == pytest.approx(wanted)
     assert (TINY, SMALL) == (2.0**-30, 2.0**-10)

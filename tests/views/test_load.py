@@ -56,7 +56,7 @@ def test_a_search_is_answered_in_a_sentence_and_as_a_command(search: Load) -> No
         "requests/s pass p99=50ms in each of 2 repeats, on 1 instance × 2 cores; the level of the repeats is " in said
     )
     assert "Student's t on the logarithms of what 2 repeats found" in report.notes(search)[0]
-    words = "--find --slo p99=50ms --repeats 2 --json=x.json -oy.json -o z.json --batch 1".split()
+    words = ("--find", "--slo", "p99=50ms", "--repeats", "2", "--json=x.json", "-oy.json", "--batch", "1")
     line = report.command(("modelzoo", "load", "toy", *words), search)
     assert line is not None
     assert line.startswith("modelzoo load toy --slo p99=50ms --batch 1 --rate ")

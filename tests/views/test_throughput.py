@@ -114,8 +114,8 @@ def test_a_bound_of_which_nothing_can_be_said_is_no_answer_to_it() -> None:
 
 def test_the_best_is_a_command_with_the_options_of_the_call() -> None:
     """Those that decide the setting; those of the search are replaced."""
-    given = (*"modelzoo throughput toy --slo p90=1s --instances=1,4 --bf16 -oc.json -o".split(), "a b.json")
-    found = replace(measured(LatencyBound(90, 1.0)), command=given)
+    given = shlex.split("modelzoo throughput toy --slo p90=1s --instances=1,4 --bf16 -oc.json -o 'a b.json'")
+    found = replace(measured(LatencyBound(90, 1.0)), command=tuple(given))
     assert throughput.command(found, "toy") == (
         "modelzoo throughput toy --instances 4 --cores-per-instance 1 --batch 1 --slo p90=1000ms --bf16"
     )
