@@ -12,7 +12,7 @@ from places import ROOT
 from proven_results import BF16, FP32, session_of, written
 
 from modelzoo.cli import app
-from modelzoo.cli.parser import explicit_bf16
+from modelzoo.cli.parser import explicit_values
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.frozen import replace
 from modelzoo.results import store
@@ -62,7 +62,7 @@ def test_the_pages_have_commands() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_commands_of_the_pages_run(command: str) -> None:
     """A comparison of equals passes; commands that measure are only parsed."""
-    words = explicit_bf16(shlex.split(command, comments=True)[1:])
+    words = explicit_values(shlex.split(command, comments=True)[1:])
     words = [each for word in words for each in (map(str, sorted(Path().glob(word))) if "*" in word else [word])]
     if words[0] in ("compare", "report"):
         assert app.main(words) == 0

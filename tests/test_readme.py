@@ -13,7 +13,7 @@ import pytest
 from places import ROOT
 
 from modelzoo.cli import app
-from modelzoo.cli.parser import explicit_bf16
+from modelzoo.cli.parser import explicit_values
 from modelzoo.workload import InputRequest, discovery
 
 PAGES = sorted(
@@ -105,7 +105,7 @@ def in_container(words: list[str]) -> None:
 
 def accepted(words: list[str]) -> None:
     """Parse a command line, and find the workloads that it names, unless the reader is to write them."""
-    args = app.make_parser().parse_args(explicit_bf16([word for word in words if word != "--help"]))
+    args = app.make_parser().parse_args(explicit_values([word for word in words if word != "--help"]))
     # What 'weights convert' takes is a file.
     for name in [] if "convert" in words else getattr(args, "workloads", []):
         assert name.startswith(("./", "/")) or discovery.find_workload(name)

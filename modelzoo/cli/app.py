@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Callable, Optional
 
 from modelzoo.cli.output import tell
-from modelzoo.cli.parser import Parser, add_completion, explicit_bf16, help_pointer, help_texts
+from modelzoo.cli.parser import Parser, add_completion, explicit_values, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.version import __version__
@@ -183,7 +183,7 @@ def _hang_up(number: int, frame: Optional[FrameType]) -> None:
 
 def _call(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
     """Call the command's function; errors of the command line that it finds say where its help is."""
-    words = explicit_bf16(sys.argv[1:] if argv is None else argv)
+    words = explicit_values(sys.argv[1:] if argv is None else argv)
     args = parser.parse_args(words)
     args.words = words
     try:

@@ -83,8 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_format(parser: argparse.ArgumentParser, default: str) -> None:
     """Add ``--format``, whose values ``format_of`` checks, because a page has a command of its own."""
-    what = f"output format (default: that of the file's suffix, else {default})"
-    parser.add_argument("--format", metavar=f"{{{','.join(FORMATS)}}}", help=what)
+    what = f"{', '.join(FORMATS)} (default: by the suffix of -o, else {default})"
+    parser.add_argument("--format", metavar="FORMAT", help=what)
 
 
 def compare_command(args: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Callable, NoReturn, Optional
 
 from modelzoo.cli.ended import ended
 from modelzoo.cli.output import tell
-from modelzoo.errors import UsageError, suggestion
+from modelzoo.errors import suggestion
 
 
 class Parser(argparse.ArgumentParser):
@@ -103,19 +103,33 @@ class _HelpAll(argparse.Action):
         parser.exit()
 
 
-def explicit_bf16(arguments: Sequence[str]) -> list[str]:
-    """Write a bare ``--bf16`` as ``--bf16=auto``, so that it does not take the next word as its value.
+SWITCH = {"off": False, "on": True}
 
-    Raises:
-        UsageError: the next word is a method, and would be taken for a workload.
+
+def switch(text: str) -> bool:
+    """Return what ``off`` or ``on`` means."""
+    if text not in SWITCH:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither off nor on")
+    return SWITCH[text]
+
+
+def explicit_values(arguments: Sequence[str]) -> list[str]:
+    """Give ``--bf16`` and the switches their values with an equals sign: without it, a bare one takes the next word.
+
+    >>> explicit_values(["--bf16", "bert", "--bf16", "cast", "--channels-last", "--channels-last", "off"])
+    ['--bf16=auto', 'bert', '--bf16=cast', '--channels-last=on', '--channels-last=off']
     """
-    if "--bf16" in arguments:
-        from modelzoo.setting import choices
+    from modelzoo.setting import choices, field_type, fields, option_name
 
-        for word, following in zip(arguments, arguments[1:]):
-            if word == "--bf16" and following in choices("bf16_method"):
-                raise UsageError(f"--bf16 {following}: the method needs an equals sign; write --bf16={following}")
-    return ["--bf16=auto" if word == "--bf16" else word for word in arguments]
+    values = {f"--{option_name(name)}": ("on", *SWITCH) for name in fields() if field_type(name) is bool}
+    values["--bf16"] = ("auto", *choices("bf16_method"))
+    found, left = list[str](), list(arguments)
+    while left:
+        word = left.pop(0)
+        if word in values:
+            word += f"={left.pop(0) if left and left[0] in values[word] else values[word][0]}"
+        found.append(word)
+    return found
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
+from modelzoo.cli.parser import SWITCH
 from modelzoo.cli.setting_options import (
     AUTO,
     FIELDS,
@@ -39,7 +40,6 @@ from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_
 Job = tuple[Workload, tuple[Setting, ...]]
 """A workload with the settings to run it under; the first of them is its baseline."""
 Jobs = Sequence[Job]
-_SWITCH = {"off": False, "on": True}
 
 
 def load_workloads(names: Sequence[str]) -> list[Workload]:
@@ -282,9 +282,9 @@ def _value(name: str, text: str, source: str) -> object:
         except ValueError:
             raise UsageError(f"{source} must be a whole number, not {text!r}") from None
     if kind is bool:
-        if text not in _SWITCH:
+        if text not in SWITCH:
             raise UsageError(f"{source} must be off or on, not {text!r}")
-        return _SWITCH[text]
+        return SWITCH[text]
     return text
 
 

@@ -18,7 +18,7 @@ from typing import Optional
 import msgspec
 
 from modelzoo import setting as settings
-from modelzoo.cli.parser import duration, whole_numbers
+from modelzoo.cli.parser import duration, switch, whole_numbers
 from modelzoo.errors import UsageError, suggestion
 from modelzoo.field import parse_words
 from modelzoo.setting import METHOD_OPTIONS, METHODS, OptionValue, Setting, option_name
@@ -105,7 +105,7 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
         option, is_hidden = f"--{settings.option_name(name)}", for_instances and field.per_process
         text = argparse.SUPPRESS if is_hidden else field.help
         if settings.field_type(name) is bool:
-            group.add_argument(option, action="store_true", help=text)
+            group.add_argument(option, type=switch, nargs="?", const=True, default=False, metavar="on|off", help=text)
         elif name == "batch" and several_batches:
             text = "items per forward pass, one number or several (default: the workload's)"
             group.add_argument(option, type=whole_numbers, metavar="N1,N2,…", help=text)

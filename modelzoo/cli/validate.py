@@ -16,6 +16,7 @@ from modelzoo.cli.output import (
     new_result,
     print_result,
     result_path,
+    tell,
     write_output,
     write_reproducers,
 )
@@ -124,6 +125,13 @@ class Judgements:
         self.out.print()
         terminal.show(sharding_document([sharding]), self.out)
 
+    def interrupted(self) -> int:
+        """Say where the finished judgements are; return the exit code."""
+        tell(
+            f"modelzoo: interrupted; {len(self._stored.result.validity)} finished accuracy checks are in {self._stored.path}"
+        )
+        return 130
+
     def end(self) -> int:
         """Print where everything is and the lines for scripts; return the worst exit code."""
         from modelzoo.views.judgement import valid_line
@@ -150,9 +158,12 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     result = new_result(jobs, name=args.label)
     judgements = Judgements(result, args)
     requested = [(work, setting, how) for (work, settings), how in zip(jobs, judging) for setting in settings]
-    with LiveProgress(judgements.out, result) as progress:
-        for group, (work, setting, how) in enumerate(requested):
-            judgements.add(judge_setting(work, setting, group, how, progress.judging))
+    try:
+        with LiveProgress(judgements.out, result) as progress:
+            for group, (work, setting, how) in enumerate(requested):
+                judgements.add(judge_setting(work, setting, group, how, progress.judging))
+    except KeyboardInterrupt:
+        return judgements.interrupted()
     return judgements.end()
 
 

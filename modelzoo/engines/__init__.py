@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo.errors import UsageError
 
@@ -24,6 +24,13 @@ INSTALL = {
     "jittor": "scripts/setup-jittor",
 }
 """How to install each. Not by the extras in pyproject.toml: what PyPI has under the suite's name is another project."""
+
+
+def torchao_installation(torch: Optional[str]) -> str:
+    """How to install torchao beside this release of torch: each release of torchao is built for one of torch."""
+    if torch is not None and torch.startswith("2.10."):
+        return "pip install torchao==0.16.0"
+    return f"pip install the release of torchao that is built for torch {torch or 'here'} (0.16.0: for 2.10)"
 
 
 def create_engine(name: str = "torch") -> Engine:

@@ -1,1 +1,1 @@
-"""Plain, frozen data that the rooms hand to each other; nothing here computes, reads or imports torch."""
+"""Plain, frozen data that the packages hand to each other, and its JSON; nothing here imports torch."""

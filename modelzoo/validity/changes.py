@@ -97,7 +97,7 @@ def ap_change(metric: str, reference: Evaluation, tested: Evaluation, drawn: Opt
     """Compare the AP of both models; ``None`` if fp32 has none, or with fewer than two pictures.
 
     Args:
-        drawn: the difference with random weights of the pictures, as ``ap_drawn`` gives it.
+        drawn: the difference with random weights of the pictures, ``AveragePrecisions.difference``.
     """
     if drawn is None or reference.pictures < 2:
         return None

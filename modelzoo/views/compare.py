@@ -12,12 +12,12 @@ from modelzoo.comparison.model import Basis, Metric, Obstacle, Row, Side
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, Tone, first_line, lines, named
 from modelzoo.frozen import replace
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
-from modelzoo.stats import Outcome
+from modelzoo.stats import Doubt, Outcome, Verdict
 from modelzoo.views import compare_columns, explanations
 from modelzoo.views.compare_columns import values_text
 from modelzoo.views.headline import Judged, several, subject
 from modelzoo.views.results_table import ratio
-from modelzoo.views.speed import UNPROVEN, basis_text, is_qualified, refusal, row_reason
+from modelzoo.views.speed import UNPROVEN, basis_text, is_qualified, refusal, row_reason, verdict_reason
 
 QUANTITY = {
     Metric.LATENCY: "latency of one forward batch",
@@ -99,7 +99,7 @@ def headline(comparison: Comparison) -> Lines:
     if wrong and compared:
         return first_line(refusal(wrong[0]), Tone.BAD)
     if not compared:
-        whys = Counter(text for row in rows for text in _notes_of(row))
+        whys = Counter(text for row in rows for text in _notes_of(row, ()))
         said = f"{other} is not comparable with {base}" + "".join(f": {text}" for text, _ in whys.most_common(1))
         return first_line(said, Tone.BAD)
     if len(rows) == 1:
@@ -141,17 +141,26 @@ def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
     """Return the footnotes, each with its mark, and the marks of each row; equal notes are one."""
     numbers: dict[str, int] = {}
     marks: dict[int, str] = {}
+    by_chance = [each for row in comparison.rows if (each := row.verdict) is not None and each.doubt is Doubt.CHANCE]
     for index, row in enumerate(comparison.rows):
-        texts = _notes_of(row)
+        texts = _notes_of(row, by_chance)
         for text in texts:
             numbers.setdefault(text, len(numbers) + 1)
         marks[index] = " ".join(f"[{numbers[text]}]" for text in texts)
     return [Line(Text(text), mark=f"[{number}]") for text, number in numbers.items()], marks
 
 
-def _notes_of(row: Row) -> list[str]:
-    """Why a row has no clear verdict, and what was let through."""
-    reason = [refusal(each) for each in row.refused] or [row_reason(row)]
+def _notes_of(row: Row, by_chance: Sequence[Verdict]) -> list[str]:
+    """Why a row has no clear verdict, and what was let through.
+
+    Args:
+        row: it. What its verdict rests on stands in the legend.
+        by_chance: the verdicts of all rows that may differ by chance, for which one sentence is enough.
+    """
+    reason = [refusal(each) for each in row.refused]
+    if row.verdict is not None and not reason:
+        alike = sorted(by_chance, key=lambda each: each.p_value or 0.0) if row.verdict in by_chance else [row.verdict]
+        reason = [verdict_reason(alike[0], alike[-1].p_value or 0.0)]
     unclear = row.outcome in (Outcome.NOT_COMPARABLE, Outcome.AMBIGUOUS)
     return [*(reason if unclear else ()), *(f"allowed: {refusal(each)}" for each in row.allowed)]
 
@@ -170,13 +179,11 @@ def _legend(comparison: Comparison) -> Iterator[str]:
             f"ratio: {better}, with its 95 % interval, which allows for differences between sessions."
             f"{correction(len(compared))}"
         )
-    by_basis: dict[str, list[str]] = {}
-    for row in compared:
-        if row.estimate is not None:
-            text = f"{BASIS[row.estimate.basis]}; {basis_text(row.estimate)}"
-            by_basis.setdefault(text, []).append(row.name)
-    for text, rows in by_basis.items():
-        yield f"basis{_of_rows(rows, len(compared))}: {text}."
+    estimates = {row.name: row.estimate for row in compared if row.estimate is not None}
+    for basis in Basis:
+        alike = {name: each for name, each in estimates.items() if each.basis is basis}
+        if alike:
+            yield f"basis{_of_rows(list(alike), len(compared))}: {BASIS[basis]}; {basis_text(*alike.values())}."
     yield from notes(comparison)
 
 

@@ -117,9 +117,11 @@ def _speed(shown: Sequence[SummaryRow]) -> str:
             return f"{names[1]} is not compared with {names[0]}{nothing}"
         if untested:
             return f"too few processes to compare {names[1]} with {names[0]}: one process each cannot show a difference"
-        # A setting that failed anywhere counts as such.
-        missing = [Judged(None, None)] * (len(workloads) - len(compared))
-        return several(*names, [*map(_judged, compared), *missing], "models")
+        # A setting that failed anywhere counts as such, also if it has not begun because the first one failed.
+        alone = [rows[0] for rows in workloads.values() if len(rows) == 1]
+        failed = [Judged(None, None) for row in alone if row.errors]
+        left = f", not run on {len(alone) - len(failed)}" if len(alone) > len(failed) else ""
+        return several(*names, [*map(_judged, compared), *failed], "models") + left
     base = (short_names(shown)[0] or "the baseline") if len(workloads) == 1 else "the baselines"
     settings = f"{len(compared)} setting" + ("s" if len(compared) > 1 else "")
     judged = list(map(_judged, compared))

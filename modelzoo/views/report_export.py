@@ -43,7 +43,7 @@ class ReportRow(msgspec.Struct, frozen=True):
         gb_per_second: 10⁹ bytes per second that decoding reads.
         bandwidth_share: what that is of the measured bandwidth of a copy.
         p99: 99th percentile of all samples in seconds, if there are enough of them.
-        peak_memory: of the largest process, in bytes.
+        peak_memory: of the largest process, in bytes; ``None`` if it is not known.
         speedup: compared with the baseline.
         outcome: of that comparison.
         is_unproven: whether it is not proven that both ran in their precision, so that the outcome does not stand by
@@ -68,7 +68,7 @@ class ReportRow(msgspec.Struct, frozen=True):
     gb_per_second: Optional[float]
     bandwidth_share: Optional[float]
     p99: Optional[float]
-    peak_memory: int
+    peak_memory: Optional[int]
     speedup: Optional[stats.Interval]
     outcome: Optional[Outcome]
     is_unproven: bool
@@ -105,7 +105,7 @@ def report_row(result: str, row: SummaryRow) -> ReportRow:
         gb_per_second=read.gigabytes_per_second.value if read is not None else None,
         bandwidth_share=read.share if read is not None else None,
         p99=stats.percentiles(row.samples).get("p99") if row.samples else None,
-        peak_memory=row.peak_memory,
+        peak_memory=row.peak_memory or None,
         speedup=row.speed.ratio if row.speed is not None else None,
         outcome=row.speed.verdict.outcome if row.speed is not None else None,
         is_unproven=row.speed is not None and row.speed.is_unproven,
@@ -138,7 +138,7 @@ def csv_export(rows: Sequence[ReportRow]) -> str:
         "gb_per_second": [number(row.gb_per_second) for row in rows],
         "bandwidth_share": [number(row.bandwidth_share) for row in rows],
         "p99": [number(row.p99) for row in rows],
-        "peak_memory": [str(row.peak_memory) for row in rows],
+        "peak_memory": [str(row.peak_memory or "") for row in rows],
         **interval_columns("speedup", [row.speedup for row in rows]),
         "outcome": [str(row.outcome or "") for row in rows],
         "is_unproven": [str(row.is_unproven).lower() for row in rows],

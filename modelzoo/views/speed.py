@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Union
 
 from modelzoo.comparison.estimate import FEW_PROCESSES
@@ -19,7 +20,8 @@ from modelzoo.comparison.model import (
     Spread,
     Unrecorded,
 )
-from modelzoo.formatting import apart, duration, significant
+from modelzoo.formatting import Merged, apart, duration, general, significant
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.history import EarlierSessions, HistoryScope
@@ -79,20 +81,28 @@ def row_reason(row: Row) -> str:
     return verdict_reason(row.verdict) + (f"; {basis_text(row.estimate)}" if row.estimate and is_assumed else "")
 
 
-def basis_text(estimate: Estimate) -> str:
-    """``sessions differ by 10 % (assumed), standard deviation``; both sides' spread once if it is the same."""
-    if estimate.basis is Basis.ROUNDS:
-        deviation = estimate.spreads[0].deviation
-        if not math.isfinite(deviation):
+def basis_text(*estimates: Estimate) -> str:
+    """``sessions differ by 10 % (assumed), standard deviation``; several rows' and both sides' spreads as a range."""
+    spreads = [spread for each in estimates for spread in each.spreads]
+    if estimates[0].basis is Basis.ROUNDS:
+        if not all(math.isfinite(each.deviation) for each in spreads):
             return "how much rounds differ is not known"
-        return f"the ratios of rounds differ by {100 * deviation:.3g} %, standard deviation"
-    return f"sessions differ by {' and '.join(dict.fromkeys(map(_spread, estimate.spreads)))}, standard deviation"
+        return f"the ratios of rounds differ by {_percent(each.deviation for each in spreads)}, standard deviation"
+    alike: dict[str, list[Spread]] = {}
+    for each in spreads:
+        alike.setdefault(_spread([replace(each, deviation=0.0, processes=None)]), []).append(each)
+    return f"sessions differ by {' and '.join(map(_spread, alike.values()))}, standard deviation"
 
 
-def _spread(spread: Spread) -> str:
-    noise = ""
-    if spread.processes is not None:
-        noise = f", and fewer than {FEW_PROCESSES} processes by {100 * spread.processes:.3g} %"
+def _percent(values: Iterable[float]) -> str:
+    return f"{Merged([100 * value for value in values]):.3g} %"
+
+
+def _spread(spreads: Sequence[Spread]) -> str:
+    """Spreads that come from the same."""
+    spread = spreads[0]
+    few = [each.processes for each in spreads if each.processes is not None]
+    noise = f", and fewer than {FEW_PROCESSES} processes by {_percent(few)}" if few else ""
     if spread.earlier is not None:
         return earlier_text(spread.earlier) + noise
     days = "one day" if spread.days == 1 else f"{spread.days} days"
@@ -102,7 +112,7 @@ def _spread(spread: Spread) -> str:
         origin = "assumed"
     else:
         origin = f"assumed; {spread.sessions} sessions of {days} do not show it"
-    return f"{100 * spread.deviation:.3g} % ({origin}){noise}"
+    return f"{_percent(each.deviation for each in spreads)} ({origin}){noise}"
 
 
 def earlier_text(earlier: EarlierSessions) -> str:
@@ -156,12 +166,18 @@ def _of_both(found: Refusal) -> str:
     return "one result timed the model alone, the other one the whole pipeline"
 
 
-def verdict_reason(verdict: Verdict) -> str:
-    """What a verdict follows from: ``p = 0.013 (corrected for 2 comparisons)``."""
+def verdict_reason(verdict: Verdict, largest: float = 0.0) -> str:
+    """What a verdict follows from: ``p = 0.013 (corrected for 2 comparisons)``.
+
+    Args:
+        verdict: it; of several that are alike, that with the lowest p-value.
+        largest: the highest p-value, if there are several.
+    """
     seen = needed = ""
     if verdict.p_value is not None:
         value, needed = apart(verdict.p_value, LARGEST_P, digits=2)
         seen = "p < 0.001" if verdict.p_value < 0.001 else f"p = {value}"
+        seen += f" to {general(largest, 2)}" if largest > verdict.p_value else ""
         seen += f" (corrected for {verdict.table} comparisons)" if verdict.table > 1 else ""
     if verdict.outcome is Outcome.SAME:
         return f"a difference of {100 * EQUIVALENCE:.0f} % is ruled out: {seen}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from modelzoo import formatting
 from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, Tone, named
-from modelzoo.engines import INSTALL
+from modelzoo.engines import INSTALL, torchao_installation
 from modelzoo.errors import UsageError
 from modelzoo.files import write_atomically
 from modelzoo.formatting import MISSING, duration
@@ -240,7 +240,11 @@ def _left_out(result: Result) -> list[tuple[str, str]]:
 
 def _obstacle(result: Result, left_out: LeftOut) -> str:
     if left_out.obstacle is Obstacle.NOT_INSTALLED:
-        install = "pip install torchao==0.16.0" if left_out.field == "recipe" else INSTALL.get(left_out.value or "")
+        if left_out.field == "recipe":
+            reports = (run.report.provenance for run in result.runs if run.report is not None)
+            torch = next((each.versions["torch"] for each in reports if "torch" in (each.versions or {})), None)
+            return f"it is not installed: {torchao_installation(torch)}"
+        install = INSTALL.get(left_out.value or "")
         return "it is not installed" + (f": {install}" if install else "")
     if left_out.obstacle is Obstacle.FIXED:
         value = value_text(getattr(result.requested[0].setting, left_out.field, None))

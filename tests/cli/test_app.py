@@ -298,7 +298,7 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["run", MLP, "--precision", "fp32", "--bf16"], "contradicts itself"),
         (["run", MLP, "--fp16", "--bf16"], "--fp16 together with --bf16 contradicts itself"),
         (["run", MLP, "--fp16", "--precision", "fp32"], "--fp16 together with precision fp32 contradicts itself"),
-        (["run", MLP, "--bf16", "autocast"], "--bf16 autocast: the method needs an equals sign"),
+        (["run", MLP, "--channels-last=yes"], "argument --channels-last: 'yes' is neither off nor on"),
         (["run", MLP, "--input", "/nonexistent.jpg"], "--input /nonexistent.jpg does not exist"),
         (["run", MLP, "--option", "depth"], "--option 'depth' must have the form NAME=VALUE"),
         (["run", MLP, "--option", "nosuch=1"], "--option nosuch: none of these workloads has it (they have: depth"),

@@ -13,15 +13,23 @@ import pytest
 
 from modelzoo.cli import app, fleet, parser
 from modelzoo.cli.options import tolerances
-from modelzoo.cli.parser import EXAMPLES, Parser, duration, epilog, explicit_bf16, fraction, short_time, whole_numbers
+from modelzoo.cli.parser import EXAMPLES, Parser, duration, epilog, explicit_values, fraction, short_time, whole_numbers
 from modelzoo.cli.setting_options import parse_axis, parse_settings
 from modelzoo.validity.checks import check_tolerances
 from modelzoo.workload.discovery import CHECKOUT
 
 
 def test_a_bare_bf16_does_not_take_the_next_word() -> None:
-    """``--bf16 bert`` names a workload, ``--bf16=cast`` a method."""
-    assert explicit_bf16(["--bf16", "bert", "--bf16=cast"]) == ["--bf16=auto", "bert", "--bf16=cast"]
+    """``--bf16 bert`` names a workload, ``--bf16 cast`` a method; likewise a switch."""
+    words = ("--bf16 bert", "--channels-last bert", "--bf16 cast --channels-last on bert", "--channels-last off bert")
+    parsed = [app.make_parser().parse_args(explicit_values(["run", *each.split()])) for each in words]
+    assert [args.workloads for args in parsed] == [["bert"]] * 4
+    assert [(args.bf16, args.channels_last) for args in parsed] == [
+        ("auto", False),
+        (None, True),
+        ("cast", True),
+        (None, False),
+    ]
 
 
 def test_arguments_are_added_once_and_for_the_command_that_is_called() -> None:
@@ -190,7 +198,7 @@ def test_every_example_parses(line: str, capsys: pytest.CaptureFixture[str]) -> 
         assert all(word.partition("=")[0] in help_text for word in words if word.startswith("--"))
         return
     assert program == "modelzoo"
-    args = app.make_parser().parse_args(explicit_bf16(words))
+    args = app.make_parser().parse_args(explicit_values(words))
     for axis in getattr(args, "vary", []):
         parse_axis(axis)
     parse_settings(getattr(args, "setting", []))

@@ -12,7 +12,7 @@ from fake_docker import FakeDocker
 from places import ROOT
 
 from modelzoo.cli import app
-from modelzoo.cli.parser import explicit_bf16
+from modelzoo.cli.parser import explicit_values
 from modelzoo.cli.selection import Jobs, load_workloads, select_settings
 from modelzoo.errors import UsageError
 from modelzoo.measure import launcher
@@ -21,7 +21,7 @@ from modelzoo.setting import Setting, labels
 
 def jobs(*words: str) -> Jobs:
     """What ``modelzoo run`` with these words would run."""
-    args = app.make_parser().parse_args(explicit_bf16(["run", *words]))
+    args = app.make_parser().parse_args(explicit_values(["run", *words]))
     return select_settings(args, "fp32,bf16")
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import io
+from argparse import Namespace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
+import pytest
 from places import DATA
+from toy_workloads import mlp
 
-from modelzoo.cli.validate import show
+from modelzoo.cli.validate import judge_settings, show
 from modelzoo.document.console import PlainConsole
 from modelzoo.frozen import replace
 from modelzoo.records.run import ValidityEntry
 from modelzoo.results import store
+from modelzoo.setting import Setting
 
 
 def shown(entry: ValidityEntry) -> str:
@@ -28,3 +35,23 @@ def test_an_error_is_one_line() -> None:
     assert shown(replace(entry, report=None, error=error)) == (
         f"modelzoo: error: bert: [bold]no[/] data {'x' * 80}\\nat all\n"
     )
+
+
+def test_after_an_interrupt_the_file_with_what_was_judged_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after an interrupted run."""
+    judged = list(store.read(DATA / "results" / "bert.json").validity)
+
+    def judge_setting(*given: Any) -> ValidityEntry:
+        if judged:
+            return replace(judged.pop(), workload="mlp")
+        raise KeyboardInterrupt
+
+    validate = import_module("modelzoo.cli.validate")  # the package has a function of this name
+    monkeypatch.setattr(validate, "judge_setting", judge_setting)
+    monkeypatch.setattr(validate.options, "make_judging", lambda args, work: None)
+    path = tmp_path / "x.json"
+    assert judge_settings([(mlp(), (Setting(), Setting("bf16")))], Namespace(output=str(path), label="")) == 130
+    assert f"modelzoo: interrupted; 1 finished accuracy checks are in {path}\n" in capsys.readouterr().err
+    assert len(store.read(path).validity) == 1

@@ -139,3 +139,18 @@ def test_the_document_begins_with_the_table() -> None:
     assert isinstance(first, Section)
     assert [type(block) for block in first.blocks] == [Lines, Lines, Table, Lines]
     assert mixed().rows[0].name == "a fp32"
+
+
+def test_what_rows_have_in_common_is_said_once() -> None:
+    """Rows whose p-values and spreads differ share a footnote and a basis, which have the range."""
+    names = "abcdefgh"
+    base = session_of([(name, FP32, 0.1) for name in names], processes=3)
+    other = session_of([(name, FP32, 0.1 + 0.007 * number) for number, name in enumerate(names)], 2, processes=3)
+    found = compare(side("old", base), side("new", other), Question())
+    notes, marks = footnotes(found)
+    assert [str(each.text) for each in notes] == [
+        "p = 0.12 to 1 (corrected for 8 comparisons), and a verdict needs p ≤ 0.02"
+    ]
+    assert set(marks.values()) == {"[1]"}
+    (basis,) = [each for each in said(document(found, gate(found, ()))).splitlines() if each.startswith("basis")]
+    assert "; sessions differ by 10 % (assumed), and fewer than 6 processes by " in basis

@@ -128,9 +128,12 @@ def test_where_the_baseline_failed_nothing_is_said_to_be_insignificant() -> None
 
 
 def test_a_model_whose_second_setting_never_began_counts_as_failed() -> None:
-    """As after an error of the first one."""
+    """As after an error of the first one; unless the call was interrupted before."""
     failed = shown(make(None, workload="other", error="died"))
     assert said([*pairs(Outcome.FASTER), *failed]).startswith("bf16 is faster than fp32 on 1 of 2 models (1.80×), fail")
+    interrupted = shown(timed("other", Setting()))
+    text = "bf16 is faster than fp32 on 1 of 1 models (1.80×), not run on 1; "
+    assert said([*pairs(Outcome.FASTER), *interrupted]).startswith(text)
 
 
 def test_several_settings_are_counted_and_the_fastest_that_is_faster_is_named() -> None:

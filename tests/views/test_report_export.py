@@ -24,3 +24,11 @@ def test_tokens_of_a_language_model_have_fields_of_their_own() -> None:
     stored = json.loads(json_text(rows))["rows"]
     assert stored[0]["first_token"] is None
     assert stored[1]["output_rate"]["value"] == pytest.approx(4 * 3 / 0.5)
+
+
+def test_memory_that_is_not_known_is_not_zero() -> None:
+    """As of a process that failed."""
+    rows = [report_row("r", row) for row in summary.rows(result_of(make(None, error="died")))]
+    assert json.loads(json_text(rows))["rows"][0]["peak_memory"] is None
+    (row,) = csv.DictReader(csv_export(rows).splitlines())
+    assert row["peak_memory"] == ""

@@ -8,7 +8,7 @@ import shlex
 from instances import configuration, placement, ran, result
 
 from modelzoo.cli.app import make_parser
-from modelzoo.cli.parser import Parser, explicit_bf16
+from modelzoo.cli.parser import Parser, explicit_values
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
@@ -140,7 +140,7 @@ def test_a_host_of_a_fleet_gets_a_command_for_itself() -> None:
     found = replace(measured(), command=tuple(given))
     line = throughput.command(found, "toy")
     assert line is not None
-    args = make_parser().parse_args(explicit_bf16(shlex.split(line)[1:]))
+    args = make_parser().parse_args(explicit_values(shlex.split(line)[1:]))
     assert (args.workload, args.instances, args.bf16) == ("toy", (4,), "auto")
 
 

@@ -131,15 +131,25 @@ def test_what_was_left_out_is_said_once_per_reason() -> None:
         LeftOut("thp", "on", Obstacle.UNAVAILABLE, "off"),
         *(LeftOut("malloc", name, Obstacle.UNAVAILABLE, "missing") for name in ("tcmalloc", "jemalloc")),
         LeftOut("engine", "openvino", Obstacle.NOT_INSTALLED),
+        LeftOut("recipe", "torchao", Obstacle.NOT_INSTALLED),
         LeftOut("precision", "bf16", Obstacle.NO_BF16),
         LeftOut("threads", "16", Obstacle.ONE_HARDWARE_THREAD),
         LeftOut("channels_last", None, Obstacle.FIXED),
     )
-    *_, out = tuning.search(searched(left_out=left_out))
+    found = searched(left_out=left_out)
+    runs = [
+        replace(
+            run, report=replace(run.report, provenance=replace(run.report.provenance, versions={"torch": "2.15.0"}))
+        )
+        for run in found.runs
+    ]
+    *_, out = tuning.search(replace(found, runs=tuple(runs)))
     assert sentences([out]) == [
         "thp=on: off",
         "malloc=tcmalloc, malloc=jemalloc: missing",
         "engine=openvino: it is not installed: pip install openvino",
+        "recipe=torchao: it is not installed: pip install the release of torchao that is built for torch 2.15.0 "
+        "(0.16.0: for 2.10)",
         "precision=bf16: this CPU has no instructions for bf16",
         "threads=16: a core has one hardware thread here, or may use only one",
         "channels-last: the call says channels-last=off",

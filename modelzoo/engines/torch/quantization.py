@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from modelzoo.engines import torchao_installation
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.installation import installed_version
 from modelzoo.setting import Setting
@@ -239,6 +240,7 @@ def _import_torchao(recipe: str) -> Any:
             from torchao.quantization.quantize_.workflows import int8  # noqa: F401  # the layers of version 2
     except ImportError as error:
         version = installed_version(TORCHAO)
+        advice = torchao_installation(installed_version("torch"))
         problem = "is not installed" if version is None else f"{version} cannot be imported ({error})"
-        raise EnvironmentProblem(f"recipe={recipe}: torchao {problem}: run pip install torchao==0.16.0") from error
+        raise EnvironmentProblem(f"recipe={recipe}: torchao {problem}: {advice}") from error
     return quantization

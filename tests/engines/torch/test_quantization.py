@@ -109,11 +109,14 @@ def test_a_missing_package_is_an_error_that_says_what_to_install(monkeypatch: py
     """Or one that does not fit this torch."""
     setting = Setting("int8", recipe="torchao")
     monkeypatch.setitem(sys.modules, "torchao", None)
-    for version, problem in ((None, "is not installed"), ("0.18.0", r"0.18.0 cannot be imported \(.*\)")):
-        monkeypatch.setattr(quantization, "installed_version", lambda name, version=version: version)
-        with pytest.raises(
-            EnvironmentProblem, match=f"^recipe=torchao: torchao {problem}: run pip install torchao==0.16.0"
-        ):
+    missing, other = "is not installed", r"0.18.0 cannot be imported \(.*\)"
+    for version, release, problem, advice in (
+        (None, "2.10.0+cpu", missing, "pip install torchao==0.16.0"),
+        ("0.18.0", "2.15.0", other, r"pip install the release of torchao that is built for torch 2\.15\.0"),
+    ):
+        installed = {"torchao": version, "torch": release}
+        monkeypatch.setattr(quantization, "installed_version", installed.get)
+        with pytest.raises(EnvironmentProblem, match=f"^recipe=torchao: torchao {problem}: {advice}"):
             TorchEngine().check(setting)
 
 
