@@ -12,7 +12,7 @@ from places import ROOT
 from proven_results import BF16, FP32, session_of, written
 
 from modelzoo.cli import app
-from modelzoo.cli.parser import explicit_values
+from modelzoo.cli.app import explicit_values
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.frozen import replace
 from modelzoo.results import store

@@ -13,7 +13,7 @@ import pytest
 from places import ROOT
 
 from modelzoo.cli import app
-from modelzoo.cli.parser import explicit_values
+from modelzoo.cli.app import explicit_values
 from modelzoo.workload import InputRequest, discovery
 
 PAGES = sorted(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 
 from places import ROOT
@@ -42,6 +44,35 @@ def built_sentences(tree: ast.Module) -> Iterator[str]:
             text = "".join(map(str, parts))
             if above is None and len(re.findall("[A-Za-z]{2,}", text)) >= 3:
                 yield text
+
+
+ELSEWHERE = {
+    *(
+        "BLAS_HAS_SBGEMM",
+        "OMP_PROC_BIND",
+        "_int_mm_out_cpu",
+        "_is_torchscript_zip",
+        "_is_zipfile",
+        "brgconv_avx512_f32",
+    ),
+    *("default_cache_dir", "dnnl_verbose", "dnnl_version_t", "fpmath_mode_bf16", "maybe_warm_pool", "reduce_range"),
+    *("postprocess_qa_predictions", "quant_pre_process", "rt_info", "sbgemm_", "scaled_dot_product_attention"),
+}
+"""Names that docstrings have from other software."""
+
+
+def test_docstrings_name_only_what_there_is() -> None:
+    """A name with an underscore in double backticks is one of the code."""
+    known, named = set[str](), set[str]()
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        known.add(path.stem)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.STRING and token.string.startswith('"""'):
+                named.update(re.findall(r"``(\w+_\w*)``", token.string))
+            elif token.type in (tokenize.NAME, tokenize.STRING):
+                known.update(re.findall(r"\w+", token.string))
+    assert named - known == ELSEWHERE
 
 
 PRINTING = {

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Callable, Optional
 
 from modelzoo.cli.output import tell
-from modelzoo.cli.parser import Parser, add_completion, explicit_values, help_pointer, help_texts
+from modelzoo.cli.parser import SWITCH, Parser, add_completion, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.version import __version__
@@ -179,6 +179,25 @@ def _hang_up(number: int, frame: Optional[FrameType]) -> None:
             if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
     raise KeyboardInterrupt
+
+
+def explicit_values(arguments: Sequence[str]) -> list[str]:
+    """Give ``--bf16`` and the switches their values with an equals sign: without it, a bare one takes the next word.
+
+    >>> explicit_values(["--bf16", "bert", "--bf16", "cast", "--channels-last", "--channels-last", "off"])
+    ['--bf16=auto', 'bert', '--bf16=cast', '--channels-last=on', '--channels-last=off']
+    """
+    from modelzoo.setting import choices, field_type, fields, option_name
+
+    values = {f"--{option_name(name)}": ("on", *SWITCH) for name in fields() if field_type(name) is bool}
+    values["--bf16"] = ("auto", *choices("bf16_method"))
+    found, left = list[str](), list(arguments)
+    while left:
+        word = left.pop(0)
+        if word in values:
+            word += f"={left.pop(0) if left and left[0] in values[word] else values[word][0]}"
+        found.append(word)
+    return found
 
 
 def _call(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:

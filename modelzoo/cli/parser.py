@@ -113,25 +113,6 @@ def switch(text: str) -> bool:
     return SWITCH[text]
 
 
-def explicit_values(arguments: Sequence[str]) -> list[str]:
-    """Give ``--bf16`` and the switches their values with an equals sign: without it, a bare one takes the next word.
-
-    >>> explicit_values(["--bf16", "bert", "--bf16", "cast", "--channels-last", "--channels-last", "off"])
-    ['--bf16=auto', 'bert', '--bf16=cast', '--channels-last=on', '--channels-last=off']
-    """
-    from modelzoo.setting import choices, field_type, fields, option_name
-
-    values = {f"--{option_name(name)}": ("on", *SWITCH) for name in fields() if field_type(name) is bool}
-    values["--bf16"] = ("auto", *choices("bf16_method"))
-    found, left = list[str](), list(arguments)
-    while left:
-        word = left.pop(0)
-        if word in values:
-            word += f"={left.pop(0) if left and left[0] in values[word] else values[word][0]}"
-        found.append(word)
-    return found
-
-
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SHORT_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"

@@ -12,6 +12,21 @@ INK, FAINT, GRID, BAND, GREY, PAGE = "#1a1a1a", "#5c5c5c", "#d9d9d9", "#e3e8ee",
 """Text and lines; secondary text; grids; areas behind the data; what is not of interest; the page itself."""
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 
+_PRECISIONS = {
+    "fp32": (BLUE, ""),
+    "bf16": (VERMILLION, "////"),
+    "tf32": (SKY, "----"),
+    "fp16": (ORANGE, "\\\\\\\\"),
+    "int8": (PURPLE, "xxxx"),
+    "unknown precision": (GREY, "...."),
+}
+
+
+def precision_style(precision: str) -> tuple[str, str]:
+    """Return the colour and the hatch of a precision, which are the same in all plots."""
+    return _PRECISIONS.get(precision, (GREEN, "...."))
+
+
 VARIABLES = {
     INK: "--plot-ink",
     FAINT: "--plot-faint",

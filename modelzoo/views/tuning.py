@@ -141,7 +141,7 @@ def _step_columns(steps: Sequence[Step]) -> list[Column]:
 
 
 def _candidate_columns(found: Sequence[Candidate]) -> list[Column]:
-    """The candidates that were measured as a table, the fastest first; ``excluded_lines`` has the reasons."""
+    """The candidates that were measured as a table, the fastest first; ``_excluded`` has the reasons."""
     timed = [(each, each.speed) for each in found if each.speed is not None]
     order = [each for each, _ in sorted(timed, key=lambda both: -both[1].value)]
     return [

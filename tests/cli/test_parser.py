@@ -12,8 +12,9 @@ from argparse import ArgumentTypeError
 import pytest
 
 from modelzoo.cli import app, fleet, parser
+from modelzoo.cli.app import explicit_values
 from modelzoo.cli.options import tolerances
-from modelzoo.cli.parser import EXAMPLES, Parser, duration, epilog, explicit_values, fraction, short_time, whole_numbers
+from modelzoo.cli.parser import EXAMPLES, Parser, duration, epilog, fraction, short_time, whole_numbers
 from modelzoo.cli.setting_options import parse_axis, parse_settings
 from modelzoo.validity.checks import check_tolerances
 from modelzoo.workload.discovery import CHECKOUT

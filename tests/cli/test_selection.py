@@ -12,7 +12,7 @@ from fake_docker import FakeDocker
 from places import ROOT
 
 from modelzoo.cli import app
-from modelzoo.cli.parser import explicit_values
+from modelzoo.cli.app import explicit_values
 from modelzoo.cli.selection import Jobs, load_workloads, select_settings
 from modelzoo.errors import UsageError
 from modelzoo.measure import launcher

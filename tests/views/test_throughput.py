@@ -7,8 +7,8 @@ import shlex
 
 from instances import configuration, placement, ran, result
 
-from modelzoo.cli.app import make_parser
-from modelzoo.cli.parser import Parser, explicit_values
+from modelzoo.cli.app import explicit_values, make_parser
+from modelzoo.cli.parser import Parser
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound

@@ -6,16 +6,16 @@ import base64
 from collections.abc import Sequence
 
 from modelzoo import stats
-from modelzoo.document import Block, Column, Details, Lines, Picture, Pictures, Section, Table, Text, Tone, lines, named
-from modelzoo.formatting import MISSING, capitalized, seconds, significant
+from modelzoo.document import Block, Column, Details, Lines, Picture, Pictures, Section, Table, Text, lines, named
+from modelzoo.formatting import MISSING, capitalized, seconds
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.records.validity import ClassChange, MetricChange, Validity
+from modelzoo.records.validity import Validity
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, explanations, generation, kernel_tables, stages
 from modelzoo.views.differences import group_names, short_names
-from modelzoo.views.judgement import METRICS, check_table, metric_text, reason_text, resolution_text, scope_text
+from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import kernels as kernel_plot
 from modelzoo.views.plots import network as network_plot
 from modelzoo.views.plots import processes, samples, tokens
@@ -184,12 +184,7 @@ def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
     if entry.report is None:
         return [lines(f"The accuracy of {label} could not be checked: {entry.error or 'no reason is known'}")]
     judged = replace(entry.report.validity, tested_name=label)
-    blocks: list[Block] = [_verdict(judged)]
-    if judged.changes:
-        blocks.append(_changes(judged))
-    if judged.classes is not None and judged.classes.worst:
-        blocks.append(_classes(judged, judged.classes.worst))
-    blocks.append(check_table(judged))
+    blocks: list[Block] = [_verdict(judged), check_table(judged)]
     blocks += [Details(table.caption, (table,)) for table in tables(judged)]
     if entry.thumbnails and pictures:
         blocks.append(_pictures(entry, pictures))
@@ -219,42 +214,6 @@ def _verdict(judged: Validity) -> Lines:
     return named((name, text) for name, text in said if text)
 
 
-def _changes(judged: Validity) -> Table:
-    changes = judged.changes
-    return Table(
-        f"How each metric changed from {judged.reference_name} to {judged.tested_name}, with its 95 % interval",
-        (
-            Column("metric", tuple(METRICS.get(each.metric, each.metric) for each in changes)),
-            Column(judged.reference_name, tuple(_value(each.reference) for each in changes), True),
-            Column(judged.tested_name, tuple(_value(each.tested) for each in changes), True),
-            Column("change", tuple(map(_change, changes)), True),
-            Column("detectable loss", tuple(_value(each.detectable_loss) for each in changes), True),
-            Column("worse", tuple(_count(each.worse) for each in changes), True),
-            Column("better", tuple(_count(each.better) for each in changes), True),
-            Column("items", tuple(str(each.items) for each in changes), True),
-        ),
-    )
-
-
-def _classes(judged: Validity, classes: Sequence[ClassChange]) -> Table:
-    return Table(
-        "The classes with the largest losses",
-        (
-            Column("class", tuple(each.name for each in classes)),
-            Column("items", tuple(str(each.items) for each in classes), True),
-            Column(judged.reference_name, tuple(_value(each.reference) for each in classes), True),
-            Column(judged.tested_name, tuple(_value(each.tested) for each in classes), True),
-            Column("p", tuple(_p_value(each) for each in classes), True),
-            Column(
-                "",
-                tuple("BROKEN" if each.broken else "" for each in classes),
-                tones=tuple(Tone.BAD if each.broken else Tone.PLAIN for each in classes),
-            ),
-        ),
-        Text("p: of a loss beyond the threshold, corrected for the number of classes"),
-    )
-
-
 def _pictures(entry: ValidityEntry, limit: int) -> Pictures:
     chosen = entry.thumbnails[:limit]
     items = tuple(Picture(each.name, base64.b64encode(each.jpeg).decode("ascii")) for each in chosen)
@@ -264,21 +223,3 @@ def _pictures(entry: ValidityEntry, limit: int) -> Pictures:
         else ("The stored images")
     )
     return Pictures(Text(f"{count}: what the reference (left) and the setting under test (right) detected"), items)
-
-
-def _change(change: MetricChange) -> str:
-    return f"{change.change:+.4f} [{change.low:+.4f}, {change.high:+.4f}]"
-
-
-def _value(value: float | None) -> str:
-    if value is None:
-        return MISSING
-    return significant(value) if value == 0 or abs(value) >= 1e-4 else f"{value:.1e}"
-
-
-def _count(value: int | None) -> str:
-    return MISSING if value is None else str(value)
-
-
-def _p_value(change: ClassChange) -> str:
-    return MISSING if change.p_value is None else f"{change.p_value:.2g}"

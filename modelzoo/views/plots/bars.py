@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Callable
 import msgspec
 
 from modelzoo.document import theme
-from modelzoo.views.plots.plot import add_legend, height_of, time_unit, wrapped, write_number
+from modelzoo.formatting import time_unit
+from modelzoo.views.plots.plot import add_legend, height_of, wrapped, write_number
 from modelzoo.views.plots.svg import HALO
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _entries(keys: Sequence[Key], look: Look) -> list[str]:
 def draw(bars: Sequence[StackedBar], keys: Sequence[Key], look: Look, figure: Figure) -> None:
     """Draw the bars, whose segments are in the order of ``keys``."""
     axes = figure.add_subplot()
-    scale, unit = (100, "%") if look.is_share else time_unit([one.total for one in bars])
+    unit, scale = ("%", 100.0) if look.is_share else time_unit(max(one.total for one in bars))
     axes.set_xlim(0, scale * max(one.total for one in bars))
     bottoms = list(accumulate(map(_height, bars)))
     axes.set_ylim(bottoms[-1], 0)

@@ -116,4 +116,5 @@ def _panel(one: HistorySeries) -> Panel:
     breaks = tuple((places[index - 1] + places[index]) / 2 for index in one.changes)
     edges = (None, *breaks, None)
     levels = tuple(PanelLevel(level, edges[i], edges[i + 1]) for i, level in enumerate(one.segments))
-    return Panel(f"{one.label}: {interval(one.points[-1].level)} in the latest session", points, levels, breaks)
+    latest = one.points[-1].level
+    return Panel(f"{one.label}: {interval(latest)} in the latest session", latest.value, points, levels, breaks)

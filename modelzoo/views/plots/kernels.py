@@ -24,11 +24,9 @@ MOST_KERNELS = 12
 NO_PRODUCT = "no matrix product"
 """In place of the precision of what multiplies no matrices: memory movement, dispatch, element-wise operators."""
 OTHERS = "others"
-_STYLES = {"fp32": (theme.SKY, ""), "bf16": (theme.ORANGE, "////"), NO_PRODUCT: (theme.GREY, "")}
-_OTHER_PRECISION = (theme.PURPLE, "....")
 _LOOK = Look(
     "share of the audited passes",
-    style=lambda precision: _STYLES.get(precision, _OTHER_PRECISION),
+    style=lambda precision: (theme.GREY, "") if precision == NO_PRODUCT else theme.precision_style(precision),
     kind=lambda precision: "" if precision == NO_PRODUCT else precision,
     is_share=True,
 )

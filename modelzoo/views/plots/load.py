@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Optional
 import msgspec
 
 from modelzoo.document import Column, Text, theme
-from modelzoo.formatting import MISSING, rounded_down, seconds, significant
+from modelzoo.formatting import MISSING, rounded_down, seconds, significant, time_unit
 from modelzoo.records.load import Load
 from modelzoo.records.serving import LatencyBound
 from modelzoo.results import load as results
 from modelzoo.stats import percentile
-from modelzoo.views.plots.plot import Plot, add_legend, log_scale, time_unit
+from modelzoo.views.plots.plot import Plot, add_legend, log_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,7 +116,7 @@ def _draw(data: LoadCurve, figure: Figure) -> None:
     axes = figure.add_subplot()
     times = [value for each in data.points for value in (each.median, each.tail) if value]
     times += [data.bound.seconds] if data.bound is not None else []
-    factor, unit = time_unit([data.bound.seconds] if data.bound is not None else times)
+    unit, factor = time_unit(data.bound.seconds if data.bound is not None else max(times, default=0.0))
     rates = [each.rate for each in data.points]
     ends = min(rates) / _MARGIN, max(rates) * _MARGIN
     if max(rates) > _LOG_FROM * min(rates):

@@ -18,15 +18,6 @@ from modelzoo.views.products import layers_text, shapes_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-UNKNOWN = "unknown precision"
-_STYLES = {
-    "fp32": (theme.SKY, ""),
-    "bf16": (theme.ORANGE, "////"),
-    "fp16": (theme.GREEN, "\\\\\\\\"),
-    "int8": (theme.VERMILLION, "xxxx"),
-    UNKNOWN: (theme.GREY, ""),
-}
-_OTHER = (theme.PURPLE, "....")
 _LINE, _BAR, _GAP = 16.0, 28.0, 10.0
 """Heights in CSS pixels."""
 
@@ -82,14 +73,14 @@ def _draw(drawn: Sequence[Network], kinds: Sequence[str], figure: Figure) -> Non
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("share of the time in products in %, from first to last")
     for kind in kinds:
-        colour, hatch = _STYLES.get(kind, _OTHER)
+        colour, hatch = theme.precision_style(kind)
         axes.barh([0], [0], 0, color=colour, hatch=hatch, ec=theme.PAGE, label=kind)
     for one, bottom in zip(drawn, bottoms):
         axes.text(0, bottom - _height(one), _label(one), va="top", gid=HALO, in_layout=False)
         shares = [each.share or 0.0 for each in one[1]]
         ends = list(accumulate(100 * share / sum(shares) for share in shares))
         for each, begin, end in zip(one[1], [0.0, *ends], ends):
-            colour, hatch = _STYLES.get(each.precision, _OTHER)
+            colour, hatch = theme.precision_style(each.precision)
             middle = bottom - _GAP - _BAR / 2
             axes.barh(middle, end - begin, _BAR, left=begin, color=colour, hatch=hatch, ec=theme.PAGE, lw=0.5)
     add_legend(figure)

@@ -14,7 +14,8 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.document import theme
-from modelzoo.views.plots.plot import SMALL, log_scale, time_unit, wrapped
+from modelzoo.formatting import time_unit
+from modelzoo.views.plots.plot import SMALL, log_scale, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,12 +62,14 @@ class Panel(msgspec.Struct, frozen=True):
 
     Attributes:
         title: its label, with its level.
+        value: this level in seconds; the axis has the unit in which it is shown.
         points: from left to right.
         levels: lines behind the points.
         breaks: places of vertical lines.
     """
 
     title: str
+    value: float
     points: tuple[PanelPoint, ...]
     levels: tuple[PanelLevel, ...] = ()
     breaks: tuple[float, ...] = ()
@@ -86,16 +89,17 @@ def draw(figure: Figure, panels: Sequence[Panel], axis: str) -> list[Axes]:
         axis: title of the shared axis.
     """
     half, (left, right) = _half_span(panels), _sides(panels)
-    scale, unit = time_unit([point.value for panel in panels for point in panel.points])
     found: list[Axes] = list(figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0])
     for index, (area, panel) in enumerate(zip(found, panels)):
+        unit, scale = time_unit(panel.value)
         centre = scale * math.exp(_centre(panel))
         log_scale(area.yaxis, centre / math.exp(half), centre * math.exp(half), most=5)
         area.grid(False, axis="x")
         area.set_xlim(left, right)
         area.set_title(wrapped(panel.title))
+        area.set_ylabel(unit)
         _draw_panel(area, panel, theme.series_style(index), scale)
-    figure.supylabel(f"latency in {unit} (log scale)", fontsize=SMALL)
+    figure.supylabel("latency (log scale)", fontsize=SMALL)
     found[-1].set_xlabel(axis)
     return found
 

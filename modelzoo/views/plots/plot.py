@@ -185,14 +185,6 @@ def log_scale(axis: Axis, low: float, high: float, most: int = 8) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.10g}"))
 
 
-def time_unit(values: Sequence[float]) -> tuple[float, str]:
-    """The unit in which times like these are shown: its number per second, and its name."""
-    largest = max(values, default=0.0)
-    if largest >= 2:
-        return 1.0, "s"
-    return (1e3, "ms") if largest >= 2e-3 else (1e6, "µs")
-
-
 def write_number(axes: Axes, number: int, place: tuple[float, float], offset: tuple[float, float] = (0, 0)) -> None:
     """Write the number of a mark whose name is in the legend, so many CSS pixels beside it."""
     axes.annotate(

@@ -105,6 +105,7 @@ def plot(data: Processes) -> Optional[Plot]:
     found = [
         Panel(
             f"{one.label}: {interval(one.level)}",
+            one.level.value,
             tuple(PanelPoint(place[each.session, each.round], each.seconds) for each in one.medians),
             (PanelLevel(one.level),),
             breaks,

@@ -18,13 +18,6 @@ from modelzoo.views.plots.plot import Plot, add_legend, height_of, log_scale, nu
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLOURS = {
-    "fp32": theme.BLUE,
-    "bf16": theme.VERMILLION,
-    "tf32": theme.SKY,
-    "fp16": theme.ORANGE,
-    "int8": theme.PURPLE,
-}
 _MARKERS = {"fp32": "o", "bf16": "s", "tf32": "^", "fp16": "v", "int8": "D"}
 _DASHES: dict[str, tuple[float, ...]] = {
     "fp32": (),
@@ -148,7 +141,7 @@ class _Limits(msgspec.Struct, frozen=True):
 
 def _roofs(data: Roofline) -> list[_Roof]:
     limits, bandwidth = _axis_limits(data), data.ceilings.gb_per_second()
-    peaks = {precision: data.ceilings.gflops(precision) or 0.0 for precision in _COLOURS}
+    peaks = {precision: data.ceilings.gflops(precision) or 0.0 for precision in _MARKERS}
     highest = max(peaks.values())
     roofs = []
     for precision, peak in peaks.items():
@@ -157,7 +150,7 @@ def _roofs(data: Roofline) -> list[_Roof]:
             line = ((start, peak), (limits.right, peak))
             speed = f"{significant(peak, 3)} GFLOP/s"
             name = f"{precision} matrix product"
-            roofs.append(_Roof(name, precision, speed, line, _COLOURS[precision], _DASHES[precision]))
+            roofs.append(_Roof(name, precision, speed, line, theme.precision_style(precision)[0], _DASHES[precision]))
     if bandwidth and highest:
         line = ((limits.left, limits.left * bandwidth), (highest / bandwidth, highest))
         speed = f"{significant(bandwidth, 3)} GB/s"
@@ -201,7 +194,7 @@ def _draw(data: Roofline, figure: Figure) -> None:
         xs, ys = zip(*roof.line)
         axes.plot(xs, ys, color=roof.colour, lw=2, ls=(0, roof.dashes or None), label=_limit_entry(roof))
     for point, entry in zip(data.points, _point_entries(data)):
-        colour, marker = _COLOURS.get(point.precision, theme.PURPLE), _MARKERS.get(point.precision, "D")
+        colour, marker = theme.precision_style(point.precision)[0], _MARKERS.get(point.precision, "D")
         axes.plot(point.intensity, point.gflops, marker=marker, color=colour, ls="none", zorder=4, label=entry)
     number_marks(axes, [(point.intensity, point.gflops) for point in data.points])
     add_legend(figure)

@@ -12,9 +12,9 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.document import Column, theme
-from modelzoo.formatting import MISSING, seconds
+from modelzoo.formatting import MISSING, seconds, time_unit
 from modelzoo.records.run import Run
-from modelzoo.views.plots.plot import SMALL, Plot, add_legend, captioned, few, height_of, log_scale, time_unit, wrapped
+from modelzoo.views.plots.plot import SMALL, Plot, add_legend, captioned, few, height_of, log_scale, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,7 +116,7 @@ def _entry(one: SampleSeries) -> str:
 
 
 def _draw(drawn: Sequence[SampleSeries], figure: Figure) -> None:
-    scale, unit = time_unit([median(one.steady) for one in drawn])
+    unit, scale = time_unit(max(median(one.steady) for one in drawn))
     upper, lower = figure.subplots(2, height_ratios=[220, 32 * len(drawn)])
     beyond = _draw_curves(upper, drawn, scale)
     upper.set_xlabel(f"latency in {unit} (log scale)" + beyond)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Optional
 import msgspec
 
 from modelzoo.document import Column, Text, theme
-from modelzoo.formatting import MISSING, seconds, significant
+from modelzoo.formatting import MISSING, seconds, significant, time_unit
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
 from modelzoo.results import throughput as results
-from modelzoo.views.plots.plot import Plot, add_legend, height_of, log_scale, number_marks, time_unit, wrapped
+from modelzoo.views.plots.plot import Plot, add_legend, height_of, log_scale, number_marks, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,7 +142,7 @@ def highest(data: Frontier) -> float:
 
 def _draw(data: Frontier, figure: Figure) -> None:
     axes = figure.add_subplot()
-    factor, unit = time_unit([mark.latency for mark in data.marks])
+    unit, factor = time_unit(max(mark.latency for mark in data.marks))
     latencies = [factor * mark.latency for mark in data.marks]
     latencies += [factor * data.bound.seconds] if data.bound is not None else []
     log_scale(axes.xaxis, min(latencies) / _MARGIN, max(latencies) * _MARGIN)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Optional
 import msgspec
 
 from modelzoo.document import Column, theme
-from modelzoo.formatting import seconds
-from modelzoo.views.plots.plot import Plot, add_legend, captioned, few, height_of, time_unit, wrapped
+from modelzoo.formatting import seconds, time_unit
+from modelzoo.views.plots.plot import Plot, add_legend, captioned, few, height_of, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,7 +72,7 @@ def plot(data: Tokens) -> Optional[Plot]:
 
 def _draw(drawn: Sequence[TokenSeries], figure: Figure) -> None:
     axes = figure.subplots()
-    scale, unit = time_unit([max(one.medians) for one in drawn])
+    unit, scale = time_unit(max(max(one.medians) for one in drawn))
     for index, one in enumerate(drawn):
         style, points = theme.series_style(index), one.points
         xs, ys = [number for number, _ in points], [scale * value for _, value in points]

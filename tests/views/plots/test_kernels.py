@@ -90,7 +90,7 @@ def test_hatches_tell_the_precisions_apart_without_colours() -> None:
     """Segments and entries of bf16 refer to a pattern."""
     assert svg(kernels.plot(DATA)).count("<pattern") == 1
     assert svg(kernels.plot(Kernels("toy", (FP32,)))).count("<pattern") == 0
-    assert filled(svg(kernels.plot(Kernels("toy", (FP32,)))), "--plot-sky") == 2  # one segment, one entry
+    assert filled(svg(kernels.plot(Kernels("toy", (FP32,)))), "--plot-blue") == 2  # one segment, one entry
 
 
 def test_many_kernels_are_summed_up() -> None:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from modelzoo.document import Column, Text
+from modelzoo.formatting import seconds
 from modelzoo.stats import Interval
 from modelzoo.views.plots import panels
 from modelzoo.views.plots.panels import Panel, PanelLevel, PanelPoint
@@ -20,7 +21,7 @@ COLUMNS = (Column("a", ("1",)),)
 
 def _panel(scale: float, *values: float, level: Interval | None = None, breaks: tuple[float, ...] = ()) -> Panel:
     points = tuple(PanelPoint(float(x), scale * value) for x, value in enumerate(values))
-    return Panel(f"scale {scale}", points, (PanelLevel(level),) if level else (), breaks)
+    return Panel(f"scale {scale}", points[0].value, points, (PanelLevel(level),) if level else (), breaks)
 
 
 def _element(*found: Panel) -> str:
@@ -44,7 +45,7 @@ def test_equal_values_still_have_a_scale_and_a_wide_interval_is_cut_off() -> Non
     (unbounded,) = _axes(Figure(), _panel(1, 1, 1, level=Interval(1, 0, math.inf)))
     (wide,) = _axes(Figure(), _panel(1, 1, 1, level=Interval(1, 1e-6, 1e6)))
     assert plain.get_ylim() == unbounded.get_ylim()
-    assert 1030 < plain.get_ylim()[1] < 1100 and wide.get_ylim()[1] < 4000
+    assert 1.03 < plain.get_ylim()[1] < 1.1 and wide.get_ylim()[1] < 4
 
 
 def test_all_panels_show_all_places() -> None:
@@ -61,10 +62,19 @@ def test_a_mark_for_every_point_and_no_text_on_another() -> None:
     text = _element(*found)
     check(text)
     assert (marks(text, "--plot-blue"), marks(text, "--plot-vermillion")) == (3, 2)
-    assert {"scale 0.01", "scale 0.3", "the axis", "latency in ms (log scale)"} <= set(texts(text))
+    assert {"scale 0.01", "scale 0.3", "the axis", "latency (log scale)", "ms"} <= set(texts(text))
 
 
 def test_one_point_and_many_panels() -> None:
     """A single value is in the middle of its axis; a long title is wrapped."""
     check(_element(_panel(1, 1)))
-    check(_element(*(Panel(f"{'word ' * 20}{i}", (PanelPoint(0.0, 1.0),)) for i in range(10))))
+    check(_element(*(Panel(f"{'word ' * 20}{i}", 1.0, (PanelPoint(0.0, 1.0),)) for i in range(10))))
+
+
+def test_the_axis_of_a_panel_has_the_unit_of_its_title() -> None:
+    """A level of 1.5 s, and one of 900 ms beside it."""
+    panels_of = [Panel(seconds(value), value, (PanelPoint(0.0, value),)) for value in (1.5, 0.9)]
+    figure = Figure()
+    drawn = panels.draw(figure, panels_of, "")
+    assert [area.get_title(loc="left") or area.get_title() for area in drawn] == ["1.500 s", "900.0 ms"]
+    assert [area.get_ylabel() for area in drawn] == ["s", "ms"]

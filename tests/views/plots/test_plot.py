@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib as mpl
-import pytest
 from drawn import svg, texts
 from matplotlib.figure import Figure
 
@@ -64,27 +63,6 @@ def test_long_text_is_wrapped_and_cut() -> None:
     lines = plot.wrapped("word " * 50, 0.3).split("\n")
     assert len(lines) == 3 and lines[-1].endswith(" …")
     assert plot.wrapped("a\n\x1b") == "a\\n\\x1b"
-
-
-def test_units_of_time() -> None:
-    """The largest value decides, so that it has at most four digits before the point."""
-    assert plot.time_unit([0.05, 3.0]) == (1.0, "s")
-    assert plot.time_unit([0.05]) == (1e3, "ms")
-    assert plot.time_unit([5e-5]) == (1e6, "µs")
-
-
-@pytest.mark.parametrize(
-    ("low", "high"), [(0.93, 1.07), (0.8, 1.9), (0.2, 6), (0.01, 1e4), (3e-5, 4e-5), (1, 1e12), (95, 120)]
-)
-def test_a_logarithmic_axis_has_a_few_plain_ticks(low: float, high: float) -> None:
-    """Two at least, whatever it spans, in decimals that people read."""
-    figure = Figure()
-    axes = figure.add_subplot()
-    plot.log_scale(axes.xaxis, low, high)
-    inside = [tick for tick in axes.xaxis.get_ticklocs() if low <= tick <= high]
-    assert 2 <= len(inside) <= 10
-    figure.canvas.draw()
-    assert not any("{" in label.get_text() for label in axes.get_xticklabels())
 
 
 def test_numbers_of_neighbours_are_on_different_sides() -> None:
