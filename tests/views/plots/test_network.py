@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from drawn import check, svg, texts
 
+from modelzoo.document import theme
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import OperatorClass, Product
 from modelzoo.views.plots import network
@@ -30,7 +31,7 @@ def test_segments_are_shares_of_the_time_in_products() -> None:
     assert {"fp32: 100 % fp32", "bf16: 75 % fp32, 25 % bf16"} <= set(shown)
     assert [each for each in shown if each in ("fp32", "bf16", "unknown precision")] == ["fp32", "bf16"]
     assert svg(plot) == text
-    assert "var(--plot-blue," in text and "var(--plot-vermillion," in text, "the colours of the roofline"
+    assert theme.BLUE in text and theme.VERMILLION in text, "the colours of the roofline"
 
 
 def test_all_of_it_is_a_table() -> None:
