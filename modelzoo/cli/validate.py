@@ -127,9 +127,8 @@ class Judgements:
 
     def interrupted(self) -> int:
         """Say where the finished judgements are; return the exit code."""
-        tell(
-            f"modelzoo: interrupted; {len(self._stored.result.validity)} finished accuracy checks are in {self._stored.path}"
-        )
+        count, path = len(self._stored.result.validity), self._stored.path
+        tell(f"modelzoo: interrupted; {count} finished accuracy checks are in {path}")
         return 130
 
     def end(self) -> int:
