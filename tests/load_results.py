@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fake_runs import MACHINE
+from virtual_server import VirtualServer
 
 from modelzoo.frozen import replace
 from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
@@ -16,7 +17,6 @@ from modelzoo.records.serving import LatencyBound
 from modelzoo.serve import search
 from modelzoo.serve.runs import calibrate
 from modelzoo.serve.search import CalibratedInstances
-from modelzoo.serve.servers import VirtualServer
 from modelzoo.setting import Setting
 
 BOUND = LatencyBound(99.0, 0.05)
@@ -50,8 +50,7 @@ def sessions(found: Load, seconds: float = SECONDS, spread: float = 0.05, slower
         calibration = calibrate(server, found.plan.batch, 1.0)
         cpus = tuple((2 * number, 2 * number + 1) for number in range(found.plan.instances))
         session = LoadSession(repeat, "2026-11-22T20:00:00+00:00", cpus, GeneratorPlace((3,), True), calibration)
-        alone = {size: seconds * (0.5 + 0.5 * size) for size in range(1, found.plan.batch + 1)}
-        yield CalibratedInstances(server, session, alone)
+        yield CalibratedInstances(server, session)
 
     return opened
 

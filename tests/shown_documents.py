@@ -31,7 +31,7 @@ from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.doctor import AcceleratorReport, DoctorReport
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
 from modelzoo.records.hosts import FleetComparison, FleetHost, ShardingReport
-from modelzoo.records.load import GeneratorPlace, LoadgenRun, NamedValue
+from modelzoo.records.load import GeneratorPlace
 from modelzoo.records.profile import DecodingBytes, Flops
 from modelzoo.records.run import Result
 from modelzoo.records.run_report import DECODE, PREFILL, GenerationPhase
@@ -211,17 +211,11 @@ def doctored() -> DoctorReport:
     )
 
 
-def load_with_loadgen() -> list[Block]:
-    """One rate that is too high, beside MLPerf LoadGen."""
+def load_at_one_rate() -> list[Block]:
+    """One rate that is too high, and a generator without a core of its own."""
     found = measured(load_of(queries=662, rate=200.0))
-    values = (NamedValue("mean", 1.5), NamedValue("p99", 3.2))
-    found = replace(
-        found,
-        loadgen=LoadgenRun("6.0", False, "Reduce target QPS", values, found.runs[0]),
-        runs=(*found.runs, replace(found.runs[0], replayed=True)),
-        sessions=tuple(replace(each, generator=GeneratorPlace((0, 1), False)) for each in found.sessions),
-    )
-    return load.document(found)
+    shared = tuple(replace(each, generator=GeneratorPlace((0, 1), False)) for each in found.sessions)
+    return load.document(replace(found, sessions=shared))
 
 
 def fleet_of() -> list[Block]:
@@ -286,7 +280,7 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     "tune": lambda: tuning.document(search()),
     "throughput": lambda: throughput.document(throughput_of()),
     "load-search": lambda: load.document(measured(load_of(is_search=True, rate=None, repeats=2, queries=662))),
-    "load-loadgen": load_with_loadgen,
+    "load-rate": load_at_one_rate,
     "validity": lambda: [block for entry in stored("bert").validity for block in validity.document(entry)],
     "validity-details": lambda: [
         block for entry in stored("bert").validity for block in validity.document(entry, details=True)

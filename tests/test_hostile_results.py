@@ -23,7 +23,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.exhibits import ExplainedLayers, ShownAnswers, ShownClasses, ShownObjects
-from modelzoo.records.load import Load, LoadgenRun, LoadRun
+from modelzoo.records.load import Load, LoadRun
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Bound, Ceilings, Flops, Profile
 from modelzoo.records.run import Result
@@ -42,7 +42,7 @@ SHOWN = (*(("report", *form) for form in REPORTS), *(("compare", *form) for form
 """Commands that show results, with their formats but the page."""
 RECORDS = (
     *(AcceleratorUse, Bound, Ceilings, Check, ClassLosses, CpuUsage, Design, Evidence, ExplainedLayers, Flops),
-    *(InstanceRun, Load, LoadgenRun, LoadRun, Machine, MetricChange, Observed, OutputAgreement, Pipeline, Profile),
+    *(InstanceRun, Load, LoadRun, Machine, MetricChange, Observed, OutputAgreement, Pipeline, Profile),
     *(Provenance, Reason, ReferenceTurn, ShownAnswers, ShownClasses, ShownObjects, Soak, Throughput, Timing, Tuning),
     *(Validity, WarningMessage),
 )

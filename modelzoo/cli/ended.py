@@ -29,6 +29,9 @@ ENDED = (
     Ended("modelzoo fleet", "--store", f"there is no store any more: {_CLUSTER} ADDRESS"),
     Ended("modelzoo fleet", "--bind", f"there is no store any more: {_CLUSTER} ADDRESS"),
     Ended("modelzoo fleet validate", "--recheck", "validate again with another --shards-dir, and compare the results"),
+    Ended(
+        "modelzoo load", "--loadgen", "MLPerf LoadGen drives no instances any more; use --scenario, --rate and --slo"
+    ),
 )
 
 

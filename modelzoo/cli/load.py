@@ -12,10 +12,10 @@ from modelzoo.cli.parser import Parser, duration, short_time
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
 from modelzoo.cli.session import INTERRUPTED
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan
-from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadRun, LoadSession, Scenario
+from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
 from modelzoo.records.throughput import InstancePlace
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
@@ -93,9 +93,6 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help=f"repeats, each with new instances (default {REPEATS} with --find, else 1)",
     )
-    group.add_argument(
-        "--loadgen", action="store_true", help="let MLPerf LoadGen drive such instances as well, as a cross-check"
-    )
 
 
 def load(args: argparse.Namespace) -> int:
@@ -146,8 +143,6 @@ def _check(args: argparse.Namespace) -> None:
     _check_scenario(args)
     _check_numbers(args)
     serving.check_setting(args)
-    if args.loadgen:
-        _check_loadgen(args)
 
 
 def _check_scenario(args: argparse.Namespace) -> None:
@@ -172,15 +167,6 @@ def _check_numbers(args: argparse.Namespace) -> None:
             raise UsageError(f"--{name.replace('_', '-')} must be 1 or more, not {value}")
     if args.duration is not None and not args.duration > 0:
         raise UsageError("--duration must be over 0")
-
-
-def _check_loadgen(args: argparse.Namespace) -> None:
-    from modelzoo.serve.loadgen import MISSING, installed
-
-    if args.find:
-        raise UsageError("--loadgen checks one rate; use --find first, then --rate with what it found")
-    if installed() is None:
-        raise EnvironmentProblem(MISSING)
 
 
 class _Planned(NamedTuple):
@@ -278,17 +264,7 @@ def _measure(args: argparse.Namespace, site: Deployment, stored: ResultFile, out
         extras = repeat == 0
         return open_session(site, results.of(stored.result), repeat, on_end, extras=extras)
 
-    def on_run(run: LoadRun) -> None:
+    for run in search.runs(results.of(stored.result), opened, on_session):
         keep(results.of(stored.result).plus(run))
         out.print(report.run_line(run, results.of(stored.result)), soft_wrap=True)
-
-    for run in search.runs(results.of(stored.result), opened, on_session):
-        on_run(run)
-    if args.loadgen:
-        from modelzoo.serve import loadgen
-
-        out.print("MLPerf LoadGen drives the same kind of instances:")
-        checked = loadgen.check(site, results.of(stored.result))
-        on_run(checked.replayed)
-        keep(replace(results.of(stored.result), loadgen=checked.record))
     keep(replace(results.of(stored.result), is_complete=True))

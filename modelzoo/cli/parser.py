@@ -278,7 +278,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo load resnet50 --rate 10 --slo p99=50ms", "one run: VALID or INVALID"),
         ("modelzoo load bert --find --slo p90=1s --instances 4 --batch 4 --max-wait 5ms", "dynamic batches"),
         ("modelzoo load resnet50 --scenario offline --batch 8", "all at once: how many per second?"),
-        ("modelzoo load resnet50 --rate 10 --loadgen", "with MLPerf LoadGen as a cross-check"),
     ),
     "tune": (
         ("modelzoo tune resnet50", "the fastest setting here, in 20 minutes"),

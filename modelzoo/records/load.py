@@ -83,8 +83,7 @@ class LoadPlan(msgspec.Struct, frozen=True):
         bound: on a percentile of the latency; ``None`` if there is none.
         is_search: whether the highest rate is searched that meets the bound.
         repeats: how often everything is repeated with new instances.
-        queries: minimum number of requests of a run; ``None``: follows from the bound, and without a search from how
-            requests follow each other in a simulation of the queue.
+        queries: minimum number of requests of a run; ``None``: follows from the bound.
         duration: minimum time from the start of a run to its last arrival; ``None``: likewise.
         seed: of the schedules.
     """
@@ -216,7 +215,6 @@ class LoadRun(msgspec.Struct, frozen=True):
         uses: what each instance did.
         reasons: why it is INVALID; empty: it is VALID.
         given_up: whether it ended early, because it could not meet the bound any more.
-        replayed: whether its arrivals are those that LoadGen made.
         throttling: how the quota of the generator's control group stopped its processes during the run, which the
             instances are among unless they are in containers; ``None`` if there is no quota.
     """
@@ -235,7 +233,6 @@ class LoadRun(msgspec.Struct, frozen=True):
     uses: tuple[InstanceUse, ...]
     reasons: tuple[InvalidReason, ...] = ()
     given_up: bool = False
-    replayed: bool = False
     throttling: Optional[Throttling] = None
 
     @property
@@ -247,31 +244,6 @@ class LoadRun(msgspec.Struct, frozen=True):
     def is_overload(self) -> bool:
         """Whether the load was too high; a run that is INVALID for other reasons says nothing about it."""
         return bool(self.reasons) and all(each.flaw in OVERLOAD for each in self.reasons)
-
-
-class NamedValue(msgspec.Struct, frozen=True):
-    """One figure of LoadGen's summary, as it names it; times in seconds."""
-
-    name: str
-    value: float
-
-
-class LoadgenRun(msgspec.Struct, frozen=True):
-    """A run in which MLPerf LoadGen drove the same instances, as a cross-check.
-
-    Attributes:
-        version: of the package mlcommons-loadgen.
-        is_valid: its verdict.
-        recommendation: what it says about that; may be empty.
-        values: the figures of its summary.
-        run: the same requests as this suite's queue saw them, timed from the moment at which LoadGen issued them.
-    """
-
-    version: str
-    is_valid: bool
-    recommendation: str
-    values: tuple[NamedValue, ...]
-    run: LoadRun
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
@@ -287,7 +259,6 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
             run batches of any size.
         sessions: the instances of each repeat.
         runs: in the order in which they ended.
-        loadgen: the cross-check; ``None`` if there was none.
         is_complete: whether it ended as planned.
     """
 
@@ -299,7 +270,6 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     fixed_size: Optional[int] = None
     sessions: tuple[LoadSession, ...] = ()
     runs: tuple[LoadRun, ...] = ()
-    loadgen: Optional[LoadgenRun] = None
     is_complete: bool = False
 
     def plus(self, run: LoadRun) -> Load:

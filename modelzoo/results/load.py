@@ -181,8 +181,8 @@ class Answer(msgspec.Struct, frozen=True):
 def searches(load: Load) -> list[Found]:
     """What the search of each repeat found, as far as it has come."""
     found = []
-    for repeat in sorted({run.repeat for run in load.runs if not run.replayed}):
-        runs = [run for run in load.runs if run.repeat == repeat and run.rate is not None and not run.replayed]
+    for repeat in sorted({run.repeat for run in load.runs}):
+        runs = [run for run in load.runs if run.repeat == repeat and run.rate is not None]
         valid = max((run.rate for run in runs if run.rate is not None and run.is_valid), default=None)
         over = [run.rate for run in runs if run.rate is not None and _has_failed(run)]
         limit = min((rate for rate in over if valid is None or rate > valid), default=None)
@@ -234,13 +234,13 @@ def bracketed(brackets: Sequence[tuple[float, float]]) -> Interval:
 
 def capacity(load: Load) -> Optional[Interval]:
     """Requests per second of an offline measurement: the level of its runs with its interval; ``None`` without any."""
-    rates = [achieved(run) for run in load.runs if run.is_valid and not run.replayed]
+    rates = [achieved(run) for run in load.runs if run.is_valid]
     return level_interval(rates) if rates else None
 
 
 def stream_latency(load: Load) -> Optional[Interval]:
     """The percentile of SingleStream: the level of its runs with its interval; ``None`` without any."""
-    values = [percentile(run.latencies, shown_percent(load)) for run in load.runs if run.is_valid and not run.replayed]
+    values = [percentile(run.latencies, shown_percent(load)) for run in load.runs if run.is_valid]
     known = [value for value in values if value is not None]
     return level_interval(known) if known else None
 

@@ -12,7 +12,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.load import BatchCount, Calibration, InstanceUse, LoadPlan, LoadRun, Scenario
 from modelzoo.records.run import now
 from modelzoo.results.load import SINGLE_STREAM_PERCENT, lateness, reasons
-from modelzoo.serve.generator import Batching, GiveUp, Served, poisson, serve, stream
+from modelzoo.serve.generator import Batching, GiveUp, poisson, serve, stream
 from modelzoo.serve.servers import Server
 from modelzoo.stats.early_stopping import most_over, queries_for
 
@@ -21,7 +21,10 @@ CALIBRATION_SECONDS, CALIBRATION_BATCHES = 3.0, 8
 OVER = 3
 """A run is long enough for a bound if so many requests may exceed it: with none, a single one would decide."""
 SERVER_SECONDS, OTHER_SECONDS = 30.0, 10.0
-"""Minimum length of a run unless it was given."""
+"""Minimum length of a run unless it was given …"""
+SHOWING_SECONDS = 120.0
+"""… and of one that has to show a bound: neighbouring requests wait in the same queue, so it takes several times as
+many as if they were independent."""
 UNBOUNDED_QUERIES = 101
 """Minimum of requests without a bound: enough for p99."""
 
@@ -81,7 +84,7 @@ def _minima(plan: LoadPlan) -> tuple[int, float]:
     if plan.queries is not None or plan.duration is not None:
         return plan.queries or 1, plan.duration or 0.0
     bounded = queries_for(OVER, plan.bound.percentile / 100) if plan.bound is not None else UNBOUNDED_QUERIES
-    return bounded, SERVER_SECONDS
+    return bounded, SHOWING_SECONDS if plan.bound is not None and not plan.is_search else SERVER_SECONDS
 
 
 def least_seconds(plan: LoadPlan) -> float:
@@ -95,7 +98,7 @@ def least_seconds(plan: LoadPlan) -> float:
 def measure(
     server: Server, plan: LoadPlan, rate: Optional[float], repeat: int, seed: int, calibration: Calibration
 ) -> LoadRun:
-    """Put the load of ``plan`` on ``server``, and record what happened.
+    """Put the load of ``plan`` on ``server``, and return the record of what happened, with its verdict.
 
     Args:
         server: its instances are idle.
@@ -113,35 +116,9 @@ def measure(
         served = stream(server, queries, seconds)
     else:
         schedule = arrivals(plan, rate, seed, calibration.rate)
-        served = serve(server, schedule, batching(plan, len(schedule)), _give_up(plan, len(schedule)))
-    return record(served, plan, rate, repeat, seed, started, calibration)
-
-
-def batching(plan: LoadPlan, requests: int) -> Batching:
-    """How requests wait. Offline all of them wait at the start, and there is nothing to wait for."""
-    if plan.scenario is Scenario.OFFLINE:
-        return Batching(plan.batch, 0.0, max(requests, 1))
-    return Batching(plan.batch, plan.max_wait, plan.queue)
-
-
-def _give_up(plan: LoadPlan, requests: int) -> Optional[GiveUp]:
-    """In a search, a run that cannot pass any more ends; otherwise it shows by how much it fails."""
-    if not plan.is_search or plan.bound is None:
-        return None
-    over = most_over(requests, plan.bound.percentile / 100)
-    return None if over is None else GiveUp(plan.bound.seconds, over)
-
-
-def record(
-    served: Served,
-    plan: LoadPlan,
-    rate: Optional[float],
-    repeat: int,
-    seed: int,
-    started: str,
-    calibration: Calibration,
-) -> LoadRun:
-    """Return the record of a run, with its verdict; the arguments are those of ``measure``."""
+        # Offline all requests wait at the start, and there is nothing to wait for.
+        wait, queue = (0.0, len(schedule)) if plan.scenario is Scenario.OFFLINE else (plan.max_wait, plan.queue)
+        served = serve(server, schedule, Batching(plan.batch, wait, queue), _give_up(plan, len(schedule)))
     dispatcher = served.dispatcher
     batch_seconds = median(calibration.seconds) if calibration.seconds else 0.0
     run = LoadRun(
@@ -164,3 +141,11 @@ def record(
         given_up=served.given_up,
     )
     return replace(run, reasons=reasons(run, plan.bound, is_search=plan.is_search))
+
+
+def _give_up(plan: LoadPlan, requests: int) -> Optional[GiveUp]:
+    """In a search, a run that cannot pass any more ends; otherwise it shows by how much it fails."""
+    if not plan.is_search or plan.bound is None:
+        return None
+    over = most_over(requests, plan.bound.percentile / 100)
+    return None if over is None else GiveUp(plan.bound.seconds, over)

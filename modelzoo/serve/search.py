@@ -6,30 +6,27 @@ LoadGen's rules describe the same search: "LoadGen will use a binary search to f
 verify stability by testing the value 5 times" (``inference_rules.adoc``, "LoadGen Operation",
 https://github.com/mlcommons/inference_policies). Here the whole search is repeated with new instances instead, because
 processes differ from each other by more than the runs of one.
-
-The queue in virtual time, with the service times measured: where a search begins, how long a run has to be.
 """
 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from statistics import fmean, median
 from typing import Callable, Optional
 
 import msgspec
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.load import Calibration, Flaw, Load, LoadPlan, LoadRun, LoadSession, Scenario
+from modelzoo.records.load import Flaw, Load, LoadPlan, LoadRun, LoadSession
 from modelzoo.records.machine import Throttling
 from modelzoo.results.load import RESOLUTION, is_slow_alone
-from modelzoo.serve.runs import SERVER_SECONDS, measure
-from modelzoo.serve.servers import Server, VirtualServer
-from modelzoo.stats.early_stopping import dependence, queries_to_show
+from modelzoo.serve.runs import measure
+from modelzoo.serve.servers import Server
 
+START = 0.7
+"""The share of the capacity with which a search begins."""
 STEP = 1.15
 """Factor between the first rate and the next, while all have passed or all have failed; each further step is twice as
 large in logarithms …"""
@@ -87,83 +84,6 @@ def highest(first: float, passes: Callable[[float], bool]) -> Optional[float]:
     return bracket.low
 
 
-START = 0.7
-"""The share of the capacity with which the search in virtual time begins."""
-SIMULATED = 20_000
-"""Requests of a simulated run from which the length of a real one follows."""
-AMPLE = 2.0
-"""A run has this many times as many requests as just suffice in virtual time: with those, chance would decide."""
-LONGEST = 300.0
-"""Seconds that a run lasts at most, unless --queries or --duration ask for more."""
-
-
-def predicted(plan: LoadPlan, calibration: Calibration, alone: Mapping[int, float], fixed_size: Optional[int]) -> float:
-    """Return the rate to try first, in requests per second.
-
-    If no rate meets the bound in virtual time, it is a low one.
-
-    Args:
-        plan: of a search.
-        calibration: what full batches took while all instances were busy.
-        alone: seconds of a batch by its size, as the instances measured them before.
-        fixed_size: as in ``Server``.
-    """
-    service = _service(plan, calibration, alone)
-
-    def passes(rate: float) -> bool:
-        server = VirtualServer(plan.instances, service, fixed_size)
-        return measure(server, replace(plan, duration=None), rate, 0, 0, calibration).is_valid
-
-    first = START * calibration.rate
-    found = highest(first, passes)
-    return first / 2 if found is None else found
-
-
-def lengthened(
-    plan: LoadPlan, calibration: Calibration, alone: Mapping[int, float], fixed_size: Optional[int]
-) -> LoadPlan:
-    """Return ``plan`` with as many requests as it takes to show its bound, by what the queue does in virtual time.
-
-    The higher the utilization, the longer requests follow each other, and the more of them it takes. A plan of another
-    kind, or one that says how long a run is, is returned as it is; so is one whose bound is not met in virtual time,
-    because a short run shows that. A run lasts at most ``LONGEST``.
-
-    Args:
-        plan: of runs at one rate.
-        calibration, alone, fixed_size: as for ``predicted``.
-    """
-    if plan.scenario is not Scenario.SERVER or plan.is_search or plan.bound is None or plan.rate is None:
-        return plan
-    if plan.queries is not None or plan.duration is not None:
-        return plan
-    server = VirtualServer(plan.instances, _service(plan, calibration, alone), fixed_size)
-    run = measure(server, replace(plan, queries=SIMULATED), plan.rate, 0, 0, calibration)
-    fraction = plan.bound.percentile / 100
-    together = dependence(run.latencies, fraction)
-    over = sum(latency > plan.bound.seconds for latency in run.latencies) + run.rejected
-    wanted = None if together is None else queries_to_show(over / run.requests, fraction, together)
-    if wanted is None:
-        return plan
-    return replace(plan, queries=round(min(max(AMPLE * wanted, plan.rate * SERVER_SECONDS), plan.rate * LONGEST)))
-
-
-def _service(plan: LoadPlan, calibration: Calibration, alone: Mapping[int, float]) -> Callable[[int], float]:
-    """How long a batch of so many requests takes in virtual time.
-
-    A batch takes what one of the calibration's did, drawn at random; a smaller batch takes the share of it that it took
-    in an instance's warm-up.
-    """
-    draw, whole = random.Random(plan.seed), alone.get(calibration.size, median(calibration.seconds))
-    # Between two batches an instance waits for the generator.
-    cycle = plan.instances * calibration.size / calibration.rate
-    between = max(0.0, cycle - fmean(calibration.seconds))
-
-    def service(size: int) -> float:
-        return draw.choice(calibration.seconds) * alone.get(size, whole) / whole + between
-
-    return service
-
-
 MOST_LATE = 3
 """Runs in a row in which the generator was late, after which a search ends without an answer."""
 
@@ -174,13 +94,11 @@ class CalibratedInstances(msgspec.Struct, frozen=True):
     Attributes:
         server: the instances.
         session: what is known of them.
-        alone: seconds of a batch by its size, as the instances measured them before the calibration.
         throttling: reads how a quota has stopped them so far; ``None`` if there is none.
     """
 
     server: Server
     session: LoadSession
-    alone: dict[int, float]
     throttling: Callable[[], Optional[Throttling]] = lambda: None
 
     def throttled(self, run: LoadRun, before: Optional[Throttling]) -> LoadRun:
@@ -216,12 +134,10 @@ def runs(load: Load, open_session: Open, on_session: Callable[[LoadSession], Non
 
 
 def _repeat(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[LoadRun]:
-    plan, calibration = load.plan, opened.session.calibration
-    if not plan.is_search:
-        plan = lengthened(plan, calibration, opened.alone, load.fixed_size)
-        yield _measured(opened, plan, plan.rate, repeat, repeat)
-        return
-    yield from _search(load, opened, repeat)
+    if load.plan.is_search:
+        yield from _search(load, opened, repeat)
+    else:
+        yield _measured(opened, load.plan, load.plan.rate, repeat, repeat)
 
 
 def _measured(opened: CalibratedInstances, plan: LoadPlan, rate: Optional[float], repeat: int, seed: int) -> LoadRun:
@@ -238,8 +154,8 @@ def _search(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[Lo
     repeated with another schedule. Whatever fails for another reason as well counts as failed, so a generator that is
     late can only make the answer lower.
     """
-    plan, calibration = load.plan, opened.session.calibration
-    bracket = Bracket(predicted(plan, calibration, opened.alone, load.fixed_size))
+    plan = load.plan
+    bracket = Bracket(START * opened.session.calibration.rate)
     late, seed = 0, repeat
     while (rate := bracket.next()) is not None:
         run = _measured(opened, plan, rate, repeat, seed)

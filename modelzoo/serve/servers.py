@@ -1,13 +1,12 @@
-"""What the load is put on: instances in processes of their own, or in virtual time with known service times."""
+"""What the load is put on: instances in processes of their own."""
 
 from __future__ import annotations
 
-import heapq
 import math
 import select
 import time
 from collections.abc import Sequence
-from typing import Callable, NamedTuple, Optional, Protocol
+from typing import NamedTuple, Optional, Protocol
 
 from modelzoo.errors import ModelzooError
 from modelzoo.measure.instances import Instance
@@ -32,7 +31,7 @@ class Reply(NamedTuple):
 
 
 class Server(Protocol):
-    """Instances of one model. What drives them is the same for processes, for virtual time and for benchmarks."""
+    """Instances of one model. What drives them is the same for processes, for tests and for benchmarks."""
 
     @property
     def instances(self) -> int:
@@ -62,22 +61,15 @@ class ProcessServer:
             milliseconds, so it sleeps in ``select``, whose descriptors have to be below 1,024.
         polls: never sleep. That is for a loop that has a core of its own: a virtual CPU that has gone to sleep wakes up
             milliseconds late, and so would the loop and any other thread on it.
-        wake: a file descriptor that also ends ``wait`` when it is readable; the caller reads it.
     """
 
     def __init__(
-        self,
-        instances: Sequence[Instance],
-        fixed_size: Optional[int],
-        watch: select.epoll,
-        *,
-        polls: bool,
-        wake: Optional[int] = None,
+        self, instances: Sequence[Instance], fixed_size: Optional[int], watch: select.epoll, *, polls: bool
     ) -> None:
         self._instances, self._fixed_size, self._polls = tuple(instances), fixed_size, polls
         self._by_descriptor = {each.fileno(): number for number, each in enumerate(instances)}
         self._watch = watch
-        for descriptor in self._by_descriptor if wake is None else (*self._by_descriptor, wake):
+        for descriptor in self._by_descriptor:
             watch.register(descriptor, select.EPOLLIN)
 
     @property
@@ -101,7 +93,7 @@ class ProcessServer:
                 select.select((self._watch,), (), (), seconds_until(due))
             ready = self._watch.poll(0)
             if ready:
-                return [reply for each, _ in ready if each in self._by_descriptor for reply in self._read(each)]
+                return [reply for each, _ in ready for reply in self._read(each)]
             now = time.monotonic()
             if now >= until:
                 return ()
@@ -122,50 +114,3 @@ class ProcessServer:
             self._watch.unregister(descriptor)
             return [Reply(number, 0.0, 0.0, str(error))]
         return [Reply(number, each.started, each.ended) for each in replies if isinstance(each, BatchDone)]
-
-
-class VirtualServer:
-    """Instances that take a known time for each batch. Its clock stands still except in ``wait``.
-
-    Args:
-        instances: their number.
-        service: the seconds that the next batch takes, given its size.
-        fixed_size: as in ``Server``.
-    """
-
-    def __init__(self, instances: int, service: Callable[[int], float], fixed_size: Optional[int] = None) -> None:
-        self._instances, self._service, self._fixed_size = instances, service, fixed_size
-        self._now = 0.0
-        self._running: list[tuple[float, int, float]] = []
-
-    @property
-    def instances(self) -> int:
-        return self._instances
-
-    @property
-    def fixed_size(self) -> Optional[int]:
-        return self._fixed_size
-
-    def now(self) -> float:
-        return self._now
-
-    def start(self, instance: int, size: int) -> None:
-        heapq.heappush(self._running, (self._now + self._service(size), instance, self._now))
-
-    def wait(self, until: float) -> Sequence[Reply]:
-        """Move the clock to the next reply or to ``until``.
-
-        Raises:
-            RuntimeError: nothing runs and nothing is due, so that this would wait for ever.
-        """
-        if not self._running or self._running[0][0] > until:
-            if math.isinf(until):
-                raise RuntimeError("nothing runs, and nothing is due")
-            self._now = max(self._now, until)
-            return ()
-        self._now = max(self._now, self._running[0][0])
-        found = []
-        while self._running and self._running[0][0] <= self._now:
-            ended, instance, started = heapq.heappop(self._running)
-            found.append(Reply(instance, started, ended))
-        return found

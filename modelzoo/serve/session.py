@@ -34,7 +34,6 @@ class Deployment(msgspec.Struct, frozen=True):
         places: the CPUs of each instance.
         generator: those of the generator.
         on_event: called with the progress of the first instance.
-        wake: a file descriptor that also ends the waits of the server; ``None``: none does.
     """
 
     request: Request
@@ -42,7 +41,6 @@ class Deployment(msgspec.Struct, frozen=True):
     places: tuple[InstancePlace, ...]
     generator: GeneratorPlace
     on_event: OnEvent
-    wake: Optional[int] = None
 
 
 def fixed_size(setting: Setting, batch: int) -> Optional[int]:
@@ -80,14 +78,14 @@ def open_session(
             for number in range(len(site.places))
         ]
         started = now()
-        ready = [each.wait(Ready) for each in instances]
+        for each in instances:
+            each.wait(Ready)
         place = stack.enter_context(settled(site.generator))
-        server = ProcessServer(instances, load.fixed_size, watch, polls=place.polls, wake=site.wake)
+        server = ProcessServer(instances, load.fixed_size, watch, polls=place.polls)
         calibration = calibrate(server, batch)
         cpus = tuple(place.cpus for place in site.places)
         session = LoadSession(repeat, started, cpus, place, calibration)
-        alone = {each.size: each.seconds for each in ready[0].times}
-        yield CalibratedInstances(server, session, alone, read_throttling)
+        yield CalibratedInstances(server, session, read_throttling)
         on_end(replace(session, reports=tuple(each.report for each in _finish(instances))))
 
 

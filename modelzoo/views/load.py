@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Sequence
 from statistics import median
@@ -11,7 +10,7 @@ from typing import Optional
 
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
 from modelzoo.formatting import MISSING, apart, rounded, rounded_down, seconds, significant, without_options
-from modelzoo.records.load import Flaw, InvalidReason, Load, LoadgenRun, LoadRun, LoadSession, Scenario
+from modelzoo.records.load import Flaw, InvalidReason, Load, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.intervals import Interval
@@ -22,6 +21,8 @@ _MOST_SIZES = 8
 """Batch sizes that are named one by one."""
 _OF_A_SEARCH = ("--repeats", "--json", "--output", "-o", "--plot")
 """Options of a search that its answer does not repeat, each with a value."""
+_LENGTHS = ("--queries", "--duration")
+"""Options that say how long a run is; the command that follows a search has one of them."""
 
 
 def interval(value: Interval, unit: str) -> str:
@@ -88,7 +89,7 @@ def verdict(run: LoadRun, load: Load) -> str:
 
 
 def _outcome(run: LoadRun, load: Load) -> str:
-    good, bad = ("passed", "failed") if load.plan.is_search and not run.replayed else ("VALID", "INVALID")
+    good, bad = ("passed", "failed") if load.plan.is_search else ("VALID", "INVALID")
     return bad if run.reasons else good
 
 
@@ -97,15 +98,12 @@ def _flaws(run: LoadRun) -> str:
 
 
 def document(load: Load) -> list[Block]:
-    """Return the answer and what qualifies it, the runs, why runs are INVALID or failed, and the cross-check."""
+    """Return the answer and what qualifies it, the runs, and why runs are INVALID or failed."""
     found: list[Block] = [first_line(f"{load.workload}: {headline(load)}", _tone(load))]
     if load.runs:
         found.append(Table("Runs", tuple(columns(load)), Text(caption(load))))
     reasons = tuple(Notice(Severity.INVALIDATES, failing(load), "", Text(each)) for each in reason_lines(load))
     found += [Notices(reasons)] if reasons else []
-    if load.loadgen is not None:
-        said = Text(loadgen_sentence(load.loadgen))
-        found.append(Table("MLPerf LoadGen beside this suite", tuple(loadgen_columns(load)), said))
     qualified = notes(load)
     return [*found, named(("note", each) for each in qualified)] if qualified else found
 
@@ -142,7 +140,7 @@ def columns(load: Load) -> list[Column]:
 
 def ordered(load: Load) -> list[LoadRun]:
     """The runs by repeat and rate."""
-    return sorted(load.runs, key=lambda run: (run.replayed, run.repeat, run.rate or 0.0))
+    return sorted(load.runs, key=lambda run: (run.repeat, run.rate or 0.0))
 
 
 def _cells(run: LoadRun, load: Load) -> dict[str, str]:
@@ -151,7 +149,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
     name = f"p{percent:g}"
     busy = results.utilization(run)
     found = {
-        "repeat": "LoadGen's" if run.replayed else str(run.repeat + 1),
+        "repeat": str(run.repeat + 1),
         "asked, requests/s": MISSING if run.rate is None else significant(run.rate, 3),
         "verdict": _outcome(run, load),
         "answered/s": significant(results.achieved(run), 3),
@@ -208,7 +206,7 @@ def headline(load: Load) -> str:
         if latency is None:
             return f"no run is valid and long enough for {name}, so there is no answer"
         return f"one request at a time is answered within {seconds(latency.value)} ({name})"
-    runs = [run for run in load.runs if not run.replayed]
+    runs = load.runs
     valid = sum(run.is_valid for run in runs)
     rate = f"{significant(plan.rate or 0.0, 3)} requests/s"
     goal = f"meet {plan.bound.text}" if plan.bound is not None else "are answered"
@@ -344,47 +342,6 @@ def command(words: Sequence[str], load: Load) -> Optional[str]:
     if found is None:
         return None
     kept = [word for word in without_options(words[1:], _OF_A_SEARCH) if word != "--find"]
-    return shlex.join(["modelzoo", *kept, "--rate", rounded_down(found.sustained)])
-
-
-def loadgen_sentence(check: LoadgenRun) -> str:
-    """What LoadGen says."""
-    said = f": {check.recommendation}" if check.recommendation else ""
-    return f"MLPerf LoadGen {check.version}: {'VALID' if check.is_valid else 'INVALID'}{said}"
-
-
-def loadgen_columns(load: Load) -> list[Column]:
-    """LoadGen's figures beside this suite's: of the same requests, and of a repetition of the same arrivals."""
-    check = load.loadgen
-    if check is None:
-        return []
-    again = next((run for run in reversed(load.runs) if run.replayed), None)
-    rows = [
-        (each.name, each.value, _figure(check.run, each.name), None if again is None else _figure(again, each.name))
-        for each in check.values
-    ]
-    known = [row for row in rows if row[2] is not None]
-    return [
-        Column("", tuple(name for name, *_ in known)),
-        Column("LoadGen", tuple(_shown(name, value) for name, value, *_ in known), True),
-        Column("the same requests here", tuple(_compared(name, a, b) for name, a, b, _ in known), True),
-        Column("the same arrivals again", tuple(_compared(name, a, c) for name, a, _, c in known), True),
-    ]
-
-
-def _figure(run: LoadRun, name: str) -> Optional[float]:
-    if name == "requests/s":
-        return results.achieved(run)
-    if name == "mean":
-        return sum(run.latencies) / len(run.latencies) if run.latencies else None
-    return percentile(run.latencies, float(name[1:])) if re.fullmatch(r"p\d\d?(\.\d+)?", name) else None
-
-
-def _shown(name: str, value: float) -> str:
-    return significant(value, 4) if name == "requests/s" else seconds(value)
-
-
-def _compared(name: str, theirs: float, ours: Optional[float]) -> str:
-    if ours is None:
-        return MISSING
-    return f"{_shown(name, ours)} ({ours / theirs:.3f}×)" if theirs else _shown(name, ours)
+    is_short = not any(word.startswith(_LENGTHS) for word in kept)
+    length = ["--duration", "5m"] if is_short else []
+    return shlex.join(["modelzoo", *kept, "--rate", rounded_down(found.sustained), *length])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.cli.app import main
-from modelzoo.serve import loadgen
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,6 @@ from modelzoo.serve import loadgen
         ("--rate 10 --duration 0s", "--duration must be over 0"),
         ("--rate 10 --threads 2", "--threads follows from the cores of an instance"),
         ("--rate 10 --device cuda", "--device cuda is not supported"),
-        ("--find --slo p99=50ms --loadgen", "--loadgen checks one rate"),
         ("--rate 10 --instances 5000 --cores-per-instance 1", "instances of 1 core"),
     ],
 )
@@ -33,15 +31,6 @@ def test_what_makes_no_sense_is_refused(words: str, message: str, capsys: pytest
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
-
-
-def test_without_loadgen_the_command_to_install_it_is_shown(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing is measured."""
-    monkeypatch.setattr(loadgen, "installed", lambda: None)
-    assert main(["load", "examples/mlp", "--rate", "10", "--loadgen"]) == 2
-    assert "pip install mlcommons-loadgen" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["--slo 50ms", "--max-wait 5", "--duration 10", "--scenario multi-stream"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from virtual_server import VirtualServer
+
 from modelzoo.serve.generator import Batching, Dispatcher
-from modelzoo.serve.servers import Reply, VirtualServer
+from modelzoo.serve.servers import Reply
 
 
 def queue(

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import pytest
+from virtual_server import VirtualServer
 
 from modelzoo.serve.generator import Batching, GiveUp, poisson, serve, stream
-from modelzoo.serve.servers import Reply, VirtualServer
+from modelzoo.serve.servers import Reply
 
 ONE = Batching(1, 0.0, 10**9)
 

@@ -76,12 +76,10 @@ def watch() -> Iterator[select.epoll]:
         yield found
 
 
-def server(
-    pipes: Sequence[Pipe], watch: select.epoll, *, polls: bool = False, wake: int | None = None
-) -> ProcessServer:
+def server(pipes: Sequence[Pipe], watch: select.epoll, *, polls: bool = False) -> ProcessServer:
     """They serve."""
     instances: Sequence[Instance] = pipes  # type: ignore[assignment]
-    return ProcessServer(instances, 4, watch, polls=polls, wake=wake)
+    return ProcessServer(instances, 4, watch, polls=polls)
 
 
 def test_batches_are_sent_and_replies_are_read(pipes: list[Pipe], watch: select.epoll) -> None:
@@ -122,15 +120,6 @@ def test_an_instance_that_does_not_answer_ends_a_wait_for_ever(
     pipes[1].due = time.monotonic() + 0.02
     (reply,) = server(pipes, watch, polls=polls).wait(math.inf)
     assert (reply.instance, reply.error is not None) == (1, True)
-
-
-def test_another_descriptor_wakes_it(pipes: list[Pipe], watch: select.epoll) -> None:
-    """There are no replies then; the caller reads it."""
-    reader, writer = os.pipe()
-    os.write(writer, b".")
-    assert server(pipes, watch, wake=reader).wait(math.inf) == []
-    os.close(reader)
-    os.close(writer)
 
 
 @pytest.mark.parametrize("polls", [False, True])

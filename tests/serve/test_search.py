@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from load_results import load, measured, sessions
+from virtual_server import VirtualServer
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
@@ -15,7 +16,7 @@ from modelzoo.records.machine import Throttling
 from modelzoo.results.load import RESOLUTION, answer, searches
 from modelzoo.serve import search
 from modelzoo.serve.search import MOST_LATE, CalibratedInstances
-from modelzoo.serve.servers import Reply, VirtualServer
+from modelzoo.serve.servers import Reply
 from modelzoo.views.load import headline
 
 
@@ -40,7 +41,7 @@ def test_a_bound_that_cannot_be_met_has_no_answer() -> None:
     found = measured(load(is_search=True, rate=None), seconds=0.2)
     assert answer(found) is None
     assert all(len(run.latencies) < 20 for run in found.runs)
-    assert len(found.runs) <= 4, "requests that do not wait are too slow already"
+    assert len(found.runs) <= 5, "requests that do not wait are too slow already"
     assert [one.rate for one in searches(found)] == [None]
 
 

@@ -42,7 +42,6 @@ def test_an_instance_answers_a_load_and_reports_at_its_end() -> None:
     site = Deployment(request, prepared, places, place, lambda event: None)
     with open_session(site, requested, 0, ended.append, extras=False) as opened:
         assert opened.session.calibration.size == 2
-        assert set(opened.alone) == {1, 2}
         run = measure(opened.server, requested.plan, 200.0, 0, 0, opened.session.calibration)
     assert len(run.latencies) == 40
     assert sum(each.size * each.count for each in run.batches) == 40

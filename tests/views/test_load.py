@@ -8,7 +8,7 @@ import pytest
 from load_results import load, measured
 
 from modelzoo.frozen import replace
-from modelzoo.records.load import BatchCount, GeneratorPlace, Load, LoadgenRun, NamedValue, Scenario
+from modelzoo.records.load import BatchCount, GeneratorPlace, Load, Scenario
 from modelzoo.records.machine import Throttling
 from modelzoo.stats import Interval
 from modelzoo.views import load as report
@@ -60,6 +60,10 @@ def test_a_search_is_answered_in_a_sentence_and_as_a_command(search: Load) -> No
     line = report.command(("modelzoo", "load", "toy", *words), search)
     assert line is not None
     assert line.startswith("modelzoo load toy --slo p99=50ms --batch 1 --rate ")
+    assert line.endswith(" --duration 5m")
+    given = report.command(("modelzoo", "load", "toy", *words, "--queries=662"), search)
+    assert given is not None
+    assert "--duration" not in given
     assert report.reason_lines(search) == []
 
 
@@ -147,20 +151,3 @@ def test_an_interval_is_rounded_as_its_width_allows() -> None:
     """Without one, the value alone."""
     assert report.interval(Interval(13.62, 12.41, 14.93), "requests/s") == "13.6 requests/s [12.4, 14.9]"
     assert report.interval(Interval(13.62, 0.0, math.inf), "requests/s") == "13.6 requests/s"
-
-
-def test_loadgens_figures_stand_beside_ours() -> None:
-    """With the ratio of the two."""
-    found = measured(load(queries=6000, rate=20.0))
-    run = found.runs[0]
-    values = (NamedValue("mean", 0.02), NamedValue("p99", 0.04), NamedValue("p99.99", 1.0))
-    checked = replace(
-        found, loadgen=LoadgenRun("6.0", True, "", values, run), runs=(*found.runs, replace(run, replayed=True))
-    )
-    columns = {column.title: column.cells for column in report.loadgen_columns(checked)}
-    assert columns[""] == ("mean", "p99")
-    assert columns["LoadGen"] == ("20.00 ms", "40.00 ms")
-    assert all(cell.endswith("×)") for cell in columns["the same requests here"])
-    assert report.loadgen_sentence(checked.loadgen) == "MLPerf LoadGen 6.0: VALID"  # type: ignore[arg-type]
-    assert rows(checked)[-1]["verdict"] == "VALID"
-    assert report.loadgen_columns(found) == []

@@ -176,8 +176,6 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     load.LoadSession: {"started": _SHOWN},
     load.LoadRun: {"started": _SHOWN},
     load.InstanceUse: {"error": _TEXT},
-    load.LoadgenRun: {"version": _SHOWN, "recommendation": _TEXT},
-    load.NamedValue: {"name": _SHOWN},
     hosts.ShardingReport: {"item_name processors": _SHOWN},
     hosts.FleetHost: {"host": Privacy.HOST, "problem": _TEXT, "result": _PATH},
     hosts.PrecisionDifference: {"check verdict first_verdict": _SHOWN, "host first_host": Privacy.HOST},

@@ -79,7 +79,7 @@ def of_load(load: Load) -> Optional[LoadCurve]:
             given_up=run.given_up,
         )
         for run in load.runs
-        if run.rate is not None and not run.replayed
+        if run.rate is not None
         if (middle := percentile(run.latencies, 50.0)) is not None
     ]
     if len({point.rate for point in points}) < 2:
