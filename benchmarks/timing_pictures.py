@@ -3,14 +3,13 @@
     .venv/bin/python benchmarks/timing_pictures.py [--output docs/pictures]
 
 An asynchronous device is simulated (tests/simulated_device.py) and timed by the code that times real ones, so the
-pictures and figures about it are the same everywhere. Batches in flight are those of real threads, whose stages sleep.
+pictures and figures about it are the same everywhere.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +23,8 @@ from simulated_device import SimulatedDevice  # type: ignore[import-not-found]  
 from timeline import Bar, Lanes, write
 
 from modelzoo.measure import clock, pipeline
-from modelzoo.measure.pipeline import InFlight, Marks, Step, begin, events_of, steps_of, wait
-from modelzoo.measure.pipeline_clock import run_all
-from modelzoo.records.timing import MODEL, Place
+from modelzoo.measure.pipeline import Marks, Step, begin, events_of, steps_of, wait
+from modelzoo.records.timing import Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,8 +33,6 @@ MS = 1_000_000
 ISSUE = 3
 """Milliseconds of the host to issue a stage of the device."""
 HOST, DEVICE = "host", "device"
-SLEEPS = {"decode": 12, MODEL: 20, "answer": 6}
-"""Milliseconds of the stages that sleep."""
 
 
 class Tensor:
@@ -168,31 +164,6 @@ def spans_of_a_call() -> tuple[Lanes, clock.Sample]:
     ), sample
 
 
-def batches_in_flight(limit: int, count: int = 5) -> tuple[Lanes, float]:
-    """Real threads and stages that sleep; also the milliseconds per batch once the pipeline is full."""
-
-    def sleeping(name: str) -> Callable[[Any], Any]:
-        def call(value: Any) -> Any:
-            time.sleep(SLEEPS[name] / 1e3)
-            return value
-
-        return call
-
-    places = {"decode": Place.HOST, MODEL: Place.DEVICE, "answer": Place.HOST}
-    steps = [Step(name, sleeping(name), place) for name, place in places.items()]
-    run_all(steps, 0)
-    with InFlight(steps, limit) as flight:
-        flights = flight.run(range(count))
-    lanes = {"decode": "host, before", MODEL: DEVICE, "answer": "host, after"}
-    bars = [
-        Bar(lanes[span.step.name], span.step.place.value, str(number + 1), 1e3 * span.start, 1e3 * span.end)
-        for number, each in enumerate(flights)
-        for span in each.spans
-    ]
-    per_batch = 1e3 * (flights[-1].left - flights[1].left) / (count - 2)
-    return Lanes(f"{limit} in flight: a batch every {per_batch:.0f} ms", tuple(lanes.values()), tuple(bars)), per_batch
-
-
 def print_stages(title: str, found: Pass) -> None:
     """Print the stages of a pass."""
     stages = ", ".join(f"{name} {value:.0f}" for name, value in found.stages.items())
@@ -218,10 +189,6 @@ def draw(output: Path) -> None:
     print_stages("the host's clock, without events", timed_pass(by_events=False))
     lines = [Lanes(f"{title}: {e.milliseconds:.0f} ms", (HOST, DEVICE), e.bars) for title, e in passes.items()]
     write(output / "stages.svg", lines, "A pipeline with and without synchronization", "Stages on host and device.")
-    flying = [batches_in_flight(limit) for limit in (1, 2, 3)]
-    for limit, (_, per_batch) in zip((1, 2, 3), flying):
-        print(f"{limit} in flight: {per_batch:.1f} ms per batch")
-    write(output / "in-flight.svg", [each for each, _ in flying], "Batches in flight", "Stages of several batches.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,7 @@
-"""What throughput, load, soak tests, the history and the fleet promise, replayed on simulated data.
+"""What throughput, load, the history and the fleet promise, replayed on simulated data.
 
 ``PROMISES`` are replayed by benchmarks/verdicts.py. The verdicts come from the functions that the commands call. The
-simulations lie where a verdict has to be careful: a percentile on its bound, a slope of zero, hosts that are equal.
+simulations lie where a verdict has to be careful: a percentile on its bound, hosts that are equal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ from modelzoo.serve.generator import poisson
 from modelzoo.serve.search import Bracket
 from modelzoo.setting import Setting
 from modelzoo.stats import latency_bound, trend
-from modelzoo.stats.trend import linear_trend
 
 Floats = NDArray[np.float64]
 EXPENSIVE = 1000
@@ -344,16 +343,7 @@ def replay_find_in_queue(rng: np.random.Generator, repetitions: int, *, repeats:
     return Counted(hits, repetitions, widths / repetitions / (2 * TWO_SIDED * spread / math.sqrt(repeats)))
 
 
-# soak, history, fleet
-
-
-def replay_trend(rng: np.random.Generator, repetitions: int, *, count: int, lag: float) -> Counted:
-    """Count series without a trend that seem to drift."""
-    times, hits = range(count), 0
-    for series in autoregressive(rng, repetitions, count, lag).tolist():
-        found = linear_trend(times, series)
-        hits += found is not None and found.is_proven
-    return Counted(hits, repetitions)
+# history, fleet
 
 
 def replay_changes(rng: np.random.Generator, repetitions: int, *, count: int) -> Counted:
@@ -449,17 +439,6 @@ def _find(repeats: int, spread: float) -> tuple[Promise, Promise]:
     )
 
 
-def _trend(count: int, lag: float) -> Promise:
-    return Promise(
-        "throughput --soak",
-        f"no drift; {count} stretches, correlation of neighbours {lag:g}",
-        "a latency, a throughput or a memory drifts",
-        Bound.AT_MOST,
-        0.05,
-        partial(replay_trend, count=count, lag=lag),
-    )
-
-
 def _changes(count: int, repetitions: int) -> Promise:
     return Promise(
         "report (history)",
@@ -526,12 +505,6 @@ PROMISES: tuple[Promise, ...] = (
         EXPENSIVE,
         RESOLVED,
     ),
-    _trend(8, 0.0),
-    _trend(12, 0.3),
-    _trend(12, 0.5),
-    _trend(60, 0.0),
-    _trend(60, 0.3),
-    _trend(60, 0.5),
     _changes(10, 10_000),
     _changes(12, 10_000),
     _changes(20, 10_000),

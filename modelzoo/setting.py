@@ -174,17 +174,15 @@ class Setting(msgspec.Struct, frozen=True):
             label=Labelled.NAMED,
         ),
     ] = None
-    in_flight: Annotated[
-        Optional[int],
+    stages: Annotated[
+        bool,
         Field(
-            "batches that are in the pipeline of the workload's stages at the same time; without it the model alone is "
-            "timed",
+            "time the whole pipeline of the workload, from its raw input to its answer, and each stage of it",
             "",
-            low=1,
             label=Labelled.NAMED,
-            words={1: "stages"},
+            words={True: "stages"},
         ),
-    ] = None
+    ] = False
     include_copies: Annotated[
         bool,
         Field(
@@ -221,7 +219,7 @@ class Setting(msgspec.Struct, frozen=True):
             raise UsageError("python and image contradict each other: an image has its own Python; leave one out")
         if self.include_copies and self.device == "cpu":
             raise UsageError("--include-copies is for accelerators: the CPU copies nothing; leave it out")
-        if self.include_copies and self.in_flight is not None:
+        if self.include_copies and self.stages:
             raise UsageError("--include-copies and --stages contradict each other: copies are stages; leave one out")
 
     @property

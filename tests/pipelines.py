@@ -88,12 +88,10 @@ STAGES = (
 )
 
 
-def pipeline_run(
-    columns: dict[str, Sequence[float]], *, in_flight: int = 1, watched: str = LATENCY, **more: Any
-) -> Run:
+def pipeline_run(columns: dict[str, Sequence[float]], **more: Any) -> Run:
     """A run whose series are ``columns``; its pipeline has the stages decode, model and answer."""
-    run = make(columns[watched], setting=Setting(in_flight=in_flight), **more)
+    run = make(columns[LATENCY], setting=Setting(stages=True), **more)
     assert run.report is not None and run.report.timing is not None
     series = tuple(Series(name, SECONDS, role_of(name), tuple(values)) for name, values in columns.items())
-    timing = replace(run.report.timing, series=series, watched=watched)
-    return replace(run, report=replace(run.report, timing=timing, pipeline=Pipeline(STAGES, in_flight)))
+    timing = replace(run.report.timing, series=series)
+    return replace(run, report=replace(run.report, timing=timing, pipeline=Pipeline(STAGES)))

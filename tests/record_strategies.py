@@ -90,7 +90,7 @@ _EXECUTION = {
     "image": st.none(),  # an image excludes another interpreter
     "engine": st.sampled_from(choices("engine")),
     "primitive_cache": st.none() | st.integers(0, 2**31 - 1),
-    "in_flight": st.none() | COUNTS,
+    "stages": st.booleans(),
     "include_copies": st.just(False),  # only accelerators copy
 }
 _SECONDS = st.floats(0, exclude_min=True, allow_infinity=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import instances
@@ -36,7 +35,7 @@ from modelzoo.records.profile import DecodingBytes, Flops
 from modelzoo.records.run import Result
 from modelzoo.records.run_report import DECODE, PREFILL, GenerationPhase
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Confirmation, MachinePrice, Soak, SoakPoint
+from modelzoo.records.throughput import Confirmation, MachinePrice
 from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
 from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut, Obstacle
 from modelzoo.records.validity import ValidityVerdict
@@ -174,24 +173,19 @@ def search() -> Result:
 
 
 def throughput_of() -> Result:
-    """One and four instances, the best again, a price and a soak test; an instance is slower than the others."""
+    """One and four instances, the best again, and a price; an instance is slower than the others."""
     one, four = instances.configuration(1), instances.configuration(4)
     runs = []
     for number, factor in enumerate((1.0, 1.01, 0.99)):
         runs.append(instances.ran(0, one, number, [0.1 * factor]))
         runs.append(instances.ran(1, four, number, [0.125 * factor] * 3 + [0.25 * factor]))
     again = [instances.ran(0, one, 3 + number, [0.102], duration=100.0) for number in range(2)]
-    points = tuple(
-        SoakPoint(120.0 * n, 120.0, 1000, 0.1 * (1 + 0.002 * n + 0.003 * wobble), 0.12, int(2e9 + 1e6 * n))
-        for n, wobble in enumerate(math.sin(n * n) for n in range(60))
-    )
     return instances.result(
         [one, four],
         [*runs, *again],
         LatencyBound(90, 0.2),
         confirmation=Confirmation(0, None, 3, 2),
         price=MachinePrice(3.6, "USD"),
-        soak=Soak(0, 7200.0, points),
     )
 
 

@@ -215,7 +215,7 @@ def test_a_resolved_setting_leaves_no_bf16_method_open(changes: dict[str, Any]) 
             [Setting(), Setting(malloc="tcmalloc"), Setting(malloc="tcmalloc", thp="on")],
             ["fp32", "fp32 malloc=tcmalloc", "fp32 malloc=tcmalloc thp=on"],
         ),
-        ([Setting(in_flight=1), Setting(in_flight=4)], ["fp32 stages", "fp32 in-flight=4"]),
+        ([Setting(), Setting(stages=True)], ["fp32", "fp32 stages"]),
         ([Setting(batch=1), Setting(batch=8), Setting(batch=8)], ["fp32 batch=1", "fp32 batch=8", "fp32 batch=8 #2"]),
     ],
 )

@@ -102,7 +102,7 @@ def add_arguments(parser: Parser) -> None:
     parser.show_first(*ESSENTIAL)
     parser.set_defaults(
         command_function=check_command,
-        **dict.fromkeys(("precision", "baseline", "trace", "lock_clocks")),
+        **dict.fromkeys(("precision", "baseline", "lock_clocks")),
         vary=[],
         setting=[],
         profiling=False,

@@ -24,14 +24,21 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 _CLUSTER = "start a Dask scheduler, and a Dask worker on every host (docs/scale.md), and call this once, --scheduler"
+_ONE_AT_A_TIME = "one batch is in the pipeline at a time; --stages times its stages and the whole"
+_NO_TRACE = "no traces are written any more; --profiling shows operators, and --stages the times of stages"
+_NO_SOAK = "there are no soak tests any more; give a longer --seconds and more --rounds"
 ENDED = (
     Ended("modelzoo fleet", "TORCHELASTIC_RUN_ID", f"torchrun starts no fleet any more: {_CLUSTER} ADDRESS"),
     Ended("modelzoo fleet", "--store", f"there is no store any more: {_CLUSTER} ADDRESS"),
     Ended("modelzoo fleet", "--bind", f"there is no store any more: {_CLUSTER} ADDRESS"),
     Ended("modelzoo fleet validate", "--recheck", "validate again with another --shards-dir, and compare the results"),
-    Ended(
-        "modelzoo load", "--loadgen", "MLPerf LoadGen drives no instances any more; use --scenario, --rate and --slo"
+    *(
+        Ended(command, name, instead)
+        for command in ("modelzoo run", "modelzoo fleet run", "performance.py")
+        for name, instead in (("--in-flight", _ONE_AT_A_TIME), ("--trace", _NO_TRACE))
     ),
+    *(Ended(f"modelzoo {command}", "--soak", _NO_SOAK) for command in ("throughput", "fleet throughput")),
+    Ended("modelzoo load", "--loadgen", "MLPerf LoadGen drives nothing any more; use --scenario, --rate and --slo"),
 )
 
 

@@ -118,18 +118,7 @@ def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None
         action="store_true",
         help="time the whole pipeline of the workload, from its raw input to its answer, and each stage of it",
     )
-    group.add_argument(
-        "--in-flight",
-        type=int,
-        metavar="N",
-        help="let N batches be in the pipeline at the same time, so that its stages overlap (default with --stages: 1)",
-    )
     group.add_argument("--profiling", action="store_true", help="print operator tables, profiled after the timing")
-    group.add_argument(
-        "--trace",
-        metavar="FILE",
-        help=on_one_host("write a Chrome/Perfetto trace, recorded after the timing; of the pipeline, with --stages"),
-    )
     add_no_audit(group)
     group.add_argument(
         "--strict",

@@ -270,7 +270,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo throughput resnet50", "the best way to divide this machine"),
         ("modelzoo throughput resnet50 --slo p99=50ms", "the best one whose p99 is at most 50 ms"),
         ("modelzoo throughput bert --instances 1,2,4 --batch 1,8", "six configurations, interleaved"),
-        ("modelzoo throughput bert --instances 8 --cores-per-instance 4 --soak 2h", "does it drift under full load?"),
         ("modelzoo throughput ssd --cores-per-instance 1,2,4 --price 1.36", "as many as fit; cost per million images"),
     ),
     "load": (

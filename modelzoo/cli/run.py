@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, setting_options
@@ -78,17 +77,10 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     """
     from modelzoo.document import terminal
 
-    if args.trace and not Path(args.trace).absolute().parent.is_dir():
-        raise UsageError(f"--trace {args.trace}: its directory does not exist")
-    if args.trace and any(setting.image for _, settings in jobs for setting in settings):
-        raise UsageError("--trace and image=… contradict each other: a container cannot write the file; leave one out")
     if args.sessions > 1 and args.output == STDOUT:
         raise UsageError(
             f"-o - prints one result, and --sessions {args.sessions} has several; name a file, or leave -o out"
         )
-    # The trace of a pipeline is made of its own timestamps.
-    models = any(setting.in_flight is None for _, settings in jobs for setting in settings)
-    args.profiling = args.profiling or bool(args.trace and models)
     sessions = options.make_sessions(args)
     if args.dry_run:
         return show_plan(jobs, args, sessions)

@@ -6,7 +6,6 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Callable, Optional
 
@@ -174,7 +173,6 @@ def _requests(jobs: Jobs, args: argparse.Namespace) -> list[Request]:
                 settings=settings,
                 plan=plan,
                 profiling=args.profiling,
-                trace=_trace_file(args.trace, work.name if len(jobs) > 1 else ""),
                 audit=not args.no_audit,
                 first_group=first,
                 locked_mhz=args.lock_clocks,
@@ -183,14 +181,6 @@ def _requests(jobs: Jobs, args: argparse.Namespace) -> list[Request]:
             )
         )
     return requests
-
-
-def _trace_file(named: Optional[str], workload: str) -> Optional[str]:
-    """The trace of a workload: the file that was named, with the name of the workload if there are several."""
-    if named is None or not workload:
-        return named
-    path = Path(named)
-    return str(path.with_name(f"{path.stem}-{workload}{path.suffix}"))
 
 
 @contextmanager

@@ -102,6 +102,8 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
         "--int8", action="store_true", help="quantize the model to int8, by the recipe that suits the machine"
     )
     for name, field in settings.fields().items():
+        if name == "stages":
+            continue  # of the commands that time single processes, see ``options.add_plan``
         option, is_hidden = f"--{settings.option_name(name)}", for_instances and field.per_process
         text = argparse.SUPPRESS if is_hidden else field.help
         if settings.field_type(name) is bool:
@@ -213,7 +215,6 @@ def make_setting(
         input=None if args.input is None else str(Path(args.input).absolute()),
         python=_python(args.python),
         image=image,
-        in_flight=_in_flight(args),
     )
     return Setting(**given, options=workload.option_values(options))
 
@@ -223,12 +224,6 @@ def _methods(args: argparse.Namespace, precision: str) -> dict[str, str | None]:
     given = {field: getattr(args, option_name(field)) for field in METHODS.values()}
     own = METHODS.get(precision)
     return {field: value if field == own and value != AUTO else None for field, value in given.items()}
-
-
-def _in_flight(args: argparse.Namespace) -> int | None:
-    """Batches in the pipeline; ``None`` if the model alone is timed. Commands that time nothing lack both options."""
-    given: int | None = getattr(args, "in_flight", None)
-    return 1 if given is None and getattr(args, "stages", False) else given
 
 
 def _python(name: str | None) -> str | None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from modelzoo.records.machine import Topology
     from modelzoo.records.run import Result
     from modelzoo.results.store import ResultFile
-    from modelzoo.serve.configurations import Search
     from modelzoo.views.progress import LiveProgress
 
 ROUNDS = 4
@@ -38,8 +37,8 @@ MOST = 64
 Split = tuple[int, int, int]
 """Instances, cores per instance, batch."""
 ESSENTIAL = (
-    *("--instances", "--cores-per-instance", "--slo", "--price", "--rounds", "--soak", "--bf16", "--mode"),
-    *("--batch", "--output"),
+    *("--instances", "--cores-per-instance", "--slo", "--price", "--rounds", "--bf16", "--mode", "--batch"),
+    "--output",
 )
 """Options that most calls need, which ``--help`` shows."""
 
@@ -104,13 +103,6 @@ def add_measurement(parser: argparse.ArgumentParser) -> None:
         "batches, at least 5 s; with --slo longer, 20 s to 1m)",
     )
     options.add_warmup(group)
-    group.add_argument(
-        "--soak",
-        type=duration,
-        metavar="TIME",
-        help="then keep the best configuration under full load for this long, 2h for example, to see whether latency "
-        "or memory drifts",
-    )
     options.add_no_audit(group)
     setting_options.add_setting(parser, several_batches=True, for_instances=True)
     serving.add_plot(parser)
@@ -124,12 +116,10 @@ def throughput(args: argparse.Namespace) -> int:
     """Run ``modelzoo throughput``.
 
     Returns:
-        0; 1 if instances died and nothing could be measured, or one died in the soak test; 130 if the user interrupted
-        it.
+        0; 1 if instances died and nothing could be measured; 130 if the user interrupted it.
 
     Raises:
-        ModelzooError: the command line is not valid, the setting cannot run, or no configuration meets the bound and
-            could be soaked.
+        ModelzooError: the command line is not valid, or the setting cannot run.
     """
     from modelzoo.document import terminal
     from modelzoo.measure.jobs import Request
@@ -157,7 +147,6 @@ def throughput(args: argparse.Namespace) -> int:
         search = Search(request, stored, args.seconds, progress.update, _Expectation(stored, progress).ended)
         try:
             search.run()
-            _soak(args, search, progress)
         except KeyboardInterrupt:
             interrupted = True
     problem = failure(stored)
@@ -168,13 +157,7 @@ def throughput(args: argparse.Namespace) -> int:
         count = len(search.found.runs)
         tell(f"modelzoo: interrupted; {count} finished rounds of configurations are stored")
         return INTERRUPTED
-    soaked = search.found.soak
-    if args.soak is not None and soaked is None:
-        raise UsageError(
-            "--soak: no configuration is known to meet the bound, so none was kept busy; relax --slo, or "
-            "measure longer with --seconds"
-        )
-    return 1 if soaked is not None and soaked.error is not None else 0
+    return 0
 
 
 class _Expectation:
@@ -203,8 +186,6 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"--rounds must be 1 or more, not {args.rounds}")
     if args.seconds is not None and not args.seconds > 0:
         raise UsageError("--seconds must be over 0")
-    if args.soak is not None and not args.soak > 0:
-        raise UsageError("--soak must be over 0")
 
 
 def _new(args: argparse.Namespace) -> tuple[Workload, Result]:
@@ -269,19 +250,6 @@ def splits(args: argparse.Namespace, topology: Topology, batches: Sequence[int])
     if len(found) > MOST:
         raise UsageError(f"these are {len(found)} configurations, and {MOST} are the most; give fewer values")
     return found
-
-
-def _soak(args: argparse.Namespace, search: Search, progress: LiveProgress) -> None:
-    """Keep the best configuration busy, if that was asked for and there is one."""
-    from modelzoo.results import throughput as results
-
-    if args.soak is None:
-        return
-    recommended = results.recommendation(search.stored.result)
-    if recommended is None or (search.found.bound is not None and not recommended.row.meets):
-        return
-    progress.begin(args.soak)
-    search.soak(recommended.row.index, args.soak)
 
 
 def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:

@@ -70,7 +70,7 @@ def _error(side: SideSetting) -> Optional[str]:
 
 def _of_both(base: SideSetting, other: SideSetting, on_purpose: Collection[str], metric: Metric) -> Iterator[Refusal]:
     mine, theirs = reports_of(base), reports_of(other)
-    if (base.requested.in_flight is None) != (other.requested.in_flight is None):
+    if base.requested.stages != other.requested.stages:
         yield Refusal(Obstacle.WORK)
     if not settings.is_other_work(on_purpose):
         yield from _of_work(mine, theirs)

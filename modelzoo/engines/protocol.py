@@ -40,7 +40,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, Union, runtime_checkable
 
 import msgspec
@@ -216,8 +215,8 @@ class Model(Protocol):
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
         """Count the operations of one pass on prepared ``args``."""
 
-    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Observed[Profile]:
-        """Profile a few passes on prepared ``args``; write a trace to ``trace`` if it is given."""
+    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
+        """Profile a few passes on prepared ``args``."""
 
 
 class Part(msgspec.Struct, frozen=True):

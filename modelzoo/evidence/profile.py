@@ -6,7 +6,6 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Callable
 
 from modelzoo.evidence.flops import (
@@ -32,7 +31,6 @@ def operator_profile(
     model: Any = None,
     *,
     iterations: int = 2,
-    trace: Path | None = None,
     evidence: Evidence | None = None,
     eager: Callable[[], object] | None = None,
 ) -> Profile:
@@ -43,7 +41,6 @@ def operator_profile(
         model: the eager ``torch.nn.Module`` that it runs, for the table by layer. The layers of compiled and scripted
             modules cannot be observed.
         iterations: number of passes.
-        trace: where to write a Chrome trace (chrome://tracing, ui.perfetto.dev).
         evidence: the audit's evidence, for kernel and precision of each operator.
         eager: a pass of the same model whose operators can be counted, if ``call`` is compiled or scripted; by default
             ``call`` itself.
@@ -51,7 +48,7 @@ def operator_profile(
     problems: list[str] = []
     layers = _layers(model, problems)
     with captured_output(problems), _layers_marked(layers):
-        events = run_profiled(call, iterations, problems, trace)
+        events = run_profiled(call, iterations, problems)
     calls, flops = _count(eager or call, problems)
     return summarize_profile(
         events,
@@ -60,7 +57,6 @@ def operator_profile(
         kinds={path: type(module).__name__ for path, module in layers},
         evidence=evidence,
         flops=flops,
-        trace=str(trace) if trace is not None and events else None,
         problems=problems,
     )
 
@@ -137,7 +133,6 @@ def summarize_profile(
     kinds: Mapping[str, str] | None = None,
     evidence: Evidence | None = None,
     flops: Flops | None = None,
-    trace: str | None = None,
     problems: Sequence[str] = (),
 ) -> Profile:
     """Build the profile.
@@ -149,7 +144,6 @@ def summarize_profile(
         kinds: the class name of each module by path.
         evidence: the audit's, for kernel and precision of each operator.
         flops: the operations of one pass.
-        trace: path of the Chrome trace, if one was written.
         problems: what could not be measured.
     """
     seconds = sum(event.seconds for event in events)
@@ -160,7 +154,6 @@ def summarize_profile(
         operators=_limited(_operator_rows(events, costs, _kernels(evidence), seconds)),
         layers=_layer_rows(events, costs, kinds or {}, seconds),
         flops=flops,
-        trace=trace,
         problems=tuple(problems),
     )
 

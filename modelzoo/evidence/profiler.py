@@ -12,7 +12,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Callable
 
 import msgspec
@@ -99,9 +98,7 @@ class CpuEvent(msgspec.Struct, frozen=True):
     flop: int | None = None
 
 
-def run_profiled(
-    call: Callable[[], object], iterations: int, problems: list[str], trace: Path | None = None
-) -> tuple[Event, ...]:
+def run_profiled(call: Callable[[], object], iterations: int, problems: list[str]) -> tuple[Event, ...]:
     """Run ``call`` ``iterations`` times under the profiler.
 
     If the profiler does not work, the passes run without it.
@@ -110,7 +107,6 @@ def run_profiled(
         call: one forward pass.
         iterations: number of passes.
         problems: receives a message if the profiler does not work or does not record everything.
-        trace: where to write a Chrome trace.
 
     Returns:
         The events, empty if the profiler does not work.
@@ -133,8 +129,6 @@ def run_profiled(
                     call()
         finally:
             profiler.__exit__(*sys.exc_info())
-        if trace is not None:
-            profiler.export_chrome_trace(str(trace))
         return nested_events(_cpu_events(profiler, problems))
 
 

@@ -138,8 +138,8 @@ def _batches(engine: Engine, session: Session, work: Workload, job: InstanceJob)
     """
     assignment = job.assignment
     setting = assignment.setting
-    if setting.in_flight is not None:
-        raise UsageError("instances run the model alone: leave --stages and --in-flight out")
+    if setting.stages:
+        raise UsageError("instances run the model alone: leave --stages out")
     own = build(engine, session, work, assignment)
     batches = {setting.batch: _batch(own.model, own.args)}
     for size in job.sizes:

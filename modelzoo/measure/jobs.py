@@ -60,7 +60,6 @@ class Request(msgspec.Struct, frozen=True):
     settings: tuple[Setting, ...]
     plan: Plan
     profiling: bool = False
-    trace: Optional[str] = None
     audit: bool = True
     first_group: int = 0
     launcher: Optional[Launcher] = None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -17,17 +15,13 @@ from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel, Engine, Model, Session
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.measure import sampler
 from modelzoo.measure.generation import Generating
-from modelzoo.measure.pipeline import InFlight, Step, steps_of
-from modelzoo.measure.pipeline_clock import InFlightClock, PipelineClock, TracedBatch, of_flights, of_passes
+from modelzoo.measure.pipeline import Step, steps_of
 from modelzoo.measure.sampler import without_collection
-from modelzoo.plan import Plan
 from modelzoo.records.protocol import Assignment
-from modelzoo.records.timing import PER_BATCH, Pipeline, Timing
+from modelzoo.records.timing import Pipeline
 from modelzoo.records.workload import Export, Weights
 from modelzoo.setting import ResolvedSetting
-from modelzoo.validity.prefetch import limit_openmp_to_one_thread
 from modelzoo.workload import InputRequest, Inputs, Workload
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stages, input_request, make_inputs, whole_model
 from modelzoo.workload.discovery import load_workload
@@ -112,20 +106,16 @@ class Staged(msgspec.Struct, frozen=True):
     Attributes:
         steps: its stages in this process.
         source: the batch that the first one takes.
-        in_flight: batches in it at the same time.
         device: the accelerator; ``None`` for a CPU.
-        active: makes the context in which stages run.
     """
 
     steps: tuple[Step, ...]
     source: Any
-    in_flight: int
     device: Optional[AsynchronousDevice]
-    active: Callable[[], Any]
 
     def record(self) -> Pipeline:
         """What the result stores of it."""
-        return Pipeline(tuple(step.record() for step in self.steps), self.in_flight)
+        return Pipeline(tuple(step.record() for step in self.steps))
 
 
 def staged(stages: Stages, model: Model, session: Session, setting: ResolvedSetting, *, exported: bool) -> Staged:
@@ -134,34 +124,13 @@ def staged(stages: Stages, model: Model, session: Session, setting: ResolvedSett
     Args:
         exported: whether the engine runs a converted model, whose inputs and outputs ``Model.predict`` converts.
     """
-    assert setting.in_flight is not None
 
     def run(value: ModelInput) -> ModelOutput:
         output = model.predict(*value.args) if exported else model.call(*model.prepare(value.args))
         return ModelOutput(output, value.context)
 
     steps = steps_of(stages, run, session.device, setting.device)
-    return Staged(steps, stages.source, setting.in_flight, session.device, session.active)
-
-
-def time_pipeline(
-    pipeline: Staged, plan: Plan, progress: sampler.Progress, pause: sampler.Pause
-) -> tuple[Timing, Sequence[TracedBatch]]:
-    """Time the stages and the whole; return the samples, and the last batches for a trace."""
-    if pipeline.in_flight == 1:
-        clock = PipelineClock(pipeline.steps, pipeline.source, pipeline.device)
-        return sampler.measure(clock.run, clock, plan, progress, pause), of_passes(clock.passes)
-
-    @contextmanager
-    def entered() -> Iterator[None]:
-        limit_openmp_to_one_thread()
-        with pipeline.active():
-            yield
-
-    with InFlight(pipeline.steps, pipeline.in_flight, pipeline.device, entered) as flight:
-        flying = InFlightClock(flight, pipeline.source)
-        timing = sampler.measure(flying.run, flying, plan, progress, pause, watched=PER_BATCH)
-    return timing, of_flights(flying.flights)
+    return Staged(steps, stages.source, session.device)
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -187,7 +156,7 @@ def imported(job: Assignment) -> Imported:
         work = load_workload(Path(job.directory))
         with engine.explained_errors():
             # An exported model needs nothing of what the workload's torch module is made of, and not its inputs either.
-            for name in work.libraries if job.prepared.export is None or job.setting.in_flight is not None else ():
+            for name in work.libraries if job.prepared.export is None or job.setting.stages else ():
                 import_module(name)
         gc.freeze()  # what was imported stays, so it need not be looked through before sampling either
     return Imported(engine, work, perf_counter() - started)
@@ -221,7 +190,7 @@ def build(engine: Engine, session: Session, work: Workload, job: Assignment) -> 
     started = perf_counter()
     pipeline, weights, export = None, job.prepared.weights, job.prepared.export
     with engine.explained_errors():
-        if job.setting.in_flight is None:
+        if not job.setting.stages:
             inputs = make_inputs(work, job.setting, weights) if export is None else read_inputs(export)
             model = session.load(work, weights, inputs, export)
         else:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time, time
 from typing import Any, Callable, Optional
@@ -17,9 +15,9 @@ from modelzoo.measure import sampler
 from modelzoo.measure.clock import Clock, Watch, clock_for, on_host, time_copies, watch
 from modelzoo.measure.generation import GenerationClock
 from modelzoo.measure.kept_inputs import KeptInputs, RestoringClock, with_own_inputs
-from modelzoo.measure.loading import Built, build, imported, time_pipeline
+from modelzoo.measure.loading import Built, build, imported
 from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
-from modelzoo.measure.pipeline_clock import TracedBatch, write_trace
+from modelzoo.measure.pipeline import PipelineClock
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import Switches, Timed, make_report, provenance
 from modelzoo.records.accelerator import AcceleratorUse, Copies
@@ -59,8 +57,6 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
         changed = session.changed_switches()
         built = with_own_inputs(built, inputs)
         peak = peak_memory()  # what follows looks at the model in other ways, which takes memory, too
-        if looks.trace and looks.extras and timed.batches:
-            write_trace(Path(looks.trace), timed.batches, f"{work.name} {own.requested.label}", own.setting.device)
         send(Progress("audit"))
         passes = audit_passes(None if timed.timing is None else median(timed.timing.steady))
         observed = observe(built, session, own.prepared, looks, passes, send)
@@ -80,7 +76,6 @@ def _time(
 ) -> Timed:
     monitor = CpuUsageMonitor(job.assignment.parent).start()
     turns = _Turns(send, take_turn, monitor.left_out if job.own_turns else nullcontext)
-    batches: Sequence[TracedBatch] = ()
     watcher: Optional[Watch] = None
     accelerator: Optional[AcceleratorUse] = None
     clock: Clock
@@ -105,7 +100,9 @@ def _time(
                 timing = sampler.measure(call, clock, job.plan, progress, pause)
                 timing = timing if tokens is None else tokens.with_tokens(timing)
             else:
-                timing, batches = time_pipeline(built.pipeline, job.plan, progress, pause)
+                staged = built.pipeline
+                stages = PipelineClock(staged.steps, staged.source, staged.device)
+                timing = sampler.measure(stages.run, stages, job.plan, progress, pause)
                 built.model.call(*built.args)  # its stages make other inputs for each batch
                 inputs.look()
             if watcher is not None:
@@ -113,7 +110,7 @@ def _time(
             # What follows takes seconds; the others finish their turns first.
             turns.end(len(timing.steady))
     usage = monitor.stop(0.0 if job.own_turns else turns.waited)
-    return Timed(timing, usage, tuple(turns.taken), batches, accelerator)
+    return Timed(timing, usage, tuple(turns.taken), accelerator)
 
 
 def _call(built: Built, setting: ResolvedSetting) -> Callable[[], Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from modelzoo.engines.export.source import rebuild
@@ -210,8 +209,7 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
         observed = replace(observed, decoding=generating.bytes_read(cache))
     if looks.profiling and looks.extras:
         send(Progress("profile"))
-        trace = Path(looks.trace) if looks.trace and built.pipeline is None else None
-        profile, problem = value_and_problem(model.profile(args, trace=trace, evidence=observed.evidence))
+        profile, problem = value_and_problem(model.profile(args, evidence=observed.evidence))
         observed = replace(observed, profile=profile, profile_problem=problem)
     return replace(observed, warnings=tuple(_model_warnings(built, observed)))
 

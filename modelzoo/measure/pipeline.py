@@ -1,38 +1,25 @@
-"""The stages of a workload as steps that can be timed, one batch after the other or several in flight.
+"""The stages of a workload as steps that can be timed, one batch after the other.
 
 A step on the host has completed when it returns. A step on an accelerator has only been issued, so its time is that
 between two events, which are read when the device has done everything: waiting after each step would stall what is
 measured. A copy to the host waits for the device by itself, because the next step needs its result.
-
-With several batches in flight, stages of the host work on some while the device works on others. Three threads hand
-batches on, each in the order in which they came: one runs the stages before the device's, the calling thread runs those
-from the first to the last one on the device, and one runs the stages after them. A batch is let in only if fewer than
-the limit are in flight.
 """
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
-from types import TracebackType
 from typing import Any, Callable, Optional, Union
 
 import msgspec
 
 from modelzoo.engines.protocol import AsynchronousDevice, DeviceEvent
 from modelzoo.frozen import replace
-from modelzoo.machine.linux import leave_bound_cpu
 from modelzoo.measure.clock import Events
-from modelzoo.records.timing import MODEL, TO_DEVICE, TO_HOST, PipelineStage, Place
+from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, TO_DEVICE, TO_HOST, UNDIVIDED, PipelineStage, Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
 
 _Mark = Union[int, DeviceEvent]
-Entered = Callable[[], AbstractContextManager[Any]]
-"""Makes what a thread needs to be in force while it runs stages."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -185,12 +172,6 @@ def begin(device: Optional[AsynchronousDevice], events: Optional[Events]) -> Ori
     return Origin(at, event)
 
 
-def release(origin: Origin, events: Optional[Events]) -> None:
-    """Let the event of ``origin`` be taken again, from which all spans have been read."""
-    if events is not None and origin.event is not None:
-        events.give_back([origin.event])
-
-
 def wait(device: Optional[AsynchronousDevice]) -> int:
     """Wait until the device has done everything, and return the host's time in ns."""
     if device is not None:
@@ -198,135 +179,82 @@ def wait(device: Optional[AsynchronousDevice]) -> int:
     return perf_counter_ns()
 
 
-@dataclass
-class _Batch:
-    """A batch on its way; ``None`` in a queue ends the thread that reads it."""
+class PipelineSample(msgspec.Struct, frozen=True):
+    """One sample; ``latency`` is the end-to-end time in seconds, ``series`` has it and the others by name."""
 
-    value: Any
-    marks: Marks
-    entered: int = 0
-    error: Optional[BaseException] = None
+    latency: float
+    series: dict[str, float]
+
+    def values(self) -> dict[str, float]:
+        """What was timed, by the name of its series."""
+        return self.series
 
 
-class Flight(msgspec.Struct, frozen=True):
-    """One batch, in seconds after the run began.
+class PipelineClock:
+    """Times a pipeline: its stages and the whole, and what timing them costs; a ``Clock``.
 
-    Attributes:
-        began: the host's time at the begin of the run, in ns.
-        output: what the last stage returned; ``None`` if outputs were not to be kept.
-        entered: when the first stage began.
-        left: when the last stage had ended.
-        spans: when each stage ran.
+    Each sample consists of two passes over the same batch, in alternating order. One takes the time of every stage: by
+    events of the device, which are read after the end, or by timestamps on a CPU. The other one shows what that costs,
+    or what it saves: on a device with timed events it synchronizes after every stage, and otherwise it takes no time
+    between the stages at all.
     """
 
-    began: int
-    output: Any
-    entered: float
-    left: float
-    spans: tuple[Span, ...]
+    def __init__(self, steps: Sequence[Step], source: Any, device: Optional[AsynchronousDevice] = None) -> None:
+        self._steps, self._source, self._device, self._events = steps, source, device, events_of(device)
+        self._count = 0
+
+    def run(self) -> Any:
+        """Run all stages once, and return what the last one returned."""
+        return run_all(self._steps, self._source)
+
+    def time(self, call: Callable[[], Any]) -> PipelineSample:
+        """Time two passes; ``call`` is ``run``."""
+        stages_first = self._count % 2 == 0
+        self._count += 1
+        other = 0.0 if stages_first else self._other(call)
+        series = self._staged()
+        other = self._other(call) if stages_first else other
+        name = UNDIVIDED if self._events is None else SYNCHRONIZED
+        return PipelineSample(series[LATENCY], {**series, name: other})
+
+    def _staged(self) -> dict[str, float]:
+        """Run one pass; the seconds of every stage, and of the whole."""
+        waits = self._device is not None and self._events is None
+        origin = begin(self._device, self._events)
+        marks = Marks(self._events)
+        output = marks.run(waiting(self._steps, self._device) if waits else self._steps, self._source)
+        end = wait(self._device)
+        del output  # after the last timestamp
+        spans = marks.spans(origin)
+        if self._events is not None and origin.event is not None:
+            self._events.give_back([origin.event])
+        return {LATENCY: (end - origin.at) * 1e-9, **{span.step.name: span.seconds for span in spans}}
+
+    def _other(self, call: Callable[[], Any]) -> float:
+        """Seconds of a pass with a synchronization after every stage, or with no timestamp between the stages."""
+        start = wait(self._device)
+        output = call() if self._events is None else run_all(waiting(self._steps, self._device), self._source)
+        end = wait(self._device)
+        del output
+        return (end - start) * 1e-9
 
 
-@dataclass
-class InFlight:
-    """Runs batches through ``steps``, up to ``limit`` of them at the same time.
-
-    It is a context manager, which starts and ends its threads. The device's stages run in the thread that calls
-    ``run``, where the switches of the session are in force.
-
-    Attributes:
-        steps: the pipeline.
-        limit: batches in flight.
-        device: the accelerator; ``None``: the stages on the device use the CPU.
-        entered: what the two other threads run in.
-    """
-
-    steps: Sequence[Step]
-    limit: int
-    device: Optional[AsynchronousDevice] = None
-    entered: Entered = nullcontext
-    _coming: queue.Queue[Optional[_Batch]] = field(default_factory=queue.Queue)
-    _ready: queue.Queue[_Batch] = field(default_factory=queue.Queue)
-    _leaving: queue.Queue[Optional[_Batch]] = field(default_factory=queue.Queue)
-    _left: queue.Queue[tuple[_Batch, int]] = field(default_factory=queue.Queue)
-
-    def __post_init__(self) -> None:
-        on_device = [index for index, step in enumerate(self.steps) if step.place is Place.DEVICE]
-        first, last = on_device[0], on_device[-1] + 1
-        self._before, self._middle, self._after = self.steps[:first], self.steps[first:last], self.steps[last:]
-        self._slots = threading.Semaphore(self.limit)
-        self._keep_outputs = True
-        self._events = events_of(self.device)
-        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._enter, self._leave)]
-
-    def __enter__(self) -> InFlight:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        self._coming.put(None)
-        self._leaving.put(None)
-        if error is None:  # after an error a batch may still hold its slot, and the threads end with the process
-            for thread in self._threads:
-                thread.join()
-
-    def run(self, sources: Iterable[Any], *, keep_outputs: bool = True) -> list[Flight]:
-        """Run one batch of each of ``sources``, and return them in that order.
-
-        Raises:
-            BaseException: whatever a stage raised first.
-        """
-        self._keep_outputs = keep_outputs
-        origin = begin(self.device, self._events)
-        batches = [_Batch(source, Marks(self._events)) for source in sources]
-        for batch in batches:
-            self._coming.put(batch)
-        for _ in batches:
-            batch = self._ready.get()
-            _attempt(batch, self._middle)
-            self._leaving.put(batch)
-        done = [self._left.get() for _ in batches]
-        wait(self.device)
-        failed = next((batch.error for batch, _ in done if batch.error is not None), None)
-        if failed is not None:
-            raise failed
-        flights = [_flight(batch, left, origin) for batch, left in done]
-        release(origin, self._events)
-        return flights
-
-    def _enter(self) -> None:
-        with self.entered():
-            while (batch := self._coming.get()) is not None:
-                self._slots.acquire()
-                leave_bound_cpu()
-                batch.entered = perf_counter_ns()
-                _attempt(batch, self._before)
-                self._ready.put(batch)
-
-    def _leave(self) -> None:
-        with self.entered():
-            while (batch := self._leaving.get()) is not None:
-                leave_bound_cpu()
-                _attempt(batch, self._after)
-                left = perf_counter_ns()
-                if not self._keep_outputs:
-                    batch.value = None
-                self._slots.release()
-                self._left.put((batch, left))
+def run_all(steps: Sequence[Step], value: Any) -> Any:
+    """Run ``steps`` one after the other, and return what the last one returned."""
+    for step in steps:
+        value = step.call(value)
+    return value
 
 
-def _attempt(batch: _Batch, steps: Sequence[Step]) -> None:
-    """Run ``steps`` unless an earlier one failed; the error is raised where all batches are collected."""
-    if batch.error is not None:
-        return
-    try:
-        batch.value = batch.marks.run(steps, batch.value)
-    except BaseException as error:
-        batch.error = error
+def waiting(steps: Sequence[Step], device: Optional[AsynchronousDevice]) -> list[Step]:
+    """``steps``, each of which waits for the device at its end."""
 
+    def waits(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            output = call(value)
+            wait(device)
+            return output
 
-def _flight(batch: _Batch, left: int, origin: Origin) -> Flight:
-    entered = (batch.entered - origin.at) * 1e-9
-    return Flight(origin.at, batch.value, entered, (left - origin.at) * 1e-9, batch.marks.spans(origin))
+        return run
+
+    return [Step(step.name, waits(step.call), step.place, step.by_events) for step in steps]

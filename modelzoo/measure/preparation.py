@@ -92,7 +92,7 @@ def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Pre
     memory = memory_variables(resolved)
     with engine.explained_errors():
         # What the user may have got wrong comes first: making weights takes longest.
-        if resolved.in_flight is not None:
+        if resolved.stages:
             require_stages(work)
         check_generation(work, resolved)
         if resolved.input is not None:
@@ -104,7 +104,7 @@ def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Pre
         if resolved.engine != "torch":
             shared.send(Progress("export"))
         export = engine.export(resolved, shared.source(resolved))
-        if resolved.in_flight is not None:
+        if resolved.stages:
             check_stages(work, resolved, shared.weights[key], export, interpreter)
     return Preparation(
         Prepared(resolved, shared.weights[key], export),

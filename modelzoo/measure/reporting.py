@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Optional, Union
@@ -26,7 +26,6 @@ from modelzoo.machine.traps import (
 )
 from modelzoo.measure import sampler
 from modelzoo.measure.loading import Built, Imported
-from modelzoo.measure.pipeline_clock import TracedBatch
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import OperatorClass
@@ -57,7 +56,6 @@ class Timed(msgspec.Struct, frozen=True):
     timing: Optional[Timing]
     usage: CpuUsage
     turns: tuple[Turn, ...]
-    batches: Sequence[TracedBatch] = ()
     accelerator: Optional[AcceleratorUse] = None
 
 

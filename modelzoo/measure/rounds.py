@@ -12,7 +12,6 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Optional
 
@@ -343,7 +342,6 @@ class WorkerRun:
                 full_audit=full_audit,
                 extras=extras,
                 profiling=request.profiling,
-                trace=_trace(request.trace, self.index),
             ),
             locked_mhz=request.locked_mhz,
             own_turns=request.uses_containers,
@@ -377,10 +375,3 @@ class WorkerRun:
             error=error,
             error_kind=error_kind,
         )
-
-
-def _trace(path: Optional[str], index: int) -> Optional[str]:
-    """One file per setting: ``trace.json``, ``trace-1.json`` …."""
-    if path is None or index == 0:
-        return path
-    return str(Path(path).with_name(f"{Path(path).stem}-{index}{Path(path).suffix}"))

@@ -75,8 +75,6 @@ def measure(
     plan: Plan,
     progress: Progress = _ignore_progress,
     pause: Pause | None = None,
-    *,
-    watched: str = LATENCY,
 ) -> Timing:
     """Time ``call``: cold start, warm-up, steady-state samples.
 
@@ -88,20 +86,18 @@ def measure(
         plan: how long to warm up and to sample.
         progress: called several times a second.
         pause: waits for the next turn; without it the turns follow each other.
-        watched: name of the series that the warm-up follows.
 
     Raises:
-        ValueError: the clock does not record the series ``watched``, or the plan says neither how many samples nor how
-            many seconds.
+        ValueError: the plan says neither how many samples nor how many seconds.
     """
     if plan.iterations is None and plan.max_seconds is None:
         raise ValueError("the plan has no end: it gives neither iterations nor seconds")
-    cold, warmup, warmup_end = warm_up(call, clock, plan, progress, watched=watched)
+    cold, warmup, warmup_end = warm_up(call, clock, plan, progress)
     gc.collect()
     with without_collection():
         latency = warmup[-1] if warmup else cold
         samples, stop = _sample(call, clock, plan, progress, pause, latency)
-    return Timing(cold, tuple(warmup), _series(samples), watched, warmup_end, stop)
+    return Timing(cold, tuple(warmup), _series(samples), LATENCY, warmup_end, stop)
 
 
 def warm_up(
@@ -109,29 +105,16 @@ def warm_up(
     clock: Clock,
     plan: Plan,
     progress: Progress = _ignore_progress,
-    *,
-    watched: str = LATENCY,
 ) -> tuple[float, list[float], WarmUpEnd]:
     """Run the cold start and the warm-up only; the arguments are those of ``measure``.
 
     Returns:
-        The latency of the first call, the values of the warm-up, and why it ended.
-
-    Raises:
-        ValueError: the clock does not record the series ``watched``.
+        The latency of the first call, those of the warm-up, and why it ended.
     """
     progress("cold", 0)
     cold = clock.time(call)
-    _value(cold, watched)
-    values, end = _warm_up(call, clock, plan, progress, watched)
+    values, end = _warm_up(call, clock, plan, progress)
     return cold.latency, values, end
-
-
-def _value(sample: Timed, name: str) -> float:
-    values = sample.values()
-    if name not in values:
-        raise ValueError(f"this clock records no series {name!r}, only {', '.join(values)}")
-    return values[name]
 
 
 def _series(samples: Sequence[Timed]) -> tuple[Series, ...]:
@@ -142,18 +125,16 @@ def _series(samples: Sequence[Timed]) -> tuple[Series, ...]:
     return tuple(Series(name, SECONDS, role_of(name), tuple(values)) for name, values in columns.items())
 
 
-def _warm_up(
-    call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress, watched: str
-) -> tuple[list[float], WarmUpEnd]:
+def _warm_up(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress) -> tuple[list[float], WarmUpEnd]:
     values: list[float] = []
     if plan.warmup is not None:
         for _ in range(plan.warmup):
-            values.append(_value(clock.time(call), watched))
+            values.append(clock.time(call).latency)
             progress("warm-up", len(values))
         return values, WarmUpEnd.FIXED
     started = checked = perf_counter()
     while True:
-        values.append(_value(clock.time(call), watched))
+        values.append(clock.time(call).latency)
         now = perf_counter()
         if now - checked < WARMUP_CHECK_SECONDS:
             continue

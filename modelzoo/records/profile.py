@@ -123,7 +123,6 @@ class Profile(msgspec.Struct, frozen=True):
         operators: the operators, by shapes.
         layers: the model's modules.
         flops: the operations of one pass.
-        trace: path of the Chrome trace, if one was written.
         problems: what could not be measured.
     """
 
@@ -132,7 +131,6 @@ class Profile(msgspec.Struct, frozen=True):
     operators: tuple[OperatorRow, ...]
     layers: tuple[LayerRow, ...]
     flops: Optional[Flops]
-    trace: Optional[str]
     problems: tuple[str, ...]
 
 

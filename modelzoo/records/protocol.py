@@ -97,14 +97,12 @@ class Looks(msgspec.Struct, frozen=True):
             processes that were audited in full.
         extras: also count operations, call products again and take the profile; one process per setting does so.
         profiling: take a profile.
-        trace: the file that a Chrome trace is written to.
     """
 
     audit: bool = True
     full_audit: bool = True
     extras: bool = False
     profiling: bool = False
-    trace: Optional[str] = None
 
 
 class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):

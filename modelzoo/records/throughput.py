@@ -183,42 +183,6 @@ class Confirmation(msgspec.Struct, frozen=True):
     rounds: int
 
 
-class SoakPoint(msgspec.Struct, frozen=True):
-    """A stretch of a soak test.
-
-    Attributes:
-        at: seconds from the beginning of the test to the middle of the stretch.
-        seconds: length of its counted window.
-        batches: batches that all instances completed inside the window.
-        latency: the median of their latencies, in seconds.
-        tail: the 99th percentile; ``None`` if there are too few.
-        memory: bytes that all instances occupied at its end; ``None`` if the system does not say.
-    """
-
-    at: float
-    seconds: float
-    batches: int
-    latency: float
-    tail: Optional[float]
-    memory: Optional[int]
-
-
-class Soak(msgspec.Struct, frozen=True):
-    """A configuration under full load for a long time.
-
-    Attributes:
-        configuration: its index.
-        planned: how long it was to last, in seconds.
-        points: stretches in order.
-        error: why it ended early; ``None`` if it did not.
-    """
-
-    configuration: int
-    planned: float
-    points: tuple[SoakPoint, ...] = ()
-    error: Optional[str] = None
-
-
 class MachinePrice(msgspec.Struct, frozen=True):
     """What the machine costs.
 
@@ -253,7 +217,6 @@ class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
         bound: what the latency has to meet.
         ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
         price: of the machine.
-        soak: a long test of the best configuration.
         is_complete: whether it ended as planned.
         per_item: how many of these an item of a batch is: the new tokens of a prompt, and 1 of other models.
     """
@@ -271,7 +234,6 @@ class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
     bound: Optional[LatencyBound] = None
     ceilings: Optional[Ceilings] = None
     price: Optional[MachinePrice] = None
-    soak: Optional[Soak] = None
     confirmation: Optional[Confirmation] = None
     is_complete: bool = False
     per_item: int = 1

@@ -21,7 +21,7 @@ class Role(str, Enum):
     ``LATENCY`` is the time from the start of a call to its result. ``ISSUE`` is the time in which the host issued
     the work to an accelerator, and is never a latency. ``DEVICE`` is the time between two device events around the
     work. ``STAGE`` is one part of each call, ``REQUEST`` the time that a request took under load, and ``INTERVAL`` the
-    time from one result to the next: of batches while several calls are in flight, or of tokens within a call.
+    time from one token of a call to the next.
     """
 
     LATENCY = "latency"
@@ -120,14 +120,12 @@ SYNCHRONIZED = "synchronized"
 """Series of the end-to-end times with a synchronization after each stage; only on an accelerator."""
 UNDIVIDED = "undivided"
 """Series of the end-to-end times without timestamps between the stages; only on a CPU."""
-PER_BATCH = "per batch"
-"""Series of the seconds per finished batch while several are in flight."""
 FIRST_TOKEN, PER_TOKEN = "time to first token", "time per output token"
 """Series of a generation: seconds to the first new token (TTFT), and the mean of those between two tokens (TPOT)."""
 BETWEEN_TOKENS = "between tokens"
 """Series of the seconds between any two tokens that follow each other."""
 RESERVED_NAMES = (
-    *(LATENCY, ISSUE, DEVICE, MODEL, TO_DEVICE, TO_HOST, SYNCHRONIZED, UNDIVIDED, PER_BATCH),
+    *(LATENCY, ISSUE, DEVICE, MODEL, TO_DEVICE, TO_HOST, SYNCHRONIZED, UNDIVIDED),
     *(FIRST_TOKEN, PER_TOKEN, BETWEEN_TOKENS),
 )
 """Names that a workload cannot give to a stage."""
@@ -139,7 +137,6 @@ _ROLES = {
     DEVICE: Role.DEVICE,
     SYNCHRONIZED: Role.LATENCY,
     UNDIVIDED: Role.LATENCY,
-    PER_BATCH: Role.INTERVAL,
     PER_TOKEN: Role.INTERVAL,
     BETWEEN_TOKENS: Role.INTERVAL,
 }
@@ -185,11 +182,9 @@ class Pipeline(msgspec.Struct, frozen=True):
 
     Attributes:
         stages: all stages, the model and copies included.
-        in_flight: batches in it at the same time.
     """
 
     stages: tuple[PipelineStage, ...]
-    in_flight: int = 1
 
 
 class Generated(msgspec.Struct, frozen=True):

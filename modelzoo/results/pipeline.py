@@ -13,7 +13,7 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.records.run import Result, Run
-from modelzoo.records.timing import LATENCY, PER_BATCH, SYNCHRONIZED, UNDIVIDED, Pipeline, PipelineStage, Place, Timing
+from modelzoo.records.timing import LATENCY, SYNCHRONIZED, UNDIVIDED, Pipeline, PipelineStage, Place, Timing
 from modelzoo.results.summary import by_precision, labels_as_run
 
 SUM_TOLERANCE = 0.02
@@ -40,13 +40,9 @@ class PipelineLevels(msgspec.Struct, frozen=True):
     Attributes:
         workload: the workload's name.
         label: of the setting.
-        unit: what the workload counts (``images``).
-        batch: items per batch.
         device: what the stages on the device use.
-        in_flight: batches in the pipeline at the same time.
         stages: in the order in which they run.
         end_to_end: seconds from the begin of a batch's first stage to the end of its last one.
-        per_batch: seconds from one finished batch to the next, if several are in flight.
         other_series: the series that ``timing_cost`` compares with: ``synchronized``, ``undivided`` or none.
         timing_cost: what the passes with a synchronization after each stage take, relative to those without, on an
             accelerator; on a CPU, what the passes with timestamps take, relative to those without any.
@@ -55,16 +51,12 @@ class PipelineLevels(msgspec.Struct, frozen=True):
 
     workload: str
     label: str
-    unit: str
-    batch: int
     device: str
-    in_flight: int
     stages: tuple[StageLevel, ...]
     end_to_end: stats.Interval
-    per_batch: Optional[stats.Interval]
     other_series: str
     timing_cost: Optional[stats.Interval]
-    within_passes: Optional[float]
+    within_passes: float
 
     @property
     def sum(self) -> float:
@@ -72,30 +64,16 @@ class PipelineLevels(msgspec.Struct, frozen=True):
         return sum(each.seconds.value for each in self.stages)
 
     @property
-    def adds_up(self) -> Optional[bool]:
-        """Whether the stages add up to the end-to-end time; ``None`` if several batches are in flight."""
-        if self.within_passes is None:
-            return None
+    def adds_up(self) -> bool:
+        """Whether the stages add up to the end-to-end time."""
         found = (self.within_passes, self.sum / self.end_to_end.value)
         return all(abs(each - 1) <= SUM_TOLERANCE for each in found)
 
     @property
-    def time(self) -> stats.Interval:
-        """Seconds per batch: what a stage or the device is busy is a share of this."""
-        return self.per_batch or self.end_to_end
-
-    @property
     def device_share(self) -> float:
-        """How long the stages on the device take, as a share of the time per batch.
-
-        Gaps between their kernels are part of it. With several batches in flight it is more than 1 if stages overlap.
-        """
-        return sum(each.seconds.value for each in self.stages if each.stage.place is Place.DEVICE) / self.time.value
-
-    @property
-    def throughput(self) -> float:
-        """Items per second."""
-        return self.batch / self.time.value
+        """How long the stages on the device take, gaps between their kernels included, as a share of the whole."""
+        on_device = sum(each.seconds.value for each in self.stages if each.stage.place is Place.DEVICE)
+        return on_device / self.end_to_end.value
 
 
 def pipelines(result: Result) -> list[PipelineLevels]:
@@ -112,24 +90,18 @@ def _levels(result: Result, runs: Sequence[Run], label: str) -> Optional[Pipelin
         return None
     first, pipeline = timed[0][0], timed[0][0].pipeline
     timings = [timing for _, timing in timed]
-    precise = by_precision(result, first.workload)
-    watched = {name: _level(timings, name, precise) for name in (LATENCY, PER_BATCH)}
-    end_to_end = watched[LATENCY]
+    end_to_end = _level(timings, LATENCY, by_precision(result, first.workload))
     assert end_to_end is not None
     other = next((name for name in (SYNCHRONIZED, UNDIVIDED) if timings[0].find(name) is not None), "")
     return PipelineLevels(
         workload=first.workload,
         label=label,
-        unit=first.unit,
-        batch=first.setting.batch,
         device=first.setting.device,
-        in_flight=pipeline.in_flight,
         stages=_stages(pipeline, timings),
         end_to_end=end_to_end,
-        per_batch=watched[PER_BATCH],
         other_series=other,
         timing_cost=stats.level_interval([_cost(each, other) for each in timings]) if other else None,
-        within_passes=_within_passes(pipeline, timings) if pipeline.in_flight == 1 else None,
+        within_passes=_within_passes(pipeline, timings),
     )
 
 

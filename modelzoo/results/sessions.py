@@ -148,8 +148,8 @@ def work_key(report: RunReport) -> str:
     # Not where an interpreter lies: the versions say what it runs.
     setting.pop("python", None)
     setting.pop("engine", None)  # the report names it
-    for name in ("image", "primitive_cache", "in_flight"):
-        if setting.get(name) is None:  # as in the keys of versions that did not have it
+    for name in ("image", "primitive_cache", "stages"):
+        if setting.get(name) is None or setting[name] is False:  # as in the keys of versions that did not have it
             setting.pop(name, None)
     work = (
         report.workload,

@@ -46,6 +46,8 @@ from modelzoo.setting import Setting
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
 MAJOR, MINOR = FORMAT_VERSION
 _HINT = "give a file that modelzoo wrote"
+_IN_FLIGHT = re.compile(rb'(?<!\\)"in_flight":\s*\d')
+"""What a result says whose stages were timed when several batches could be in flight."""
 _SHORTEST, _LONGEST = 1e-12, 1e9
 """Seconds; no call takes a picosecond or 30 years."""
 _FIGURES = {
@@ -177,6 +179,8 @@ def _parse(path: Path) -> dict[str, Any]:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:  # the name contains a null character
         raise InputError(f"cannot read {path}: {error}") from error
+    if _IN_FLIGHT.search(content):
+        raise InputError(f"{path} has stages as an earlier version timed them; measure again with --stages")
     try:
         data = msgspec.json.decode(content)
     except RecursionError as error:
@@ -254,8 +258,8 @@ def _check_report(report: RunReport) -> None:
         raise ValueError(f"{report.workload} has a time that is not possible")
     if timing is not None and report.pipeline is not None:
         timed = {series.name for series in timing.series if series.values}
-        stages, in_flight = {stage.name for stage in report.pipeline.stages}, report.pipeline.in_flight
-        if in_flight < 1 or LATENCY not in timed or not (stages <= timed if in_flight == 1 else stages & timed):
+        stages = {stage.name for stage in report.pipeline.stages}
+        if not {LATENCY, *stages} <= timed:
             raise ValueError(f"{report.workload} has a stage that was not timed")
         if not stages:
             raise ValueError(f"{report.workload} has a pipeline without stages")
@@ -341,7 +345,6 @@ def _check_throughput(found: Throughput, settings: int) -> None:
     if not all(0 <= each.group < settings for each in found.configurations):
         raise ValueError("a configuration has a setting that was not asked for")
     named = [run.configuration for run in found.runs] + [each.configuration for each in found.dropped]
-    named += [found.soak.configuration] if found.soak is not None else []
     if found.confirmation is not None:
         named += [found.confirmation.winner, *filter(None, (found.confirmation.baseline,))]
     if not all(0 <= index < len(found.configurations) for index in named):
@@ -354,10 +357,6 @@ def _check_throughput(found: Throughput, settings: int) -> None:
         times = [value for each in run.instances for value in each.latencies]
         if not all(0 <= value < _LONGEST for value in times) or not (run.window is None or _is_time(run.window)):
             raise ValueError("an instance has a time that is not possible")
-    points = found.soak.points if found.soak is not None else ()
-    soaked = [value for each in points for value in (each.seconds, each.latency, each.at + each.seconds)]
-    if not all(map(_is_time, [*soaked, *([found.soak.planned] if found.soak is not None else [])])):
-        raise ValueError("a soak test has a time that is not possible")
     _check_bound(found.bound)
 
 

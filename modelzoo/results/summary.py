@@ -309,10 +309,7 @@ def _target_name(row: SummaryRow) -> str:
     name = word(row.workload)
     if not row.is_baseline:
         return word(f"{name}-{re.sub('[ =#]+', '-', row.requested)}")
-    in_flight = row.setting.in_flight
-    if in_flight is None:
-        return name
-    return f"{name}-stages" if in_flight == 1 else f"{name}-in-flight-{in_flight}"
+    return f"{name}-stages" if row.setting.stages else name
 
 
 # Warnings

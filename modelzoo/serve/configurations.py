@@ -1,17 +1,12 @@
 """Measure configurations in interleaved rounds; of many, keep the faster half after each stage; measure the best again.
 
 All that is known stands in the stored result, which is written after every configuration.
-
-A configuration under full load for a long time: does its latency or its memory drift?
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from statistics import median
-from time import monotonic
 from typing import Callable, Optional
 
 from modelzoo.errors import KINDS, ModelzooError, UsageError
@@ -21,7 +16,6 @@ from modelzoo.measure.jobs import OnEvent, Request, prepare, required
 from modelzoo.records.machine import fingerprint
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import Run, RunReport
-from modelzoo.records.serving import Window
 from modelzoo.records.throughput import (
     CannotRun,
     ConfigurationRun,
@@ -30,83 +24,22 @@ from modelzoo.records.throughput import (
     InstanceRun,
     OverBound,
     Slower,
-    Soak,
-    SoakPoint,
     Throughput,
     TooLarge,
 )
 from modelzoo.results import throughput as results
-from modelzoo.results.counting import NO_WINDOW, Series, count, rate
+from modelzoo.results.counting import NO_WINDOW, rate
 from modelzoo.results.store import ResultFile
 from modelzoo.serve.round import (
     BOUND_SECONDS,
     LEAST_SECONDS,
     SETTLING_SECONDS,
-    InstanceGroup,
     RoundResult,
     Task,
     run_configuration,
     worker_problem,
 )
-from modelzoo.stats import percentile
 from modelzoo.tuning import halving
-
-POINTS = 60
-"""Stretches that a test is divided into …"""
-SHORTEST = 5.0
-"""… but none is shorter than this, in seconds. Between two of them the instances answer, which takes milliseconds."""
-
-
-def soak(task: Task, seconds: float, on_event: OnEvent, on_point: Callable[[Soak], None]) -> Soak:
-    """Keep all instances of a configuration busy for ``seconds``.
-
-    Args:
-        task: the configuration.
-        seconds: how long.
-        on_event: called with progress.
-        on_point: called with the test so far, after each stretch.
-    """
-    found = Soak(task.index, seconds)
-    with ExitStack() as stack:
-        crew = InstanceGroup(task, on_event, stack)
-        begun, stretch = monotonic(), max(SHORTEST, seconds / POINTS)
-        while crew.is_whole and (left := begun + seconds - monotonic()) > 0:
-            before = monotonic() - begun
-            windows = crew.together(min(stretch, left), f"soak, {len(found.points)} of {round(seconds / stretch)}")
-            if not crew.is_whole:
-                break
-            point = soak_point([windows[number] for number in sorted(windows)], before, monotonic() - begun)
-            if point is not None:
-                found = replace(found, points=(*found.points, point))
-                on_point(found)
-        if not crew.is_whole:
-            found = replace(found, error=crew.problem() or "not all instances could be started")
-            on_point(found)
-    return found
-
-
-def soak_point(windows: Sequence[Window], begun: float, ended: float) -> SoakPoint | None:
-    """Return what the instances did in one stretch; ``None`` if it is too short for a counted window.
-
-    Args:
-        windows: of all instances.
-        begun: when the stretch began, in seconds since the beginning of the test.
-        ended: when it ended.
-    """
-    counted = count([Series(each.started, each.ended) for each in windows])
-    if counted is None:
-        return None
-    latencies = [value for each in counted.latencies for value in each]
-    memory = [each.memory for each in windows]
-    known = [each for each in memory if each is not None]
-    return SoakPoint(
-        at=(begun + ended) / 2,
-        seconds=counted.seconds,
-        batches=sum(counted.counts),
-        latency=median(latencies),
-        tail=percentile(latencies, 99),
-        memory=sum(known) if len(known) == len(memory) else None,
-    )
 
 
 def least_effort(found: Throughput, seconds: Optional[float]) -> tuple[int, float]:
@@ -170,14 +103,6 @@ class Search:
             self._measure(self.found.rounds)
         self._confirm()
         self.stored.set_payload(replace(self.found, is_complete=True))
-
-    def soak(self, index: int, seconds: float) -> None:
-        """Keep a configuration busy for ``seconds``, and store each stretch."""
-
-        def store(so_far: Soak) -> None:
-            self.stored.set_payload(replace(self.found, soak=so_far))
-
-        store(soak(self._task(index, extras=False), seconds, self.on_event, store))
 
     def _prepare(self) -> None:
         """Resolve the settings; a configuration whose setting cannot run is dropped.

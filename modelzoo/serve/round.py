@@ -176,10 +176,6 @@ class InstanceGroup:
         self._send(Finish())
         return {number: served.report for number, served in self._wait(Served).items()}
 
-    def problem(self) -> str:
-        """What ended an instance, with its number; empty if all are alive."""
-        return "; ".join(f"instance {number}: {problem}" for number, problem in sorted(self._problems.items()))
-
     def _send(self, command: Command) -> None:
         for instance in self._instances.values():
             instance.send(command)

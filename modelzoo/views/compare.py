@@ -219,7 +219,7 @@ def notes(comparison: Comparison) -> list[str]:
 
 def _quantity(comparison: Comparison) -> str:
     sides = (side for row in comparison.rows for side in (row.base, row.other) if side is not None)
-    pipelines = comparison.metric is Metric.LATENCY and any(side.requested.in_flight is not None for side in sides)
+    pipelines = comparison.metric is Metric.LATENCY and any(side.requested.stages for side in sides)
     generations = comparison.metric is Metric.LATENCY and any(_generates(comparison))
     said = QUANTITY[comparison.metric] + (", with stages that of the whole pipeline" if pipelines else "")
     return said + (", of language models that of a whole generation" if generations else "")

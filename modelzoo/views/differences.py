@@ -167,7 +167,7 @@ def shared(shown: Sequence[SummaryRow]) -> list[str]:
     for name, value in common.items():
         is_option = name not in defaults
         if name not in _ALWAYS_SHARED and (one_workload if is_option else value != defaults[name]):
-            words.append("all stages" if (name, value) == ("in-flight", "1") else f"{name}={value}")
+            words.append("all stages" if (name, value) == ("stages", "on") else f"{name}={value}")
     by = [f"{name} by {methods[0]}" for name, methods in _methods(shown).items() if len(methods) == 1]
     return [*words, *by, *_processes(shown)]
 

@@ -222,10 +222,7 @@ def timed_unit(row: SummaryRow) -> str:
     """What the latency of a row is the time of."""
     if row.generation is not None:
         return f"one generation of {row.generation.new_tokens} tokens"
-    in_flight = row.setting.in_flight
-    if in_flight is None:
-        return FORWARD
-    return "one batch through all stages" if in_flight == 1 else f"one finished batch with {in_flight} in flight"
+    return "one batch through all stages" if row.setting.stages else FORWARD
 
 
 def interval(found: stats.Interval | None) -> str:

@@ -104,7 +104,7 @@ def _stages(result: Result) -> list[Block]:
     if not levels:
         return []
     said = [(f"{each.workload} {each.label}", text) for each in levels for text in stages.sentences(each)]
-    table = Table("Stages", tuple(stages.columns(levels)), Text(stages.caption(levels)))
+    table = Table("Stages", tuple(stages.columns(levels)), Text(stages.CAPTION))
     return [Section("Stages", (table, named(said)))]
 
 

@@ -12,12 +12,16 @@ from modelzoo.results.pipeline import SUM_TOLERANCE, PipelineLevels, StageLevel
 from modelzoo.views.results_table import interval
 
 END_TO_END, SUM = "end to end", "sum of the stages"
-PER_BATCH = "per finished batch"
 CPU = "cpu"
+CAPTION = (
+    "stages of the pipeline: time per batch, the geometric mean of the processes' medians with its 95 % interval; "
+    "share of the sum of the stages (in the row of that sum: of the end-to-end time)"
+)
+"""What the columns mean."""
 
 
 def columns(found: Sequence[PipelineLevels]) -> list[Column]:
-    """One row per stage, then their sum, the end-to-end time and, with several in flight, the time per batch."""
+    """One row per stage, then their sum and the end-to-end time."""
     rows = [row for each in found for row in _rows(each)]
     first = [index == 0 or rows[index][:2] != rows[index - 1][:2] for index in range(len(rows))]
     names = [tuple(row[part] if new else "" for row, new in zip(rows, first)) for part in (0, 1)]
@@ -37,12 +41,8 @@ def _rows(each: PipelineLevels) -> list[tuple[str, ...]]:
         (*name, level.stage.name, place_of(each, level), interval(level.seconds), share(level.share))
         for level in each.stages
     ]
-    if each.per_batch is None:
-        rows.append((*name, SUM, "", formatting.seconds(each.sum), share(each.sum / each.end_to_end.value)))
-        rows.append((*name, END_TO_END, "", interval(each.end_to_end), ""))
-    else:
-        rows.append((*name, END_TO_END, "", interval(each.end_to_end), ""))
-        rows.append((*name, PER_BATCH, "", interval(each.per_batch), ""))
+    rows.append((*name, SUM, "", formatting.seconds(each.sum), share(each.sum / each.end_to_end.value)))
+    rows.append((*name, END_TO_END, "", interval(each.end_to_end), ""))
     return rows
 
 
@@ -56,30 +56,9 @@ def share(value: float, decimals: int = 1) -> str:
     return f"{100 * value:.{decimals}f} %"
 
 
-def caption(found: Sequence[PipelineLevels]) -> str:
-    """What the columns mean."""
-    said = (
-        "stages of the pipeline: time per batch, the geometric mean of the processes' medians with its 95 % interval; "
-    )
-    said += "share of the sum of the stages"
-    if any(each.per_batch is None for each in found):
-        said += " (in the row of that sum: of the end-to-end time)"
-    if any(each.per_batch is not None for each in found):
-        said += "; with several batches in flight, stages overlap, and each takes longer than it would alone"
-    return said
-
-
 def sentences(each: PipelineLevels) -> list[str]:
     """The bottleneck, whether the stages add up, and what timing them costs."""
-    found = [bottleneck(each)]
-    if each.per_batch is not None:
-        rate = formatting.rounded(each.throughput, each.throughput * each.time.half_width)
-        found.append(f"{each.in_flight} batches in flight: {rate} {each.unit}/s")
-    if each.within_passes is not None:
-        found.append(sum_text(each))
-    if each.timing_cost is not None:
-        found.append(cost_text(each))
-    return found
+    return [bottleneck(each), sum_text(each), *([cost_text(each)] if each.timing_cost is not None else [])]
 
 
 def bottleneck(each: PipelineLevels) -> str:
@@ -87,17 +66,13 @@ def bottleneck(each: PipelineLevels) -> str:
     slowest = max(each.stages, key=lambda level: level.seconds.value)
     device = "the device (here the CPU)" if each.device == CPU else f"{each.device}, gaps between kernels included,"
     taken = f"the stages on {device} take {share(each.device_share)} of the time"
-    if each.per_batch is None:
-        rest = sum(level.share for level in each.stages if level.stage.place is Place.HOST)
-        text = f"bottleneck: {slowest.stage.name}, {share(slowest.share)} of the stages' time"
-        return f"{text}; {taken}, those on the host {share(rest)}"
-    spent, whole = formatting.seconds(slowest.seconds.value), formatting.seconds(each.time.value)
-    return f"bottleneck: {slowest.stage.name}, {spent} of the {whole} per finished batch; {taken}"
+    rest = sum(level.share for level in each.stages if level.stage.place is Place.HOST)
+    text = f"bottleneck: {slowest.stage.name}, {share(slowest.share)} of the stages' time"
+    return f"{text}; {taken}, those on the host {share(rest)}"
 
 
 def sum_text(each: PipelineLevels) -> str:
     """Say whether the stages add up to the end-to-end time, of the levels in the table and within each pass."""
-    assert each.within_passes is not None
     levels = each.sum / each.end_to_end.value
     if each.adds_up:
         return f"the stages add up to {share(levels)} of the end-to-end time"

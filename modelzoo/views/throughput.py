@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.document import Block, Column, Section, Table, Text, Tone, first_line, lines, named
+from modelzoo.document import Block, Column, Table, Text, Tone, first_line, named
 from modelzoo.formatting import MISSING, apart, cpus, rounded, seconds, significant, within, without_options
 from modelzoo.records.machine import quiet_limit
 from modelzoo.records.run import Result
@@ -20,7 +20,6 @@ from modelzoo.results.counting import LEAST, NO_WINDOW, RoundError
 from modelzoo.results.instance_proof import InstanceKernels, InstancePlacement
 from modelzoo.results.throughput import Backing, Recommendation, Row
 from modelzoo.stats.latency_bound import BoundOutcome
-from modelzoo.views import soak
 from modelzoo.views.results_table import ratio
 
 _NAMED = 4
@@ -29,7 +28,7 @@ _COUNTING = Text("counting: how far the count of batches may be off, ± 1 per in
 
 
 def document(result: Result) -> list[Block]:
-    """Return the answer, the configurations, the confirmation, the soak test, and what qualifies them."""
+    """Return the answer, the configurations, the confirmation, and what qualifies them."""
     found, rows = results.of(result), results.rows(result)
     shown: list[Block] = [
         first_line(f"{found.workload}: {answer(result)}", _tone(results.recommendation(result))),
@@ -38,10 +37,6 @@ def document(result: Result) -> list[Block]:
     again = results.confirmed(result)
     if again:
         shown.append(Table(CONFIRMATION, tuple(columns(result, again))))
-    if found.soak is not None:
-        title = f"Soak test of {found.configurations[found.soak.configuration].name}"
-        points = (Table(title, tuple(soak.columns(found.soak))),) if found.soak.points else ()
-        shown.append(Section(title, (*points, lines(*soak.lines(found.soak)))))
     said = notes(result, rows)
     return [*shown, named(("note", note) for note in said)] if said else shown
 
@@ -238,7 +233,7 @@ def command(result: Result, workload: str) -> Optional[str]:
     return shlex.join([*words, *_setting_words(result.command, workload)])
 
 
-_OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price", "--soak"}
+_OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price"}
 _OWN |= {"--rounds", "--seconds", "--output", "-o"}
 _OWN |= {"--json-dir", "--scheduler"}  # of a fleet
 

@@ -17,7 +17,6 @@ from typing import Any
 import jsonschema
 import psutil
 import pytest
-from fake_docker import FakeDocker
 
 from modelzoo.cli import app as cli
 from modelzoo.cli import setting_options
@@ -308,7 +307,6 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["run", "bert", "--option", "sequence=100000"], "sequence must be 512 or less, not 100000"),
         (["run", MLP, "--json", "/etc/passwd/r.json"], "cannot write /etc/passwd/r.json: there is no directory"),
         (["run", MLP, "--json", "/"], "cannot write /"),
-        (["run", MLP, "--trace", "/nonexistent/t.json"], "--trace /nonexistent/t.json: its directory does not exist"),
         (
             ["run", MLP, "--sessions", "2", "-o", "-"],
             "-o - prints one result, and --sessions 2 has several",
@@ -499,21 +497,6 @@ def test_help_of_the_command_needs_no_torch(options: list[str]) -> None:
     done = run([sys.executable, "-c", HELP, cli.__file__, *options])
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "LOADED []"
-
-
-def test_a_trace_of_a_container_is_refused(
-    engine: FakeDocker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """It could not be written; nothing is started, and no result is left."""
-    engine.add("zoo:a")
-    path = tmp_path / "r.json"
-    words = ["--vary", "image=zoo:a,default", "--trace", str(tmp_path / "t.json"), "--json", str(path)]
-    assert cli.main(["run", MLP, *words]) == 2
-    assert capfd.readouterr().err == (
-        "modelzoo: error: --trace and image=… contradict each other: a container cannot write the file; leave one out "
-        "(see modelzoo run --help)\n"
-    )
-    assert not path.exists()
 
 
 def test_a_result_is_stored_if_stdout_cannot_be_written(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from modelzoo.cli.app import main
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
-        (
-            "load examples/mlp --rate 10 --loadgen",
-            "--loadgen: MLPerf LoadGen drives no instances any more; use --scena",
-        ),
+        ("run examples/mlp --in-flight 2", "--in-flight: one batch is in the pipeline at a time; --stages times"),
+        ("run examples/mlp --trace=t.json", "--trace: no traces are written any more; --profiling"),
+        ("throughput examples/mlp --soak 2h", "--soak: there are no soak tests any more; give a longer --seconds"),
+        ("load examples/mlp --rate 10 --loadgen", "--loadgen: MLPerf LoadGen drives nothing any more; use --scenario"),
     ],
 )
 def test_an_option_that_ended_names_its_replacement(

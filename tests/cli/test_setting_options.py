@@ -40,19 +40,14 @@ def test_allocator_and_huge_pages_are_options() -> None:
     assert (found.malloc, found.thp) == ("tcmalloc", "off")
 
 
-def test_stages_are_one_batch_in_flight_unless_more_are_asked_for() -> None:
-    """Both options are those of commands that time something; others time the model alone."""
+def test_stages_are_an_option_of_commands_that_time_processes() -> None:
+    """Others time the model alone."""
     parser = argparse.ArgumentParser()
     arguments.add_setting(parser)
     options.add_plan(parser)
-    found = [
-        arguments.make_setting(parser.parse_args(words), MLP, {}, "fp32").in_flight
-        for words in ([], ["--stages"], ["--in-flight", "3"], ["--stages", "--in-flight", "2"])
-    ]
-    assert found == [None, 1, 3, 2]
-    assert setting().in_flight is None
-    with pytest.raises(UsageError, match="--in-flight must be 1 or more, not 0"):
-        arguments.make_setting(parser.parse_args(["--in-flight", "0"]), MLP, {}, "fp32")
+    found = [arguments.make_setting(parser.parse_args(words), MLP, {}, "fp32").stages for words in ([], ["--stages"])]
+    assert found == [False, True]
+    assert setting().stages is False
 
 
 def test_an_engine_is_an_option() -> None:

@@ -106,18 +106,6 @@ def test_a_plan_says_why_cores_are_idle(
     assert ("idle: " in shown) is bool(reason)
 
 
-@pytest.mark.usefixtures("rounds")
-def test_a_soak_test_without_a_configuration_is_refused_after_the_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What was measured is shown all the same."""
-    words = ["--instances", "4", "--rounds", "1", "--slo", "p90=1ms", "--soak", "10s"]
-    assert call(tmp_path / "r.json", *words) == 2
-    error = capsys.readouterr().err
-    assert "mlp: no configuration is known to meet p90=1ms" in error
-    assert "--soak: no configuration is known to meet the bound" in error
-
-
 @pytest.mark.parametrize(
     ("words", "error"),
     [

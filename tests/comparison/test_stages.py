@@ -74,7 +74,7 @@ def test_a_pipeline_is_not_compared_with_the_model_alone() -> None:
         replace(run, requested=Setting(), report=replace(run.report, pipeline=None)) for run in alone.runs if run.report
     )
     alone = replace(alone, runs=runs, requested=tuple(replace(each, setting=Setting()) for each in alone.requested))
-    question = replace(ALLOWED, pairings=(parse_pairing("in-flight=1:in-flight=default"),))
+    question = replace(ALLOWED, pairings=(parse_pairing("stages=on:stages=off"),))
     (row,) = compare(side("a", session(0.1, 1)), side("b", alone), question).rows
     assert [refusal(each) for each in row.refused] == [
         "one result timed the model alone, the other one the whole pipeline"

@@ -10,7 +10,6 @@ import functools
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
@@ -159,7 +158,7 @@ class FakeModel:
     def flops(self, args: tuple[Any, ...]) -> Unavailable:
         return Unavailable("the fake engine does not count operations")
 
-    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Unavailable:
+    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Unavailable:
         return Unavailable("the fake engine has no profiler")
 
 

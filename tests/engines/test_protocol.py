@@ -135,7 +135,7 @@ def test_an_observation_is_a_value_or_a_reason(name: str, tmp_path: Path) -> Non
         assert (canary is None) == (name == FAKE)
         evidence, problem = value_and_problem(model.audit(args, passes=1, canary=canary))
         flops, flops_problem = value_and_problem(model.flops(args))
-        profile, _ = value_and_problem(model.profile(args, trace=None, evidence=evidence))
+        profile, _ = value_and_problem(model.profile(args, evidence=evidence))
     if name == FAKE:
         assert (evidence, flops, profile) == (None, None, None)
         assert problem == "the fake engine has no kernel log, so its precision cannot be verified"

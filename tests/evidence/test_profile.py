@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,11 +36,10 @@ def profile_of(network: Any, **options: Any) -> Profile:
     return operator_profile(call, **options)
 
 
-def test_operators_and_layers(tmp_path: Path) -> None:
-    """Times add up, operations and layers are those of the network, and the trace can be read."""
+def test_operators_and_layers() -> None:
+    """Times add up, operations and layers are those of the network."""
     model = small()
-    trace = tmp_path / "trace.json"
-    found = profile_of(model, model=model, iterations=2, trace=trace)
+    found = profile_of(model, model=model, iterations=2)
     assert sum(row.share for row in found.operators) == pytest.approx(1.0)
     (conv,) = (row for row in found.operators if row.name == "aten::mkldnn_convolution")
     assert conv.count == 2
@@ -54,8 +51,6 @@ def test_operators_and_layers(tmp_path: Path) -> None:
     assert found.flops is not None
     assert whole.flop == 2 * found.flops.total
     assert whole.seconds == pytest.approx(sum(row.own_seconds for row in found.layers))
-    assert json.loads(trace.read_text())["traceEvents"]
-    assert found.trace == str(trace)
     assert found.problems == ()
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Callable
 
@@ -33,17 +31,15 @@ def product() -> Callable[[], Any]:
     return lambda: x @ x
 
 
-def test_every_pass_is_recorded(product: Callable[[], Any], tmp_path: Path) -> None:
-    """Each pass has its event, operators have shapes and data types, and the trace can be read."""
+def test_every_pass_is_recorded(product: Callable[[], Any]) -> None:
+    """Each pass has its event, operators have shapes and data types."""
     problems: list[str] = []
-    trace = tmp_path / "trace.json"
-    events = run_profiled(product, 3, problems, trace)
+    events = run_profiled(product, 3, problems)
     assert [event.name for event in events].count(PASS_EVENT) == 3
     (first, *_) = (event for event in events if event.name == "aten::mm")
     assert first.shapes[:2] == ((8, 8), (8, 8))
     assert first.dtypes[:2] in (("float", "float"), ())
     assert events[first.parent].name == "aten::matmul"
-    assert json.loads(trace.read_text())["traceEvents"]
 
 
 def test_without_a_profiler_the_passes_still_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,8 +138,8 @@ def test_a_pipeline_is_refused() -> None:
     """Instances run the model alone."""
     job = job_for()
     own = job.assignment
-    staged = changed(own, requested=own.requested.replace(in_flight=1), setting=replace(own.setting, in_flight=1))
-    with pytest.raises(UsageError, match="leave --stages and --in-flight out"):
+    staged = changed(own, requested=own.requested.replace(stages=True), setting=replace(own.setting, stages=True))
+    with pytest.raises(UsageError, match="leave --stages out"):
         served(msgspec.structs.replace(job, assignment=staged), [])
 
 

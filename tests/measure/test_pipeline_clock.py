@@ -1,9 +1,7 @@
-"""What a sample of a pipeline holds, one batch at a time and with several in flight."""
+"""What a sample of a pipeline holds."""
 
 from __future__ import annotations
 
-import time
-from statistics import median
 from typing import Any
 
 import pytest
@@ -11,21 +9,8 @@ from pipelines import host_steps, simulated_steps
 from simulated_device import SimulatedDevice
 
 from modelzoo.measure import pipeline
-from modelzoo.measure.pipeline import InFlight
-from modelzoo.measure.pipeline_clock import InFlightClock, PipelineClock
-from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
-
-PAUSE = 0.02
-"""Seconds of a stage that only waits."""
-
-
-def waits(value: Any) -> Any:
-    """A stage that takes ``PAUSE`` and no CPU."""
-    time.sleep(PAUSE)
-    return value
-
-
-STEPS = host_steps(("before", "host", waits), (MODEL, "device", waits), ("after", "host", waits))
+from modelzoo.measure.pipeline import PipelineClock
+from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, UNDIVIDED
 
 
 @pytest.fixture
@@ -74,24 +59,3 @@ def test_a_cpu_has_passes_without_time_stamps_in_alternating_order() -> None:
     assert order == ["stages", "undivided", "undivided", "stages"]
     assert [list(each.values()) for each in samples] == [[LATENCY, "before", MODEL, UNDIVIDED]] * 2
     assert samples[0].latency == samples[0].values()[LATENCY]
-
-
-def test_the_last_passes_are_kept_for_a_trace() -> None:
-    """Five of them, in order, with all stages."""
-    clock = PipelineClock(host_steps(("before", "host", abs), (MODEL, "device", abs)), 1)
-    for _ in range(7):
-        clock.time(clock.run)
-    assert len(clock.passes) == 5
-    assert [span.step.name for span in clock.passes[0].spans] == ["before", MODEL]
-    assert clock.passes[0].began < clock.passes[4].began
-
-
-def test_batches_in_flight_finish_sooner_than_one_after_the_other() -> None:
-    """Three stages that wait overlap: a batch is finished about every stage, and each takes as long as before."""
-    with InFlight(STEPS, 3) as flight:
-        clock = InFlightClock(flight, 1)
-        samples = [clock.time(clock.run) for _ in range(3)]
-    assert median(each.values()[PER_BATCH] for each in samples) < 2 * PAUSE
-    assert all(each.values()[LATENCY] >= 3 * PAUSE for each in samples)
-    assert all(each.values()[name] >= PAUSE for each in samples for name in ("before", MODEL, "after"))
-    assert len(clock.flights) >= 12

@@ -171,11 +171,10 @@ def test_settings_are_resolved_once_and_all_processes_run_the_same(workers: Fake
 
 
 def test_what_does_not_vary_is_taken_once_per_setting(workers: FakeWorkers) -> None:
-    """Operator tables and traces cost passes: one process per setting takes them, each trace in its own file."""
-    runs_of(Request(mlp(), (RANDOM, BF16), SHORT, profiling=True, trace="/t/trace.json"), 2, silent)
+    """Operator tables cost passes: one process per setting takes them."""
+    runs_of(Request(mlp(), (RANDOM, BF16), SHORT, profiling=True), 2, silent)
     measured = [job for job in workers.jobs if isinstance(job, MeasureJob)]
     assert [job.looks.extras for job in measured] == [True, True, False, False]
-    assert [job.looks.trace for job in measured[:2]] == ["/t/trace.json", "/t/trace-1.json"]
 
 
 def test_extras_are_taken_later_if_the_first_process_dies(workers: FakeWorkers) -> None:

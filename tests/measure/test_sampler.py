@@ -209,27 +209,6 @@ def test_an_accelerator_has_three_series() -> None:
     assert (timing.steady, timing.values(ISSUE), timing.values(DEVICE)) == ((3.0,) * 3, (1.0,) * 3, (2.0,) * 3)
 
 
-def test_the_warm_up_follows_the_watched_series(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Latencies keep drifting while device times are constant: watching the latter, the warm-up settles."""
-
-    class Device(FakeClock):
-        def time(self, call: Callable[[], Any]) -> Sample:
-            return Sample(super().time(call).latency, issue=0.001, device=0.005)
-
-    for watched, end in ((LATENCY, WarmUpEnd.CAP), (DEVICE, WarmUpEnd.SETTLED)):
-        fake = Device(lambda i: 0.001 * 1.02 ** min(i, 400))
-        monkeypatch.setattr(sampler, "perf_counter", lambda fake=fake: fake.now)
-        timing = sampler.measure(nothing, fake, Plan(iterations=5), watched=watched)
-        assert (timing.watched, timing.warmup_end) == (watched, end)
-        assert timing.steady == timing.values(watched)
-
-
-def test_a_series_that_the_clock_does_not_record_cannot_be_watched(clock: Make) -> None:
-    """The mistake is found at the first call."""
-    with pytest.raises(ValueError, match="this clock records no series 'device', only latency"):
-        sampler.measure(nothing, clock(lambda i: 0.01), Plan(1, 5), watched=DEVICE)
-
-
 def test_series_have_unit_and_role(clock: Make) -> None:
     """A CPU run records one series, of latencies in seconds."""
     (series,) = sampler.measure(nothing, clock(lambda i: 0.01), Plan(1, 5)).series

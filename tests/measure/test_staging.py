@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,12 @@ from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.loading import check_stages, declared_stages, require_stages, without_staged_parts
 from modelzoo.records.run import RunReport
-from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH, UNDIVIDED, Role
+from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED, Role
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import ModelOutput, Workload
 
-RESOLVED = ResolvedSetting(batch=4, in_flight=1)
+RESOLVED = ResolvedSetting(batch=4, stages=True)
 
 
 @pytest.fixture(scope="module")
@@ -31,21 +30,15 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Workload:
 
 
 @pytest.fixture(scope="module")
-def reports(staged: Workload, tmp_path_factory: pytest.TempPathFactory) -> dict[int, RunReport]:
-    """What two processes report, with one batch in the pipeline and with three; both write a trace."""
-    trace = tmp_path_factory.mktemp("trace") / "trace.json"
-    settings = tuple(RANDOM.replace(in_flight=count) for count in (1, 3))
-    runs = runs_of(Request(staged, settings, SHORT, trace=str(trace), audit=False))
-    assert [run.error for run in runs] == [None, None]
-    for name in ("trace.json", "trace-1.json"):
-        stored = json.loads((trace.parent / name).read_text())
-        assert {"decode", "soften", MODEL, "pick"} <= {each["name"] for each in stored["traceEvents"]}
-    return {run.requested.in_flight or 0: run.report for run in runs if run.report is not None}
+def report(staged: Workload) -> RunReport:
+    """What a process reports."""
+    (run,) = runs_of(Request(staged, (RANDOM.replace(stages=True),), SHORT, audit=False))
+    assert run.report is not None, run.error
+    return run.report
 
 
-def test_a_process_reports_the_stages_and_the_whole(reports: dict[int, RunReport]) -> None:
+def test_a_process_reports_the_stages_and_the_whole(report: RunReport) -> None:
     """A series for each stage, the end-to-end time, and that of passes without timestamps, all of one length."""
-    report = reports[1]
     assert report.timing is not None and report.pipeline is not None
     assert [stage.name for stage in report.pipeline.stages] == ["decode", "soften", MODEL, "pick"]
     assert [each.name for each in report.timing.series] == [LATENCY, "decode", "soften", MODEL, "pick", UNDIVIDED]
@@ -55,20 +48,10 @@ def test_a_process_reports_the_stages_and_the_whole(reports: dict[int, RunReport
     assert all(part <= latency for part, latency in zip(whole, report.timing.values(LATENCY)))
 
 
-def test_batches_in_flight_are_reported_by_the_time_per_batch(reports: dict[int, RunReport]) -> None:
-    """That is what the warm-up and the table follow; the latency of a batch stands beside it."""
-    report = reports[3]
-    assert report.timing is not None and report.pipeline is not None
-    assert (report.timing.watched, report.pipeline.in_flight) == (PER_BATCH, 3)
-    found = report.timing.find(PER_BATCH)
-    assert found is not None and found.role is Role.INTERVAL
-    assert len(report.timing.steady) == len(report.timing.values(LATENCY)) == 3
-
-
-def test_items_are_those_of_the_batch(reports: dict[int, RunReport]) -> None:
+def test_items_are_those_of_the_batch(report: RunReport) -> None:
     """The result says what was in the pipeline."""
-    assert reports[1].items == ("ones",) * 4
-    assert reports[1].inputs_digest == reports[3].inputs_digest is not None
+    assert report.items == ("ones",) * 4
+    assert report.inputs_digest is not None
 
 
 def test_stages_and_model_compose_to_the_whole(staged: Workload) -> None:
@@ -97,7 +80,7 @@ def test_a_workload_without_stages_is_refused_before_anything_is_made() -> None:
     message = "workload mlp declares no stages; see docs/workload.md"
     with pytest.raises(UsageError, match=message):
         require_stages(mlp())
-    (run,) = runs_of(Request(mlp(), (RANDOM.replace(in_flight=1),), SHORT))
+    (run,) = runs_of(Request(mlp(), (RANDOM.replace(stages=True),), SHORT))
     assert (run.error, run.error_kind) == (message, "UsageError")
 
 

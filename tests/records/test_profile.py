@@ -17,7 +17,6 @@ PROFILE = Profile(
     operators=(OperatorRow("aten::mm", ((4, 8), (8, 2)), 2, 0.5, 0.5, 256, 448, "mkl sgemm", "fp32"),),
     layers=(LayerRow("fc", "Linear", 2, 0.6, 0.1, 0.6, 256),),
     flops=Flops(128, 224, {"aten::mm": 128}, ("aten::addr",)),
-    trace="/tmp/trace.json",
     problems=("a problem",),
 )
 
@@ -25,7 +24,7 @@ PROFILE = Profile(
 def test_a_profile_survives_json() -> None:
     """Shapes come back as tuples, missing operations as None."""
     assert decode(Profile, json.loads(json.dumps(encode(PROFILE)))) == PROFILE
-    empty = Profile(1, 0.0, (), (), None, None, ())
+    empty = Profile(1, 0.0, (), (), None, ())
     assert decode(Profile, json.loads(json.dumps(encode(empty)))) == empty
 
 

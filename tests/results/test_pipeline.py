@@ -7,7 +7,7 @@ from fake_runs import result_of as result
 from pipelines import pipeline_run
 
 from modelzoo.frozen import replace
-from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
+from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, UNDIVIDED
 from modelzoo.results.pipeline import pipelines
 
 FIRST = {LATENCY: [0.1, 0.1], "decode": [0.02] * 2, MODEL: [0.07] * 2, "answer": [0.01] * 2, UNDIVIDED: [0.099] * 2}
@@ -61,18 +61,6 @@ def test_what_timing_costs_is_a_ratio_within_each_process(other: str, ratio: flo
     assert found.other_series == other
     assert found.timing_cost is not None
     assert found.timing_cost.value == pytest.approx(ratio)
-
-
-def test_several_batches_in_flight_are_measured_by_the_time_per_batch() -> None:
-    """Throughput and busy share refer to it; stages overlap, so nothing has to add up."""
-    columns = {**FIRST, PER_BATCH: [0.08, 0.08]}
-    del columns[UNDIVIDED]
-    (found,) = pipelines(result(pipeline_run(columns, in_flight=3, watched=PER_BATCH)))
-    assert (found.in_flight, found.within_passes, found.adds_up, found.timing_cost) == (3, None, None, None)
-    assert found.time.value == pytest.approx(0.08)
-    assert found.throughput == pytest.approx(found.batch / 0.08)
-    assert found.device_share == pytest.approx(0.07 / 0.08)
-    assert found.end_to_end.value == pytest.approx(0.1)
 
 
 def test_settings_without_pipelines_have_none() -> None:

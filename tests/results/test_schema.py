@@ -38,8 +38,8 @@ def test_the_schema_is_a_schema() -> None:
 
 @pytest.mark.parametrize("stored", STORED, ids=name)
 def test_stored_results_fit_the_schema(stored: Path, tmp_path: Path) -> None:
-    """What the suite wrote, as it is."""
-    jsonschema.validate(json.loads(unpacked(stored, tmp_path).read_text()), SCHEMA)
+    """What the suite wrote, without the fields that have ended since, which a reader ignores."""
+    jsonschema.validate(written(store.read(unpacked(stored, tmp_path)), tmp_path), SCHEMA)
 
 
 def test_results_without_reports_fit_the_schema(tmp_path: Path) -> None:

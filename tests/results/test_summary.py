@@ -249,14 +249,14 @@ def test_one_process_and_processes_that_differ_are_warned_about(medians: list[fl
 def test_pipelines_have_target_lines_of_their_own() -> None:
     """The plain name of a workload stands for the model alone, also for the first setting."""
     found = rows(
-        make([0.5] * 5, setting=Setting(in_flight=1)),
-        make([0.25] * 5, setting=Setting(in_flight=4)),
-        make([0.125] * 5, workload="other", setting=Setting(in_flight=2)),
+        make([0.5] * 5, setting=Setting(stages=True)),
+        make([0.25] * 5, setting=Setting(stages=True, mode="compile")),
+        make([0.125] * 5, workload="other", setting=Setting(stages=True)),
     )
     assert summary.target_lines(found) == [
         "[TARGET] toy-stages Time 0.5000",
-        "[TARGET] toy-fp32-in-flight-4 Time 0.2500",
-        "[TARGET] other-in-flight-2 Time 0.1250",
+        "[TARGET] toy-fp32-compile-stages Time 0.2500",
+        "[TARGET] other-stages Time 0.1250",
     ]
 
 

@@ -60,7 +60,6 @@ PROFILE = Profile(
     ),
     layers=(LayerRow("backbone.conv1", "Conv2d", 2, 0.6, 0.4, 0.6, 3 * 10**9),),
     flops=None,
-    trace=None,
     problems=("a problem",),
 )
 

@@ -8,7 +8,8 @@ import pytest
 from fake_runs import result_of as result
 from pipelines import pipeline_run
 
-from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
+from modelzoo.frozen import replace
+from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, UNDIVIDED
 from modelzoo.results.pipeline import PipelineLevels, pipelines
 from modelzoo.views import stages
 
@@ -39,11 +40,9 @@ def test_the_table_has_a_row_per_stage_then_the_sum_and_the_whole() -> None:
 
 def test_workload_and_setting_are_named_once() -> None:
     """With two pipelines, in the first row of each."""
-    found = [levels(COLUMNS), levels({**COLUMNS, PER_BATCH: [0.08] * 4}, in_flight=2, watched=PER_BATCH)]
+    found = [levels(COLUMNS), replace(levels(COLUMNS), label="bf16 stages")]
     cells = {column.title: column.cells for column in stages.columns(found)}
-    assert [cell for cell in cells["setting"] if cell] == ["fp32 stages", "fp32 in-flight=2"]
-    assert cells["stage"][-2:] == (stages.END_TO_END, stages.PER_BATCH)
-    assert "overlap" in stages.caption(found)
+    assert [cell for cell in cells["setting"] if cell] == ["fp32 stages", "bf16 stages"]
 
 
 def test_one_sentence_names_the_bottleneck() -> None:
@@ -54,18 +53,6 @@ def test_one_sentence_names_the_bottleneck() -> None:
     )
     slow = levels({**COLUMNS, LATENCY: [0.28] * 4, "decode": [0.2] * 4})
     assert stages.bottleneck(slow).startswith("bottleneck: decode, 71.4 % of the stages' time")
-
-
-def test_with_several_in_flight_the_bottleneck_refers_to_the_time_per_batch() -> None:
-    """And the throughput stands beside."""
-    found = levels({**COLUMNS, PER_BATCH: [0.08] * 4}, in_flight=2, watched=PER_BATCH)
-    said = stages.sentences(found)
-    assert said[0].startswith(
-        "bottleneck: model, 70.00 ms of the 80.00 ms per finished batch; the stages on the device (here the "
-        "CPU) take 87.5 % of the time"
-    )
-    assert said[1].startswith("2 batches in flight: 50.00")
-    assert said[1].endswith(" rows/s")
 
 
 @pytest.mark.parametrize(

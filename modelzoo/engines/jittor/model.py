@@ -10,7 +10,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Callable
 
@@ -157,5 +156,5 @@ class JittorModel(ExportedModel):
     def flops(self, args: tuple[Any, ...]) -> Unavailable:
         return Unavailable("Jittor does not count operations")
 
-    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Unavailable:
+    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Unavailable:
         return Unavailable("the suite takes no profile of Jittor")

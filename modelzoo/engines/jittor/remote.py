@@ -148,7 +148,7 @@ class RemoteModel:
     def flops(self, args: tuple[Any, ...]) -> Unavailable:
         return ELSEWHERE
 
-    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Unavailable:
+    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Unavailable:
         return ELSEWHERE
 
 

@@ -293,24 +293,14 @@ class OnnxRuntimeModel(ExportedModel):
         except ProfileLogError as error:
             return Unavailable(str(error))
 
-    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Observed[Profile]:
+    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
         try:
             text = self._profile_of(args, 1 + PROFILED_PASSES)
             events = nested_events(parse_profile(text, PROFILED_PASSES, self._weights))
             flops = count_flops(parse_calls(text, self._weights))
         except ProfileLogError as error:
             return Unavailable(str(error))
-        if trace is not None:
-            trace.write_bytes(text)  # it is a Chrome trace
-        return summarize_profile(
-            events,
-            (),
-            PROFILED_PASSES,
-            evidence=evidence,
-            flops=flops,
-            trace=str(trace) if trace is not None else None,
-            problems=(NO_LAYERS,),
-        )
+        return summarize_profile(events, (), PROFILED_PASSES, evidence=evidence, flops=flops, problems=(NO_LAYERS,))
 
     @cached_property
     def _weights(self) -> Weights:

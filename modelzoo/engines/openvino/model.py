@@ -200,7 +200,6 @@ def _operator(case: CanaryCase, operands: list[openvino.Node]) -> openvino.Node:
 
 PROFILED_PASSES = 2
 NO_FLOPS = "operations are counted in torch's operators: see the row of --engine torch"
-NO_TRACE = "OpenVINO reports how long each layer took, but not when it ran, so there is no trace"
 ANY_SIZE = -1
 
 
@@ -273,14 +272,14 @@ class OpenVinoModel(ExportedModel):
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
         return Unavailable(NO_FLOPS)
 
-    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Profile:
+    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Profile:
         audited = self._timed_layers(args, PROFILED_PASSES)
         return summarize_profile(
             _events(audited),
             (),
             audited.passes,
             evidence=evidence,
-            problems=(NO_FLOPS, "an exported model has no table by layer", *([NO_TRACE] if trace is not None else [])),
+            problems=(NO_FLOPS, "an exported model has no table by layer"),
         )
 
     def _compile(

@@ -7,7 +7,6 @@ import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 from msgspec.structs import asdict
@@ -379,13 +378,13 @@ class TorchModel:
                 self._calls = Unavailable(str(error))
         return self._calls
 
-    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Observed[Profile]:
+    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
         if self._device is not None:
             return Unavailable("times of operators are measured on CPUs only; the audit has those of the kernels")
         from modelzoo.evidence.profile import operator_profile
 
         call, eager = lambda: self.call(*args), lambda: self._call_eager(args)
-        return operator_profile(call, self.module, trace=trace, evidence=evidence, eager=eager)
+        return operator_profile(call, self.module, evidence=evidence, eager=eager)
 
     def _call_eager(self, args: tuple[Any, ...]) -> Any:
         """One pass of the eager model: operators of a compiled or scripted one cannot be intercepted."""

@@ -171,7 +171,6 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     throughput.InstanceRun: {"kernels error_kind": _SHOWN, "error": _TEXT},
     throughput.CannotRun: {"problem": _TEXT},
     throughput.MachinePrice: {"currency date": _SHOWN, "source": _PATH},
-    throughput.Soak: {"error": _TEXT},
     load.Load: {"workload unit": _SHOWN},
     load.LoadSession: {"started": _SHOWN},
     load.LoadRun: {"started": _SHOWN},

@@ -105,7 +105,7 @@ def _stages(result: Result, workload: str, mark: str) -> list[Block]:
     if not timed:
         return []
     said = named([(each.label, _full_sentences(stages.sentences(each))) for each in timed])
-    table = Table("Stages", tuple(stages.columns(timed)), Text(_full_sentences([stages.caption(timed)])))
+    table = Table("Stages", tuple(stages.columns(timed)), Text(_full_sentences([stages.CAPTION])))
     figure = stage_plot.plot(stage_plot.StageBars(workload, tuple(timed))).figure(f"{mark}-stages")
     return [Section("Stages", (said, table, figure))]
 

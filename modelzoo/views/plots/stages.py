@@ -52,10 +52,7 @@ def plot(data: StageBars) -> Plot:
         )
         for one in drawn
     ]
-    caption = (
-        "Seconds of each stage per batch, the level of the processes' medians. With several batches in flight the "
-        "stages of different batches overlap, so that a batch is finished sooner than their sum says."
-    )
+    caption = "Seconds of each stage per batch, the level of the processes' medians."
     draw, height = partial(bars.draw, stacks, keys, _LOOK), bars.height(stacks, keys, _LOOK)
     return Plot(f"{data.workload}: time by stage", captioned(caption, data.bars), columns(data), height, draw)
 

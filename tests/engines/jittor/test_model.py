@@ -57,7 +57,7 @@ def test_outputs_and_predictions_are_arrays(model: JittorModel) -> None:
 def test_what_it_cannot_tell_has_a_reason(model: JittorModel) -> None:
     """Neither operations nor a profile."""
     assert model.counts((), ()) == ()
-    for found in (model.flops(()), model.profile((), trace=None, evidence=None)):
+    for found in (model.flops(()), model.profile((), evidence=None)):
         assert isinstance(found, Unavailable)
         assert found.reason
 

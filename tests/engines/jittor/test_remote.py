@@ -53,7 +53,7 @@ def test_it_only_predicts(model: remote.RemoteModel) -> None:
         model.kernels(()),
         model.audit((), passes=1, canary=None),
         model.flops(()),
-        model.profile((), trace=None, evidence=None),
+        model.profile((), evidence=None),
     )
     assert all(isinstance(each, Unavailable) and each.reason for each in found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,15 +149,13 @@ def test_two_processes_that_run_the_same_kernels_have_the_same_digest(folder: Pa
     assert sum(each.count for each in digests[0].kernels) == 3
 
 
-def test_a_profile_has_the_nodes_and_writes_a_trace(folder: Path, tmp_path: Path) -> None:
-    """The trace is ONNX Runtime's own file."""
+def test_a_profile_has_the_nodes(folder: Path) -> None:
+    """As ONNX Runtime's own profiler names them."""
     model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
-    trace = tmp_path / "trace.json"
-    profile = model.profile(args, trace=trace, evidence=None)
+    profile = model.profile(args, evidence=None)
     assert isinstance(profile, Profile)
     assert profile.iterations == 2
     assert {row.name for row in profile.operators} >= {"Gemm"}
-    assert any(entry["name"] == "model_run" for entry in json.loads(trace.read_text()))
 
 
 def test_operations_are_those_of_torch(folder: Path) -> None:

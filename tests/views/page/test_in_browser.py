@@ -18,7 +18,7 @@ from stored_results import STORED, unpacked
 from modelzoo.cli import app
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
-from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH
+from modelzoo.records.timing import LATENCY, MODEL
 from modelzoo.results import store
 from modelzoo.results.store import ResultFile
 
@@ -66,9 +66,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def pipelines() -> Result:
     """A result of two pipelines."""
     columns = {LATENCY: [0.1] * 25, "decode": [0.02] * 25, MODEL: [0.07] * 25, "answer": [0.01] * 25}
-    several = {**columns, PER_BATCH: [0.08] * 25}
     runs = [pipeline_run(columns, round=number) for number in (0, 1)]
-    runs += [pipeline_run(several, in_flight=2, watched=PER_BATCH, group=1, round=number) for number in (0, 1)]
+    runs += [pipeline_run(columns, group=1, round=number) for number in (0, 1)]
     return result_of(*runs)
 
 

@@ -6,9 +6,8 @@ from instances import configuration, ran, result
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Figure, Lines, Section, Table, Tone, first_line
+from modelzoo.document import Figure, Lines, Table, Tone, first_line
 from modelzoo.document.html import html
-from modelzoo.records.throughput import Soak, SoakPoint
 from modelzoo.views.page import build
 
 OWN = [configuration(1), configuration(4)]
@@ -25,17 +24,9 @@ def test_the_answer_comes_before_the_plot_and_the_table() -> None:
     assert answer == first_line("toy: no configuration could be measured", Tone.BAD)
 
 
-def test_a_soak_test_has_its_table_and_trends() -> None:
-    """Below the configurations."""
-    points = tuple(SoakPoint(60.0 * n, 60.0, 600, 0.1, 0.12, 10**9) for n in range(20))
-    found = build.throughput_blocks(result(OWN, RUNS, soak=Soak(1, 1200.0, points)), "r")
-    assert [type(block) for block in found] == [Lines, Figure, Table, Section, Lines]
-
-
 def test_a_page_begins_with_it() -> None:
-    """Such a result has no times of its own to show; its soak test is shown as well."""
-    soak = Soak(1, 1200.0, error="it died")
-    given = build.ResultSet("instances", (StoredResult("r.json", result(OWN, RUNS, soak=soak)),))
+    """Such a result has no times of its own to show."""
+    given = build.ResultSet("instances", (StoredResult("r.json", result(OWN, RUNS)),))
     page = build.page([given], Question())
     assert page.title.startswith("Throughput: ")
     assert page.sections[0].title == "Results"
@@ -43,7 +34,6 @@ def test_a_page_begins_with_it() -> None:
     text = html(page)
     assert "4 × 1 core, batch 1 has the highest throughput" in text
     assert "not timed" not in text
-    assert "The soak test ended early: it died" in text
     several = build.page([given, build.ResultSet("again", given.sessions)], Question())
     assert several.title.startswith("Comparison: ")
     assert html(several).count("4 × 1 core, batch 1 has the highest throughput") == 2
