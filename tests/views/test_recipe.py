@@ -95,6 +95,14 @@ def test_the_python_runs_the_model(setting: Setting) -> None:
     assert torch.get_num_threads() == 1
 
 
+@pytest.mark.parametrize(("method", "line"), [("cast", "model.to(torch.float16)"), ("autocast", "dtype=torch.float16")])
+def test_the_python_of_fp16_is_in_fp16(method: str, line: str) -> None:
+    """By the methods of bf16, with the other data type."""
+    text = str(recipe.python(report(Setting("fp16", method)), SAID, "trace"))
+    assert line in text
+    assert "bfloat16" not in text
+
+
 def test_there_is_no_python_for_layers_of_the_suite() -> None:
     """torch has an operator for packed int8 weights, and no module."""
     assert recipe.python(report(Setting("int8", recipe="weight-only-packed")), SAID, "trace") is None
