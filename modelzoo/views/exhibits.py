@@ -19,8 +19,8 @@ from __future__ import annotations
 import io
 import math
 import re
+import warnings
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -35,10 +35,9 @@ from modelzoo.views.validity import PICTURES
 from modelzoo.workload.inputs import large_pictures_allowed
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
     from PIL.Image import Image
-    from PIL.ImageDraw import ImageDraw
-    from PIL.ImageFont import FreeTypeFont
 
 
 NAMED_LAYERS = 40
@@ -61,10 +60,9 @@ LEGEND = (
     (NEW, "NEW: tested only"),
     (MOVED, "MOVED: IoU below 0.9"),
 )
-BAR, GAP = 34, 8
-"""Pixels: height of the title and of the legend, and distance between the two panels."""
-Rectangle = tuple[float, float, float, float]
-"""Left, top, right, bottom in pixels."""
+DPI = 100
+BARS, LINE = 100, 22
+"""Pixels for the titles and the legend, and the height of a label."""
 
 
 def write_plot(plot: LayerErrorPlot, workload: str, path: Path) -> None:
@@ -207,12 +205,21 @@ class Mark(msgspec.Struct, frozen=True):
     thick: bool = False
 
 
+class Panel(msgspec.Struct, frozen=True):
+    """A picture with marks, later ones on top, and the title above it."""
+
+    title: str
+    detections: DrawnDetections
+    marks: Sequence[Mark]
+
+
 def draw_detections(image: Image, picture: DetectionPicture) -> Image:
     """Return a copy of ``image`` with the boxes, labels, scores and masks detected under test."""
     detections = picture.tested
     rows = [row for row, score in enumerate(detections.scores) if score >= picture.threshold]
     colours = [PALETTE[label % len(PALETTE)] for label in detections.labels]
-    return _panel(image, detections, [Mark(row, colours[row], _label(detections, row)) for row in reversed(rows)])
+    marks = [Mark(row, colours[row], _label(detections, row)) for row in reversed(rows)]
+    return _drawn(image, [Panel(f"{picture.tested_name}: {_objects(len(rows))}", detections, marks)])
 
 
 def draw_comparison(image: Image, picture: DetectionPicture) -> Image:
@@ -220,30 +227,10 @@ def draw_comparison(image: Image, picture: DetectionPicture) -> Image:
 
     Boxes in common are thin and green; lost, new and moved ones are thick, with a word in their label.
     """
-    from PIL import Image as Images
-    from PIL import ImageDraw
-
-    panels = [_compared_panel(image, picture, side) for side in (0, 1)]
-    width, height = panels[0].size
-    sheet = Images.new("RGB", (2 * width + GAP, height + 2 * BAR), "white")
-    pen = ImageDraw.Draw(sheet)
-    for panel, title, left in zip(panels, _titles(picture), (0, width + GAP)):
-        sheet.paste(panel, (left, BAR))
-        pen.text((left + 6, 4), title, "black", _fitting_font(pen, title, width - 12))
-    _draw_legend(pen, height + BAR)
-    return sheet
+    return _drawn(image, [_compared(picture, side) for side in (0, 1)], LEGEND)
 
 
-def _titles(picture: DetectionPicture) -> tuple[str, str]:
-    matches = picture.matches
-    moved = sum(pair.moved for pair in matches.pairs)
-    changes = f" ({len(matches.lost)} lost, {len(matches.new)} new, {moved} moved)"
-    counts = [len(matches.pairs) + len(only) for only in (matches.lost, matches.new)]
-    objects = [f"{count} object{'' if count == 1 else 's'}" for count in counts]
-    return f"{picture.reference_name}: {objects[0]}", f"{picture.tested_name}: {objects[1]}{changes}"
-
-
-def _compared_panel(image: Image, picture: DetectionPicture, side: int) -> Image:
+def _compared(picture: DetectionPicture, side: int) -> Panel:
     """The panel of the reference (``side`` 0) or of the model under test (1)."""
     matches = picture.matches
     detections = (picture.reference, picture.tested)[side]
@@ -257,109 +244,93 @@ def _compared_panel(image: Image, picture: DetectionPicture, side: int) -> Image
             marks.insert(0, Mark(row, COMMON, text))
     only, colour, word = ((matches.lost, LOST, "LOST"), (matches.new, NEW, "NEW"))[side]
     marks += [Mark(each.row, colour, f"{word} {_label(detections, each.row)}", True) for each in only]
-    return _panel(image, detections, marks)
+    title = f"{(picture.reference_name, picture.tested_name)[side]}: {_objects(len(matches.pairs) + len(only))}"
+    if side == 1:
+        moved = sum(pair.moved for pair in matches.pairs)
+        title += f"\n{len(matches.lost)} lost, {len(matches.new)} new, {moved} moved"
+    return Panel(title, detections, marks)
 
 
-def _draw_legend(pen: ImageDraw, top: int) -> None:
-    font = _font(20)
-    left = 6.0
-    for colour, text in LEGEND:
-        pen.rectangle((left, top + 9, left + 18, top + 25), fill=colour)
-        pen.text((left + 24, top + 4), text, "black", font)
-        left += 24 + pen.textlength(text, font) + 28
+def _objects(count: int) -> str:
+    return f"{count} object{'' if count == 1 else 's'}"
 
 
 def _label(detections: DrawnDetections, row: int) -> str:
     return f"{detections.names[row]} {detections.scores[row]:.2f}"
 
 
-@cache
-def _font(size: int) -> FreeTypeFont:
-    from matplotlib import get_data_path
-    from PIL import ImageFont
-
-    return ImageFont.truetype(str(Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans-Bold.ttf"), size)
-
-
-def _fitting_font(pen: ImageDraw, text: str, width: float) -> FreeTypeFont:
-    """The largest font, from 20 down to 8, with which ``text`` fits into ``width``."""
-    fonts = (_font(size) for size in range(20, 8, -2))
-    return next((font for font in fonts if pen.textlength(text, font) <= width), _font(8))
-
-
-def _panel(image: Image, detections: DrawnDetections, marks: Sequence[Mark]) -> Image:
-    """Draw ``marks``, later ones on top; labels do not cover each other if there is room."""
-    from PIL import ImageDraw
+def _drawn(image: Image, panels: Sequence[Panel], legend: Sequence[tuple[str, str]] = ()) -> Image:
+    """Return ``image`` with the marks of each panel, side by side."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+    from PIL import Image as Images
 
     longest = max(image.size)
     factor = min(max(longest, SHORTEST), LONGEST) / longest
-    size = (round(image.size[0] * factor), round(image.size[1] * factor))
-    panel = image.resize(size)
-    if detections.masks:
-        panel = _with_masks(panel, detections, marks)
-    pen = ImageDraw.Draw(panel)
-    font = _font(max(13, round(max(size) / 72)))
-    boxes = {mark.row: [value * factor for value in detections.boxes[mark.row]] for mark in marks}
-    for mark in marks:
-        box = boxes[mark.row]
-        if box[2] > box[0] and box[3] > box[1]:
-            pen.rectangle((box[0], box[1], box[2], box[3]), outline=mark.colour, width=5 if mark.thick else 3)
-    occupied: list[Rectangle] = []
-    for mark in reversed(marks):
-        left, top, right, bottom = pen.textbbox((0, 0), mark.text, font)
-        place = free_place(boxes[mark.row], (right - left + 8, bottom - top + 6), size, occupied)
-        occupied.append(place)
-        pen.rectangle(place, fill=mark.colour)
-        pen.text((place[0] + 4 - left, place[1] + 3 - top), mark.text, "white", font)
-    return panel
+    width, height = (max(1, round(side * factor)) for side in image.size)
+    # Names come from a worker: they are no mathematics, and may have letters that the font lacks.
+    with rc_context({"text.parse_math": False, "font.size": 10, "font.weight": "bold"}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        figure = Figure(
+            (len(panels) * width / DPI, (height + (BARS if legend else BARS // 2)) / DPI), dpi=DPI, layout="constrained"
+        )
+        canvas = FigureCanvasAgg(figure)
+        for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels):
+            axes.set_axis_off()
+            axes.set_anchor("S")  # what is left is above, where the title is
+            axes.set_title(panel.title)
+            pixels = _with_masks(image.resize((width, height)), panel)
+            axes.imshow(pixels, extent=(0, image.size[0], image.size[1], 0))
+            for number, mark in enumerate(panel.marks):
+                # Above and below in turn: the boxes of one object often lie on each other.
+                box = panel.detections.boxes[mark.row]
+                _mark(axes, box, mark, image.size, LINE / factor, below=number % 2 == 1)
+        if legend:
+            patches = [Patch(color=colour, label=text) for colour, text in legend]
+            figure.legend(handles=patches, loc="outside lower center", ncols=len(legend))
+        canvas.draw()
+        return Images.frombytes("RGBA", canvas.get_width_height(), bytes(canvas.buffer_rgba())).convert("RGB")
 
 
-def _with_masks(panel: Image, detections: DrawnDetections, marks: Sequence[Mark]) -> Image:
-    """The panel with half-transparent masks."""
+def _mark(axes: Axes, box: Sequence[float], mark: Mark, size: tuple[int, int], line: float, *, below: bool) -> None:
+    """Draw a box with its label above it, or ``below`` it; inside where the picture ends.
+
+    Args:
+        size: of the picture. line: height of a label, in the picture's own pixels.
+    """
+    from matplotlib.patches import Rectangle
+
+    left, top, right, bottom = box
+    if right > left and bottom > top:
+        width = 3.5 if mark.thick else 2
+        axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, ec=mark.colour, lw=width))
+    is_right = left > size[0] / 2
+    y = min(bottom, size[1]) if below else max(top, 0)
+    axes.text(
+        min(right, size[0]) if is_right else max(left, 0),
+        y,
+        mark.text,
+        color="white",
+        ha="right" if is_right else "left",
+        va="top" if (y + line <= size[1] if below else y < line) else "bottom",
+        clip_on=True,
+        bbox={"facecolor": mark.colour, "edgecolor": "none", "pad": 1.5},
+    )
+
+
+def _with_masks(picture: Image, panel: Panel) -> NDArray[Any]:
+    """The pixels of ``picture``, with half-transparent masks."""
     import numpy as np
     from PIL import Image as Images
     from PIL import ImageColor
-
-    pixels = np.asarray(panel, dtype="float32").copy()
-    for mark in marks:
-        mask = Images.fromarray(_decoded(detections, mark.row) * 255).resize(panel.size)
-        inside = np.asarray(mask) > 127
-        pixels[inside] = 0.5 * pixels[inside] + 0.5 * np.array(ImageColor.getrgb(mark.colour), dtype="float32")
-    return Images.fromarray(pixels.astype("uint8"))
-
-
-def _decoded(detections: DrawnDetections, row: int) -> NDArray[Any]:
-    """The mask of a detection, 0 or 1 in each pixel."""
     from pycocotools import mask as rle
 
-    pixels: NDArray[Any] = rle.decode({"size": list(detections.mask_size), "counts": detections.masks[row]})
-    return pixels
-
-
-def free_place(
-    box: Sequence[float], label: tuple[float, float], size: tuple[int, int], occupied: Sequence[Rectangle]
-) -> Rectangle:
-    """Find a place for a label of (width, height) in a picture of ``size``.
-
-    In order of preference: above the box, inside it, below it, the same at its right end, then further down. If all
-    of these are occupied, the first is returned that lies inside the picture.
-    """
-    width, height = label
-    tops = [box[1] - height, box[1], box[3], box[3] - height]
-    corners = [(box[0], top) for top in tops] + [(box[2] - width, top) for top in tops]
-    corners += [(box[0], box[1] + step * height / 2) for step in range(1, 40)]
-    first = None
-    for left, top in corners:
-        if top < 0 or top + height > size[1]:
-            continue
-        left = min(max(left, 0), max(0, size[0] - width))
-        place = (left, top, left + width, top + height)
-        first = first or place
-        if not any(overlap(place, other) for other in occupied):
-            return place
-    return first or (0.0, 0.0, width, height)
-
-
-def overlap(a: Rectangle, b: Rectangle) -> bool:
-    """Whether two rectangles overlap."""
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+    pixels = np.asarray(picture.convert("RGB"), dtype="float32")
+    detections = panel.detections
+    for mark in panel.marks if detections.masks else ():
+        decoded = rle.decode({"size": list(detections.mask_size), "counts": detections.masks[mark.row]})
+        inside = np.asarray(Images.fromarray(decoded * 255).resize(picture.size)) > 127
+        pixels = np.where(inside[..., None], 0.5 * pixels + 0.5 * np.array(ImageColor.getrgb(mark.colour)), pixels)
+    return pixels.astype("uint8")
