@@ -24,7 +24,7 @@ _SHOWN = 4
 """Instances whose CPUs are all listed; of more, those of the first two and of the last."""
 
 
-_RUNS = 5
+_RUNS = 6
 """Of a search for the highest rate, usually."""
 
 
@@ -134,10 +134,7 @@ def _opened(plan: LoadPlan) -> str:
     """What follows from the speed of the instances; empty if nothing does."""
     if plan.is_search:
         return "the first rate, and after each run the next one"
-    if plan.scenario is Scenario.OFFLINE:
-        return "how many requests there are" if plan.queries is None else ""
-    is_fixed = plan.queries is not None or plan.duration is not None
-    return "how long a run is" if plan.bound is not None and not is_fixed else ""
+    return "how many requests there are" if plan.scenario is Scenario.OFFLINE and plan.queries is None else ""
 
 
 def _columns(rows: Sequence[tuple[int, int, int, Sequence[InstancePlace]]]) -> list[Column]:

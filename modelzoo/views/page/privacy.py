@@ -132,7 +132,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     evidence.OperatorUse: {"operator implementation precision": _SHOWN},
     coverage.Coverage: {"uncounted unexplained beyond_parts": _SHOWN},
     profile.Flops: {"by_operator missing": _SHOWN},
-    profile.Profile: {"trace": _PATH, "problems": _TEXT},
+    profile.Profile: {"problems": _TEXT},
     profile.OperatorRow: {"name kernel precision": _SHOWN},
     profile.LayerRow: {"path kind": _SHOWN},
     profile.Ceilings: {"fingerprint torch device": _SHOWN},
