@@ -113,7 +113,7 @@ def recorded(paths: Sequence[Path]) -> dict[str, list[Pool]]:
     found: dict[str, list[Pool]] = {}
     for path in paths:
         ratios = pools(RATIO, read(path).processes)
-        values = [[ratio for ratio, _ in each] for each in ratios.values() if len(each) >= LEAST_POOL]
+        values = [each for each in ratios.values() if len(each) >= LEAST_POOL]
         centred = [[value - fmean(each) for value in each] for each in values]
         if centred:
             found[path.name] = [list(each) for each in centred]

@@ -3,7 +3,7 @@
 Both designs are replayed from the same recorded processes, which must have sampled for 10 s each: a shorter process of
 the new design is the beginning of a recorded one. Rounds are drawn with replacement from all sessions, after each
 session has been centred on its own level, because intervals hold within a session. Both designs are charged today's
-cost of a process, unless the old one's is given; the old one is not charged the reference load, which it did not have.
+cost of a process, unless the old one's is given.
 """
 
 from __future__ import annotations
@@ -71,18 +71,14 @@ def design(processes: Sequence[Process], old_cost: Optional[float] = None) -> De
         processes: of the workload, of 10 s each.
         old_cost: seconds that an old process took besides its samples; by default what a process takes today.
     """
-    loads = [sum(turn.end - turn.start for turn in each.reference) for each in processes]
-    sampled = fmean(sum(each.samples) for each in processes)
-    # The turns of the load before, between and after those of all workers of the round are recorded with each worker.
-    beside = fmean(loads) / len(settings(processes))
-    fixed = max(0.0, fmean(each.cost for each in processes) - beside)
+    fixed = fmean(each.cost for each in processes)
     sessions = {each.session for each in processes}
     groups = [g for n in sessions for g in settings([each for each in processes if each.session == n]).values()]
     components = stats.pooled([stats.components([each.samples for each in group]) for group in groups])
     longest = max(median(each.samples) for each in processes)
     seconds = stats.seconds_per_process(stats.Costs(fixed, longest), components, SECONDS)
     old_wall = OLD_PROCESSES * ((fixed if old_cost is None else old_cost) + OLD_SECONDS)
-    each_wall = fixed + seconds * (1 + beside / sampled)
+    each_wall = fixed + seconds
     count = max(2, round(old_wall / each_wall))
     return Design(seconds, count, old_wall, count * each_wall)
 

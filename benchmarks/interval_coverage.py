@@ -8,11 +8,10 @@ independent, so windows of consecutive rounds are shown beside it. They do not o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from statistics import fmean
 
-from adjusting import Groups, Key, Pair, fit, grouped
 from binomial import clopper_pearson
 from claims import Claim, percent, table
 from recordings import Process, Recording, baselines, settings
@@ -25,37 +24,30 @@ LEAST_POOL = 40
 """Smaller pools are left out: draws of 3 would often contain a process twice, and then vary too little. Intervals of 3
 processes that are drawn from normal pools cover 93.0 % if the pools hold 20 values, 94.2 % with 40, 94.6 % with 100."""
 GOAL = (0.94, 0.96)
-RAW, ADJUSTED, RATIO = "latency", "adjusted latency", "ratio"
+RAW, RATIO = "latency", "ratio"
+Key = tuple[str, str]
+"""Workload and label."""
+Groups = Mapping[Key, Sequence[float]]
+"""Log levels of processes, or log ratios of rounds."""
 
 
 def pools(kind: str, processes: Sequence[Process]) -> Groups:
-    """What replays of one kind draw from: log medians (log ratios of rounds) and log times of the reference load."""
+    """What replays of one kind draw from."""
     if kind == RAW:
-        return {key: [(each.level, 0.0) for each in group] for key, group in settings(processes).items()}
-    if kind == ADJUSTED:
-        return grouped(processes)
+        return {key: [each.level for each in group] for key, group in settings(processes).items()}
     first = baselines(processes)
     base = {(p.workload, p.session, p.round): p.level for p in processes if p.label == first[p.workload]}
-    ratios: dict[Key, list[Pair]] = {}
+    ratios: dict[Key, list[float]] = {}
     for each in processes:
         place = (each.workload, each.session, each.round)
         if each.label != first[each.workload] and place in base:
-            ratios.setdefault(each.key, []).append((base[place] - each.level, 0.0))
+            ratios.setdefault(each.key, []).append(base[place] - each.level)
     return ratios
 
 
-def centred(found: Groups, about: Groups) -> Groups:
-    """Measure the load's log times from their means in ``about``: the reference speed is that of ``about``."""
-    centres = {key: fmean(load for _, load in about[key]) for key in found}
-    return {key: [(level, load - centres[key]) for level, load in group] for key, group in found.items()}
-
-
 def intervals(kind: str, drawn: Groups) -> dict[Key, stats.Interval]:
-    """The intervals that the suite would print of what was drawn; none if it would not adjust the latencies."""
-    if kind == ADJUSTED:
-        fitted = fit([drawn], 0.0)
-        return {key: fitted.interval(group) for key, group in drawn.items() if fitted.adjusts(key[0])}
-    found = {key: [math.exp(level) for level, _ in group] for key, group in drawn.items()}
+    """The intervals that the suite would print of what was drawn."""
+    found = {key: [math.exp(level) for level in group] for key, group in drawn.items()}
     if kind == RATIO:
         alone = {key: [[value] for value in values] for key, values in found.items()}
         return {key: stats.ratio_interval(a, [[1.0]] * len(a), paired=True) for key, a in alone.items()}
@@ -65,16 +57,11 @@ def intervals(kind: str, drawn: Groups) -> dict[Key, stats.Interval]:
 def covered(kind: str, drawn: Groups, truth: Groups) -> dict[Key, bool]:
     """Whether each interval covers the level of ``truth``."""
     found = intervals(kind, drawn)
-    return {key: each.low <= math.exp(true_level(truth[key])) <= each.high for key, each in found.items()}
-
-
-def true_level(group: Sequence[Pair]) -> float:
-    """The true log level if ``group`` is all there is; adjusting to its own speed does not change it."""
-    return fmean(each for each, _ in group)
+    return {key: each.low <= math.exp(fmean(truth[key])) <= each.high for key, each in found.items()}
 
 
 def replayed(kind: str, found: Groups, count: int, replays: int, generator: Random) -> dict[Key, list[bool]]:
-    """Whether each replay covers the level of the pool, by setting; replays that are not adjusted are left out."""
+    """Whether each replay covers the level of the pool, by setting."""
     hits: dict[Key, list[bool]] = {key: [] for key in found}
     for _ in range(replays):
         drawn = {key: generator.choices(group, k=count) for key, group in found.items()}
@@ -96,30 +83,26 @@ def windows(kind: str, recording: Recording, count: int) -> tuple[int, int, int]
         longest = max((len(group) for group in within.values()), default=0)
         for start in range(0, longest - count + 1, count):
             drawn = {key: group[start : start + count] for key, group in within.items() if len(group) >= start + count}
-            hits = covered(kind, centred(drawn, within), within)
+            hits = covered(kind, drawn, within)
             number += len(hits)
             own += sum(hits.values())
-            all_sessions += sum(covered(kind, centred(drawn, everything), everything).values())
+            all_sessions += sum(covered(kind, drawn, everything).values())
     return number, own, all_sessions
 
 
 def show_coverage(recording: Recording, replays: int, seed: int) -> list[Claim]:
-    """Print the coverage of latencies, adjusted latencies and ratios; return the claims."""
+    """Print the coverage of latencies and ratios; return the claims."""
     rows, claims, generator = [], [], Random(seed)
-    for kind in (RAW, ADJUSTED, RATIO):
-        large = {key: group for key, group in pools(kind, recording.processes).items() if len(group) >= LEAST_POOL}
-        found = centred(large, large)
+    for kind in (RAW, RATIO):
+        found = {key: group for key, group in pools(kind, recording.processes).items() if len(group) >= LEAST_POOL}
         if not found:
             claims.append(Claim(f"coverage of the {kind}: no setting has {LEAST_POOL} recorded processes", None))
             continue
         for count in COUNTS:
             hits = replayed(kind, found, count, replays, generator)
             every = [hit for each in hits.values() for hit in each]
-            if not every:
-                claims.append(Claim(f"coverage of the {kind}: no replay would be adjusted", None))
-                continue
             share, (low, high) = sum(every) / len(every), clopper_pearson(sum(every), len(every))
-            shares = [sum(each) / len(each) for each in hits.values() if each]
+            shares = [sum(each) / len(each) for each in hits.values()]
             number, own, overall = windows(kind, recording, count)
             rows.append(
                 (

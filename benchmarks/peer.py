@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/peer.py [--processes 16] [--peer INSTALLED] [--keep FILE | --replay FILE]
 
 Both time BERT-base with random weights, one question of 384 tokens, fp32. The protocol: one process, 10 warm-up calls,
-10 s of calls; it is repeated in fresh processes. The suite's processes sample as long as it chooses, with its audit,
-and with its reference load between the turns. Both sides get the same formula: Student's t on the log medians of the
+10 s of calls; it is repeated in fresh processes. The suite's processes sample as long as it chooses, with its audit.
+Both sides get the same formula: Student's t on the log medians of the
 processes. From the spread of the medians and the wall time per process follows the time that ±5 % takes, the first
 process as long as it took.
 
@@ -19,8 +19,8 @@ plain code:
 judges such a file instead of timing anything.
 
 A burst of other load that lasts for seconds decides what a process of either side sees. Pairs in which one of the two
-met such a burst are left out, and counted; the table of all pairs is printed, too. The claims: the suite takes no
-longer than the protocol, and with its calibration at most half as long.
+met such a burst are left out, and counted; the table of all pairs is printed, too. The claim: the suite takes no
+longer than the protocol.
 """
 
 from __future__ import annotations
@@ -42,13 +42,12 @@ from typing import Optional
 
 import common  # noqa: F401 - puts the checkout on the path
 import msgspec
-from adjusting import fit
 from claims import Claim, conclude, percent, table
 
 from modelzoo import stats
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.measure.jobs import Request, job_environment, prepare
-from modelzoo.measure.rounds import Reference, Rounds
+from modelzoo.measure.rounds import Rounds
 from modelzoo.measure.schedule import FIRST_SECONDS, PRIOR, SECONDS
 from modelzoo.plan import Plan
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
@@ -58,8 +57,8 @@ from modelzoo.workload import discovery
 PROCESS = Path(__file__).with_name("peer_process.py")
 PEER_SECONDS = 10
 MARGIN = 0.05
-LONGEST, GOAL = 1.0, 0.5
-"""The suite's time relative to the protocol's: by the latency as measured, and by the adjusted one."""
+LONGEST = 1.0
+"""The suite's time relative to the protocol's."""
 RESAMPLES = 1000
 SLOW, MOST_SLOW = 1.6, 0.1
 """A process met a burst of other load if more than a tenth of its samples took 1.6 times the typical time of its side.
@@ -70,11 +69,10 @@ LEAST = 8
 
 @dataclass(frozen=True)
 class Timed:
-    """One process: its samples, its wall time, and the times of the reference load beside it. In seconds."""
+    """One process: its samples and its wall time, in seconds."""
 
     samples: Sequence[float]
     wall: float
-    reference: Sequence[float] = ()
 
     @property
     def level(self) -> float:
@@ -86,27 +84,26 @@ class Timed:
 
 
 def suite(request: Request) -> Iterator[Timed]:
-    """Measure processes of the suite for ever, with its audit and its reference load.
+    """Measure processes of the suite for ever, with its audit.
 
     Raises:
         SystemExit: a worker failed.
     """
     prepare(request, lambda event: None)  # random weights are made once per machine; that is not timed
     taken: list[Timed] = []
-    with Reference(usable_threads().count) as reference:
-        rounds = Rounds(request, lambda event: None, reference)
-        while True:
-            started = perf_counter()
-            (run,) = rounds.sweep(chosen_seconds(taken))
-            wall = perf_counter() - started
-            if run.error:
-                raise SystemExit(f"a worker failed: {run.error}")
-            taken.append(Timed(run.steady, wall, [turn.seconds for turn in run.reference]))
-            yield taken[-1]
+    rounds = Rounds(request, lambda event: None)
+    while True:
+        started = perf_counter()
+        (run,) = rounds.sweep(chosen_seconds(taken))
+        wall = perf_counter() - started
+        if run.error:
+            raise SystemExit(f"a worker failed: {run.error}")
+        taken.append(Timed(run.steady, wall))
+        yield taken[-1]
 
 
 def chosen_seconds(taken: Sequence[Timed]) -> float:
-    """How long the next process of the suite samples: as in ``modelzoo.measure.schedule``, without earlier sessions."""
+    """How long the next process of the suite samples: as in ``modelzoo.measure.schedule``."""
     if not taken:
         return FIRST_SECONDS
     cost = fmean(each.wall for each in taken[1:] or taken) - fmean(sum(each.samples) for each in taken)
@@ -181,16 +178,6 @@ def ratio_interval(
     return ratios[round(0.025 * RESAMPLES)], ratios[round(0.975 * RESAMPLES) - 1]
 
 
-def adjusted_levels(ours: Sequence[Timed]) -> Optional[list[float]]:
-    """Our levels at the reference speed of this session; ``None`` if the suite would not adjust them."""
-    pairs = [(each.level, math.log(median(each.reference))) for each in ours if each.reference]
-    if not pairs or len(pairs) < len(ours):
-        return None
-    speed = fmean(load for _, load in pairs)
-    fitted = fit([{("bert", "fp32"): pairs}], speed)
-    return None if fitted.refused else [stats.adjusted(x, load, fitted.control.slope, speed) for x, load in pairs]
-
-
 def is_disturbed(process: Timed, typical: float) -> bool:
     """Whether other load slowed down more than ``MOST_SLOW`` of the samples; ``typical``: seconds of a sample."""
     return sum(1 for each in process.samples if each > SLOW * typical) > MOST_SLOW * len(process.samples)
@@ -203,42 +190,33 @@ def undisturbed(ours: Sequence[Timed], theirs: Sequence[Timed]) -> tuple[list[Ti
     return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
-def compare(ours: Sequence[Timed], theirs: Sequence[Timed], protocol: str) -> dict[str, float]:
-    """Print both sides; return the suite's time relative to the protocol's, as measured and adjusted."""
-    sides = [("the suite", ours, [each.level for each in ours])]
-    adjusted = adjusted_levels(ours)
-    sides += [("the suite, adjusted", ours, adjusted)] if adjusted else []
-    rows, ratios = [], {}
-    other = [each.level for each in theirs], [each.wall for each in theirs]
-    for name, timed, levels in [*sides, (protocol, theirs, other[0])]:
-        walls = [each.wall for each in timed]
+def compare(ours: Sequence[Timed], theirs: Sequence[Timed], protocol: str) -> float:
+    """Print both sides; return the suite's time relative to the protocol's."""
+    sides = [([each.level for each in side], [each.wall for each in side]) for side in (ours, theirs)]
+    ratio = time_to_margin(*sides[0])[1] / time_to_margin(*sides[1])[1]
+    low, high = ratio_interval(*sides)
+    shown_ratio, rows = f"{ratio:.2f} [{low:.2f}, {high:.2f}]", []
+    for name, timed, (levels, walls), shown in zip(("the suite", protocol), (ours, theirs), sides, (shown_ratio, "")):
         needed, seconds = time_to_margin(levels, walls)
-        ratio = seconds / time_to_margin(*other)[1]
-        low, high = ratio_interval((levels, walls), other)
-        shown = f"{ratio:.2f} [{low:.2f}, {high:.2f}]" if timed is ours else ""
-        ratios.update({name: ratio} if timed is ours else {})
         spread, wall = percent(stdev(levels)), f"{fmean(walls[1:]):.1f} s"
         latency = f"{1000 * math.exp(fmean(levels)):.1f} ms"
         rows.append((name, str(len(timed)), latency, spread, wall, str(needed), f"{seconds:.0f} s", shown))
     print(table(("side", "processes", "latency", "spread", "each", "for ±5 %", "time", "÷ protocol"), rows))
-    return ratios
+    return ratio
 
 
 def judge(ours: Sequence[Timed], theirs: Sequence[Timed], protocol: str) -> list[Claim]:
-    """Print all pairs, and those that were not disturbed if others were; return the claims about the latter."""
-    ratios = compare(ours, theirs, protocol)
+    """Print all pairs, and those that were not disturbed if others were; return the claim about the latter."""
+    ratio = compare(ours, theirs, protocol)
     quiet = undisturbed(ours, theirs)
     left_out = len(ours) - len(quiet[0])
     if left_out and len(quiet[0]) >= LEAST:
         print(f"\nwithout the {left_out} of {len(ours)} pairs that met a burst of other load:")
-        ratios = compare(*quiet, protocol)
+        ratio = compare(*quiet, protocol)
     elif left_out:
         print(f"\n{left_out} of {len(ours)} pairs met a burst of other load, too many to leave them out")
-    limits = zip(ratios.items(), (LONGEST, GOAL))
-    return [
-        Claim(f"wall time to ±5 %, {name} ÷ the protocol: {ratio:.2f}, at most {limit}", ratio <= limit)
-        for (name, ratio), limit in limits
-    ]
+    what = f"wall time to ±5 %, the suite ÷ the protocol: {ratio:.2f}, at most {LONGEST}"
+    return [Claim(what, ratio <= LONGEST)]
 
 
 def main() -> int:

@@ -1,11 +1,6 @@
 """How precise are the intervals, and can they be trusted? Answered by replaying recorded sessions.
 
-    .venv/bin/python benchmarks/precision.py [--rows within,between,coverage,time] [FILE ...]
-
-within: half width of the adjusted latency ÷ that of the raw one, the slope fitted to the same samples, to the other
-workloads, and to the other sessions. The claim: at most 1/2 where the machine is unsteady, and 1.05 where it is not.
-
-between: the same for the standard deviation between sessions. The claim: at most 1/2.
+    .venv/bin/python benchmarks/precision.py [--rows coverage,time] [FILE ...]
 
 coverage: how many of 2,000 replays of independently drawn processes have an interval that covers the level of all
 recorded ones. The claim: 94 to 96 %.
@@ -25,14 +20,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import recordings
-from adjusting import show_between, show_within
 from claims import Claim, conclude, some_of
 from equal_time import show_equal_time
 from interval_coverage import show_coverage
 
 from modelzoo.errors import ModelzooError
 
-ROWS = ("within", "between", "coverage", "time")
+ROWS = ("coverage", "time")
 
 
 def show(path: Path, args: argparse.Namespace) -> dict[str, list[Claim]]:
@@ -40,8 +34,6 @@ def show(path: Path, args: argparse.Namespace) -> dict[str, list[Claim]]:
     recording = recordings.read(path)
     print(f"{path.name}: {recordings.describe(recording)}\n")
     shown = {
-        "within": lambda: show_within(recording),
-        "between": lambda: show_between(recording),
         "coverage": lambda: show_coverage(recording, args.replays, args.seed),
         "time": lambda: show_equal_time(recording, args.time_replays, args.seed, dict(args.old_cost)),
     }

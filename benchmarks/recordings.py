@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/recordings.py results/*.json -o tests/data/timings/NAME.json.gz
 
-Each result is one session. A recording keeps all samples (to 4 significant digits), when they were taken, the turns of
-the reference load beside them, and what each process cost. ``benchmarks/precision.py`` replays recordings.
+Each result is one session. A recording keeps all samples (to 4 significant digits), when they were taken, and what each
+process cost. ``benchmarks/precision.py`` replays recordings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from statistics import median
-from typing import Optional
 
 import common  # noqa: F401 - puts the checkout on the path
 import msgspec
@@ -40,14 +39,6 @@ class Turn(msgspec.Struct, frozen=True, array_like=True):
     samples: int
 
 
-class Reference(msgspec.Struct, frozen=True, array_like=True):
-    """A turn of the reference load: start and end as for ``Turn``, and median seconds of one pass."""
-
-    start: float
-    end: float
-    seconds: float
-
-
 class Process(msgspec.Struct, frozen=True):
     """One process of one setting.
 
@@ -58,11 +49,10 @@ class Process(msgspec.Struct, frozen=True):
         session: number of the session, from 0.
         round: number of the round within the session; processes with the same number sampled in alternating turns.
         started: seconds since the session began, by a clock of whole seconds.
-        cost: its share of the wall time of its round, besides the samples of the round: start, build, warm-up, audit,
-            and the turns of the reference load. In seconds.
+        cost: its share of the wall time of its round, besides the samples of the round: start, build, warm-up, audit.
+            In seconds.
         samples: seconds of each steady sample, in the order in which they were taken.
         turns: when they were taken; empty if that was not recorded.
-        reference: the turns of the reference load up to the end of this process.
     """
 
     workload: str
@@ -74,7 +64,6 @@ class Process(msgspec.Struct, frozen=True):
     cost: float
     samples: tuple[float, ...]
     turns: tuple[Turn, ...] = ()
-    reference: tuple[Reference, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -85,11 +74,6 @@ class Process(msgspec.Struct, frozen=True):
     def level(self) -> float:
         """The log of the median of its samples."""
         return math.log(median(self.samples))
-
-    @property
-    def reference_level(self) -> Optional[float]:
-        """The log of the reference load's time beside it; ``None`` if it did not run."""
-        return math.log(median(turn.seconds for turn in self.reference)) if self.reference else None
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -107,14 +91,12 @@ class Recording(msgspec.Struct, frozen=True):
     Attributes:
         machine: the machine, and the software.
         sessions: when each session began; UTC, ISO 8601.
-        reference_version: version of the reference load; ``None`` if it did not run.
         processes: by session, then in the order of the settings (a workload's first setting is its baseline), then
             in the order of the rounds.
     """
 
     machine: Machine
     sessions: tuple[str, ...]
-    reference_version: Optional[int]
     processes: tuple[Process, ...]
 
 
@@ -138,20 +120,18 @@ def record(results: Sequence[Result]) -> Recording:
     """Convert the results of several sessions on one machine.
 
     Raises:
-        InputError: they have no timings, or come from different machines, versions of torch or reference loads.
+        InputError: they have no timings, or come from different machines or versions of torch.
     """
     sessions = sorted(results, key=lambda result: result.created)
     machines = {_machine(result, run) for result in sessions for run in result.runs if run.steady}
-    versions = {turn.version for result in sessions for run in result.runs for turn in run.reference}
     if not machines:
         raise InputError("the results have no timings")
-    if len({(each.cpu, each.threads, each.torch) for each in machines}) > 1 or len(versions) > 1:
-        raise InputError("the results come from different machines, versions of torch or versions of the load")
+    if len({(each.cpu, each.threads, each.torch) for each in machines}) > 1:
+        raise InputError("the results come from different machines or versions of torch")
     commits = sorted({each.commit for each in machines})
     return Recording(
         machine=msgspec.structs.replace(min(machines, key=lambda each: each.commit), commit=", ".join(commits)),
         sessions=tuple(result.created for result in sessions),
-        reference_version=next(iter(versions), None),
         processes=tuple(each for number, result in enumerate(sessions) for each in _processes(number, result)),
     )
 
@@ -178,10 +158,6 @@ def _processes(session: int, result: Result) -> list[Process]:
             cost=round(_cost([each for each in timed if (each.workload, each.round) == (run.workload, run.round)]), 2),
             samples=tuple(float(f"{sample:.4g}") for sample in run.steady),
             turns=_turns(run, began),
-            reference=tuple(
-                Reference(round(turn.start - began, 3), round(turn.end - began, 3), float(f"{turn.seconds:.4g}"))
-                for turn in run.reference
-            ),
         )
         for run in timed
     ]

@@ -3,11 +3,9 @@
     .venv/bin/python benchmarks/session_pairs.py RESULT RESULT ... [--same-inputs]
 
 All results must come from the same command on one machine. They are compared with each other as `modelzoo compare`
-does, by each of its three ways to know how much sessions differ:
+does, by both of its ways to know how much sessions differ:
 
-- assumed: every pair of sessions, as if nothing were known of the machine;
-- history: every pair of sessions, with all other sessions as the machine's earlier ones, and those that it keeps in
-  $MODELZOO_CACHE; sessions on 5 days are needed besides the pair, so 7 results of different days are enough;
+- assumed: every pair of sessions;
 - own sessions: three sessions against three others, in every way to choose them; it needs 6 results of different days.
 
 ``--same-inputs`` is for sessions that were recorded when BERT with random weights had other token ids in each process.
@@ -34,15 +32,12 @@ import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, table
 
 from modelzoo.comparison.compare import Comparison, Question, compare
-from modelzoo.comparison.levels import LEAST_OWN, LEAST_STORED, Histories, read_histories
+from modelzoo.comparison.levels import LEAST_DAYS
 from modelzoo.comparison.model import Basis, Metric, Row, StoredResult
 from modelzoo.comparison.pairing import make_side
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
-from modelzoo.records.history import SessionLevel
-from modelzoo.records.machine import fingerprint
 from modelzoo.results import store
-from modelzoo.results.sessions import days, session_levels
 from modelzoo.stats import Outcome
 
 CALLED = (Outcome.FASTER, Outcome.SLOWER, Outcome.LESS, Outcome.MORE)
@@ -51,7 +46,7 @@ Sessions = Sequence[StoredResult]
 
 @dataclass(frozen=True)
 class Way:
-    """One of the three ways, and the pairs of sides that it compares.
+    """One of the ways, and the pairs of sides that it compares.
 
     Attributes:
         basis: what the ratios must be based on.
@@ -64,48 +59,29 @@ class Way:
     missing: str = ""
 
 
-def ways(results: Sessions, kept: Histories) -> list[Way]:
-    """The comparisons that these sessions and what the machine keeps allow."""
+def ways(results: Sessions) -> list[Way]:
+    """The comparisons that these sessions allow."""
     single = tuple(((a,), (b,)) for a, b in combinations(results, 2))
-    known = len(set(days([*{level.created for levels in kept.by_machine.values() for level in levels}])))
-    enough = known >= LEAST_STORED + 2
     halves = tuple(_halves(results))
-    too_few = f"sessions of {known} days are known, {LEAST_STORED + 2} are needed"
     return [
         Way(Basis.ASSUMED, single, "" if single else "one session cannot be compared"),
-        Way(Basis.HISTORY, single if enough else (), "" if enough else too_few),
-        Way(Basis.SESSIONS, halves, "" if halves else f"{len(results)} results, {2 * LEAST_OWN} are needed"),
+        Way(Basis.SESSIONS, halves, "" if halves else f"{len(results)} results, {2 * LEAST_DAYS} are needed"),
     ]
 
 
 def _halves(results: Sessions) -> Iterator[tuple[Sessions, Sessions]]:
-    """All unordered pairs of ``LEAST_OWN`` sessions and as many others."""
-    for chosen in combinations(range(len(results)), 2 * LEAST_OWN):
-        for first in combinations(chosen, LEAST_OWN):
+    """All unordered pairs of ``LEAST_DAYS`` sessions and as many others."""
+    for chosen in combinations(range(len(results)), 2 * LEAST_DAYS):
+        for first in combinations(chosen, LEAST_DAYS):
             # Of a pair and its mirror image, the one whose first half has the oldest session.
             if first[0] == chosen[0]:
                 yield [results[i] for i in first], [results[i] for i in chosen if i not in first]
 
 
-def history_of(results: Sessions) -> Histories:
-    """What the machines keep, and what they would have kept of these results."""
-    kept = read_histories(stored.result for stored in results).by_machine
-    found: dict[str, list[SessionLevel]] = {machine: list(levels) for machine, levels in kept.items()}
-    for stored in results:
-        report = next((run.report for run in stored.result.runs if run.report is not None), None)
-        if report is None:
-            continue
-        levels = found.setdefault(fingerprint(report.provenance.machine), [])
-        if stored.result.created not in {level.created for level in levels}:
-            levels.extend(session_levels(stored.result))
-    return Histories(found)
-
-
-def comparisons(way: Way, known: Histories, metric: Metric = Metric.LATENCY) -> list[Comparison]:
-    """Compare all pairs of sides of a way. ``compare`` leaves the compared sessions out of the history itself."""
-    question = Question(metric=metric, histories=known if way.basis is Basis.HISTORY else Histories())
+def comparisons(way: Way, metric: Metric = Metric.LATENCY) -> list[Comparison]:
+    """Compare all pairs of sides of a way."""
     sides = [(make_side("base", base), make_side("other", other)) for base, other in way.pairs]
-    return [compare(base, other, question) for base, other in sides]
+    return [compare(base, other, Question(metric=metric)) for base, other in sides]
 
 
 def with_same_inputs(stored: StoredResult) -> StoredResult:
@@ -141,15 +117,13 @@ def cells(way: Way, name: str, rows: Sequence[Row]) -> list[str]:
         str(counts[Outcome.AMBIGUOUS]),
         str(counts[Outcome.NOT_COMPARABLE]),
         str(bases[way.basis]),
-        str(sum(each.base.is_adjusted for each in known)),
         f"{100 * max(differences):.1f} %" if known else "–",
         f"±{100 * median(widths):.1f} %" if known else "–",
     ]
 
 
 HEADER = (
-    "", "rows", "called", "SAME", "AMBIGUOUS", "not comparable", "on this basis", "adjusted", "largest difference",
-    "interval",
+    "", "rows", "called", "SAME", "AMBIGUOUS", "not comparable", "on this basis", "largest difference", "interval",
 )  # fmt: skip
 
 
@@ -179,9 +153,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         results = [with_same_inputs(each) for each in results] if args.same_inputs else results
         results.sort(key=lambda stored: stored.result.created)
         lines, made = [], []
-        known = history_of(results)
-        for way in ways(results, known):
-            found = comparisons(way, known, args.metric)
+        for way in ways(results):
+            found = comparisons(way, args.metric)
             lines += [cells(way, name, rows) for name, rows in rows_of(found).items()]
             made.append(claim(way, found))
     except ModelzooError as error:

@@ -15,16 +15,12 @@ import common  # noqa: F401 - puts the checkout on the path
 import numpy as np
 from numpy.typing import NDArray
 
-from modelzoo.comparison import levels
-from modelzoo.comparison.estimate import Context, estimate
+from modelzoo.comparison.estimate import estimate
 from modelzoo.comparison.model import Estimate, Metric, SideSetting
 from modelzoo.frozen import replace
-from modelzoo.records.history import SessionLevel
-from modelzoo.records.machine import fingerprint
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.results import store
-from modelzoo.results.sessions import work_key
 from modelzoo.workload.discovery import CHECKOUT
 
 Array = NDArray[np.float64]
@@ -45,7 +41,6 @@ class Sides:
         sessions: of the baseline, and of the other side.
         day: standard deviation between days.
         apart: whether each session of a side is of another day; otherwise one call runs them, ten minutes apart.
-        history: on how many other days the machine has kept a session.
         rows: of the table.
         slower: the true time of the other side over that of the baseline.
     """
@@ -53,7 +48,6 @@ class Sides:
     sessions: tuple[int, int] = (3, 3)
     day: float = 0.03
     apart: bool = False
-    history: int = 0
     rows: int = 1
     slower: float = 1.0
 
@@ -71,18 +65,16 @@ class Simulator:
         self._template = next(run for run in store.read(TEMPLATE).runs if run.report is not None)
         assert self._template.report is not None
         self._report: RunReport = self._template.report
-        self._key, self._machine = work_key(self._report), fingerprint(self._report.provenance.machine)
 
     def tables(self, generator: np.random.Generator, sides: Sides, count: int) -> Iterator[list[Estimate]]:
         """The estimates of the rows of ``count`` tables."""
         for _ in range(count):
             base, other = (self._levels(generator, sides, count) for count in sides.sessions)
             other = other + math.log(sides.slower)
-            context = Context(True, None, self._history(generator, sides), frozenset(), levels.ASSUMED_SPREAD)
             rows = []
             for row in range(sides.rows):
                 first, second = self._side(base[row], sides, 0), self._side(other[row], sides, 1)
-                found = estimate(first, second, Metric.LATENCY, context)
+                found = estimate(first, second, Metric.LATENCY)
                 assert found is not None
                 rows.append(found)
             yield rows
@@ -106,25 +98,3 @@ class Simulator:
         series = Series(LATENCY, SECONDS, Role.LATENCY, (seconds,))
         timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.ITERATIONS)
         return replace(self._template, report=replace(self._report, timing=timing))
-
-    def _history(self, generator: np.random.Generator, sides: Sides) -> levels.Histories:
-        if not sides.history:
-            return levels.Histories()
-        error = math.sqrt(sides.day**2 + SESSION**2 + PROCESS**2 / PROCESSES)
-        values = np.exp(error * generator.standard_normal(sides.history)).tolist()
-        return levels.Histories({self._machine: [self._kept(day, level) for day, level in enumerate(values)]})
-
-    def _kept(self, day: int, level: float) -> SessionLevel:
-        """An earlier session as the machine keeps it."""
-        return SessionLevel(
-            created=(START + timedelta(days=day)).isoformat(),
-            workload=self._report.workload,
-            label="",
-            key=self._key,
-            level=level,
-            processes=PROCESSES,
-            sampled=1.0,
-            between=PROCESS**2,
-            tau2=0.0,
-            cost=1.0,
-        )

@@ -1,4 +1,4 @@
-"""What throughput, load, the history and the fleet promise, replayed on simulated data.
+"""What throughput, load and the fleet promise, replayed on simulated data.
 
 ``PROMISES`` are replayed by benchmarks/verdicts.py. The verdicts come from the functions that the commands call. The
 simulations lie where a verdict has to be careful: a percentile on its bound, hosts that are equal.
@@ -41,7 +41,7 @@ from modelzoo.results import throughput as throughput_results
 from modelzoo.serve.generator import poisson
 from modelzoo.serve.search import Bracket
 from modelzoo.setting import Setting
-from modelzoo.stats import latency_bound, trend
+from modelzoo.stats import latency_bound
 
 Floats = NDArray[np.float64]
 EXPENSIVE = 1000
@@ -343,34 +343,18 @@ def replay_find_in_queue(rng: np.random.Generator, repetitions: int, *, repeats:
     return Counted(hits, repetitions, widths / repetitions / (2 * TWO_SIDED * spread / math.sqrt(repeats)))
 
 
-# history, fleet
+# fleet
 
 
-def replay_changes(rng: np.random.Generator, repetitions: int, *, count: int) -> Counted:
-    """Count series of one level in which a change is found."""
-    levels = np.exp(rng.normal(0, 0.02, (repetitions, count))).tolist()
-    return Counted(sum(bool(trend.find_changes(each)) for each in levels), repetitions)
-
-
-def replay_hosts(
-    rng: np.random.Generator, repetitions: int, *, hosts: int, settings: int, sessions: int = 0
-) -> Counted:
+def replay_hosts(rng: np.random.Generator, repetitions: int, *, hosts: int, settings: int) -> Counted:
     """Count fleets of equal hosts in which one is called odd.
 
     Hosts differ by 1 % (standard deviation) as a whole, and by 0.5 % in each setting.
-
-    Args:
-        sessions: how many earlier sessions have shown by how much they differ; 0: none.
     """
     hits = 0
     for _ in range(repetitions):
         levels = (rng.normal(0, 0.01, (hosts, 1)) + rng.normal(0, 0.005, (hosts, settings))).tolist()
-        spread = 0.01**2 + 0.005**2
-        known = None
-        if sessions:
-            known = stats.Variance(spread * rng.chisquare(sessions - 1) / (sessions - 1), sessions - 1)
-        found = host_ratios(levels, known)
-        hits += any(each is not None and each.odd for row in found for each in row)
+        hits += any(each is not None and each.odd for row in host_ratios(levels) for each in row)
     return Counted(hits, repetitions)
 
 
@@ -439,28 +423,15 @@ def _find(repeats: int, spread: float) -> tuple[Promise, Promise]:
     )
 
 
-def _changes(count: int, repetitions: int) -> Promise:
-    return Promise(
-        "report (history)",
-        f"{count} sessions at one level, independent noise",
-        "a change of the level is marked",
-        Bound.AT_MOST,
-        0.02,
-        partial(replay_changes, count=count),
-        repetitions,
-    )
-
-
-def _hosts(hosts: int, settings: int, sessions: int = 0) -> Promise:
-    known = f", {sessions} earlier sessions" if sessions else ""
+def _hosts(hosts: int, settings: int) -> Promise:
     many = f"{settings} settings" if settings > 1 else "1 setting"
     return Promise(
         "fleet run",
-        f"{hosts} equal hosts, {many}{known}",
+        f"{hosts} equal hosts, {many}",
         "a host is called odd",
         Bound.AT_MOST,
         0.02,
-        partial(replay_hosts, hosts=hosts, settings=settings, sessions=sessions),
+        partial(replay_hosts, hosts=hosts, settings=settings),
     )
 
 
@@ -505,13 +476,9 @@ PROMISES: tuple[Promise, ...] = (
         EXPENSIVE,
         RESOLVED,
     ),
-    _changes(10, 10_000),
-    _changes(12, 10_000),
-    _changes(20, 10_000),
-    _changes(100, EXPENSIVE),
     _hosts(3, 1),
     _hosts(5, 4),
     _hosts(10, 1),
     _hosts(10, 4),
-    _hosts(3, 2, sessions=6),
+    _hosts(3, 2),
 )

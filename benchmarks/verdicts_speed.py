@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -35,7 +34,6 @@ from modelzoo import stats
 from modelzoo.comparison.estimate import outcomes, worse_by_more
 from modelzoo.comparison.model import Metric
 from modelzoo.frozen import replace
-from modelzoo.results.adjustment import fit_groups
 from modelzoo.stats import Outcome
 
 WRONG, COVERED = 1 - stats.VERDICT_CONFIDENCE, stats.CONFIDENCE
@@ -45,25 +43,8 @@ OUTSIDE = 1 + stats.EQUIVALENCE + 1e-4
 """A ratio that is just not SAME."""
 SLOWER = 0.03
 """The bound of the gate ``slower:3%``."""
-KEPT = 30
-"""Days on which the machine has kept a session, where it has a history."""
 REPEATED = "a repeated interval holds at every look, and a call ends at one of them"
 Replay = Callable[[np.random.Generator, int], Counted]
-
-
-@dataclass(frozen=True)
-class Follows:
-    """How latencies follow the reference load.
-
-    Attributes:
-        correlation: of the two.
-        slope: change of the log latency per change of the load's log time.
-        distance: how much slower than its reference speed the machine is in the session.
-    """
-
-    correlation: float
-    slope: float
-    distance: float
 
 
 # run
@@ -135,27 +116,6 @@ def _spread_of_medians(kind: Processes) -> float:
     """Standard deviation of the log medians of processes, drift aside."""
     drawn = samples(np.random.default_rng(0), Processes(kind.between, kind.skewed, kind.correlation), (2000, 8))
     return float(np.median(drawn, axis=2).std())
-
-
-def adjusted_covered(follows: Follows, generator: np.random.Generator, count: int) -> Counted:
-    """Settings whose adjusted interval covers the latency at the reference speed; those that are not adjusted are left
-    out. Each session has two settings of eight processes."""
-    hits, used, widths = 0, 0, 0.0
-    moved = 0.03
-    noise = moved * follows.slope * math.sqrt(1 / follows.correlation**2 - 1)
-    for _ in range(count):
-        loads = follows.distance + moved * generator.standard_normal(8)
-        groups = []
-        for _ in range(2):
-            latencies = follows.slope * loads + noise * generator.standard_normal(8)
-            groups.append(("simulated", list(zip(latencies.tolist(), loads.tolist()))))
-        found = fit_groups(groups, 0.0)
-        if found.adjusts("simulated"):
-            interval = found.interval(groups[0][1])
-            used += 1
-            hits += covers(interval, 1.0)
-            widths += log_width(interval) / ideal_width(noise, 8)
-    return Counted(hits, used, widths / used)
 
 
 # compare
@@ -263,42 +223,27 @@ def _run() -> list[Promise]:
         case = f"{count} processes whose levels have a skewness of 1"
         found.append(_covers("run", case, "a latency", partial(fixed_level_covered, SKEWED, count), SKEWED_COVERED))
     found.append(_covers("run", "8 rounds, of such processes", "a ratio", partial(fixed_ratio_covered, SKEWED, 8)))
-    slope_counts = "the error of the slope is not known, and is estimated from few processes and its prior"
-    for follows in (Follows(0.7, 1, 0), Follows(0.7, 1, 0.05), Follows(0.9, 1, 0.05), Follows(0.9, 0.6, 0.05)):
-        case = (
-            f"8 processes that follow the reference load (correlation {follows.correlation}, slope {follows.slope}), "
-        )
-        case += f"{100 * follows.distance:.0f} % from the reference speed"
-        replayed = partial(adjusted_covered, follows)
-        found.append(_covers("run", case, "an adjusted latency", replayed, why=slope_counts))
     return found
 
 
 def _compare() -> list[Promise]:
     assumed = "how much days differ is assumed: 10 %"
-    one_day = "the history says how much single sessions differ; those of a day are averaged"
     few = "Welch's interval allows for days that differ more on one side, of which few days say little"
-    wider = "the wider interval of own days and history counts"
     one, three, five = (1, 1), (3, 3), (5, 5)
     found = []
     for sides, why in (
-        *((Sides(count, 0.03, history=KEPT), one_day) for count in (one, five)),
-        *((Sides(three, day, history=KEPT), one_day) for day in (0.0, 0.01, 0.02, 0.03)),
         *((Sides(count, 0.03), assumed) for count in (one, three, five)),
         *((Sides(three, day), assumed) for day in (0.0, 0.01, 0.02)),
         *((Sides(count, 0.03, apart=True), few) for count in (three, five)),
-        *((Sides(count, 0.03, apart=True, history=KEPT), wider) for count in (three, five)),
-        *((Sides((3, 1), 0.03, apart=True, history=count), wider) for count in (5, KEPT)),  # as in docs/ci.md
+        (Sides((3, 1), 0.03, apart=True), assumed),  # as in docs/ci.md
     ):
         case = f"equal sides, {_case(sides)}"
         found.append(_at_most("compare", case, "FASTER or SLOWER", partial(called, sides)))
         found.append(_covers("compare", case, "the ratio", partial(compared_covered, sides), why=why))
     for sides in (
-        *(Sides(three, day, history=KEPT) for day in (0.0, 0.03)),
         Sides(three, 0.03),
         Sides(three, 0.03, apart=True),
-        Sides((3, 1), 0.03, apart=True, history=5),
-        Sides(five, 0.01, apart=True, history=KEPT),
+        Sides((3, 1), 0.03, apart=True),
     ):
         slower = replace(sides, slower=1 + SLOWER)
         case = f"3 % slower, {_case(sides)}"
@@ -316,8 +261,7 @@ def _case(sides: Sides) -> str:
     base, other = sides.sessions
     count = f"{base} and {other} sessions" if base != other else f"{base} session{'s' * (base > 1)} a side"
     place = "" if base == other == 1 else ", each on another day" if sides.apart else " of one call"
-    history = f"{sides.history} earlier days" if sides.history else "no history"
-    return f"{count}{place}, {history}, days differ by {100 * sides.day:g} %"
+    return f"{count}{place}, days differ by {100 * sides.day:g} %"
 
 
 PROMISES: tuple[Promise, ...] = (

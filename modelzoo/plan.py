@@ -56,21 +56,3 @@ class Effort(msgspec.Struct, frozen=True):
             raise UsageError(f"--margin must be over 0 % and under 100 %, not {given}; write 5% or 0.05")
         if self.budget is not None and not 0 < self.budget < math.inf:
             raise UsageError(f"--budget must be over 0, not {self.budget:g} s")
-
-
-class Sessions(msgspec.Struct, frozen=True):
-    """How often a whole call is repeated.
-
-    Attributes:
-        count: number of sessions.
-        every: seconds from the start of one session to the start of the next; 0: each follows the one before.
-    """
-
-    count: int = 1
-    every: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.count < 1:
-            raise UsageError(f"--sessions must be 1 or more, not {self.count}")
-        if not 0 <= self.every < math.inf:
-            raise UsageError(f"--every must be 0 or more, not {self.every:g} s")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from modelzoo.frozen import replace
-from modelzoo.records.history import MachineNoise, WorkloadNoise
 from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library
 from modelzoo.records.machine import Cache, CpuUsage, Machine, Threads
 from modelzoo.records.profile import Bandwidth, Ceilings, Gemm
@@ -95,13 +94,6 @@ TWO_CORES = Ceilings(
     other_cores=0.0,
 )
 """Ceilings of a machine with two cores."""
-NOISE = MachineNoise(
-    sessions=6,
-    first="2026-01-01T00:00:00+00:00",
-    last="2026-02-03T00:00:00+00:00",
-    reference_spread=0.034,
-    workloads=(WorkloadNoise("bert", 2, 0.021, 0.2), WorkloadNoise("resnet50", 6, 0.051, 0.062, 0.043, 5, 0.027)),
-)
 
 
 def machine_with(**changes: object) -> Machine:

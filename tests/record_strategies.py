@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import modelzoo.records
 from modelzoo import setting, warning
-from modelzoo.plan import Effort, Plan, Sessions
+from modelzoo.plan import Effort, Plan
 from modelzoo.setting import METHODS, ResolvedSetting, Setting, choices
 
 LARGEST = 3
@@ -130,9 +130,5 @@ def _efforts() -> st.SearchStrategy[Effort]:
     return fields(Effort, processes=st.none() | COUNTS, margin=margin, budget=st.none() | _SECONDS)
 
 
-def _sessions() -> st.SearchStrategy[Sessions]:
-    return fields(Sessions, count=COUNTS, every=st.floats(0, allow_infinity=False))
-
-
-CONSTRAINED = {Setting: _settings, ResolvedSetting: _resolved, Plan: _plans, Effort: _efforts, Sessions: _sessions}
+CONSTRAINED = {Setting: _settings, ResolvedSetting: _resolved, Plan: _plans, Effort: _efforts}
 """Records that refuse some values of their annotations."""

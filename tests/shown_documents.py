@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import instances
 from compared_hosts import PERFORMANCE, fleet, host
-from example_machine import CEILINGS, LIBRARIES, NOISE, QUIET, SERVER
+from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER
 from fake_runs import MACHINE, changed, evidence, judgement, make, result_of, warning
 from generated_results import generation_run
 from interleaved_sides import CLASSIFIER, audited, checked, use
@@ -40,7 +40,6 @@ from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
 from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut, Obstacle
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store, summary
-from modelzoo.results.sessions import over_sessions
 from modelzoo.setting import Setting
 from modelzoo.views import check, doctor, load, run, throughput, tuning, validity
 from modelzoo.views import fleet as fleets
@@ -190,7 +189,7 @@ def throughput_of() -> Result:
 
 
 def doctored() -> DoctorReport:
-    """A good machine with a GPU, its noise, and something to mend."""
+    """A good machine with a GPU, and something to mend."""
     gpu = Accelerator("cuda", 0, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30, "torch.cuda")
     found = (warning_for(WarningCode.SMT, threads=2, command="taskset -c $(lscpu -p=CPU,CORE | grep -v '^#' | sort)"),)
     return DoctorReport(
@@ -200,7 +199,6 @@ def doctored() -> DoctorReport:
         ceilings=CEILINGS,
         ceilings_kept=False,
         warnings=found,
-        noise=NOISE,
         accelerator=AcceleratorReport(gpu, CEILINGS, True),
     )
 
@@ -225,14 +223,6 @@ def sharding_of() -> list[Block]:
     hosts = FleetHost("host-0", items=500, seconds=61.0), FleetHost("host-1", items=500, seconds=60.0)
     processors = ("Neoverse-N2", "Neoverse-V1")
     return fleets.sharding_document([ShardingReport(0, "picture", 1000, 50, 3, hosts, processors)])
-
-
-def sessions_of() -> list[Block]:
-    """Three sessions of two workloads, of which one differs between sessions."""
-    found = [
-        session_of([("a", FP32, level), ("b", FP32, 0.2)], day) for day, level in enumerate((0.1, 0.104, 0.099), 1)
-    ]
-    return run.sessions_document(over_sessions(found))
 
 
 def check_of() -> list[Block]:
@@ -283,7 +273,6 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     "check": check_of,
     "fleet": fleet_of,
     "sharding": sharding_of,
-    "sessions": sessions_of,
     "doctor": lambda: doctor.document(doctored()),
     "weights": lambda: weights.document(
         [

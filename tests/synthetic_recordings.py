@@ -20,7 +20,7 @@ def recorded(
     seed: int = 0,
 ) -> recordings.Recording:
     """Two workloads in fp32 and bf16 on a machine whose speed moves by ``drift`` (standard deviation) from round to
-    round and slows down the reference load as much as the workloads; ``noise`` is what each process adds."""
+    round; ``noise`` is what each process adds."""
     generator, processes = np.random.default_rng(seed), []
     for session in range(sessions):
         speeds = generator.normal(0, drift, (2, rounds))
@@ -30,10 +30,6 @@ def recorded(
                     speed = speeds[number, index]
                     level = 0.1 * (1 + place) * math.exp(speed + generator.normal(0, noise))
                     samples = level * np.exp(generator.normal(0, 0.01, max(3, round(seconds / level))))
-                    turns = [
-                        recordings.Reference(float(i), i + 0.1, 0.003 * math.exp(speed + generator.normal(0, 0.005)))
-                        for i in range(5)
-                    ]
                     processes.append(
                         recordings.Process(
                             workload,
@@ -44,9 +40,7 @@ def recorded(
                             10.0 * index,
                             3.0,
                             tuple(map(float, samples)),
-                            (),
-                            tuple(turns),
                         )
                     )
     machine = recordings.Machine("synthetic", 2, "2.10.0", "abc")
-    return recordings.Recording(machine, tuple(f"session {n}" for n in range(sessions)), 1, tuple(processes))
+    return recordings.Recording(machine, tuple(f"session {n}" for n in range(sessions)), tuple(processes))

@@ -50,7 +50,7 @@ def test_actions_of_others_are_pinned_by_their_commit() -> None:
 
 
 def test_strangers_code_runs_on_a_machine_that_is_deleted() -> None:
-    """Without the history of the machine that measures."""
+    """Without a baseline on the machine that measures."""
     assert triggers(PULL_REQUEST) == "pull_request"
     (job,) = PULL_REQUEST["jobs"].values()
     assert job["strategy"]["matrix"]["runner"] == ["ubuntu-24.04", "ubuntu-24.04-arm"]

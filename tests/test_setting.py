@@ -14,7 +14,7 @@ from places import ROOT
 from modelzoo.cli.setting_options import FIELDS
 from modelzoo.errors import UsageError
 from modelzoo.field import parse_words
-from modelzoo.plan import Effort, Plan, Sessions
+from modelzoo.plan import Effort, Plan
 from modelzoo.records.codec import decode, encode
 from modelzoo.setting import ResolvedSetting, Setting, fields, labels, option_name
 
@@ -77,16 +77,6 @@ def test_an_effort_refuses_nonsense(changes: dict[str, Any], message: str) -> No
     """No limit is the absence of a budget, not an infinite one."""
     with pytest.raises(UsageError, match=message):
         Effort(**changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"count": 0}, "--sessions must be 1 or more, not 0"), ({"every": -1.0}, "--every must be 0 or more, not -1 s")],
-)
-def test_sessions_refuse_nonsense(changes: dict[str, Any], message: str) -> None:
-    """At least one session, and none before the other."""
-    with pytest.raises(UsageError, match=message):
-        Sessions(**changes)
 
 
 @pytest.mark.parametrize(

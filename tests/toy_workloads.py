@@ -47,7 +47,7 @@ def odd(folder: Path, build: str = "", inputs: str = "") -> Workload:
 
 
 def runs_of(request: Request, processes: int = 1, on_event: OnEvent = lambda event: None) -> list[Run]:
-    """Measure ``request`` with this many processes per setting, without a reference load."""
+    """Measure ``request`` with this many processes per setting."""
     outcomes = schedule.measure([request], Effort(processes=processes), on_event)
     return [each for each in outcomes if isinstance(each, Run)]
 

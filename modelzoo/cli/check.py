@@ -25,7 +25,6 @@ from modelzoo.cli.run import ended_early, show_plan
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import InterruptedSessionError, measure_session
 from modelzoo.errors import UsageError, WorkerError
-from modelzoo.plan import Sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,7 +139,7 @@ def check_command(args: argparse.Namespace) -> int:
     if args.budget is None and args.processes is None:
         args.budget = min(MOST_SECONDS, SECONDS_PER_WORKLOAD * len(plain))
     if args.dry_run:
-        return show_plan(_both(plain, base.interpreter, head.interpreter), args, Sessions())
+        return show_plan(_both(plain, base.interpreter, head.interpreter), args)
     jobs = _both(plain, *builds.interpreters(base, head, tell))
     stored, ended = _measured(jobs, args)
     found = compare_interleaved(StoredResult(path_text(stored.path), stored.result), NAMES, allowed)

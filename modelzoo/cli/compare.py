@@ -31,7 +31,7 @@ _NAMED = re.compile(r"([^=/\\]+)=(.+)", re.DOTALL)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo compare``."""
     parser.add_argument(
-        "base", metavar="BASE", help="the baseline: a result, a directory of its sessions, or NAME=PATH"
+        "base", metavar="BASE", help="the baseline: a result, several with commas, a directory of them, or NAME=…"
     )
     parser.add_argument("others", nargs="+", metavar="OTHER", help="what to compare with it; one table for each")
     parser.add_argument("--metric", choices=METRICS, default="latency", help="what to compare (default: latency)")
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--assume-spread",
         type=fraction,
         metavar="S",
-        help="standard deviation between sessions to assume if nothing is known of it (default: 10%%)",
+        help="standard deviation between days to assume if a side has fewer than three of them (default: 10%%)",
     )
     parser.add_argument(
         "--price",
@@ -108,7 +108,7 @@ def compare_command(args: argparse.Namespace) -> int:
     conditions, prices = fail_on(args.fail_on, args.metric), read_prices(args.price)
     allowed = allowances(args.allow)
     base, *others = read_sides([args.base, *args.others], allowed)
-    question = _question(args, allowed, [base, *others])
+    question = _question(args, allowed)
     priced = prices_of(prices, [base, *others]) if prices else ()
     judged = []
     for number, other in enumerate(others, 1):
@@ -127,7 +127,7 @@ def compare_command(args: argparse.Namespace) -> int:
 
 
 def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list[Side]:
-    """Read the sides that the command line names, each ``PATH`` or ``NAME=PATH``; see ``make_side``.
+    """Read the sides that the command line names, each ``PATH``, ``PATH,PATH`` or ``NAME=PATH``; see ``make_side``.
 
     Raises:
         InputError: a result cannot be read, or a side's results do not belong together.
@@ -144,15 +144,15 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
             raise UsageError(f"two results are called {name}; give them different names")
     known: dict[Path, StoredResult] = {}
     found = []
-    for _, path in named:
-        files = result_files(path)
+    for _, paths in named:
+        files = list(dict.fromkeys(file for path in paths for file in result_files(path)))
         for file in files:
             if file not in known:
                 known[file] = StoredResult(path_text(file), tuning.measured(store.read(file)))
         found.append([known[file] for file in files])
     own = [name or _common_name(results) for (name, _), results in zip(named, found)]
     own = [name if own.count(name) == 1 else given for name, (given, _) in zip(own, named)]
-    names = _brief(short_names([path for _, path in named], own))
+    names = _brief(short_names([paths[0] for _, paths in named], own))
     return [make_side(name, results, allowed) for name, results in zip(names, found)]
 
 
@@ -168,22 +168,21 @@ def _brief(names: Sequence[str]) -> list[str]:
     return short if len(set(short)) == len(short) else list(names)
 
 
-def _named(text: str) -> tuple[str, Path]:
-    """The name, empty if none was given, and the path; a path that exists may contain an equals sign."""
+def _named(text: str) -> tuple[str, list[Path]]:
+    """The name, empty if none was given, and the paths; one that exists may contain an equals sign or a comma."""
     if not text:
         raise UsageError("the name of a result is empty; give a result or a directory of its sessions")
-    match = _NAMED.fullmatch(text)
-    if match is None or os.path.lexists(text):
-        return "", Path(text)
-    return match[1].strip(), Path(match[2])
+    match = None if os.path.lexists(text) else _NAMED.fullmatch(text)
+    name, path = ("", text) if match is None else (match[1].strip(), match[2])
+    return name, [Path(each) for each in ([path] if os.path.lexists(path) else filter(None, path.split(",")))]
 
 
 # Options
 
 
-def _question(args: argparse.Namespace, allowed: frozenset[Obstacle], sides: Sequence[Side]) -> Question:
+def _question(args: argparse.Namespace, allowed: frozenset[Obstacle]) -> Question:
     from modelzoo.comparison.compare import Question
-    from modelzoo.comparison.levels import ASSUMED_SPREAD, read_histories
+    from modelzoo.comparison.estimate import ASSUMED_SPREAD
     from modelzoo.comparison.model import Metric
     from modelzoo.comparison.pairing import parse_pairing
 
@@ -195,7 +194,6 @@ def _question(args: argparse.Namespace, allowed: frozenset[Obstacle], sides: Seq
         pairings=tuple(parse_pairing(text) for text in args.pair),
         allowed=allowed,
         assumed=assumed,
-        histories=read_histories(stored.result for side in sides for stored in side.results),
     )
 
 

@@ -1,4 +1,4 @@
-"""``modelzoo doctor``: this machine's limits and noise, and every condition that may distort a result."""
+"""``modelzoo doctor``: this machine's limits, and every condition that may distort a result."""
 
 from __future__ import annotations
 
@@ -81,12 +81,10 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
     from modelzoo.machine.diagnosis import diagnose, probe_page_faults, probe_torchvision
     from modelzoo.machine.environment import FAST_MATH_VARIABLES
     from modelzoo.machine.facts import read_machine
-    from modelzoo.machine.history import history_path, read_history
     from modelzoo.machine.installation import import_torch
     from modelzoo.machine.libraries import read_libraries
     from modelzoo.machine.usage import CpuUsageMonitor
     from modelzoo.records.doctor import DoctorReport
-    from modelzoo.results.sessions import machine_noise
     from modelzoo.views.doctor import progress_text
 
     machine = read_machine()
@@ -113,8 +111,7 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
         faults_per_mib=probe_page_faults(),
         torchvision_problem=probe_torchvision(),
     )
-    noise = machine_noise(read_history(history_path(machine)))
-    return DoctorReport(machine, libraries, usage, ceilings, kept, warnings, noise=noise)
+    return DoctorReport(machine, libraries, usage, ceilings, kept, warnings)
 
 
 def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool = False) -> AcceleratorReport:

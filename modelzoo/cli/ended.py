@@ -27,7 +27,13 @@ _CLUSTER = "start a Dask scheduler, and a Dask worker on every host (docs/scale.
 _ONE_AT_A_TIME = "one batch is in the pipeline at a time; --stages times its stages and the whole"
 _NO_TRACE = "no traces are written any more; --profiling shows operators, and --stages the times of stages"
 _NO_SOAK = "there are no soak tests any more; give a longer --seconds and more --rounds"
+_SESSION = "one call is one session: call it again on other days; compare and report take a directory of their results"
 ENDED = (
+    *(
+        Ended(command, name, _SESSION)
+        for command in ("modelzoo run", "modelzoo fleet run", "performance.py")
+        for name in ("--sessions", "--every")
+    ),
     Ended("modelzoo fleet", "TORCHELASTIC_RUN_ID", f"torchrun starts no fleet any more: {_CLUSTER} ADDRESS"),
     Ended("modelzoo fleet", "--store", f"there is no store any more: {_CLUSTER} ADDRESS"),
     Ended("modelzoo fleet", "--bind", f"there is no store any more: {_CLUSTER} ADDRESS"),

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: Parser) -> None:
-    run.add_measurement(parser, in_fleet=True)
+    run.add_measurement(parser)
     _add_own(parser)
     parser.show_first(*run.ESSENTIAL, *_ESSENTIAL)
     parser.set_defaults(command_function=run_command)
@@ -122,8 +122,6 @@ def run_command(args: argparse.Namespace) -> int:
     Returns:
         the largest of the hosts' ``modelzoo run``, and 1 if a host did not measure.
     """
-    if args.sessions != 1:
-        raise UsageError("--sessions is for one host: call 'modelzoo run' with it there")
     select_settings(args, "fp32,bf16")  # a mistake is found before anything is sent
     return _measure(args)
 
@@ -229,7 +227,6 @@ def _compare(hosts: Sequence[FleetHost], results: Sequence[HostResult], director
     Raises:
         InputError: two hosts ran other weights.
     """
-    from modelzoo.comparison.levels import read_histories
     from modelzoo.document import terminal
     from modelzoo.files import write_atomically
     from modelzoo.fleet.hosts import kinds
@@ -239,7 +236,7 @@ def _compare(hosts: Sequence[FleetHost], results: Sequence[HostResult], director
     from modelzoo.views.fleet import comparison_document, total_line
 
     _check_weights(results)
-    comparison = FleetComparison(tuple(hosts), kinds(results, read_histories(each.result for each in results)))
+    comparison = FleetComparison(tuple(hosts), kinds(results))
     path = directory / COMPARISON
     try:
         write_atomically(path, encode_json(comparison) + b"\n")

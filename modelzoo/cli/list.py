@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 MISSING = "not installed"
 EXTRAS = {
     "nvidia-ml-py": "clocks, power and temperature of NVIDIA GPUs, --lock-clocks",
-    "ruptures": "change points in the history of a directory of results",
     "shtab": "modelzoo --print-completion",
 }
 """Optional packages, and what each is for."""

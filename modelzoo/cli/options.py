@@ -12,7 +12,7 @@ import msgspec
 
 from modelzoo.cli.parser import duration, fraction
 from modelzoo.errors import UsageError
-from modelzoo.plan import MARGIN, Effort, Plan, Sessions
+from modelzoo.plan import MARGIN, Effort, Plan
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.workload import Workload
 
@@ -80,33 +80,10 @@ def add_effort(group: argparse._ArgumentGroup, budget: str) -> None:
     )
 
 
-def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None:
-    """Add the options that decide how long to measure, and what is recorded besides the time.
-
-    Args:
-        parser: of the command.
-        in_fleet: leave those out of the help that a host of a fleet refuses.
-    """
-
-    def on_one_host(text: str) -> str:
-        return argparse.SUPPRESS if in_fleet else text
-
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add the options that decide how long to measure, and what is recorded besides the time."""
     group = parser.add_argument_group("measurement")
     add_effort(group, "60 s per workload and setting, without accuracy checks")
-    group.add_argument(
-        "--sessions",
-        type=int,
-        default=1,
-        metavar="N",
-        help=on_one_host("repeat the whole call and keep each session (default 1)"),
-    )
-    group.add_argument(
-        "--every",
-        type=duration,
-        default=0.0,
-        metavar="TIME",
-        help=on_one_host("time from the start of one session to that of the next: 30m (default: at once)"),
-    )
     group.add_argument(
         "--lock-clocks",
         type=int,
@@ -229,10 +206,3 @@ def make_plan(args: argparse.Namespace) -> Plan:
 def make_effort(args: argparse.Namespace) -> Effort:
     """Return how many processes may be spent, and on what precision; raises ``UsageError``."""
     return Effort(args.processes, args.margin, args.budget)
-
-
-def make_sessions(args: argparse.Namespace) -> Sessions:
-    """Return how often the call is repeated; raises ``UsageError``."""
-    if args.every and args.sessions == 1:
-        raise UsageError("--every says when the next session starts; add --sessions N")
-    return Sessions(args.sessions, args.every)

@@ -19,7 +19,7 @@ from modelzoo.formatting import for_people, printable, shown_json
 if TYPE_CHECKING:
     from modelzoo.cli.selection import Jobs
     from modelzoo.document import Block
-    from modelzoo.records.run import Result, Session
+    from modelzoo.records.run import Result
     from modelzoo.results.summary import SummaryRow
 
 
@@ -188,8 +188,8 @@ def details_command(path: Path) -> str:
     return f"{program} report {shlex.quote(str(path))} --details"
 
 
-def result_path(named: str | None, created: str, session: Optional[Session] = None) -> Path:
-    """Return ``named``, or a new, empty file called after the time of the call; of several sessions, with its number.
+def result_path(named: str | None, created: str) -> Path:
+    """Return ``named``, or a new, empty file called after the time of the call.
 
     Raises:
         UsageError: the directory of ``named`` does not exist, or the one of results cannot be written to.
@@ -197,9 +197,7 @@ def result_path(named: str | None, created: str, session: Optional[Session] = No
     if named and named != STDOUT:
         path = Path(named)
         check_directory(path)
-        if session is None or session.count == 1:
-            return path
-        return path.with_name(f"{path.stem}-{session.number}{path.suffix}")
+        return path
     from modelzoo.results.store import reserve
 
     return reserve(results_directory() / f"{file_stem(created)}.json")
@@ -218,19 +216,17 @@ def file_stem(created: str) -> str:
     return created.replace(":", "").replace("+0000", "Z")
 
 
-def new_result(jobs: Jobs, session: Optional[Session] = None, name: str = "") -> Result:
-    """Return the empty result of a call, or of one of its sessions, that runs ``jobs``; ``name`` is its ``--label``."""
+def new_result(jobs: Jobs, name: str = "") -> Result:
+    """Return the empty result of a call that runs ``jobs``; ``name`` is its ``--label``."""
     from modelzoo.machine.installation import suite_revision
     from modelzoo.records.run import Result, SettingRequest, now
     from modelzoo.workload.discovery import CHECKOUT
 
     requested = tuple(SettingRequest(work.name, setting) for work, settings in jobs for setting in settings)
-    shown = session if session is not None and session.count > 1 else None
     return Result(
         command=tuple(sys.argv),
         created=now(),
         requested=requested,
-        session=shown,
         commit=suite_revision(CHECKOUT),
         name=name,
     )

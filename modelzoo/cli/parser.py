@@ -255,7 +255,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo run ssd --vary python=envs/torch-2.9.1/bin/python,default", "another torch and this one"),
         ("modelzoo run bert --margin 2% --budget 5m", "until ±2 % is reached, 5 minutes at most"),
         ("modelzoo run ssd --processes 8 --max-seconds 3", "a fixed amount of work"),
-        ("modelzoo run --sessions 5 --every 30m", "five times, to see how sessions differ"),
         ("modelzoo run bert --validate --strict", "speed, kernels and predictions in one table"),
     ),
     "validate": (
@@ -313,7 +312,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo report monday.json tuesday.json", "several results, one after the other"),
         ("modelzoo report results/FILE.json -o report.html", "as a page with plots, for a browser"),
         ("modelzoo report results/FILE.json -o report.md", "for an issue or a pull request"),
-        ("modelzoo report results -o report.html --redact", "history of a directory, without private names"),
+        ("modelzoo report results -o report.html --redact", "the series of a directory, without private names"),
     ),
     "compare": (
         ("modelzoo compare monday.json tuesday.json", "two results"),

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "results",
         nargs="+",
         metavar="RESULT",
-        help="a stored result, or a directory of them; for a directory, a page shows the latest result and the history "
+        help="a stored result, or a directory of them; for a directory, a page shows the latest result and the series "
         "of all",
     )
     parser.add_argument(
@@ -178,7 +178,6 @@ def _lines(result: Result) -> list[str]:
 
 def _write_page(args: argparse.Namespace, target: Path) -> int:
     from modelzoo.comparison.compare import Question
-    from modelzoo.comparison.levels import read_histories
     from modelzoo.document.html import html
     from modelzoo.views.page import build
 
@@ -188,8 +187,7 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
     if args.redact:
         names = [f"Result {number}" for number in range(1, len(names) + 1)]
     given = [_given(name, path, args.redact) for name, path in zip(names, args.results)]
-    histories = read_histories(session.result for each in given for session in each.sessions)
-    page = html(build.page(given, Question(histories=histories)))
+    page = html(build.page(given, Question()))
     write_output(target, page)
     print_lines([f"page: {target}"])
     return 0

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import (
-    STDOUT,
     add_details,
     details_command,
     new_result,
@@ -21,14 +20,13 @@ from modelzoo.cli.output import (
 )
 from modelzoo.cli.parser import Parser
 from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session, planned, repeat
-from modelzoo.errors import UsageError, WorkerError
-from modelzoo.plan import Sessions
+from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session, planned
+from modelzoo.errors import WorkerError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.records.run import Result, Session
+    from modelzoo.records.run import Result
     from modelzoo.results.store import ResultFile
     from modelzoo.results.summary import SummaryRow
 
@@ -49,12 +47,12 @@ def add_arguments(parser: Parser) -> None:
     parser.set_defaults(command_function=run)
 
 
-def add_measurement(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None:
-    """Add the arguments that say what is measured, and how; ``modelzoo fleet run`` has the same (``in_fleet``)."""
+def add_measurement(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what is measured, and how; ``modelzoo fleet run`` has the same."""
     setting_options.add_workloads(parser, "fp32,bf16, but fp32 with --vary and --setting")
     setting_options.add_setting(parser)
     setting_options.add_comparison(parser)
-    options.add_plan(parser, in_fleet=in_fleet)
+    options.add_plan(parser)
     options.add_validity(parser)
     add_details(parser)
     parser.add_argument("--validate", action="store_true", help="check the accuracy of each setting as well")
@@ -68,27 +66,19 @@ def run(args: argparse.Namespace) -> int:
 def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     """Time every setting of ``jobs``, store each run as it ends, and print the table and the ``[TARGET]`` lines.
 
-    With ``--sessions`` the whole is repeated, each session with a result of its own.
-
     Returns:
         0, or 1 if a worker died, ``--strict`` is not satisfied or predictions are not valid; 2 if the command
         line was invalid, the result could not be written or the predictions could not be judged; 130 if the user
-        interrupted it. Of several sessions, the largest.
+        interrupted it.
     """
     from modelzoo.document import terminal
 
-    if args.sessions > 1 and args.output == STDOUT:
-        raise UsageError(
-            f"-o - prints one result, and --sessions {args.sessions} has several; name a file, or leave -o out"
-        )
-    sessions = options.make_sessions(args)
     if args.dry_run:
-        return show_plan(jobs, args, sessions)
-    out = terminal.console()
-    return repeat(sessions, lambda session: _run_session(jobs, args, session, out), out)
+        return show_plan(jobs, args)
+    return _measured(jobs, args, terminal.console())
 
 
-def show_plan(jobs: Jobs, args: argparse.Namespace, sessions: Sessions) -> int:
+def show_plan(jobs: Jobs, args: argparse.Namespace) -> int:
     """Print what the call would measure; nothing is started, and no weights are needed."""
     from modelzoo.machine.facts import read_machine
     from modelzoo.measure import schedule
@@ -97,19 +87,19 @@ def show_plan(jobs: Jobs, args: argparse.Namespace, sessions: Sessions) -> int:
     machine = read_machine()
     requests, effort = planned(jobs, args, machine)
     budget = schedule.budget(requests, effort)
-    print_document(plan.document(new_result(jobs), machine, effort, budget, sessions, validates=args.validate))
+    print_document(plan.document(new_result(jobs), machine, effort, budget, validates=args.validate))
     return 0
 
 
-def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Console) -> tuple[int, Optional[Result]]:
-    """Run one session; return its exit code, and its result if it was not interrupted."""
+def _measured(jobs: Jobs, args: argparse.Namespace, out: Console) -> int:
+    """Measure, store and show the result; return the exit code."""
     from modelzoo.results import summary
     from modelzoo.results.store import ResultFile
     from modelzoo.views.progress import LiveProgress
 
-    result = new_result(jobs, session, args.label)
+    result = new_result(jobs, args.label)
     # Writing the file now shows whether it can be written, not after minutes.
-    stored = ResultFile(result_path(args.output, result.created, session), result)
+    stored = ResultFile(result_path(args.output, result.created), result)
     ended: Optional[InterruptedSessionError] = None
     with LiveProgress(out, stored.result) as progress:
         try:
@@ -121,11 +111,11 @@ def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Co
     if failed is not None and ended is None:
         # Everything failed for the same reason: print it once instead of an empty table.
         tell(f"modelzoo: error: {failed.error}")
-        return 1 if failed.error_kind == WorkerError.__name__ else 2, None
+        return 1 if failed.error_kind == WorkerError.__name__ else 2
     _show(stored, rows, out, args)
     if ended is not None:
-        return ended_early(ended, stored), None
-    return exit_code(stored.result, rows, args.strict), stored.result
+        return ended_early(ended, stored)
+    return exit_code(stored.result, rows, args.strict)
 
 
 def ended_early(ended: InterruptedSessionError, stored: ResultFile) -> int:

@@ -1,40 +1,31 @@
-"""Sessions: time the settings of every workload, judge them, and store each run as it ends; several in turn."""
+"""A session: time the settings of every workload, judge them, and store each run as it ends."""
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Callable, Optional
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options
-from modelzoo.cli.output import tell
 from modelzoo.cli.selection import Jobs
 from modelzoo.cli.validate import judge_setting
 from modelzoo.errors import UsageError
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
-from modelzoo.plan import Effort, Sessions
-from modelzoo.records.run import Latency, Session, now
+from modelzoo.plan import Effort
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.setting import Setting
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from modelzoo.measure.jobs import Request
-    from modelzoo.measure.rounds import Reference
     from modelzoo.records.machine import Machine
-    from modelzoo.records.run import Result
     from modelzoo.results.store import ResultFile
     from modelzoo.views.progress import LiveProgress
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, 128 + SIGINT, as shells have it."""
-Call = Callable[[Session], tuple[int, "Optional[Result]"]]
-"""Runs one session; returns its exit code, and its result if the session is complete."""
 
 
 class InterruptedSessionError(Exception):
@@ -57,37 +48,23 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
         EnvironmentProblem: the clocks cannot be locked; nothing has been started.
         InterruptedSessionError: the user interrupted it, or the result could not be written any more.
     """
-    from modelzoo.machine import history
     from modelzoo.machine.facts import read_machine
     from modelzoo.machine.sensors import locked_clocks
-    from modelzoo.measure import reference_load, schedule
-    from modelzoo.results.sessions import priors, session_levels
+    from modelzoo.measure import schedule
 
     judging = {work.name: options.make_judging(args, work) for work, _ in jobs if args.validate}
     machine = read_machine()
-    (requests, effort), kept = planned(jobs, args, machine), history.history_path(machine)
-    known = history.read_history(kept)
+    requests, effort = planned(jobs, args, machine)
     to_be_judged = [
         (request, judging[request.workload.name], to_judge(request.settings, args))
         for request in requests
         if args.validate
     ]
-    with locked_clocks(args.lock_clocks), _reference(requests, wanted=machine.emulator is None) as reference:
-        if reference is not None and reference.is_narrow:
-            stored.set_payload(Latency(narrow_load=reference.ran))
-            reference = None
-        if reference is not None:
-            load = history.reference_name(reference_load.VERSION, reference.threads)
-            evidence = history.load_evidence(known, load, [work.name for work, _ in jobs])
-            stored.set_payload(
-                Latency(
-                    reference_seconds=history.reference_speed(known, load), reference_load=load, load_evidence=evidence
-                )
-            )
+    with locked_clocks(args.lock_clocks):
         try:
             spent = _judge(to_be_judged, effort, stored, progress)
             progress.begin(schedule.budget(requests, effort), effort.processes, spent)
-            for outcome in schedule.measure(requests, effort, progress.update, reference, priors(known), spent):
+            for outcome in schedule.measure(requests, effort, progress.update, spent):
                 if isinstance(outcome, Design):
                     stored.set_payload(stored.result.latency.plus(outcome))
                 else:
@@ -100,7 +77,6 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
         except UsageError as problem:  # the disk is full, say
             _end(stored)
             raise InterruptedSessionError(str(problem)) from problem
-    history.add_to_history(session_levels(stored.result), kept)
 
 
 def planned(jobs: Jobs, args: argparse.Namespace, machine: Machine) -> tuple[list[Request], Effort]:
@@ -183,91 +159,9 @@ def _requests(jobs: Jobs, args: argparse.Namespace) -> list[Request]:
     return requests
 
 
-@contextmanager
-def _reference(requests: Sequence[Request], *, wanted: bool) -> Iterator[Optional[Reference]]:
-    """The reference load, with as many threads as most of the settings have."""
-    from modelzoo.machine.cpu import usable_threads
-    from modelzoo.measure.rounds import Reference
-
-    if not wanted:
-        yield None
-        return
-    default = usable_threads().count
-    counts = [setting.threads or default for request in requests for setting in request.settings]
-    with Reference(max(set(counts), key=counts.count)) as reference:
-        yield reference
-
-
 def _end(stored: ResultFile) -> None:
     """Say in the designs that have not ended that they were interrupted, at least in memory."""
     for design in stored.result.latency.designs:
         if design.stop_reason is None:
             with suppress(UsageError):  # the disk may be full
                 stored.set_payload(stored.result.latency.plus(replace(design, stop_reason=StopReason.INTERRUPTED)))
-
-
-def repeat(
-    requested: Sessions,
-    call: Call,
-    out: Console,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> int:
-    """Run ``call`` in every session, and say what the complete sessions show together.
-
-    Ctrl-C ends the call, in a session or between two of them; what has been stored stays.
-
-    Args:
-        requested: how many sessions, and how far apart.
-        call: runs one of them.
-        out: where people are told about them.
-        clock: seconds.
-        sleep: waits for a number of seconds.
-
-    Returns:
-        the largest of the sessions' exit codes, which after Ctrl-C is 130.
-    """
-    codes: list[int] = []
-    complete: list[Result] = []
-    try:
-        for session in in_turn(requested, out, clock, sleep):
-            code, result = call(session)
-            codes.append(code)
-            if result is not None:
-                complete.append(result)
-            if code == INTERRUPTED:
-                break
-    except KeyboardInterrupt:
-        stored = f"; the results of {len(codes)} of {requested.count} sessions are stored" if codes else ""
-        tell(f"modelzoo: interrupted{stored}")
-        codes.append(INTERRUPTED)
-    if len(complete) > 1:
-        from modelzoo.document import terminal
-        from modelzoo.results.sessions import over_sessions
-        from modelzoo.views.run import sessions_document
-
-        out.print()
-        terminal.show(sessions_document(over_sessions(complete)), out)
-    return max(codes)
-
-
-def in_turn(
-    requested: Sessions, out: Console, clock: Callable[[], float], sleep: Callable[[float], None]
-) -> Iterator[Session]:
-    """Yield each session ``requested.every`` seconds after the one before began, or at once if that has passed.
-
-    Args: as for ``repeat``.
-    """
-    series, due = now(), clock()
-    for number in range(1, requested.count + 1):
-        name, wait = f"session {number} of {requested.count}", due - clock()
-        if wait > 0:
-            out.print()
-            out.print(f"{name} begins in {duration(wait)}", soft_wrap=True)
-            sleep(wait)
-        elif requested.count > 1:
-            if number > 1:
-                out.print()
-            out.print(name)
-        due = clock() + requested.every
-        yield Session(series, number, requested.count)

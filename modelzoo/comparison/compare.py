@@ -10,9 +10,9 @@ import msgspec
 from modelzoo import stats
 from modelzoo.comparison import refusals
 from modelzoo.comparison.conditions import Conditions, conditions
-from modelzoo.comparison.estimate import Context, context, estimate, mean_ratio, outcomes, worse_by_more
+from modelzoo.comparison.estimate import ASSUMED_SPREAD, estimate, mean_ratio, outcomes, worse_by_more
 from modelzoo.comparison.explanations import Explanation, explanation
-from modelzoo.comparison.levels import ASSUMED_SPREAD, Histories, interval, session_levels
+from modelzoo.comparison.levels import interval, session_levels
 from modelzoo.comparison.machines import Cost, Price, RowRates, costs, reports_of, row_rates, same_machine
 from modelzoo.comparison.model import Metric, NotTimed, Obstacle, Refusal, Row, Side, SideSetting
 from modelzoo.comparison.pairing import Pair, Pairing, pairs, settings_of
@@ -60,15 +60,13 @@ class Question(msgspec.Struct, frozen=True):
         metric: what is compared.
         pairings: what is paired on purpose although it differs.
         allowed: what does not make sides incomparable.
-        assumed: standard deviation of the log levels of sessions if nothing is known.
-        histories: what the machines keep of their sessions.
+        assumed: standard deviation of the log levels of days if a side has too few of them.
     """
 
     metric: Metric = Metric.LATENCY
     pairings: tuple[Pairing, ...] = ()
     allowed: frozenset[Obstacle] = frozenset()
     assumed: float = ASSUMED_SPREAD
-    histories: Histories = msgspec.field(default_factory=Histories)
 
 
 def compare(base: Side, other: Side, question: Question, prices: Sequence[Price] = ()) -> Comparison:
@@ -83,34 +81,33 @@ def compare(base: Side, other: Side, question: Question, prices: Sequence[Price]
     Raises:
         UsageError: a pairing pairs nothing, or the metric does not fit the prices.
     """
-    metric, is_same = question.metric, same_machine(base, other)
-    common = context(base, other, same_machine=is_same, histories=question.histories, assumed=question.assumed)
+    metric = question.metric
     paired = pairs(settings_of(base), settings_of(other), question.pairings)
-    rows = judged([_row(pair, (base.name, other.name), question, common) for pair in paired], metric)
+    rows = judged([_row(pair, (base.name, other.name), question) for pair in paired], metric)
     explained = [explanation(row, metric) for row in rows]
     rated = [row_rates(row, metric) for row in rows]
     return Comparison(
         metric=metric,
         base=base,
         other=other,
-        same_machine=is_same,
+        same_machine=same_machine(base, other),
         rows=rows,
         mean=mean_ratio([row.estimate for row in rows if row.estimate is not None]),
         conditions=conditions(rows),
         explanations=tuple(each for each in explained if each is not None),
         rates=tuple(each for each in rated if each is not None),
         costs=costs(rows, metric, *prices) if prices else (),
-        stages=stage_rows(rows, metric, common),
+        stages=stage_rows(rows, metric, question.assumed),
     )
 
 
-def _row(pair: Pair, names: tuple[str, str], question: Question, common: Context) -> Row:
+def _row(pair: Pair, names: tuple[str, str], question: Question) -> Row:
     """A row that is not judged yet: comparable rows are AMBIGUOUS until all of them are known."""
     metric = question.metric
     refused, allowed = refusals.divided(refusals.refusals(pair, names, metric), question.allowed)
     found = None
     if not refused and pair.base is not None and pair.other is not None:
-        found = estimate(pair.base, pair.other, metric, common)
+        found = estimate(pair.base, pair.other, metric, question.assumed)
         if found is None:
             refused = (Refusal(Obstacle.MISSING, fact=NotTimed(_not_timed(pair, names, metric), metric)),)
     labels = [side.label for side in (pair.base, pair.other) if side is not None]
@@ -165,30 +162,27 @@ def is_complete(result: Result) -> bool:
     return all(design.stop_reason not in (None, StopReason.INTERRUPTED) for design in result.latency.designs)
 
 
-def stage_rows(rows: Sequence[Row], metric: Metric, common: Context) -> tuple[StageRow, ...]:
+def stage_rows(rows: Sequence[Row], metric: Metric, assumed: float = ASSUMED_SPREAD) -> tuple[StageRow, ...]:
     """Return the stages of every row, in the order in which they run; none if something else than times is compared.
-
-    Ratios are estimated as those of the rows, but not adjusted: how a stage follows the reference load is not known.
 
     Args:
         rows: of the comparison.
         metric: what is compared.
-        common: what the estimates have in common.
+        assumed: as for ``estimate``.
     """
     if metric is not Metric.LATENCY:
         return ()
-    unadjusted = replace(common, fit=None)
-    return tuple(each for index, row in enumerate(rows) for each in _stages(index, row, unadjusted))
+    return tuple(each for index, row in enumerate(rows) for each in _stages(index, row, assumed))
 
 
-def _stages(index: int, row: Row, common: Context) -> list[StageRow]:
+def _stages(index: int, row: Row, assumed: float) -> list[StageRow]:
     names = list(dict.fromkeys(name for side in (row.base, row.other) for name in _names(side)))
     found = []
     for name in names:
         base, other = _of_stage(row.base, name), _of_stage(row.other, name)
         ratio = None
         if row.estimate is not None and base is not None and other is not None:
-            compared = estimate(base, other, Metric.LATENCY, common)
+            compared = estimate(base, other, Metric.LATENCY, assumed)
             ratio = compared.ratio if compared is not None else None
         found.append(StageRow(index, name, _level(base), _level(other), ratio))
     return found

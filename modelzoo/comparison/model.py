@@ -8,7 +8,6 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo import stats
-from modelzoo.records.history import EarlierSessions
 from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.records.validity import Validity
 from modelzoo.results.speed import Incomparable, Unproven
@@ -32,11 +31,10 @@ class Metric(str, Enum):
 
 
 class Basis(str, Enum):
-    """Where the variance comes from that an interval needs: rounds that both sides have, or else sessions."""
+    """Where the variance comes from that an interval needs: rounds that both sides have, or else days, or a guess."""
 
     ROUNDS = "rounds"
     SESSIONS = "sessions"
-    HISTORY = "history"
     ASSUMED = "assumed"
 
     def __str__(self) -> str:
@@ -156,13 +154,11 @@ class SideLevel(msgspec.Struct, frozen=True):
             interval that its own processes, or from three sessions on its sessions, give it.
         sessions: number of sessions.
         processes: number of processes of all sessions.
-        is_adjusted: whether it is the level at the machine's reference speed.
     """
 
     value: stats.Interval
     sessions: int
     processes: int
-    is_adjusted: bool = False
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -173,7 +169,6 @@ class Spread(msgspec.Struct, frozen=True):
         deviation: standard deviation of the log levels of days.
         sessions: number of the side's own sessions.
         days: number of days on which they were.
-        earlier: the machine's earlier sessions, if it comes from them.
         processes: standard deviation of the log values of processes, if there are too few to trust their own spread.
     """
 
@@ -181,7 +176,6 @@ class Spread(msgspec.Struct, frozen=True):
     deviation: float
     sessions: int
     days: int
-    earlier: Optional[EarlierSessions] = None
     processes: Optional[float] = None
 
 

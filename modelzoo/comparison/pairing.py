@@ -18,10 +18,10 @@ from modelzoo.comparison.model import Obstacle, Side, SideSetting, StoredResult
 from modelzoo.errors import InputError, UsageError
 from modelzoo.field import parse_words
 from modelzoo.frozen import replace
+from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.load import Load
-from modelzoo.records.run import Result, Run, ValidityEntry
+from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.records.throughput import Throughput
-from modelzoo.results.sessions import work_key
 from modelzoo.setting import METHOD_OPTIONS, METHODS, SHOWN, OptionValue, Setting, labels, option_name, value_text
 
 Words = Mapping[str, str]
@@ -300,9 +300,9 @@ def _groups(result: Result) -> dict[Key, int]:
     return found
 
 
-def _work(result: Result, allowed: Collection[Obstacle]) -> dict[int, str]:
+def _work(result: Result, allowed: Collection[Obstacle]) -> dict[int, bytes]:
     """What each group ran, as its first finished process says; what may differ is left out."""
-    found: dict[int, str] = {}
+    found: dict[int, bytes] = {}
     for run in result.runs:
         report = run.report
         if report is None or run.group in found:
@@ -312,8 +312,28 @@ def _work(result: Result, allowed: Collection[Obstacle]) -> dict[int, str]:
         if Obstacle.WEIGHTS in allowed:
             weights = replace(report.prepared.weights, sha256="")
             report = replace(report, prepared=replace(report.prepared, weights=weights))
-        found[run.group] = work_key(report)
+        found[run.group] = _work_key(report)
     return found
+
+
+def _work_key(report: RunReport) -> bytes:
+    """What is equal for all runs of the same work by the same software."""
+    setting = encode(report.setting)
+    # Not where an interpreter lies: the versions say what it runs. The report names the engine.
+    for name in ("python", "engine"):
+        setting.pop(name, None)
+    provenance = report.provenance
+    return encode_json(
+        (
+            report.workload,
+            provenance.engine,
+            setting,
+            report.prepared.weights.sha256,
+            provenance.digest,
+            report.inputs_digest,
+            sorted(provenance.versions.items()),
+        )
+    )
 
 
 def _paths(side: Side) -> str:

@@ -3,21 +3,19 @@
 A host is compared with the others of its kind by the externally studentized residual (Cook and Weisberg, "Residuals and
 Influence in Regression", 1982, section 2.2.2): its level less the mean of the others, divided by the standard error
 that the others show, s · √(1 + 1 / (k − 1)) for k hosts. s is the standard deviation of the other hosts' levels, k − 2
-degrees of freedom. It contains everything by which sessions on equal hosts differ: processes, moments, machines. The
-earlier sessions of one machine show nearly the same, so what they say is pooled with it, if it is known.
+degrees of freedom. It contains everything by which sessions on equal hosts differ: processes, moments, machines.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean, median, variance
+from statistics import fmean, median, stdev
 from typing import Optional
 
 import msgspec
 
 from modelzoo.comparison.conditions import Difference, conditions
-from modelzoo.comparison.levels import Histories, Known, known, machine_of
 from modelzoo.comparison.model import Row, Side, SideSetting, StoredResult
 from modelzoo.comparison.pairing import settings_of
 from modelzoo.frozen import replace
@@ -26,7 +24,7 @@ from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Throughput
 from modelzoo.results.throughput import rows
-from modelzoo.stats import VERDICT_CONFIDENCE, Interval, LogRatio, Outcome, Variance, holm
+from modelzoo.stats import VERDICT_CONFIDENCE, Interval, LogRatio, Outcome, holm
 
 LEAST_HOSTS = 3
 """With two hosts, neither is the odd one."""
@@ -48,7 +46,7 @@ class HostRatio(msgspec.Struct, frozen=True):
     odd: bool
 
 
-def host_ratios(levels: Sequence[Levels], known: Optional[Variance] = None) -> list[list[Optional[HostRatio]]]:
+def host_ratios(levels: Sequence[Levels]) -> list[list[Optional[HostRatio]]]:
     """Compare each host with the others: in the mean over all settings, and in each setting.
 
     The first finds what slows a host as a whole, the second what concerns one setting. The p-values of each are
@@ -58,7 +56,6 @@ def host_ratios(levels: Sequence[Levels], known: Optional[Variance] = None) -> l
 
     Args:
         levels: by host and setting.
-        known: variance of a host's level as earlier sessions show it, if that is known.
 
     Returns:
         one list per host: the mean over the settings first, then each setting; ``None`` if it was not compared. With
@@ -73,7 +70,7 @@ def host_ratios(levels: Sequence[Levels], known: Optional[Variance] = None) -> l
     whole = [number for number, column in enumerate(settings) if None not in column]
     means = [_mean([row[number] for number in whole]) for row in levels]
     tables: list[Sequence[Levels]] = [[means]] if len(settings) == 1 else [[means], settings]
-    compared = [[_compared(column, known) for column in table] for table in tables]
+    compared = [list(map(_compared, table)) for table in tables]
     corrections = sum(any(each is not None for column in table for each in column) for table in compared)
     found: list[list[Optional[HostRatio]]] = [[] for _ in levels]
     for table in compared:
@@ -93,32 +90,20 @@ def _host_ratio(ratio: LogRatio, p_value: float) -> HostRatio:
     return HostRatio(ratio.interval(), p_value, p_value <= 1 - VERDICT_CONFIDENCE)
 
 
-def _compared(column: Levels, known: Optional[Variance]) -> list[Optional[LogRatio]]:
+def _compared(column: Levels) -> list[Optional[LogRatio]]:
     """Each host that has a level against the others that have one."""
     timed = [(host, level) for host, level in enumerate(column) if level is not None]
     found: list[Optional[LogRatio]] = [None] * len(column)
     if len(timed) >= LEAST_HOSTS:
         for position, (host, _) in enumerate(timed):
-            found[host] = _against_others([level for _, level in timed], position, known)
+            found[host] = _against_others([level for _, level in timed], position)
     return found
 
 
-def _against_others(column: Sequence[float], host: int, known: Optional[Variance]) -> LogRatio:
+def _against_others(column: Sequence[float], host: int) -> LogRatio:
     others = [level for index, level in enumerate(column) if index != host]
-    spread = pooled(others, known)
-    error = math.sqrt(spread.value * (1 + 1 / len(others)))
-    return LogRatio(column[host] - fmean(others), error, spread.freedom)
-
-
-def pooled(levels: Sequence[float], known: Optional[Variance]) -> Variance:
-    """Return the variance of a host's level: that of ``levels``, pooled with the known one by degrees of freedom."""
-    own = Variance(variance(levels), len(levels) - 1)
-    if known is None or known.freedom <= 0:
-        return own
-    if math.isinf(known.freedom):
-        return known
-    freedom = own.freedom + known.freedom
-    return Variance((own.value * own.freedom + known.value * known.freedom) / freedom, freedom)
+    error = stdev(others) * math.sqrt(1 + 1 / len(others))
+    return LogRatio(column[host] - fmean(others), error, len(others) - 1)
 
 
 UNBOUNDED = 1e9
@@ -136,13 +121,8 @@ class HostResult(msgspec.Struct, frozen=True):
     result: Result
 
 
-def kinds(hosts: Sequence[HostResult], histories: Histories = Histories()) -> tuple[HostKind, ...]:  # noqa: B008
-    """Compare the hosts of each kind, the largest kind first.
-
-    Args:
-        hosts: with their results.
-        histories: what machines keep of earlier sessions.
-    """
+def kinds(hosts: Sequence[HostResult]) -> tuple[HostKind, ...]:
+    """Compare the hosts of each kind, the largest kind first."""
     by_kind: dict[str, list[HostResult]] = {}
     for each in hosts:
         machine = machine_in(each.result)
@@ -150,7 +130,7 @@ def kinds(hosts: Sequence[HostResult], histories: Histories = Histories()) -> tu
     # What was not measured comes last: nothing is known of it.
     ordered = sorted(by_kind, key=lambda key: (not key, -len(by_kind[key])))
     largest = by_kind[ordered[0]] if ordered else []
-    return tuple(replace(_kind(by_kind[key], histories), unlike=_unlike(largest, by_kind[key])) for key in ordered)
+    return tuple(replace(_kind(by_kind[key]), unlike=_unlike(largest, by_kind[key])) for key in ordered)
 
 
 def kind_of(machine: Machine) -> str:
@@ -181,7 +161,7 @@ def machine_in(result: Result) -> Optional[Machine]:
     return next((run.report.provenance.machine for run in result.runs if run.report is not None), None)
 
 
-def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:
+def _kind(members: Sequence[HostResult]) -> HostKind:
     machine = machine_in(members[0].result)
     names = tuple(each.host for each in members)
     if machine is None:
@@ -196,8 +176,7 @@ def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:
     if len(timed) < LEAST_HOSTS:
         return HostKind(name, names, uncompared=Uncompared.FEW_TIMED, missing=missing)
     levels = [[each.level(key) for key in keys] for each in timed]
-    past = _history(timed, histories)
-    found = host_ratios(levels, past.sessions if past is not None else None)
+    found = host_ratios(levels)
     compared = [
         _host_level(each.host, subject, of_host)
         for number, subject in enumerate(["", *keys] if len(keys) > 1 else [""])
@@ -213,8 +192,7 @@ def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:
         names,
         levels=tuple(compared),
         differences=tuple(each for index in odd for each in _differences(timed, index)),
-        spread=_spread([fmean(each.subjects[key].level for key in whole) for each in timed], past) if whole else None,
-        earlier=past.earlier if whole and past is not None else None,
+        spread=stdev(fmean(each.subjects[key].level for key in whole) for each in timed) if whole else None,
         missing=missing,
     )
 
@@ -276,18 +254,6 @@ def _subjects(host: str, result: Result) -> dict[str, _Subject]:
 def _levels(side: SideSetting) -> list[float]:
     """The log of each process's median, in log seconds."""
     return [math.log(median(run.steady)) for runs in side.sessions for run in runs if run.steady]
-
-
-def _history(hosts: Sequence[_Timed], histories: Histories) -> Optional[Known]:
-    """How much sessions of this kind of machine differed before."""
-    side = next(iter(hosts[0].subjects.values())).side
-    compared = {each.host.result.created for each in hosts}  # hosts may share the directory of the history
-    return known(side, histories.besides(machine_of(side), compared))
-
-
-def _spread(levels: Sequence[float], past: Optional[Known]) -> float:
-    """By how much the hosts differ."""
-    return math.sqrt(pooled(levels, past.sessions if past is not None else None).value)
 
 
 def _host_level(host: HostResult, subject: str, found: HostRatio) -> HostLevel:

@@ -163,7 +163,7 @@ def suite_revision(checkout: Path, environ: Mapping[str, str] = os.environ) -> s
 
 
 def _git(checkout: Path, *arguments: str) -> str | None:
-    import subprocess  # only for checkouts; reading the history of a machine imports this module
+    import subprocess  # only for checkouts
 
     command = ["git", "-c", f"safe.directory={checkout}", "-C", str(checkout), *arguments]
     try:

@@ -36,7 +36,7 @@ from modelzoo.measure.mounts import (
     own_weights,
     place,
 )
-from modelzoo.records.protocol import Job, Message, PrepareJob, ReferenceJob, decode_message
+from modelzoo.records.protocol import Job, Message, PrepareJob, decode_message
 
 OFFLINE = ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE")
 _OWN = ("MODELZOO_", "LD_PRELOAD")
@@ -197,13 +197,7 @@ def _limits(cpus: Optional[frozenset[int]]) -> list[str]:
 
 def _gpus(job: Job) -> list[str]:
     """The GPUs of the machine for a job that uses one; other accelerators have no such option."""
-    settings = (
-        job.settings
-        if isinstance(job, PrepareJob)
-        else ()
-        if isinstance(job, ReferenceJob)
-        else (job.assignment.requested,)
-    )
+    settings = job.settings if isinstance(job, PrepareJob) else (job.assignment.requested,)
     return ["--gpus=all"] if any(setting.device.partition(":")[0] == "cuda" for setting in settings) else []
 
 
@@ -251,7 +245,7 @@ def read_image(name: str) -> Image:
 
 
 def _require_local_engine(name: str) -> None:
-    """The reference load, the CPUs and the memory are those of this machine, so the containers must be, too."""
+    """The CPUs and the memory are those of this machine, so the containers must be, too."""
     code, output, _ = run_docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
     host = output.strip()
     if code == 0 and host and not host.startswith(_LOCAL_ENGINES):

@@ -29,7 +29,6 @@ from modelzoo.records.protocol import (
     Job,
     Preparation,
     PrepareJob,
-    ReferenceJob,
     SettingJob,
     ShardJob,
     ValidateJob,
@@ -86,8 +85,6 @@ def own_weights(environ: Mapping[str, str]) -> Optional[str]:
 
 
 def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
-    if isinstance(job, ReferenceJob):
-        return
     directory = directory_of(job)
     if _in_image(directory) is None:
         yield directory
@@ -123,12 +120,7 @@ def inside(job: Job, cache: str) -> Job:
     Args:
         job: as for a worker on this machine.
         cache: the name of the cache of the container's image, see ``cache_name``.
-
-    Raises:
-        ValueError: it is the reference load, which never runs in a container.
     """
-    if isinstance(job, ReferenceJob):
-        raise ValueError("the calibration workload runs on this machine")
     directory = _in_image(directory_of(job)) or place(directory_of(job))
     if isinstance(job, PrepareJob):
         settings = tuple(_setting(each) for each in job.settings)
@@ -221,8 +213,7 @@ def cache_options(job: Job, cache: str) -> list[str]:
         job: as for a worker on this machine.
         cache: the name of the cache of the container's image.
     """
-    weights = [] if isinstance(job, ReferenceJob) else _known_weights(job)
-    found = [PurePosixPath(each.path) for each in weights if is_within(each.path, [str(CACHES)])]
+    found = [PurePosixPath(each.path) for each in _known_weights(job) if is_within(each.path, [str(CACHES)])]
     others = sorted({str(CACHES / path.relative_to(CACHES).parts[0]) for path in found} - {cache})
     return [f"--volume={_volume(cache)}:{CACHE}", *(f"--volume={_volume(other)}:{other}:ro" for other in others)]
 
@@ -243,7 +234,7 @@ def mount_options(job: Job, environ: Mapping[str, str]) -> list[str]:
             directory, a directory has links to elsewhere, or a path contains characters that have a meaning for
             ``--mount``.
     """
-    workload = None if isinstance(job, ReferenceJob) else directory_of(job)
+    workload = directory_of(job)
     options = []
     for name in named_files(job, environ):
         for source, target in _sources(name, is_code=name == workload):

@@ -1,31 +1,26 @@
 """Run the settings of one workload in fresh processes, side by side, and yield each run as it ends.
 
 One sweep is one new process per setting. The workers of a round are alive at the same time and sample in alternating
-half-second turns, so that a machine whose speed drifts affects all settings alike; after each turn, the process of the
-reference load takes a short one. Sweeps go A B, B A, A B …. If there are more settings than fit into memory, a sweep
-consists of several blocks, each with the baseline.
+half-second turns, so that a machine whose speed drifts affects all settings alike. Sweeps go A B, B A, A B …. If there
+are more settings than fit into memory, a sweep consists of several blocks, each with the baseline.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Optional
 
 from modelzoo.errors import ModelzooError, NoAnswerError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
 from modelzoo.measure.jobs import JobEnvironment, OnEvent, Request, assignment, job_environment, listener, prepare
-from modelzoo.measure.launcher import Launcher, LocalLauncher
+from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import WorkerProcess
 from modelzoo.records.accelerator import AcceleratorUse
-from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
-from modelzoo.records.protocol import Judged, Looks, Measured, MeasureJob, Preparation, ReferenceJob, ReferenceTaken
+from modelzoo.records.protocol import Looks, Measured, MeasureJob, Preparation
 from modelzoo.records.run import Run, RunReport, now
-from modelzoo.records.timing import ReferenceTurn
 from modelzoo.setting import labels
 
 MEMORY_SHARE = 0.8
@@ -86,65 +81,6 @@ def blocks(settings: Sequence[int], capacity: int, sweep: int) -> list[tuple[int
     return [block if (sweep + i) % 2 == 0 else block[::-1] for i, block in enumerate(divided)]
 
 
-class Reference:
-    """The reference load, in a process of its own that is suspended between its turns.
-
-    It always runs on this machine and in the interpreter of the suite, whatever runs the workers. If its process dies,
-    the measurement goes on without it.
-
-    Args:
-        threads: number of threads, the same as the workers'.
-
-    Attributes:
-        threads: as given.
-        ran: the threads of a first turn, which does not count; ``None`` if they are not known.
-        problem: why it takes no more turns; ``None`` while it does.
-    """
-
-    def __init__(self, threads: int, launcher: Optional[Launcher] = None) -> None:
-        self.threads = threads
-        self.ran: Optional[int] = None
-        self.problem: Optional[str] = None
-        variables = job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(threads))).variables
-        job = ReferenceJob(os.getpid())
-        self._process = WorkerProcess(launcher or LocalLauncher(), job, variables, lambda message: None)
-
-    def __enter__(self) -> Reference:
-        self._process.__enter__()
-        self._advance()
-        first = self.turn()
-        self.ran = first.threads if first is not None else None
-        return self
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether numpy's BLAS has fewer threads than the workers, so that it shows the speed of some cores only."""
-        return self.ran is not None and self.ran < self.threads
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.__exit__(kind, error, trace)
-
-    def turn(self) -> Optional[ReferenceTurn]:
-        """Take one turn; ``None`` if the process has died."""
-        if self.problem is not None:
-            return None
-        self._process.resume()
-        if not self._advance():
-            return None
-        return self._process.result(ReferenceTaken).turn
-
-    def _advance(self) -> bool:
-        if self._process.advance():
-            return True
-        try:
-            self._process.result(Judged)  # there is none, so this tells how it ended
-        except ModelzooError as problem:
-            self.problem = str(problem)
-        return False
-
-
 @dataclass
 class Rounds:
     """The rounds of one request.
@@ -160,7 +96,6 @@ class Rounds:
 
     request: Request
     on_event: OnEvent
-    reference: Optional[Reference] = None
     sweeps: int = 0
     is_emulated: bool = False
     _round: int = 0
@@ -211,7 +146,6 @@ class Rounds:
 
     def _run_together(self, workers: Sequence[WorkerRun]) -> Iterator[Run]:
         """Yield the runs of workers that are alive at the same time."""
-        turns: list[ReferenceTurn] = []
         with ExitStack() as stack:
             paused: list[WorkerRun] = []
             # All import their libraries at the same time; then each builds and warms up alone.
@@ -226,9 +160,8 @@ class Rounds:
                         paused.append(worker)
                         continue
                 yield self._remember(worker.index, worker.finish())
-            for worker in alternate(paused, self.reference, turns):
-                done = replace(worker.finish(), reference=tuple(turns))
-                yield self._remember(worker.index, done)
+            for worker in alternate(paused):
+                yield self._remember(worker.index, worker.finish())
 
     def _remember(self, index: int, done: Run) -> Run:
         if done.error is None:
@@ -245,33 +178,15 @@ class Rounds:
         return done
 
 
-def alternate(
-    paused: Sequence[WorkerRun], reference: Optional[Reference], turns: list[ReferenceTurn]
-) -> Iterator[WorkerRun]:
-    """Let workers sample in alternating turns; yield each as it ends.
-
-    Args:
-        paused: workers that wait for their first turn.
-        reference: takes a turn before the first and after each of the workers' turns.
-        turns: receives the turns of the reference load.
-    """
+def alternate(paused: Sequence[WorkerRun]) -> Iterator[WorkerRun]:
+    """Let the workers, which wait for their first turn, sample in alternating turns; yield each as it ends."""
     waiting = list(paused)
-    if waiting:
-        _take_turn(reference, turns)
     while waiting:
         for worker in list(waiting):
             worker.resume()
             if not worker.advance():
                 waiting.remove(worker)
                 yield worker
-            else:
-                _take_turn(reference, turns)
-
-
-def _take_turn(reference: Optional[Reference], turns: list[ReferenceTurn]) -> None:
-    taken = reference.turn() if reference is not None else None
-    if taken is not None:
-        turns.append(taken)
 
 
 class WorkerRun:

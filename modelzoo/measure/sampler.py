@@ -10,8 +10,8 @@ frequencies need that long to ramp up, and at most ``WARMUP_MAX_SECONDS``. ``--w
 together have taken ``Plan.max_seconds``, or until there are ``Plan.iterations`` samples. The spread of a process's own
 samples never ends its sampling: processes differ by far more, so a narrow interval within one is false precision.
 
-**Turns of several workers.** Several workers are alive at once, one per setting and one for the reference load, and
-only one of them works at a time. ``pause`` blocks before each turn until the parent gives this worker its turn.
+**Turns of several workers.** Several workers are alive at once, one per setting, and only one of them works at a
+time. ``pause`` blocks before each turn until the parent gives this worker its turn.
 
 Python's garbage collector is kept from running meanwhile, as ``timeit`` does: its pauses must not fall into a sample.
 """

@@ -8,7 +8,7 @@ before the data may end them. After that, the time goes to the workload whose in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from statistics import fmean, median
@@ -21,7 +21,7 @@ from modelzoo import stats
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import OnEvent, Request
-from modelzoo.measure.rounds import Reference, Rounds
+from modelzoo.measure.rounds import Rounds
 from modelzoo.plan import Effort
 from modelzoo.records.run import Run
 from modelzoo.records.timing import Design, StopReason
@@ -40,8 +40,8 @@ SECONDS = (2.0, 6.0)
 """Limits of how long each process samples. The optimum is flat: half or twice the best time costs a few percent of the
 width, so an estimate from few processes need not be followed to extremes."""
 PRIOR = stats.Components(between=0.06**2, tau2=0.08**2)
-"""The variances to expect on a machine without earlier sessions, with the weight of 8 processes: processes differ by
-6 %, and one-second stretches within a process by 8 %, as on the virtual machines that the recorded sessions ran on."""
+"""The variances to expect before anything is measured, with the weight of 8 processes: processes differ by 6 %, and
+one-second stretches within a process by 8 %, as on the virtual machines that the recorded sessions ran on."""
 LEAST_PROCESS_SECONDS = 2.0
 """No process takes less than this; importing torch alone takes that long."""
 CONCLUSION_SECONDS = 3.0
@@ -132,8 +132,6 @@ def measure(
     requests: Sequence[Request],
     effort: Effort,
     on_event: OnEvent,
-    reference: Optional[Reference] = None,
-    priors: Optional[Mapping[str, stats.Components]] = None,
     spent: float = 0.0,
     clock: Callable[[], float] = perf_counter,
 ) -> Iterator[Outcome]:
@@ -143,8 +141,6 @@ def measure(
         requests: the workloads, each with its settings.
         effort: the number of processes, or the precision and the time.
         on_event: called with the progress of workers.
-        reference: the reference load that runs between the workers' turns.
-        priors: the variances that earlier sessions on this machine showed, by workload.
         spent: seconds of the budget that the call has taken already. The first rounds are run whatever is left.
         clock: seconds.
 
@@ -152,7 +148,7 @@ def measure(
         UsageError: the budget does not allow any measurement; nothing has been started.
     """
     check(requests, effort)
-    return _Call(requests, effort, on_event, reference, priors or {}, spent, clock).outcomes()
+    return _Call(requests, effort, on_event, spent, clock).outcomes()
 
 
 def check(requests: Sequence[Request], effort: Effort) -> None:
@@ -183,7 +179,6 @@ class _Part:
 
     rounds: Rounds
     design: Design
-    prior: stats.Components
     samples: dict[int, dict[int, tuple[float, ...]]] = field(default_factory=dict)
     """Seconds per batch, by setting and round."""
     batches: dict[int, int] = field(default_factory=dict)
@@ -254,7 +249,7 @@ class _Part:
         found = self.processes()
         if not found:
             return FIRST_SECONDS
-        components = stats.pooled([stats.components(each, self.prior) for each in found])
+        components = stats.pooled([stats.components(each, PRIOR) for each in found])
         sampled = fmean(sum(samples) for each in found for samples in each)
         whole = self.cost / len(self.samples)
         longest = max(median(samples) for each in found for samples in each)
@@ -267,8 +262,6 @@ class _Call:
         requests: Sequence[Request],
         effort: Effort,
         on_event: OnEvent,
-        reference: Optional[Reference],
-        priors: Mapping[str, stats.Components],
         spent: float,
         clock: Callable[[], float],
     ) -> None:
@@ -278,9 +271,8 @@ class _Call:
         self._budget = math.inf if limit is None else limit
         self._parts = [
             _Part(
-                Rounds(request, on_event, reference),
+                Rounds(request, on_event),
                 Design(request.workload.name, effort.margin, limit, effort.processes),
-                priors.get(request.workload.name, PRIOR),
             )
             for request in requests
         ]

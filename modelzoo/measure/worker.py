@@ -33,7 +33,6 @@ from modelzoo.records.protocol import (
     MeasureJob,
     Message,
     PrepareJob,
-    ReferenceJob,
     ShardJob,
     ShardTurn,
     decode_job,
@@ -67,7 +66,7 @@ def main() -> int:
         job = decode_job(sys.stdin.buffer.readline())
     except msgspec.DecodeError as error:
         return _fail(send, UsageError(f"the worker was given a job that it does not understand: {error}"))
-    parent = job.parent if isinstance(job, (PrepareJob, ReferenceJob)) else job.assignment.parent
+    parent = job.parent if isinstance(job, PrepareJob) else job.assignment.parent
     if parent is not None:
         _die_with(parent)
     try:
@@ -100,10 +99,6 @@ def do(job: Job, send: Send) -> Message:
         from modelzoo.measure import instance
 
         return instance.serve(job, send, read_command)
-    if isinstance(job, ReferenceJob):
-        from modelzoo.measure import reference_load
-
-        return reference_load.run(job, send, take_turn)
     environment.enter(job.assignment.setting)
     if isinstance(job, ShardJob):
         from modelzoo.measure.judgement import judge_shards

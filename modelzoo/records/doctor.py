@@ -7,13 +7,12 @@ from typing import Optional
 import msgspec
 
 from modelzoo.records.accelerator import Accelerator
-from modelzoo.records.history import MachineNoise
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Ceilings
 from modelzoo.warning import WarningMessage
 
-DOCTOR_SCHEMA = "modelzoo-doctor/2.2"
+DOCTOR_SCHEMA = "modelzoo-doctor/3.0"
 
 
 class CeilingSeries(msgspec.Struct, frozen=True):
@@ -57,7 +56,6 @@ class DoctorReport(msgspec.Struct, frozen=True):
         ceilings_kept: whether the peaks were kept from an earlier measurement.
         warnings: every condition that may distort a result.
         schema: name and version of this format; a minor version only adds fields.
-        noise: how much processes and sessions differ on this machine; ``None`` before the first 'modelzoo run'.
         accelerator: the one that ``--device`` named; ``None``: none was.
     """
 
@@ -68,5 +66,4 @@ class DoctorReport(msgspec.Struct, frozen=True):
     ceilings_kept: bool
     warnings: tuple[WarningMessage, ...]
     schema: str = DOCTOR_SCHEMA
-    noise: Optional[MachineNoise] = None
     accelerator: Optional[AcceleratorReport] = None

@@ -7,8 +7,6 @@ from typing import Optional
 
 import msgspec
 
-from modelzoo.records.history import EarlierSessions
-
 
 class HostLevel(msgspec.Struct, frozen=True):
     """How the latency of one host relates to that of the other hosts of its kind.
@@ -72,7 +70,6 @@ class HostKind(msgspec.Struct, frozen=True):
         unlike: what tells these hosts from those of the largest kind; empty for that kind.
         spread: standard deviation by which hosts of this kind differ, as a fraction; ``None`` if no setting was timed
             on all of them.
-        earlier: the earlier sessions that it also comes from, if they are known.
         uncompared: why the hosts were not compared; ``None`` if they were.
     """
 
@@ -81,7 +78,6 @@ class HostKind(msgspec.Struct, frozen=True):
     levels: tuple[HostLevel, ...] = ()
     differences: tuple[HostDifference, ...] = ()
     spread: Optional[float] = None
-    earlier: Optional[EarlierSessions] = None
     uncompared: Optional[Uncompared] = None
     missing: tuple[NotTimed, ...] = ()
     unlike: tuple[HostDifference, ...] = ()

@@ -17,7 +17,6 @@ from modelzoo.records.fleet import JudgedPart, Shard, ShardPlan, ShardResult
 from modelzoo.records.partial import JudgedSoFar
 from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport, ValidityReport
 from modelzoo.records.serving import BatchDone, Ready, Served, Window
-from modelzoo.records.timing import ReferenceTurn
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.setting import ResolvedSetting, Setting
 
@@ -162,15 +161,9 @@ class InstanceJob(msgspec.Struct, frozen=True, tag="instance"):
     looks: Looks = Looks()
 
 
-class ReferenceJob(msgspec.Struct, frozen=True, tag="reference"):
-    """Run the calibration workload, one turn at a time, until the process is killed."""
-
-    parent: Optional[int]
-
-
 SettingJob = Union[MeasureJob, ValidateJob, ShardJob, ConcludeJob, InstanceJob]
 """The jobs of one setting."""
-Job = Union[PrepareJob, MeasureJob, ValidateJob, ShardJob, ConcludeJob, InstanceJob, ReferenceJob]
+Job = Union[PrepareJob, MeasureJob, ValidateJob, ShardJob, ConcludeJob, InstanceJob]
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -224,12 +217,6 @@ class SettingsPrepared(msgspec.Struct, frozen=True, tag="prepared"):
     """The answer to a ``PrepareJob``: one entry per setting, in the order asked."""
 
     settings: tuple[Preparation, ...]
-
-
-class ReferenceTaken(msgspec.Struct, frozen=True, tag="reference-turn"):
-    """What the calibration workload found in its turn; the process then pauses."""
-
-    turn: ReferenceTurn
 
 
 class Measured(msgspec.Struct, frozen=True, tag="measured"):
@@ -293,7 +280,6 @@ Message = Union[
     Paused,
     Exhibited,
     SettingsPrepared,
-    ReferenceTaken,
     Measured,
     Judged,
     ShardsPlanned,

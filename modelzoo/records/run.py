@@ -17,7 +17,7 @@ from modelzoo.records.run_report import Provenance as Provenance
 from modelzoo.records.run_report import RunReport as RunReport
 from modelzoo.records.run_report import Turn as Turn
 from modelzoo.records.throughput import Throughput
-from modelzoo.records.timing import Design, LoadEvidence, ReferenceTurn
+from modelzoo.records.timing import Design
 from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Validity, ValidityVerdict
 from modelzoo.setting import ResolvedSetting, Setting, labels
@@ -50,8 +50,6 @@ class Run(msgspec.Struct, frozen=True):
         report: what was measured; ``None`` if the run failed.
         error: why it failed, in one line.
         error_kind: class of the error in ``modelzoo.errors``.
-        reference: the turns of the calibration workload before, between and after the turns of the round's workers, up
-            to the end of this one; empty if there was none.
     """
 
     workload: str
@@ -63,7 +61,6 @@ class Run(msgspec.Struct, frozen=True):
     report: Optional[RunReport] = None
     error: Optional[str] = None
     error_kind: Optional[str] = None
-    reference: tuple[ReferenceTurn, ...] = ()
 
     @property
     def steady(self) -> tuple[float, ...]:
@@ -157,40 +154,14 @@ class ValidityEntry(msgspec.Struct, frozen=True):
         return self.report.validity.verdict if self.report is not None else ValidityVerdict.CANNOT_JUDGE
 
 
-class Session(msgspec.Struct, frozen=True):
-    """Which session of a call a result is.
-
-    Attributes:
-        series: when the call began; the same for all of its sessions. UTC, ISO 8601.
-        number: number of the session, from 1.
-        count: number of sessions that were asked for.
-    """
-
-    series: str
-    number: int = 1
-    count: int = 1
-
-
 class Latency(msgspec.Struct, frozen=True, tag="latency"):
-    """Beside which plans and which calibration workload latencies were measured; empty if only predictions were judged.
+    """How latencies were measured; empty if only predictions were judged.
 
     Attributes:
         designs: how the rounds of each workload were planned, by the order of the workloads.
-        reference_seconds: time of the calibration workload at this machine's reference speed, the median of the earlier
-            sessions on it; ``None`` if there were none.
-        reference_load: what ran as the calibration workload: its version, its threads, and numpy, whose BLAS it runs;
-            only times of the same one can be compared. Empty if none ran or it was not recorded.
-        narrow_load: the most threads that numpy's BLAS has, if the settings have more. Then the calibration workload
-            would not show how fast the machine is for them, and does not run.
-        load_evidence: what earlier sessions on this machine showed of each workload that was asked for and this load,
-            when this session began. It takes part in deciding which latencies are normalized.
     """
 
     designs: tuple[Design, ...] = ()
-    reference_seconds: Optional[float] = None
-    reference_load: str = ""
-    load_evidence: tuple[LoadEvidence, ...] = ()
-    narrow_load: Optional[int] = None
 
     def plus(self, design: Design) -> Latency:
         """Return a copy with ``design`` in place of an earlier one of its workload."""
@@ -215,7 +186,6 @@ class Result(msgspec.Struct, frozen=True):
         payload: what the call measured beside its runs, by the kind of the call: latencies, a search (``modelzoo
             tune``), what many instances achieved together (``modelzoo throughput``), or what was measured under load
             (``modelzoo load``). The runs of the last two tell what the instances were, without timing.
-        session: which of several sessions this is; ``None`` if there was only one.
         sharding: of each judgement by several hosts, how the data set was divided among them.
         commit: the suite's git commit if it ran from a checkout, with ``+`` if files had been changed.
         format: name and version of the format.
@@ -228,7 +198,6 @@ class Result(msgspec.Struct, frozen=True):
     runs: tuple[Run, ...] = ()
     validity: tuple[ValidityEntry, ...] = ()
     payload: Payload = Latency()
-    session: Optional[Session] = None
     sharding: tuple[ShardingReport, ...] = ()
     version: str = __version__
     commit: Optional[str] = None
@@ -241,7 +210,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def latency(self) -> Latency:
-        """The plans and the calibration workload; none if latencies are not what the call measured."""
+        """The plans of the rounds; none if latencies are not what the call measured."""
         return self.payload if isinstance(self.payload, Latency) else Latency()
 
     def design(self, workload: str) -> Optional[Design]:

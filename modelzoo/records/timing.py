@@ -7,8 +7,6 @@ from typing import Optional
 
 import msgspec
 
-from modelzoo import stats
-
 LATENCY, ISSUE, DEVICE = "latency", "issue", "device"
 """Names of the series that a clock records; see ``modelzoo.measure.clock``."""
 SECONDS = "s"
@@ -240,35 +238,3 @@ class Design(msgspec.Struct, frozen=True):
     maximum: Optional[int] = None
     seconds: tuple[float, ...] = ()
     stop_reason: Optional[StopReason] = None
-
-
-class ReferenceTurn(msgspec.Struct, frozen=True):
-    """One turn of the calibration workload, between the turns of the workers.
-
-    Attributes:
-        start: seconds since the Unix epoch, by the clock of the workers' turns.
-        end: likewise.
-        seconds: median seconds of one pass of the load.
-        version: version of the load; only turns of one version can be compared.
-        threads: those that numpy's BLAS used; ``None`` if it does not tell.
-    """
-
-    start: float
-    end: float
-    seconds: float
-    version: int
-    threads: Optional[int] = None
-
-
-class LoadEvidence(msgspec.Struct, frozen=True):
-    """How the latency of a workload followed the calibration workload in earlier sessions on the machine.
-
-    Attributes:
-        workload: the workload's name.
-        sessions: number of sessions.
-        sums: over the processes of all of these sessions.
-    """
-
-    workload: str
-    sessions: int
-    sums: stats.Sums

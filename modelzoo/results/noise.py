@@ -1,14 +1,30 @@
-"""How much of the time the cause of a warning may explain: what disturbed a result, by its size. Pure."""
+"""How much of the time the cause of a warning may explain, and how unsteady the machine was. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from statistics import median, quantiles
 from typing import Optional
 
 import msgspec
 
+from modelzoo.records.run import Run
 from modelzoo.results.summary import SPREAD, SummaryRow
 from modelzoo.warning import WarningCode, WarningMessage
+
+LEAST_SAMPLES = 5
+"""Samples of a stretch: its median then withstands two outliers."""
+LEAST_STRETCHES = 5
+"""With fewer of them, nothing is said of how a setting's speed varied."""
+_BETWEEN_PROCESSES = tuple(
+    code.name
+    for code in (
+        WarningCode.ODD_PROCESS,
+        WarningCode.STALLED_PROCESS,
+        WarningCode.PROCESSES_DIFFER,
+        WarningCode.PROCESSES_DISAGREE,
+    )
+)
 
 
 class Noise(msgspec.Struct, frozen=True):
@@ -16,11 +32,11 @@ class Noise(msgspec.Struct, frozen=True):
 
     Attributes:
         effect: the share of the time that it may explain.
-        code: of its warning; ``None``: the reference load saw the machine's speed vary.
+        cause: what was seen to disturb it; ``None``: only that the speed of the settings themselves varied.
     """
 
     effect: float
-    code: Optional[WarningCode] = None
+    cause: Optional[WarningCode] = None
 
 
 def effect(row: SummaryRow, found: WarningMessage) -> float:
@@ -29,13 +45,7 @@ def effect(row: SummaryRow, found: WarningMessage) -> float:
         share = _number(found, "cores") / (row.setting.threads or 1)
     elif found.code == WarningCode.THROTTLED.name:
         share = _number(found, "seconds") / (_number(found, "total") or 1.0)
-    elif found.code in (
-        WarningCode.ODD_PROCESS.name,
-        WarningCode.STALLED_PROCESS.name,
-        WarningCode.PROCESSES_DIFFER.name,
-        WarningCode.PROCESSES_DISAGREE.name,
-        WarningCode.STOLEN_TIME.name,
-    ):
+    elif found.code in (*_BETWEEN_PROCESSES, WarningCode.STOLEN_TIME.name):
         share = _number(found, "percent") / 100
     elif found.code == WarningCode.DEVICE_THROTTLED.name:
         share = _number(found, "share") / 100
@@ -44,17 +54,40 @@ def effect(row: SummaryRow, found: WarningMessage) -> float:
     return share if share > SPREAD else 0.0
 
 
-def noise(rows: Sequence[SummaryRow], spread: Optional[float]) -> Optional[Noise]:
-    """Return what disturbed ``rows`` the most; ``None`` if nothing did that matters.
+def variation(runs: Sequence[Run]) -> Optional[float]:
+    """Return by how much the speed of one setting varied, over all of its processes.
 
-    Args:
-        rows: of one result.
-        spread: how much the machine's speed varied, by the reference load.
+    It is the 90th percentile of the median latencies of stretches divided by the 10th, less 1: how much longer the
+    slow moments took than the fast ones, whatever a few of them took. A stretch is a turn of a process, or several that
+    follow each other, until it has ``LEAST_SAMPLES``.
+
+    Returns:
+        ``None`` with fewer than ``LEAST_STRETCHES``: then nothing is known.
     """
+    found = [median(stretch) for run in runs for stretch in _stretches(run)]
+    if len(found) < LEAST_STRETCHES:
+        return None
+    tenths = quantiles(found, n=10, method="inclusive")
+    return tenths[-1] / tenths[0] - 1
+
+
+def _stretches(run: Run) -> Iterator[Sequence[float]]:
+    """The samples of a process in stretches; what is left at the end is left out."""
+    counts = [turn.samples or 0 for turn in (run.report.turns or ())] if run.report is not None else []
+    begin = end = 0
+    for count in counts or [len(run.steady)]:
+        end += count
+        if end - begin >= LEAST_SAMPLES:
+            yield run.steady[begin:end]
+            begin = end
+
+
+def noise(rows: Sequence[SummaryRow]) -> Optional[Noise]:
+    """Return what disturbed ``rows``, those of one result, the most; ``None`` if nothing did that matters."""
     effects = [(effect(row, each.warning), each.warning.code) for row in rows for each in row.warnings]
-    found = [Noise(size, WarningCode[code]) for size, code in effects if size]
-    if spread is not None and spread > SPREAD:
-        found.append(Noise(spread))
+    found = [Noise(size, None if code in _BETWEEN_PROCESSES else WarningCode[code]) for size, code in effects if size]
+    varied = [variation(row.runs) for row in rows]
+    found += [Noise(size) for size in varied if size is not None and size > SPREAD]
     return max(found, key=lambda each: each.effect, default=None)
 
 

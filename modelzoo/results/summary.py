@@ -16,7 +16,6 @@ from modelzoo.records.evidence import REFERENCE_SHARE, LogSource, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.records.timing import DEVICE, ISSUE, StopReason
 from modelzoo.records.workload import OutputAgreement, WeightsKind
-from modelzoo.results.adjustment import adjustment
 from modelzoo.results.generation import GenerationLevels, generation_levels
 from modelzoo.results.proof import Proof, merged_proof
 from modelzoo.results.speed import Speed, agreement_of, contradictions, speeds
@@ -102,7 +101,6 @@ class SummaryRow(msgspec.Struct, frozen=True):
             interval: the geometric mean of the processes' medians; ``None`` if nothing was timed.
         throughput: items per second, with its interval: the batch size ÷ the geometric mean of the processes' *mean*
             latencies. Latencies are skewed, so their median would promise more than a server delivers.
-        adjusted: the latency at this machine's reference speed, with its interval; ``None`` if it was not adjusted.
         speed: compared with the workload's first setting; ``None`` for that one, and if nothing was timed.
         proof: what the canary and the kernels of all processes show.
         judged: the judgement of its predictions; ``None`` if they were not judged.
@@ -120,7 +118,6 @@ class SummaryRow(msgspec.Struct, frozen=True):
     runs: tuple[Run, ...]
     latency: Optional[stats.Interval]
     throughput: Optional[stats.Interval]
-    adjusted: Optional[stats.Interval]
     speed: Optional[Speed]
     proof: Proof
     judged: Optional[ValidityEntry]
@@ -227,7 +224,6 @@ class SummaryRow(msgspec.Struct, frozen=True):
 def rows(result: Result) -> list[SummaryRow]:
     """Return one row per workload and setting that has runs; a workload's first setting is its baseline."""
     judged, run_labels, compared = result.judged(), labels_as_run(result), speeds(result)
-    adjusted = adjustment(result).latencies
     workloads = [requested.workload for requested in result.requested]
     found: list[SummaryRow] = []
     for group, runs in result.groups().items():
@@ -242,7 +238,6 @@ def rows(result: Result) -> list[SummaryRow]:
             runs=tuple(runs),
             latency=stats.setting_interval(timed, by_precision=by_precision(result, workload)) if timed else None,
             throughput=_throughput(runs, by_precision=by_precision(result, workload)),
-            adjusted=adjusted.get(group),
             speed=compared.get(group),
             proof=proof,
             judged=judged.get(group),

@@ -27,7 +27,6 @@ from modelzoo.stats.comparison import (
     seen_at_looks,
     verdicts,
 )
-from modelzoo.stats.control import USE_FROM, Control, Sums, adjusted, fit_control, sums
 from modelzoo.stats.design import (
     Components,
     Costs,
@@ -67,11 +66,9 @@ __all__ = [
     "EQUIVALENCE",
     "LARGEST_P",
     "SAME_WITHIN",
-    "USE_FROM",
     "VERDICT_CONFIDENCE",
     "Comparison",
     "Components",
-    "Control",
     "Corrected",
     "Costs",
     "Doubt",
@@ -82,15 +79,12 @@ __all__ = [
     "Outcome",
     "Outlook",
     "Seen",
-    "Sums",
     "Variance",
     "Verdict",
-    "adjusted",
     "compare",
     "components",
     "corrected",
     "detectable",
-    "fit_control",
     "geometric_mean",
     "holm",
     "inverse",
@@ -115,7 +109,6 @@ __all__ = [
     "setting_interval",
     "spending",
     "student_t",
-    "sums",
     "total",
     "verdicts",
 ]

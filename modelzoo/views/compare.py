@@ -36,7 +36,6 @@ BETTER = {
 BASIS = {
     Basis.ROUNDS: "rounds in which both sides ran",
     Basis.SESSIONS: "the sessions that are compared",
-    Basis.HISTORY: "earlier sessions of the machine",
     Basis.ASSUMED: "an assumption, because there are sessions on too few days (3 days each are enough)",
 }
 """Where the variance comes from, in words."""
@@ -210,10 +209,6 @@ def notes(comparison: Comparison) -> list[str]:
         partial = [stored.path for stored in side.results if not is_complete(stored.result)]
         if partial:
             found.append(f"{side.name}: {', '.join(partial)} was stored before the call had ended.")
-    if any(row.estimate is not None and row.estimate.base.is_adjusted for row in comparison.rows):
-        found.append(
-            "Latencies are those at one speed of the machine, as the calibration workload beside each process shows it."
-        )
     return found
 
 

@@ -67,7 +67,6 @@ class RowSummary(msgspec.Struct, frozen=True):
         other_sessions: likewise.
         base_processes: number of processes of these sessions.
         other_processes: likewise.
-        adjusted: whether the levels are those at one speed of the machine.
         ratio: how many times better the other side is.
         p_value: two-sided, not corrected for the other rows.
         outcome: corrected for all comparable rows.
@@ -88,7 +87,6 @@ class RowSummary(msgspec.Struct, frozen=True):
     other_sessions: int
     base_processes: int
     other_processes: int
-    adjusted: bool
     ratio: Optional[stats.Interval]
     p_value: Optional[float]
     outcome: Outcome
@@ -198,7 +196,6 @@ def _row(row: Row, failures: tuple[str, ...]) -> RowSummary:
         other_sessions=len(row.other.sessions) if row.other is not None else 0,
         base_processes=sum(map(len, row.base.sessions)) if row.base is not None else 0,
         other_processes=sum(map(len, row.other.sessions)) if row.other is not None else 0,
-        adjusted=estimate is not None and estimate.base.is_adjusted,
         ratio=estimate.ratio if estimate is not None else None,
         p_value=estimate.p_value if estimate is not None else None,
         outcome=row.outcome,

@@ -30,8 +30,6 @@ def _times(row: SummaryRow) -> Iterator[str]:
         calls = len(row.samples) // max(1, row.processes)
         throughput = f", {rate(row)} {row.unit}/s (batch size ÷ mean latency)" if row.throughput else ""
         yield f"latency {interval(row.latency)}{throughput}; {row.processes} × {calls} samples"
-    if row.adjusted:
-        yield f"normalized to this machine's usual speed: {interval(row.adjusted)}"
     yield from _first_answer(row)
     percentiles = stats.percentiles(row.samples)
     if len(percentiles) > 1:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
-from modelzoo.formatting import MISSING, percent
+from modelzoo.formatting import MISSING
 from modelzoo.records.doctor import AcceleratorReport, CeilingSeries, DoctorReport
-from modelzoo.records.history import MachineNoise
 from modelzoo.records.libraries import ComputeLibrary, Libraries, Library
 from modelzoo.records.machine import CpuUsage, Machine, Threads
 from modelzoo.records.profile import Ceilings
@@ -16,7 +15,7 @@ from modelzoo.warning import rank
 
 
 def document(report: DoctorReport) -> list[Block]:
-    """Return the machine, its peaks, how it scales over threads, its noise, and the warnings."""
+    """Return the machine, its peaks, how it scales over threads, and the warnings."""
     rows = machine_rows(report.machine) + library_rows(report.libraries) + usage_rows(report.usage)
     found: list[Block] = [Table("Machine", tuple(Column("", cells) for cells in zip(*rows)))]
     if report.ceilings is None:
@@ -24,7 +23,6 @@ def document(report: DoctorReport) -> list[Block]:
     else:
         notes = _ceiling_notes(report.ceilings, report.ceilings_kept)
         found.append(Section("Peaks", (_ceilings(report.ceilings), lines(*notes))))
-        found += _noise(report.noise)
     if report.accelerator is not None:
         found.append(_accelerator(report.accelerator))
     warnings = tuple(
@@ -186,44 +184,6 @@ def _accelerator(report: AcceleratorReport) -> Section:
     origin = "from an earlier call; --fresh measures them again" if report.ceilings_kept else "measured by its events"
     title = accelerator_text(report.device)
     return Section(title, (lines(*lacking(report.device), f"({origin})"), _ceilings(report.ceilings, on_device=True)))
-
-
-def _noise(noise: MachineNoise | None) -> list[Block]:
-    if noise is None:
-        return [lines("noise: not known yet; run 'modelzoo run', which measures it if no other programs are busy")]
-    found = noise.workloads
-    sessions = (
-        MISSING if each.between_sessions is None else f"{percent(each.between_sessions)} ({each.repeated})"
-        for each in found
-    )
-    columns = (
-        Column("", tuple(each.workload for each in found)),
-        Column("between processes", tuple(percent(each.between_processes) for each in found), is_number=True),
-        Column("within a process", tuple(percent(each.within_process) for each in found), is_number=True),
-        Column("between sessions", tuple(sessions), is_number=True),
-        Column(
-            "5 minutes show",
-            tuple(MISSING if each.detectable is None else percent(each.detectable) for each in found),
-            is_number=True,
-        ),
-    )
-    return [Section("Noise", (Table("Noise", columns), lines(*noise_notes(noise))))]
-
-
-def noise_notes(noise: MachineNoise) -> list[str]:
-    """Return where the table of the noise comes from, and what its columns mean."""
-    plural = "s" * (noise.sessions > 1)
-    days = " to ".join(dict.fromkeys((noise.first[:10], noise.last[:10])))
-    found = [
-        f"(standard deviations, from {noise.sessions} session{plural} of 'modelzoo run', {days}; within a process: of "
-        "stretches of 1 s; between sessions: of the same work on different days, with their number; 5 minutes show: "
-        "the smallest difference between two settings that 5 minutes are expected to show)"
-    ]
-    if noise.reference_spread is not None:
-        found.append(f"the calibration workload differs by {percent(noise.reference_spread)} between sessions")
-    if all(each.between_sessions is None for each in noise.workloads):
-        found.append("how much sessions differ is known after sessions of the same work on 3 days")
-    return found
 
 
 def _count(number: int | None, noun: str) -> str:

@@ -10,7 +10,6 @@ from modelzoo.formatting import significant
 from modelzoo.records.evidence import Evidence, NotUsed, ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import OutputAgreement, WeightsKind
-from modelzoo.results.adjustment import Adjustment, Unadjusted
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Doubt, Outcome
@@ -60,38 +59,6 @@ def _sides(rows: Sequence[SummaryRow]) -> tuple[list[str], list[tuple[str, Summa
     names = short_names(rows)
     compared = [(name, row) for name, row in zip(names, rows) if not row.is_baseline]
     return names, compared, next((name for name, row in zip(names, rows) if row.is_baseline), "")
-
-
-def steadiness(found: Adjustment) -> str:
-    """Say how steady the machine was, by the calibration workload, and why latencies are not normalized."""
-    said = []
-    if found.spread is not None:
-        said.append(f"its speed varied by {100 * found.spread:.0f} % during the run")
-        if found.refused is not None:
-            said.append(f"latencies are not normalized for that, because {not_adjusted(found)}")
-        elif found.left_out:
-            names = ", ".join(found.left_out)
-            said.append(f"the calibration workload does not predict the latency of {names}, which is not normalized")
-    if found.narrow_load is not None:
-        limit = f"numpy's BLAS has at most {found.narrow_load} threads, fewer than the models"
-        said.append(f"no calibration workload ran: {limit}")
-    if found.without_load:
-        said.append(
-            f"the calibration workload ended early (number of processes that ran without it: {found.without_load})"
-        )
-    return "; ".join(said)
-
-
-def not_adjusted(found: Adjustment) -> str:
-    """Why latencies are not normalized."""
-    if found.fit is None or found.refused is Unadjusted.NO_LOAD:
-        return "no calibration workload ran"
-    control = found.fit.control
-    if found.refused is Unadjusted.UNPREDICTED:
-        return f"the calibration workload does not predict the latency here (correlation {control.correlation:.2f})"
-    included = ", those of earlier sessions included," if found.fit.has_earlier else ""
-    few = f"{control.blocks} processes{included} are too few"
-    return f"{few} to say whether the calibration workload predicts the latency"
 
 
 def _sentence(rows: Sequence[SummaryRow]) -> str:

@@ -22,7 +22,6 @@ from modelzoo.records.run import Result
 from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
 from modelzoo.views.compare_columns import values_text
 from modelzoo.views.judgement import plural
-from modelzoo.views.speed import earlier_text
 
 
 def sharding_document(reports: Sequence[ShardingReport]) -> list[Block]:
@@ -135,9 +134,8 @@ def comparison_notes(found: FleetComparison) -> list[str]:
         if kind.unlike:
             notes.append(f"What makes {', '.join(kind.hosts)} another kind: {'; '.join(map(_instead, kind.unlike))}.")
         if kind.spread is not None:
-            earlier = f", with sessions that differ by {earlier_text(kind.earlier)}" if kind.earlier is not None else ""
             notes.append(
-                f"{kind.name}: hosts differ by {100 * kind.spread:.2g} %{earlier}, standard deviation. p is corrected "
+                f"{kind.name}: hosts differ by {100 * kind.spread:.2g} %, standard deviation. p is corrected "
                 "for all hosts and settings (Holm); * marks a setting in which a host is odd."
             )
     if len(found.kinds) > 1:

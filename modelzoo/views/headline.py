@@ -34,10 +34,6 @@ _OUTCOMES = {
 """What is counted, in this order; ``None``: it was not timed."""
 _NOISE = {
     None: "speed varied by {percent:.0f} %",
-    WarningCode.ODD_PROCESS: "one process is off by {percent:.0f} %",
-    WarningCode.STALLED_PROCESS: "one process took more than twice as long as the others",
-    WarningCode.PROCESSES_DIFFER: "processes differ by {percent:.0f} %",
-    WarningCode.PROCESSES_DISAGREE: "one process took more than twice as long as another",
     WarningCode.OTHER_LOAD: "other programs were running",
     WarningCode.STOLEN_TIME: "the hypervisor took {percent:.0f} % of the CPU time",
     WarningCode.THROTTLED: "the quota stopped the threads for {percent:.0f} % of the time",
@@ -53,14 +49,9 @@ class Judged(NamedTuple):
     is_qualified: bool = False
 
 
-def headline(shown: Sequence[SummaryRow], spread: Optional[float]) -> Lines:
-    """Return the headline.
-
-    Args:
-        shown: the rows of a result, at least one.
-        spread: how much the machine's speed varied, by the reference load; ``None`` if that is not known.
-    """
-    disturbed = noise(shown, spread)
+def headline(shown: Sequence[SummaryRow]) -> Lines:
+    """Return the headline of a result with these rows, at least one."""
+    disturbed = noise(shown)
     said = filter(None, [wrong_results(shown), _speed(shown), _kernels(shown), _accuracy(shown), _noise(disturbed)])
     return Lines((Line(Text("; ".join(said)), tone=_tone(shown, disturbed)),), stands_out=True)
 
@@ -271,4 +262,4 @@ def _accuracy(shown: Sequence[SummaryRow]) -> str:
 def _noise(disturbed: Optional[Noise]) -> str:
     if disturbed is None:
         return ""
-    return f"NOISY MACHINE: {_NOISE[disturbed.code].format(percent=100 * disturbed.effect)}, treat as indicative"
+    return f"NOISY MACHINE: {_NOISE[disturbed.cause].format(percent=100 * disturbed.effect)}, treat as indicative"

@@ -9,7 +9,7 @@ from modelzoo.document import Block, Column, Command, Notice, Notices, Table, Te
 from modelzoo.formatting import MISSING, duration, percent
 from modelzoo.machine.diagnosis import system_warnings
 from modelzoo.machine.linux import format_cpu_list
-from modelzoo.plan import Effort, Sessions
+from modelzoo.plan import Effort
 from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, Scenario
 from modelzoo.records.machine import Machine, Topology
 from modelzoo.records.run import Result
@@ -29,7 +29,7 @@ _RUNS = 6
 
 
 def document(
-    result: Result, machine: Machine, effort: Effort, budget: Optional[float], sessions: Sessions, *, validates: bool
+    result: Result, machine: Machine, effort: Effort, budget: Optional[float], *, validates: bool
 ) -> list[Block]:
     """Return the plan of a call.
 
@@ -37,11 +37,10 @@ def document(
         result: before anything has run: it names the settings.
         machine: where they run.
         effort: how many processes, or which precision and time.
-        budget: seconds of a session as the schedule has them; ``None``: it ends after fixed rounds.
-        sessions: how often the call is repeated.
+        budget: seconds as the schedule has them; ``None``: it ends after fixed rounds.
         validates: whether accuracy is checked as well.
     """
-    rounds = (_processes(effort), _time(effort, budget, validates), *_sessions(sessions))
+    rounds = (_processes(effort), _time(effort, budget, validates))
     return [_settings(result), lines(_threads(result, machine), *rounds, NOTHING), *_warnings(machine)]
 
 
@@ -218,9 +217,3 @@ def _time(effort: Effort, budget: Optional[float], validates: bool) -> str:
         return f"time: at most {duration(budget)}, but not less than one round"
     more = "; that of the accuracy checks, which come first, is not known" if validates else ""
     return f"time: about {duration(budget)}, longer if the first rounds, which an interval needs, take longer{more}"
-
-
-def _sessions(sessions: Sessions) -> Iterator[str]:
-    if sessions.count > 1:
-        pause = f", {duration(sessions.every)} from start to start" if sessions.every else ""
-        yield f"sessions: {sessions.count}{pause}; the time is that of one"

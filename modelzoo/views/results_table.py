@@ -64,7 +64,7 @@ def table(shown: Sequence[SummaryRow]) -> Table:
 def page_table(shown: Sequence[SummaryRow]) -> Table:
     """Return the table of a page, where the names and the verdict come first: a phone shows them without scrolling."""
     first = [*_name_columns(shown, is_once=False), *_speed_columns(shown, baseline="baseline")[::-1]]
-    return _table(shown, [*first, *_time_columns(shown, adjusted=True), *_evidence_columns(shown)])
+    return _table(shown, [*first, *_time_columns(shown), *_evidence_columns(shown)])
 
 
 def _table(shown: Sequence[SummaryRow], columns: Sequence[Column]) -> Table:
@@ -120,7 +120,7 @@ def _in_pairs(column: Column, rows: Sequence[SummaryRow]) -> Column:
     return replace(column, cells=said, tones=worst)
 
 
-def _time_columns(rows: Sequence[SummaryRow], *, adjusted: bool = False) -> list[Column]:
+def _time_columns(rows: Sequence[SummaryRow]) -> list[Column]:
     tones = tuple(map(_latency_tone, rows))
     found = [Column("latency", tuple(map(_latency, rows)), True, tones=tones, meaning=_timed(rows))]
     spans = [row.spans for row in rows]
@@ -128,9 +128,6 @@ def _time_columns(rows: Sequence[SummaryRow], *, adjusted: bool = False) -> list
         found.append(Column("issue", tuple(formatting.seconds(each.issue if each else None) for each in spans), True))
         device = tuple(formatting.seconds(each.device if each else None) for each in spans)
         found.append(Column("device time", device, True))
-    if adjusted and any(row.adjusted and row.adjusted.half_width < 1 for row in rows):
-        usual = Text("normalized: the latency at this machine's usual speed")
-        found.append(_column("normalized", rows, lambda row: interval(row.adjusted), order=3, meaning=usual))
     # For one batch size, the latency says the same.
     mean = Text(f"{_rate(rows)}: batch size ÷ mean latency")
     return [*found, _column(_rate(rows), rows, rate, None if _batches(rows) != 1 else 0, meaning=mean)]

@@ -1,25 +1,20 @@
-"""What a call of ``modelzoo run`` found, as a document, and what its sessions found together. Pure."""
+"""What a call of ``modelzoo run`` found, as a document. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.document import Block, Column, Notice, Notices, Section, Table, Text, lines, named
-from modelzoo.formatting import MISSING, percent
+from modelzoo.document import Block, Notice, Notices, Section, Table, Text, lines, named
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
-from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
-from modelzoo.results.sessions import SessionsSummary
 from modelzoo.results.speed import contradictions
 from modelzoo.results.summary import SummaryRow, is_unproven
 from modelzoo.views import explanations, findings, generation, kernel_tables, proof, results_table, stages
 from modelzoo.views.details import detail_lines
 from modelzoo.views.differences import conditions, machine
-from modelzoo.views.findings import not_adjusted
 from modelzoo.views.headline import headline
-from modelzoo.views.results_table import interval
 from modelzoo.warning import Severity
 
 SHOWN_PRODUCTS = 25
@@ -36,18 +31,15 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
         shown: those of ``summary.rows(result)``, at least one.
         details: also the details of each row, and all conditions.
     """
-    adjusted, where = adjustment(result), machine(shown)
-    said = findings.remarks(shown)
-    if details:
-        said["this machine"] = findings.steadiness(adjusted)
+    where, said = machine(shown), findings.remarks(shown)
     table = results_table.table(shown)
     table = replace(table, caption="; ".join(filter(None, [where, table.caption])))
     blocks: list[Block] = [
-        headline(shown, adjusted.spread),
+        headline(shown),
         *([table] if any(row.reports for row in shown) else []),
         *_stages(result),
         *([generation.table(shown)] if any(row.generation for row in shown) else []),
-        named([(about, text) for about, text in said.items() if text], title="Within this session"),
+        named(list(said.items()), title="Within this session"),
     ]
     changed = None if details else explanations.brief(shown)
     blocks += [changed] if changed is not None else []
@@ -125,44 +117,3 @@ def kernels(result: Result) -> list[Block]:
             tables = tuple(kernel_tables.profile_tables(profile))
             sections.append(Section(f"{title}: operators, profiled after the timing", tables))
     return sections
-
-
-def sessions_document(summary: SessionsSummary) -> list[Block]:
-    """Return one row per workload and setting, and what the intervals cover."""
-    title = f"Over {summary.sessions} sessions"
-    return [Section(title, (Table(title, tuple(session_columns(summary))), lines(*session_notes(summary))))]
-
-
-def session_columns(summary: SessionsSummary) -> list[Column]:
-    """Return the columns: the level over sessions, and the spread between them, as measured and normalized."""
-    rows = summary.rows
-    columns = [
-        Column("workload", tuple(row.workload for row in rows)),
-        Column("setting", tuple(row.label for row in rows)),
-        Column("latency", tuple(interval(row.level) for row in rows), is_number=True),
-        Column("sd between sessions", tuple(_percent(row.spread) for row in rows), is_number=True),
-    ]
-    if summary.adjustment.refused is None:
-        columns.append(Column("normalized", tuple(_percent(row.adjusted_spread) for row in rows), is_number=True))
-    if len({row.sessions for row in rows}) > 1:
-        columns.append(Column("sessions", tuple(str(row.sessions) for row in rows), is_number=True))
-    return columns
-
-
-def session_notes(summary: SessionsSummary) -> list[str]:
-    """Return what the columns mean, and which intervals hold for other sessions."""
-    notes = [
-        "latency: geometric mean of the sessions' levels with its 95 % interval, which allows for the differences "
-        "between sessions. The intervals of a single session, above, do not cover other sessions."
-    ]
-    if summary.adjustment.refused is not None:
-        return [*notes, f"Levels are not normalized: {not_adjusted(summary.adjustment)}."]
-    notes.append("normalized: the same standard deviation of the levels at one speed of the machine.")
-    left_out = ", ".join(summary.adjustment.left_out)
-    if left_out:
-        notes.append(f"The calibration workload does not predict the latency of {left_out}.")
-    return notes
-
-
-def _percent(spread: float | None) -> str:
-    return MISSING if spread is None else percent(spread)

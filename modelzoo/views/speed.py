@@ -24,7 +24,6 @@ from modelzoo.formatting import Merged, apart, duration, general, significant
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, ProofVerdict
-from modelzoo.records.history import EarlierSessions, HistoryScope
 from modelzoo.records.validity import Validity
 from modelzoo.results.speed import Different, OtherOutputs, OtherWork, Speed, Unproven
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outcome, Outlook, Verdict
@@ -103,8 +102,6 @@ def _spread(spreads: Sequence[Spread]) -> str:
     spread = spreads[0]
     few = [each.processes for each in spreads if each.processes is not None]
     noise = f", and fewer than {FEW_PROCESSES} processes by {_percent(few)}" if few else ""
-    if spread.earlier is not None:
-        return earlier_text(spread.earlier) + noise
     days = "one day" if spread.days == 1 else f"{spread.days} days"
     if spread.basis is Basis.SESSIONS:
         origin = f"its own sessions on {days}"
@@ -113,16 +110,6 @@ def _spread(spreads: Sequence[Spread]) -> str:
     else:
         origin = f"assumed; {spread.sessions} sessions of {days} do not show it"
     return f"{_percent(each.deviation for each in spreads)} ({origin}){noise}"
-
-
-def earlier_text(earlier: EarlierSessions) -> str:
-    """``1.6 % (earlier sessions of the same work on 5 days)``."""
-    of = {
-        HistoryScope.SAME_WORK: "the same work",
-        HistoryScope.WORKLOAD: f"{earlier.workload} in all settings",
-        HistoryScope.EVERYTHING: "all workloads",
-    }[earlier.scope]
-    return f"{100 * earlier.deviation:.1f} % (earlier sessions of {of} on {earlier.days} days)"
 
 
 def refusal(found: Refusal) -> str:

@@ -23,14 +23,13 @@ def test_the_old_formula_is_as_wide_as_it_was() -> None:
 
 
 def test_the_new_design_takes_the_wall_time_of_the_old_one() -> None:
-    """The number of processes follows from what they cost; the reference load is charged to the new design."""
+    """The number of processes follows from what they cost."""
     processes = [each for each in recorded(seconds=10.0).processes if each.workload == "one"]
     chosen = equal_time.design(processes)
     assert equal_time.SECONDS[0] <= chosen.seconds <= equal_time.SECONDS[1]
-    fixed = 3.0 - 0.5 / 2  # five turns of 0.1 s, shared by two processes
-    assert chosen.old_wall == pytest.approx(3 * (fixed + 10))
+    assert chosen.old_wall == pytest.approx(3 * (3.0 + 10))
     each = chosen.wall / chosen.processes
-    assert each > fixed + chosen.seconds
+    assert each == pytest.approx(3.0 + chosen.seconds)
     assert abs(chosen.wall - chosen.old_wall) <= each / 2
     assert equal_time.design(processes, 8.0).old_wall == pytest.approx(3 * 18)
 

@@ -47,16 +47,6 @@ def test_pairs_that_met_other_load_are_left_out_of_the_claim(capsys: Any) -> Non
     assert "without the 1 of 16 pairs that met a burst of other load:" in capsys.readouterr().out
 
 
-def test_our_levels_are_adjusted_as_the_suite_would() -> None:
-    """If there are enough processes, and the load follows them."""
-    speeds = np.random.default_rng(0).normal(0, 0.1, 16)
-    ours = [peer.Timed([math.exp(speed)], 9.0, [0.003 * math.exp(speed)]) for speed in speeds]
-    found = peer.adjusted_levels(ours)
-    assert found is not None and max(found) - min(found) < 1e-6
-    assert peer.adjusted_levels(ours[:8]) is None
-    assert peer.adjusted_levels(timed(0.1, 9.0, 0)) is None
-
-
 def test_processes_are_taken_in_turn_and_kept(tmp_path: Path) -> None:
     """A B, B A; the file can be judged again."""
     order: list[str] = []

@@ -14,7 +14,6 @@ from stored_results import STORED
 
 from modelzoo.errors import InputError
 from modelzoo.records.run import Turn
-from modelzoo.records.timing import ReferenceTurn
 from modelzoo.results import store
 from modelzoo.setting import Setting
 
@@ -22,20 +21,17 @@ BF16 = Setting(precision="bf16")
 
 
 def test_a_recording_keeps_what_the_claims_need(tmp_path: Path) -> None:
-    """Samples, turns, reference load and the cost of a process survive being written and read; files are equal."""
+    """Samples, turns and the cost of a process survive being written and read; files are equal."""
     turns = (Turn(fake_seconds() + 4, fake_seconds() + 5, 2),)
-    reference = (ReferenceTurn(fake_seconds() + 3, fake_seconds() + 3.1, 0.00312345, 1),)
     runs = [fake_runs.make((1.000049, 2.0), setting=setting, round=0, turns=turns) for setting in (Setting(), BF16)]
     ended = "2026-01-01T00:00:16+00:00"
-    runs = [fake_runs.replace(run, ended=ended, reference=reference) for run in runs]
+    runs = [fake_runs.replace(run, ended=ended) for run in runs]
     recording = recordings.record([fake_runs.result_of(*runs)])
     first, second = recording.processes
     assert (first.workload, first.label, second.precision, first.session, first.round) == ("toy", "fp32", "bf16", 0, 0)
     assert first.samples == (1.0, 2.0)
     assert first.cost == pytest.approx((16 - 6) / 2)
     assert first.turns == (recordings.Turn(4.0, 5.0, 2),)
-    assert first.reference == (recordings.Reference(3.0, 3.1, 0.003123),)
-    assert recording.reference_version == 1
     for name in ("a.json.gz", "b.json.gz"):
         recordings.write(recording, tmp_path / name)
     assert recordings.read(tmp_path / "a.json.gz") == recording
@@ -48,7 +44,7 @@ def fake_seconds() -> float:
 
 
 def test_the_command_records_a_stored_result(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real result, as the suite wrote it before it had a reference load."""
+    """A real result."""
     stored = next(path for path in STORED if path.stem == "mlp")
     monkeypatch.setattr(sys, "argv", ["recordings.py", str(stored), "-o", str(tmp_path / "mlp.json.gz")])
     assert recordings.main() == 0
@@ -56,7 +52,6 @@ def test_the_command_records_a_stored_result(tmp_path: Path, capsys: Any, monkey
     found = recordings.read(tmp_path / "mlp.json.gz")
     runs = [run for run in store.read(stored).runs if run.steady]
     assert sum(len(process.samples) for process in found.processes) == sum(len(run.steady) for run in runs)
-    assert found.processes[0].reference_level is None
 
 
 def test_sessions_of_different_machines_are_refused() -> None:

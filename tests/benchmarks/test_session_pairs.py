@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 import session_pairs
 from proven_results import session
 
@@ -33,17 +32,11 @@ def call(directory: Path, logs: Sequence[float]) -> int:
     return session_pairs.main(list(map(str, paths)))
 
 
-@pytest.fixture(autouse=True)
-def _no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "cache"))
-
-
 def test_sessions_that_are_alike_are_called_nothing(tmp_path: Path, capsys: Any) -> None:
-    """Seven sessions: 21 pairs in two ways, and 7 × 10 splits; each ratio has the basis that it should."""
+    """Seven sessions: 21 pairs, and 7 × 10 splits; each ratio has the basis that it should."""
     assert call(tmp_path, STEADY) == 0
     out = capsys.readouterr().out
     assert "holds: assumed: 0 of 21 rows in 0 of 21 comparisons are called" in out
-    assert "holds: history: 0 of 21 rows in 0 of 21 comparisons are called" in out
     assert "holds: sessions: 0 of 70 rows in 0 of 70 comparisons are called" in out
 
 
@@ -57,7 +50,6 @@ def test_too_few_sessions_show_nothing(tmp_path: Path, capsys: Any) -> None:
     """The claims that they cannot show are named, with what is missing."""
     assert call(tmp_path, STEADY[:4]) == 1
     out = capsys.readouterr().out
-    assert "not shown: history: sessions of 4 days are known, 7 are needed" in out
     assert "not shown: sessions: 4 results, 6 are needed" in out
 
 
@@ -76,7 +68,7 @@ def test_inputs_can_be_taken_for_the_same(tmp_path: Path, capsys: Any) -> None:
 def test_each_split_occurs_once() -> None:
     """Six sessions are divided into three and three in 10 ways, and no session is on both sides."""
     results = [StoredResult(str(number), result) for number, result in enumerate(sessions(STEADY[:6]))]
-    (way,) = (each for each in session_pairs.ways(results, session_pairs.Histories()) if each.basis is Basis.SESSIONS)
+    (way,) = (each for each in session_pairs.ways(results) if each.basis is Basis.SESSIONS)
     seen = {frozenset(frozenset(stored.path for stored in half) for half in pair) for pair in way.pairs}
     assert len(seen) == len(way.pairs) == 10
     assert all(len(half) == 3 for pair in seen for half in pair)

@@ -19,7 +19,6 @@ FEW = {
     "throughput --slo": 15,
     "load --rate": 10,
     "load --find": 60,
-    "report (history)": 20,
     "fleet run": 30,
 }
 """Repetitions per promise: enough for a replay that is wrong altogether."""

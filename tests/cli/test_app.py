@@ -161,11 +161,11 @@ def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The workers that this command runs now, oldest first, beside the reference load, which is its first child."""
+    """The workers that this command runs now, oldest first."""
     try:
         children = psutil.Process(process.pid).children(recursive=True)
         workers = [child for child in children if "modelzoo.measure.worker" in child.cmdline()]
-        return sorted(workers, key=lambda child: (child.create_time(), child.pid))[1:]
+        return sorted(workers, key=lambda child: (child.create_time(), child.pid))
     except psutil.NoSuchProcess:
         return []
 
@@ -307,10 +307,6 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["run", "bert", "--option", "sequence=100000"], "sequence must be 512 or less, not 100000"),
         (["run", MLP, "--json", "/etc/passwd/r.json"], "cannot write /etc/passwd/r.json: there is no directory"),
         (["run", MLP, "--json", "/"], "cannot write /"),
-        (
-            ["run", MLP, "--sessions", "2", "-o", "-"],
-            "-o - prints one result, and --sessions 2 has several",
-        ),
         (["run", MLP, "--python", "/nonexistent"], "python=/nonexistent does not exist; name an environment such as"),
         (["validate", MLP, "--python", "/bin/ls"], "python=/bin/ls is not a Python interpreter; name an environment"),
         (["weights", "list", "nosuch"], "no workload 'nosuch'"),
@@ -318,8 +314,6 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["run", MLP, "--margin", "5"], "argument --margin: '5' may mean 5 % or 500 %; write it with its sign: 5%"),
         (["run", MLP, "--budget", "10"], "argument --budget: '10' is not a duration; write it with its unit: 90s"),
         (["run", MLP, "--budget", "1s", "--dry-run"], "--budget 1s is too short: 2 processes"),
-        (["run", MLP, "--every", "30m"], "--every says when the next session starts; add --sessions N"),
-        (["run", MLP, "--sessions", "0"], "--sessions must be 1 or more, not 0"),
         (["run", MLP, "--vary", "mode"], "--vary 'mode' must have the form NAME=V1,V2"),
         (["run", MLP, "--vary", "mode=eager", "--vary", "mode=script"], "mode is varied twice"),
         (["run", MLP, "--mode", "script", "--vary", "mode=eager"], "--mode and --vary mode=… contradict each other"),

@@ -21,19 +21,11 @@ from modelzoo.comparison.compare import FailOn
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.results import store
-from modelzoo.results.sessions import session_levels
 
 MLP = DATA / "results" / "mlp.json"
-
-
-@pytest.fixture(autouse=True)
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No history of this machine."""
-    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "cache"))
 
 
 def run(*words: object) -> int:
@@ -303,12 +295,16 @@ def test_conditions_are_parsed() -> None:
         fail_on(["slower:3%"], "memory")
 
 
-def test_the_history_of_the_machine_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Five earlier sessions in the cache, whose levels spread over 2 %."""
-    earlier = [level for day in range(1, 6) for level in session_levels(session(0.1 * (1 + 0.005 * day), day))]
-    assert add_to_history(earlier, history_path(MACHINE))
-    assert run(*sides(tmp_path, [session(0.1, 11)], [session(0.2, 12)])) == 0
-    assert "basis: earlier sessions of the machine" in capsys.readouterr().out
+def test_a_side_is_a_list_of_files_or_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three days a side know their own variance; with one day on a side it is assumed, and that is said."""
+    paths = sides(tmp_path, [session(0.1, day) for day in (1, 2, 3)], [session(0.2, day) for day in (4, 5, 6)])
+    listed = [",".join(map(str, sorted(path.iterdir()))) for path in paths]
+    assert run(*paths) == run(f"old={listed[0]}", f"new={listed[1]}") == 0
+    directories, lists = capsys.readouterr().out.split("new compared with old")[1:]
+    assert directories.split("verdict")[1] == lists.split("verdict")[1]
+    assert "basis: the sessions that are compared" in lists
+    assert run(paths[0], f"new={listed[1].split(',')[0]}") == 0
+    assert "10 % (assumed)" in capsys.readouterr().out
 
 
 def test_failed_runs_are_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

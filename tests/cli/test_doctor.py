@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import torch
 from example_machine import CEILINGS, LIBRARIES, SERVER, machine_with
-from kept_sessions import kept
 from simulated_device import SimulatedDevice
 
 from modelzoo import cli
@@ -22,7 +21,6 @@ from modelzoo.cli import doctor
 from modelzoo.engines.torch import devices
 from modelzoo.frozen import replace
 from modelzoo.machine import ceiling_benchmark, ceilings, diagnosis, facts, libraries
-from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.codec import decode
 from modelzoo.records.doctor import DOCTOR_SCHEMA, DoctorReport
 from modelzoo.records.machine import Machine
@@ -64,25 +62,6 @@ def test_the_report_is_printed_and_written(
     assert {"GOVERNOR", "FAST_MATH"} <= {warning.code for warning in stored.warnings}
     # What would reduce the precision of fp32 is removed before torch measures.
     assert "DNNL_DEFAULT_FPMATH_MODE" not in os.environ
-
-
-def test_the_noise_is_that_of_this_machine(
-    measured: list[Machine], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """From the sessions that are kept of it, in the table and in the JSON; before the first one it is unknown."""
-    path = tmp_path / "doctor.json"
-    add_to_history([kept(workload="elsewhere")], history_path(machine_with(cores=2)))
-    assert cli.main(["doctor", "--json", str(path)]) == 0
-    assert "noise: not known yet; run 'modelzoo run'" in capsys.readouterr().out
-    assert json.loads(path.read_text())["noise"] is None
-    add_to_history([kept(workload="bert")], history_path(SERVER))
-    assert cli.main(["doctor", "--json", str(path)]) == 0
-    shown = capsys.readouterr().out
-    assert "bert" in shown
-    assert "elsewhere" not in shown
-    stored = decode(DoctorReport, json.loads(path.read_text()))
-    assert stored.noise is not None
-    assert [each.workload for each in stored.noise.workloads] == ["bert"]
 
 
 def test_nothing_is_timed_under_an_emulator(

@@ -1,27 +1,23 @@
-"""An option that ended is refused."""
+"""Options that ended are refused in one line that names what to do instead."""
 
 from __future__ import annotations
 
 import pytest
 
 from modelzoo.cli.app import main
+from modelzoo.cli.ended import ENDED, Ended
 
 
 @pytest.mark.parametrize(
-    ("words", "instead"),
-    [
-        ("run examples/mlp --in-flight 2", "--in-flight: one batch is in the pipeline at a time; --stages times"),
-        ("run examples/mlp --trace=t.json", "--trace: no traces are written any more; --profiling"),
-        ("throughput examples/mlp --soak 2h", "--soak: there are no soak tests any more; give a longer --seconds"),
-        ("load examples/mlp --rate 10 --loadgen", "--loadgen: MLPerf LoadGen drives nothing any more; use --scenario"),
-    ],
+    "each",
+    [each for each in ENDED if each.command.startswith("modelzoo") and each.name.startswith("--")],
+    ids=lambda each: each.name,
 )
-def test_an_option_that_ended_names_its_replacement(
-    words: str, instead: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In one line, with exit code 2."""
-    with pytest.raises(SystemExit, match="2"):
-        main(words.split())
-    error = capsys.readouterr().err
-    assert instead in error
-    assert error.count("\n") == 1
+def test_an_option_that_ended_names_what_to_do_instead(each: Ended, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever its value, and before anything else is looked at."""
+    words = each.command.split()[1:]
+    for option in ([each.name, "nonsense"], [f"{each.name}=3"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "no-such-workload", *option])
+        (line,) = capsys.readouterr().err.splitlines()
+        assert (ended.value.code, each.instead in line) == (2, True)

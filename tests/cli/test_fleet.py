@@ -207,14 +207,3 @@ def test_torchrun_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "torchrun starts no fleet any more: start a Dask scheduler" in line
-
-
-def test_the_help_offers_nothing_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """Sessions are for one host."""
-    texts = []
-    for words in (["run", "--help-all"], ["fleet", "run", "--help"]):
-        with pytest.raises(SystemExit):
-            main(words)
-        texts.append(capsys.readouterr().out)
-    for name in ("--sessions", "--every"):
-        assert [name in text for text in texts] == [True, False]

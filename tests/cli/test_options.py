@@ -10,7 +10,7 @@ import pytest
 from modelzoo.cli import options as arguments
 from modelzoo.cli.parser import Parser
 from modelzoo.errors import UsageError
-from modelzoo.plan import Effort, Plan, Sessions
+from modelzoo.plan import Effort, Plan
 from modelzoo.workload import discovery
 
 MLP = discovery.load_workload(discovery.CHECKOUT / "examples" / "mlp")
@@ -28,7 +28,6 @@ def test_what_is_not_given_is_decided_from_what_is_measured() -> None:
     args = parsed()
     assert arguments.make_plan(args) == Plan()
     assert arguments.make_effort(args) == Effort(None, 0.05, None)
-    assert arguments.make_sessions(args) == Sessions(1, 0.0)
 
 
 def test_every_option_of_the_measurement_is_passed_on() -> None:
@@ -36,9 +35,8 @@ def test_every_option_of_the_measurement_is_passed_on() -> None:
     args = parsed("--processes", "4", "--max-seconds", "3", "--iterations", "9", "--warmup", "2")
     assert arguments.make_plan(args) == Plan(2, 9, 3.0)
     assert arguments.make_effort(args).processes == 4
-    args = parsed("--margin", "2.5%", "--budget", "10m", "--sessions", "5", "--every", "30m")
+    args = parsed("--margin", "2.5%", "--budget", "10m")
     assert arguments.make_effort(args) == Effort(None, 0.025, 600.0)
-    assert arguments.make_sessions(args) == Sessions(5, 1800.0)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +46,6 @@ def test_every_option_of_the_measurement_is_passed_on() -> None:
         (("--margin", "0%"), "--margin must be over 0 % and under 100 %, not 0 %"),
         (("--budget", "0s"), "--budget must be over 0, not 0 s"),
         (("--processes", "0"), "--processes must be 1 or more, not 0"),
-        (("--sessions", "0"), "--sessions must be 1 or more, not 0"),
-        (("--every", "30m"), "--every says when the next session starts; add --sessions N"),
         (("--max-seconds", "0"), "--max-seconds must be"),
     ],
 )
@@ -59,7 +55,6 @@ def test_a_measurement_that_makes_no_sense_is_refused(words: tuple[str, ...], me
     with pytest.raises(UsageError, match=message):
         arguments.make_plan(args)
         arguments.make_effort(args)
-        arguments.make_sessions(args)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 
 from modelzoo.cli import fleet, output
 from modelzoo.errors import UsageError
-from modelzoo.records.run import Session
 from modelzoo.workload import discovery
 
 CREATED = "2026-01-02T03:04:05+0000"
@@ -71,13 +70,6 @@ def test_the_command_for_details_can_be_typed(tmp_path: Path, monkeypatch: pytes
     assert output.details_command(path) == f"{own} report '{path}' --details"
     (tmp_path / "modelzoo").touch(0o755)
     assert output.details_command(path) == f"modelzoo report '{path}' --details"
-
-
-def test_the_sessions_of_a_call_have_a_file_each(tmp_path: Path) -> None:
-    """Their number is added to the name that was given; a single session keeps it."""
-    named = str(tmp_path / "mine.json")
-    assert output.result_path(named, CREATED, Session(CREATED, 2, 3)) == tmp_path / "mine-2.json"
-    assert output.result_path(named, CREATED, Session(CREATED, 1, 1)) == tmp_path / "mine.json"
 
 
 def test_lines_for_people_and_for_scripts_are_lines(capsys: pytest.CaptureFixture[str]) -> None:

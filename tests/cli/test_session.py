@@ -1,9 +1,8 @@
-"""One session and several of them."""
+"""A session."""
 
 from __future__ import annotations
 
 import errno
-import io
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,23 +12,19 @@ from typing import Any, Union
 import pytest
 from example_machine import SERVER, machine_with
 from fake_runs import make, result_of
-from kept_sessions import beside, kept
 from toy_workloads import MLP
 
 from modelzoo import cli
 from modelzoo.cli import session
-from modelzoo.cli.session import INTERRUPTED, in_turn, repeat, to_judge
-from modelzoo.document.console import PlainConsole
+from modelzoo.cli.session import to_judge
 from modelzoo.frozen import replace
 from modelzoo.machine import facts, sensors
-from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
-from modelzoo.measure import reference_load, schedule
-from modelzoo.plan import Effort, Sessions
-from modelzoo.records.run import Result, Run, Session, ValidityEntry
+from modelzoo.measure import schedule
+from modelzoo.plan import Effort
+from modelzoo.records.run import Run, ValidityEntry
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.results import store, summary
 from modelzoo.setting import Setting
-from modelzoo.stats import Sums
 from modelzoo.views.run import baseline_lines
 
 BF16 = Setting("bf16")
@@ -43,31 +38,15 @@ def rounds(count: int) -> list[Outcome]:
     for number in range(count):
         for group, setting in enumerate((Setting(), BF16)):
             level = 0.1 * (1 + group) * (1 + 0.01 * (number % 3))
-            run = make([level] * 5, workload="mlp", setting=setting, group=group, round=number)
-            found.append(beside(run, 0.002))
+            found.append(make([level] * 5, workload="mlp", setting=setting, group=group, round=number))
         found.append(PLANNED)
     return found
 
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """Replace the machine, its reference load and all measurements; return what the schedule was asked for."""
-
-    class Load:
-        most = 64
-
-        def __init__(self, threads: int) -> None:
-            self.threads, self.ran = threads, min(threads, self.most)
-            self.is_narrow = threads > self.most
-
-        def __enter__(self) -> Load:
-            return self
-
-        def __exit__(self, *args: object) -> None:
-            pass
-
+    """Replace the machine and all measurements; return what the schedule was asked for."""
     monkeypatch.setattr(facts, "read_machine", lambda: SERVER)
-    monkeypatch.setattr("modelzoo.measure.rounds.Reference", Load)
 
     def simulate(outcomes: Sequence[Outcome]) -> list[Any]:
         requested: list[Any] = []
@@ -157,7 +136,7 @@ def test_a_full_disk_ends_the_session_with_all_that_was_measured(
 ) -> None:
     """The table comes from memory, the file keeps what fitted, and the exit code is 2."""
     simulated(rounds(8))
-    fill_the_disk(monkeypatch, after=11)
+    fill_the_disk(monkeypatch, after=10)
     assert run(tmp_path / "r.json") == 2
     captured = capsys.readouterr()
     assert "AMBIGUOUS" in captured.err
@@ -191,88 +170,16 @@ def test_a_result_that_cannot_be_written_at_all_is_one_line(
     assert (captured.out, captured.err.count("\n"), requested) == ("", 1, [])
 
 
-def test_a_complete_session_is_kept_of_the_machine(simulated: Simulate, tmp_path: Path) -> None:
-    """Once per setting; an interrupted one is not."""
-    simulated([*rounds(4), KeyboardInterrupt()])
-    run(tmp_path / "r.json")
-    assert read_history(history_path(SERVER)) == ()
-    simulated(rounds(4))
-    run(tmp_path / "r.json")
-    found = read_history(history_path(SERVER))
-    assert [(level.workload, level.label, level.processes) for level in found] == [
-        ("mlp", "fp32", 4),
-        ("mlp", "bf16=autocast", 4),
-    ]
-    assert {level.reference_load for level in found} == {reference_name(reference_load.VERSION, 2)}
-
-
-def test_earlier_sessions_say_how_fast_the_machine_is_and_how_processes_vary(
-    simulated: Simulate, tmp_path: Path
-) -> None:
-    """Its reference speed is stored, and the schedule gets the variances of each workload."""
-    load = reference_name(reference_load.VERSION, 2)
-    shown = {"reference_load": load, "sums": Sums(4, 3, 0.1, 0.1, 0.05)}
-    levels = [kept(day, workload="mlp", reference=day / 1000, **shown) for day in (1, 2, 3)]
-    add_to_history([*levels, kept(4, reference=9.0, reference_load="another")], history_path(SERVER))
-    requested = simulated(rounds(1))
-    run(tmp_path / "r.json")
-    result = store.read(tmp_path / "r.json")
-    assert (result.latency.reference_seconds, result.latency.reference_load) == (0.002, load)
-    assert [(each.workload, each.sessions, each.sums.pairs) for each in result.latency.load_evidence] == [
-        ("mlp", 3, 12)
-    ]
-    priors = requested[0][4]
-    assert set(priors) == {"mlp", "toy"}
-    assert priors["mlp"].between == pytest.approx(levels[0].between)
-
-
-def test_nothing_is_kept_under_an_emulator(
+def test_nothing_is_repeated_under_an_emulator(
     simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is one process per setting, and no reference load."""
+    """There is one process per setting."""
     emulated = machine_with(emulator="qemu-user")
     monkeypatch.setattr(facts, "read_machine", lambda: emulated)
     untimed = [make(None, workload="mlp", setting=each, group=i) for i, each in enumerate((Setting(), BF16))]
     requested = simulated(untimed)
     run(tmp_path / "r.json", "--processes", "5")
-    assert (requested[0][1], requested[0][3]) == (Effort(processes=1), None)
-    assert store.read(tmp_path / "r.json").latency.reference_load == ""
-    assert read_history(history_path(emulated)) == ()
-
-
-def test_several_sessions_have_a_result_each_and_a_summary(
-    simulated: Simulate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The results name their series and number."""
-    simulated(rounds(4))
-    assert run(tmp_path / "r.json", "--sessions", "2") == 0
-    sessions = [store.read(tmp_path / f"r-{number}.json").session for number in (1, 2)]
-    assert [(each.number, each.count) for each in sessions if each is not None] == [(1, 2), (2, 2)]
-    assert capsys.readouterr().err.count("Over 2 sessions") == 1
-
-
-@pytest.mark.parametrize(("threads", "expected"), [("2", 2), ("1,2,2", 2)])
-def test_the_reference_load_has_as_many_threads_as_most_settings(
-    threads: str, expected: int, simulated: Simulate, tmp_path: Path
-) -> None:
-    """Equal settings count each."""
-    requested = simulated(rounds(1)[:1])
-    values = threads.split(",")
-    settings = [part for value in values for part in ("--setting", f"threads={value}")]
-    cli.main(["run", str(MLP), "--json", str(tmp_path / "r.json"), *settings])
-    assert requested[0][3].threads == expected
-
-
-def test_half_the_cores_do_not_stand_for_all(
-    simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where numpy's BLAS has fewer threads than the models, no reference load runs, and the result says why."""
-    requested = simulated(rounds(1))
-    monkeypatch.setattr("modelzoo.measure.rounds.Reference.most", 1)
-    assert run(tmp_path / "r.json", "--threads", "2") == 0
-    assert requested[0][3] is None
-    latency = store.read(tmp_path / "r.json").latency
-    assert (latency.narrow_load, latency.reference_load) == (1, "")
+    assert requested[0][1] == Effort(processes=1)
 
 
 def test_clocks_are_locked_for_gpus_only(
@@ -347,138 +254,12 @@ def test_the_reference_is_not_compared_with_itself() -> None:
     assert to_judge(settings, Namespace(validate=False)) == []
 
 
-class Clock:
-    """Seconds that pass only in sessions and while waiting."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        """Let the time pass."""
-        self.now += seconds
-
-
-def begins(requested: Sessions, lengths: list[float]) -> tuple[list[float], str]:
-    """When sessions of these lengths begin, and what is printed."""
-    clock, file, found = Clock(), io.StringIO(), []
-    for one, length in zip(in_turn(requested, PlainConsole(file=file), clock, clock.sleep), lengths):
-        assert (one.number, one.count) == (len(found) + 1, requested.count)
-        found.append(clock.now - 1000)
-        clock.sleep(length)
-    return found, file.getvalue()
-
-
-def test_sessions_begin_at_the_given_distance() -> None:
-    """From beginning to beginning, however long each takes; the wait is announced."""
-    found, printed = begins(Sessions(3, 600.0), [100.0, 599.0, 50.0])
-    assert found == [0, 600, 1200]
-    assert printed.splitlines() == [
-        "session 1 of 3",
-        "",
-        "session 2 of 3 begins in 8 min 20 s",
-        "",
-        "session 3 of 3 begins in 1 s",
-    ]
-
-
-def test_a_session_that_took_longer_is_followed_at_once() -> None:
-    """And the one after that begins at the full distance again."""
-    found, printed = begins(Sessions(3, 600.0), [700.0, 100.0, 0.0])
-    assert found == [0, 700, 1300]
-    assert "session 2 of 3\n" in printed
-
-
-def test_without_a_distance_sessions_follow_each_other() -> None:
-    """``--sessions 2`` alone."""
-    assert begins(Sessions(2), [5.0, 5.0])[0] == [0, 5]
-
-
-def test_a_single_session_is_not_announced() -> None:
-    """It is what every call is."""
-    assert begins(Sessions(), [5.0]) == ([0], "")
-
-
-def test_sessions_of_a_call_belong_together() -> None:
-    """They share the name of their series."""
-    clock = Clock()
-    sessions = in_turn(Sessions(3), PlainConsole(file=io.StringIO()), clock, clock.sleep)
-    assert len({session.series for session in sessions}) == 1
-
-
-def outcome(
-    call: Callable[[Session], tuple[int, Result | None]], count: int, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, str, str]:
-    """The exit code of ``count`` sessions, what is printed to the console, and stderr."""
-    file = io.StringIO()
-    code = repeat(Sessions(count), call, PlainConsole(file=file, width=160))
-    return code, file.getvalue(), capsys.readouterr().err
-
-
-def complete(session: Session) -> tuple[int, Result]:
-    """A session that is as slow as its number."""
-    return 0, result_of(*(make([0.1 * session.number] * 3, round=number) for number in range(3)))
-
-
-def test_complete_sessions_are_summarized(capsys: pytest.CaptureFixture[str]) -> None:
-    """After the last one, once."""
-    code, printed, _ = outcome(complete, 3, capsys)
-    assert code == 0
-    assert printed.count("Over 3 sessions") == 1
-
-
-def test_a_single_session_has_no_summary(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its table says it all."""
-    assert outcome(complete, 1, capsys) == (0, "", "")
-
-
-def test_the_largest_exit_code_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    """A session that failed does not stop the next, and is not summarized."""
-    code, printed, _ = outcome(lambda each: (1, None) if each.number == 2 else complete(each), 3, capsys)
-    assert code == 1
-    assert "Over 2 sessions" in printed
-
-
-def test_control_c_in_a_session_ends_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """What was complete is summarized; the session has said that it was interrupted."""
-    code, printed, err = outcome(lambda each: (INTERRUPTED, None) if each.number == 3 else complete(each), 5, capsys)
-    assert (code, err) == (130, "")
-    assert "Over 2 sessions" in printed
-
-
-def test_control_c_between_sessions_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line says how many there are; they are summarized as if no more had been asked for."""
-
-    waits: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 2:
-            raise KeyboardInterrupt
-
-    file = io.StringIO()
-    assert repeat(Sessions(5, 60.0), complete, PlainConsole(file=file, width=160), lambda: 0.0, sleep) == 130
-    assert capsys.readouterr().err == "modelzoo: interrupted; the results of 2 of 5 sessions are stored\n"
-    assert "Over 2 sessions" in file.getvalue()
-
-
-def test_control_c_before_the_first_result_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """There is nothing to speak of."""
-
-    def call(session: Session) -> tuple[int, Result]:
-        raise KeyboardInterrupt
-
-    assert outcome(call, 1, capsys) == (130, "", "modelzoo: interrupted\n")
-
-
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
         ((), ("mlp    fp32     baseline", "       bf16", "time: about 2 min,")),
         (("--budget", "5m"), ("as many rounds as ±5.0 % needs", "time: at most 5 min")),
-        (("--processes", "3", "--sessions", "2"), ("processes: 3 per setting", "time: not known", "sessions: 2")),
+        (("--processes", "3"), ("processes: 3 per setting", "time: not known")),
         (("--validate",), ("accuracy checks, which come first, is not known",)),
     ],
 )

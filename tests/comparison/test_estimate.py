@@ -6,32 +6,24 @@ import math
 from random import Random
 
 import pytest
-from fake_runs import MACHINE
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_sides import common, history, session, side_setting
+from stored_sides import session, side_setting
 
 from modelzoo.comparison.estimate import estimate, mean_ratio, outcomes, worse_by_more
 from modelzoo.comparison.levels import TOKENS
 from modelzoo.comparison.model import Basis, Estimate, Metric, SideSetting
 from modelzoo.frozen import replace
-from modelzoo.records.history import SessionLevel
-from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome
 from modelzoo.views.speed import basis_text
 
 T4 = 2.7764451
 """97.5 % quantile of Student's t with 4 degrees of freedom."""
-LOGS = (-0.02, -0.01, 0.0, 0.01, 0.02)
-"""Levels of five earlier sessions; their variance is 2.5e-4."""
-SLOW = (1.0, 1.2, 1.05, 1.3, 1.1, 1.0, 1.25, 1.15)
-"""How much the machine is slowed down in each round."""
 MIRRORED = {Outcome.FASTER: Outcome.SLOWER, Outcome.SLOWER: Outcome.FASTER, Outcome.AMBIGUOUS: Outcome.AMBIGUOUS}
 ESTIMATED = (Metric.LATENCY, Metric.THROUGHPUT)
 
 SESSIONS = st.lists(st.lists(st.floats(0.05, 0.2), min_size=1, max_size=8), min_size=1, max_size=4)
 """Seconds of each process of each session."""
-HISTORIES = st.lists(st.floats(-0.1, 0.1), max_size=7).map(history)
 
 
 def side(*sessions: list[float], first_day: int = 1) -> SideSetting:
@@ -44,19 +36,9 @@ def levels(*logs: float, first_day: int = 1) -> SideSetting:
     return side(*([0.1 * math.exp(log)] * 8 for log in logs), first_day=first_day)
 
 
-def compared(
-    base: SideSetting,
-    other: SideSetting,
-    metric: Metric = Metric.LATENCY,
-    *,
-    same_machine: bool = True,
-    kept: list[SessionLevel] | None = None,
-    assumed: float = 0.1,
-) -> Estimate:
+def compared(base: SideSetting, other: SideSetting, metric: Metric = Metric.LATENCY) -> Estimate:
     """The estimate of two sides that have values."""
-    found = estimate(
-        base, other, metric, common(base, other, same_machine=same_machine, history=kept or [], assumed=assumed)
-    )
+    found = estimate(base, other, metric)
     assert found is not None
     return found
 
@@ -82,77 +64,25 @@ def test_three_days_a_side_know_their_own_variance() -> None:
     assert (found.error, found.freedom) == (pytest.approx(math.sqrt(2e-4 / 3)), pytest.approx(4))
     assert half(found) == pytest.approx(T4 * math.sqrt(2e-4 / 3))
     assert basis_text(found) == "sessions differ by 1 % (its own sessions on 3 days), standard deviation"
-    assert (found.base.sessions, found.base.processes, found.base.is_adjusted) == (3, 24, False)
-
-
-def test_the_larger_of_own_variance_and_history_counts() -> None:
-    """The interval is the wider of the two: that of earlier sessions, which varied more, or that of the own ones."""
-    steady = levels(-0.01, 0, 0.01), levels(-0.06, -0.05, -0.04, first_day=4)
-    found = compared(*steady, kept=history(LOGS))
-    assert (found.basis, found.error) == (Basis.HISTORY, pytest.approx(math.sqrt(2 * 2.5e-4 / 3)))
-    unsteady = levels(-0.04, 0, 0.04), levels(-0.09, -0.05, -0.01, first_day=4)
-    found = compared(*unsteady, kept=history(LOGS))
-    assert (found.basis, found.error) == (Basis.SESSIONS, pytest.approx(math.sqrt(2 * 16e-4 / 3)))
+    assert (found.base.sessions, found.base.processes) == (3, 24)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_sessions_of_one_day_are_one(count: int) -> None:
-    """However alike they are: how much days differ comes from earlier sessions, or is assumed, and that is said."""
+    """However alike they are: how much days differ is assumed, and that is said."""
     base, other = (of_one_day(level, count, day) for level, day in ((0.1, 1), (0.1 / 1.05, 2)))
     found = compared(base, other)
     assert (found.basis, found.error) == (Basis.ASSUMED, pytest.approx(math.sqrt(0.02)))
     why = f"assumed; {count} sessions of one day do not show it"
     assert basis_text(found) == f"sessions differ by 10 % ({why}), standard deviation"
     assert outcome(found) is Outcome.AMBIGUOUS
-    found = compared(base, other, kept=history(LOGS))
-    assert (found.basis, found.error) == (Basis.HISTORY, pytest.approx(math.sqrt(2 * 2.5e-4)))
 
 
 def of_one_day(level: float, count: int, day: int) -> SideSetting:
-    """A side of sessions half an hour apart, as ``run --sessions 5 --every 30m`` makes them."""
+    """A side of sessions half an hour apart, as a loop makes them."""
     sessions = [session([level] * 8, day) for _ in range(count)]
     apart = [f"2026-07-{day:02}T{number // 2:02}:{30 * (number % 2):02}:00+00:00" for number in range(count)]
     return side_setting(*(replace(each, created=created) for each, created in zip(sessions, apart)))
-
-
-def test_fewer_sessions_take_the_variance_of_the_machines_earlier_ones() -> None:
-    """One session against two: error² = 2.5e-4 × (1 + 1/2), with the 4 degrees of freedom of one estimate."""
-    found = compared(levels(0), levels(0, 0.02, first_day=2), kept=history(LOGS))
-    assert found.basis is Basis.HISTORY
-    assert (found.error, found.freedom) == (pytest.approx(math.sqrt(3.75e-4)), pytest.approx(4))
-    assert basis_text(found) == (
-        "sessions differ by 1.6 % (earlier sessions of the same work on 5 days), standard deviation"
-    )
-
-
-def test_each_machine_has_its_own_history() -> None:
-    """Two estimates of one variance have twice the degrees of freedom; a machine without a history is assumed about."""
-    found = compared(levels(0), levels(0), same_machine=False, kept=history(LOGS))
-    assert (found.error, found.freedom) == (pytest.approx(math.sqrt(5e-4)), pytest.approx(8))
-    there = side_setting(session([0.1] * 8, 2, machine=replace(MACHINE, cpu="another")))
-    found = compared(levels(0), there, same_machine=False, kept=history(LOGS))
-    assert found.basis is Basis.ASSUMED
-    assert found.error == pytest.approx(math.sqrt(2.5e-4 + 0.01))
-    assert basis_text(found) == (
-        "sessions differ by 1.6 % (earlier sessions of the same work on 5 days) and 10 % (assumed), standard deviation"
-    )
-
-
-def test_a_session_that_is_compared_is_no_part_of_the_history() -> None:
-    """Six sessions are kept, two of them are compared, so four remain, and that is too few."""
-    days = [replace(each, created=session([0.1], day).created) for day, each in enumerate(history([*LOGS, 0.0]), 1)]
-    assert compared(levels(0, first_day=1), levels(0, first_day=2), kept=days).basis is Basis.ASSUMED
-    assert compared(levels(0, first_day=1), levels(0, first_day=7), kept=days).basis is Basis.HISTORY
-
-
-def test_a_session_is_never_more_certain_than_its_own_processes() -> None:
-    """Processes of ±0.3 vary more than earlier sessions did: 8 × 0.09 / 7 / 8 counts, with 7 degrees of freedom."""
-    wide = side([0.1 * math.exp(0.3 * sign) for sign in (1, -1) * 4])
-    for same_machine in (True, False):
-        found = compared(wide, levels(0, first_day=2), kept=history(LOGS), same_machine=same_machine)
-        assert found.error == pytest.approx(math.sqrt(0.09 / 7 + 2.5e-4))
-        freedom = (0.09 / 7 + 2.5e-4) ** 2 / ((0.09 / 7) ** 2 / 7 + 2.5e-4**2 / 4)
-        assert found.freedom == pytest.approx(freedom)
 
 
 def test_an_assumption_is_marked_and_the_error_within_sessions_added() -> None:
@@ -176,11 +106,8 @@ def test_under_the_assumption_a_factor_of_two_is_a_verdict_and_five_percent_are_
 
 
 def test_few_processes_are_not_trusted_alone() -> None:
-    """Three equal processes a side vary as processes did in earlier sessions, or as is assumed, beside the sessions."""
-    base, other = side([0.1] * 3), side([0.1] * 3, first_day=2)
-    process = 0.01**2 + 0.05**2 / 3
-    assert compared(base, other, kept=history(LOGS)).error == pytest.approx(math.sqrt(2 * (2.5e-4 + process / 3)))
-    found = compared(base, other)
+    """Three equal processes a side vary as is assumed, beside the sessions."""
+    found = compared(side([0.1] * 3), side([0.1] * 3, first_day=2))
     assert found.error == pytest.approx(math.sqrt(2 * (0.01 + 0.01 / 3)))
     assert basis_text(found) == (
         "sessions differ by 10 % (assumed), and fewer than 6 processes by 10 %, standard deviation"
@@ -195,87 +122,13 @@ def test_three_sessions_of_one_process_are_few_processes() -> None:
     found = compared(base, other)
     assert found.basis is Basis.SESSIONS
     assert found.error == pytest.approx(math.sqrt(2 * 0.1**2 / 3))
-    found = compared(base, other, kept=history(LOGS))
-    assert found.basis is Basis.HISTORY
-    assert found.error == pytest.approx(math.sqrt(2 * (2.5e-4 + 0.01**2 + 0.05**2 / 3) / 3))
     assert outcome(found) is Outcome.AMBIGUOUS
 
 
 def test_sides_without_values_have_no_estimate() -> None:
     """Nothing is timed under an emulator."""
     base, other = levels(0), side_setting(session([0.1], timing=None))
-    assert estimate(base, other, Metric.LATENCY, common(base, other)) is None
-
-
-# The reference load
-
-
-def loaded(slowed: float, day: int, *, follows: float = 1.0, **changes: object) -> SideSetting:
-    """A session of 16 processes on a machine that is ``slowed``; latencies follow by this power."""
-    machine = [slowed * each for each in SLOW * 2]
-    loads = [0.002 * each for each in machine]
-    return side_setting(session([0.1 * each**follows for each in machine], day, loads=loads, **changes))
-
-
-def test_on_one_machine_adjusted_levels_are_compared() -> None:
-    """The machine was 20 % slower in the second session, and the load saw it; another machine is another speed."""
-    base, other = loaded(1.0, 1), loaded(1.2, 2)
-    found = compared(base, other)
-    assert found.ratio.value == pytest.approx(1)
-    assert found.base.is_adjusted and found.other.is_adjusted
-    elsewhere = compared(base, other, same_machine=False)
-    assert elsewhere.ratio.value == pytest.approx(1 / 1.2)
-    assert not elsewhere.base.is_adjusted
-
-
-def test_memory_is_never_adjusted() -> None:
-    """It does not follow the speed of the machine."""
-    assert not compared(loaded(1.0, 1), loaded(1.2, 2), Metric.MEMORY).base.is_adjusted
-
-
-def test_a_workload_that_does_not_follow_the_load_is_not_adjusted() -> None:
-    """The fit leaves it out, so its raw levels are compared."""
-    wobble = [1.0, 0.98, 1.02, 1.0, 0.99, 1.01, 0.98, 1.02] * 2
-    sides = [
-        side_setting(session([0.1 * each for each in wobble], day, loads=[0.002 * slow for slow in SLOW * 2]))
-        for day in (1, 2)
-    ]
-    assert not compared(sides[0], sides[1]).base.is_adjusted
-
-
-def test_different_loads_are_not_compared() -> None:
-    """Their names, their versions, and without a name the threads of the settings tell them apart."""
-    base = loaded(1.0, 1)
-    assert not compared(base, loaded(1.2, 2, name="version 1, threads 2, numpy 2.2")).base.is_adjusted
-    nameless = [loaded(1.0, day, name="", setting=Setting(threads=day)) for day in (1, 2)]
-    assert not compared(*nameless).base.is_adjusted
-    assert compared(nameless[0], loaded(1.2, 2, name="", setting=Setting(threads=1))).base.is_adjusted
-
-
-def test_the_history_of_adjusted_levels_belongs_to_adjusted_levels() -> None:
-    """They differ less between sessions than raw ones; raw ones are compared if only theirs are known."""
-    base, other = loaded(1.0, 1), loaded(1.2, 2)
-    slow = history(LOGS, loads=[0.002 * math.exp(0.9 * log) for log in LOGS])
-    adjusted = compared(base, other, kept=slow)
-    assert (adjusted.basis, adjusted.base.is_adjusted) == (Basis.HISTORY, True)
-    assert "0.2 %" in basis_text(adjusted)
-    raw = compared(base, other, kept=history(LOGS))
-    assert (raw.basis, raw.base.is_adjusted) == (Basis.HISTORY, False)
-    assert raw.ratio.value == pytest.approx(1 / 1.2)
-
-
-def test_the_error_of_the_slope_grows_with_the_distance_of_the_loads() -> None:
-    """The slope carries the adjustment from one side's speed to the other's."""
-    errors = []
-    for slowed in (1.0, 1.5):
-        noise = [1.02, 0.98, 0.99, 1.01] * 4
-        sides = []
-        for day, machine in ((1, 1.0), (2, slowed)):
-            loads = [0.002 * machine * each for each in SLOW * 2]
-            seconds = [0.1 * machine * each * own for each, own in zip(SLOW * 2, noise)]
-            sides.append(side_setting(session(seconds, day, loads=loads)))
-        errors.append(compared(sides[0], sides[1], kept=history(LOGS, loads=[0.002] * 5)).error)
-    assert errors[1] > errors[0]
+    assert estimate(base, other, Metric.LATENCY) is None
 
 
 # Verdicts of a table
@@ -330,25 +183,22 @@ def test_the_mean_of_rows_is_as_certain_as_a_row() -> None:
 # Properties
 
 
-@given(SESSIONS, HISTORIES, st.booleans(), st.sampled_from(sorted(set(Metric) - set(TOKENS))))
-def test_a_side_is_never_faster_than_itself(
-    sessions: list[list[float]], kept: list[SessionLevel], same_machine: bool, metric: Metric
-) -> None:
+@given(SESSIONS, st.sampled_from(sorted(set(Metric) - set(TOKENS))))
+def test_a_side_is_never_faster_than_itself(sessions: list[list[float]], metric: Metric) -> None:
     """The ratio is 1, and the verdict SAME or AMBIGUOUS."""
     base = side(*sessions)
-    found = compared(base, base, metric, same_machine=same_machine, kept=kept)
+    found = compared(base, base, metric)
     assert (found.ratio.value, found.p_value) == (1, 1)
     assert outcome(found, metric=metric) in (Outcome.SAME, Outcome.AMBIGUOUS)
 
 
-@given(SESSIONS, SESSIONS, HISTORIES, st.booleans(), st.sampled_from(ESTIMATED))
+@given(SESSIONS, SESSIONS, st.sampled_from(ESTIMATED))
 def test_swapped_sides_have_the_inverse_ratio_and_the_opposite_verdict(
-    mine: list[list[float]], theirs: list[list[float]], kept: list[SessionLevel], same_machine: bool, metric: Metric
+    mine: list[list[float]], theirs: list[list[float]], metric: Metric
 ) -> None:
     """FASTER becomes SLOWER; the limits of SAME are not symmetric, so a verdict at the edge may come or go."""
     base, other = side(*mine), side(*theirs, first_day=5)
-    there = compared(base, other, metric, same_machine=same_machine, kept=kept)
-    back = compared(other, base, metric, same_machine=same_machine, kept=kept)
+    there, back = compared(base, other, metric), compared(other, base, metric)
     assert there.ratio.value == pytest.approx(1 / back.ratio.value)
     assert there.ratio.low == pytest.approx(1 / back.ratio.high)
     assert (there.p_value, there.basis) == (pytest.approx(back.p_value, abs=1e-9), back.basis)

@@ -94,7 +94,7 @@ def test_run_marks_what_compare_refuses(setting: Setting, proof: ProofVerdict | 
         outcome = outcome_text(row.speed)
         assert outcome in (["FASTER (unproven)", "NOT COMPARABLE"] if is_refused else ["FASTER"])
         if is_refused and outcome != "NOT COMPARABLE":
-            assert "(unproven)" in str(headline([_, row], None).items[0].text)
+            assert "(unproven)" in str(headline([_, row]).items[0].text)
 
 
 def test_wrong_results_are_not_compared() -> None:

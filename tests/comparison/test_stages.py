@@ -6,7 +6,6 @@ import pytest
 from fake_runs import result_of
 from generated_results import generation_run
 from pipelines import pipeline_run
-from stored_sides import common, side_setting
 
 from modelzoo.comparison.compare import Question, compare, stage_rows
 from modelzoo.comparison.model import Metric, Obstacle, Side, StoredResult
@@ -56,10 +55,9 @@ def test_other_metrics_have_no_stages() -> None:
 
 def test_a_side_without_pipelines_has_no_stages() -> None:
     """Nor have rows that only one side has a ratio."""
-    base, other = (side_setting(session(0.1, day)) for day in (1, 2))
     (row,) = compare(side("a", session(0.1, 1)), side("b", session(0.1, 2)), ALLOWED).rows
     alone = replace(row, other=None, estimate=None)
-    found = stage_rows([alone], Metric.LATENCY, common(base, other))
+    found = stage_rows([alone], Metric.LATENCY)
     assert [(each.name, each.other, each.ratio) for each in found] == [
         (name, None, None) for name in ("decode", MODEL, "answer")
     ]

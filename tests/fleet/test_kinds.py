@@ -6,12 +6,10 @@ import instances
 from compared_hosts import PERFORMANCE, fleet, host, timed, wobble
 from fake_runs import MACHINE, make, result_of
 
-from modelzoo.comparison.levels import Histories
 from modelzoo.fleet.hosts import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace
-from modelzoo.records.history import HistoryScope, SessionLevel
 from modelzoo.records.hosts import FleetComparison, FleetHost, HostDifference, Uncompared
-from modelzoo.records.machine import Machine, fingerprint
+from modelzoo.records.machine import Machine
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Confirmation
 from modelzoo.results.throughput import of
@@ -164,24 +162,6 @@ def test_kinds_say_what_tells_them_apart() -> None:
     ]
     notes = comparison_notes(FleetComparison((), found))
     assert "What makes host-9 another kind: memory 256 GiB instead of 512 GiB." in notes
-
-
-def test_sessions_that_are_compared_are_no_history() -> None:
-    """Hosts may keep their histories in one directory."""
-    dates = [f"2026-01-{number:02}T00:00:00+00:00" for number in range(1, 21)]
-    hosts = [replace(each, result=replace(each.result, created=date)) for each, date in zip(fleet(host(9, 0.1)), dates)]
-    level = SessionLevel("", "toy", "fp32", "work", 0.1, 3, 1.0, 1e-4, 1e-4, 1.0)
-    machine = fingerprint(PERFORMANCE)
-    for count, is_known in ((14, False), (15, True)):
-        history = tuple(replace(level, created=each, level=wobble(day)) for day, each in enumerate(dates[:count]))
-        (kind,) = kinds(hosts, Histories({machine: history}))
-        assert (kind.earlier is not None) == is_known
-    assert kind.earlier is not None
-    assert (kind.earlier.scope, kind.earlier.days) == (HistoryScope.WORKLOAD, 5)
-    assert any(
-        "earlier sessions of toy in all settings on 5 days), standard deviation" in note
-        for note in comparison_notes(FleetComparison((), (kind,)))
-    )
 
 
 def test_a_configuration_that_may_miss_the_bound_is_not_added_up() -> None:

@@ -16,7 +16,7 @@ from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.measure.jobs import Request, prepare_job
 from modelzoo.measure.launcher import WORKER, LocalLauncher, LocalWorker
-from modelzoo.records.protocol import ReferenceJob
+from modelzoo.records.protocol import PrepareJob
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_worker_does_not_inherit_the_cpu_that_its_parent_is_bound_to(
     for cpus in ({min(bound)}, bound):
         os.sched_setaffinity(0, cpus)
         with Path(os.devnull).open("wb") as null, pytest.raises(EnvironmentProblem, match="not started"):
-            LocalLauncher().start(ReferenceJob(None), {}, null)
+            LocalLauncher().start(PrepareJob("", (), None), {}, null)
     own = [sys.executable, *WORKER]
     assert started == [["taskset", "--cpu-list", ",".join(map(str, sorted(bound))), *own], own]
 

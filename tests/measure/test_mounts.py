@@ -30,7 +30,6 @@ from modelzoo.records.protocol import (
     MeasureJob,
     Preparation,
     PrepareJob,
-    ReferenceJob,
     ValidateJob,
     encode_line,
 )
@@ -129,7 +128,6 @@ def test_the_files_that_a_job_names_are_shown(tmp_path: Path) -> None:
     assert shown(job) == [str(checkpoint), str(picture), str(data)]
     instance = InstanceJob(Assignment(RESNET50, Setting(), Prepared(ResolvedSetting(), weights(checkpoint)), None))
     assert shown(instance) == [str(checkpoint)]
-    assert shown(ReferenceJob(None)) == []
 
 
 def test_what_an_image_names_is_not_shown(tmp_path: Path) -> None:
@@ -198,7 +196,6 @@ def test_an_image_has_a_cache_of_its_own_and_reads_weights_in_others() -> None:
         assert cache_options(measuring(in_image(path)), CACHE_A) == expected
         earlier = (Preparation(Prepared(ResolvedSetting(), in_image(path))),)
         assert cache_options(PrepareJob(RESNET50, (Setting(),), None, earlier=earlier), CACHE_A) == expected
-    assert cache_options(ReferenceJob(1), CACHE_A) == [own]
 
 
 def test_the_cache_of_an_image_has_a_name_of_its_own_here() -> None:
@@ -213,12 +210,6 @@ def test_the_cache_of_an_image_has_a_name_of_its_own_here() -> None:
     assert isinstance(sent, MeasureJob) and sent.assignment.prepared.export is not None
     assert sent.assignment.prepared.export.path == "/modelzoo/cache/exports/e"
     assert sent.assignment.prepared.weights.path == "/modelzoo/cache/w"
-
-
-def test_the_reference_load_never_runs_in_a_container() -> None:
-    """It is the same code for all sides."""
-    with pytest.raises(ValueError, match="runs on this machine"):
-        inside(ReferenceJob(1), CACHE_A)
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,10 @@ from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
-from modelzoo.measure.rounds import Reference, blocks, capacity, device_capacity
+from modelzoo.measure.rounds import blocks, capacity, device_capacity
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.protocol import Job, MeasureJob, Preparation, PrepareJob, Progress, SettingsPrepared
 from modelzoo.records.run import Prepared, RunReport
-from modelzoo.records.timing import ReferenceTurn
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
@@ -277,48 +276,22 @@ class Scripted:
         return self.turns > 0
 
 
-class ScriptedReference:
-    """A reference load that notes its turns."""
-
-    def __init__(self, diary: list[str], until: int = 100) -> None:
-        self.diary, self.until = diary, until
-
-    def turn(self) -> ReferenceTurn | None:
-        self.until -= 1
-        if self.until < 0:
-            return None
-        self.diary.append("r")
-        return ReferenceTurn(0.0, 0.1, 0.01, 1)
-
-
-def turns(*counts: int, reference: bool = False, until: int = 100) -> tuple[str, str, int]:
-    """Who took turns, in order; the order in which they ended; and how many turns of the reference were kept."""
+def turns(*counts: int) -> tuple[str, str]:
+    """Who took turns, in order, and the order in which they ended."""
     diary: list[str] = []
     scripted: Any = [Scripted("ABC"[i], count, diary) for i, count in enumerate(counts)]
-    load: Any = ScriptedReference(diary, until) if reference else None
-    kept: list[ReferenceTurn] = []
-    ended = [worker.name for worker in rounds.alternate(scripted, load, kept)]
-    return "".join(diary), "".join(ended), len(kept)
+    ended = [worker.name for worker in rounds.alternate(scripted)]
+    return "".join(diary), "".join(ended)
 
 
 def test_workers_alternate_until_all_have_ended() -> None:
     """Nobody is stopped because its own interval is narrow: each takes the turns that its plan gives it."""
-    assert turns(3, 3) == ("ABABAB", "AB", 0)
+    assert turns(3, 3) == ("ABABAB", "AB")
 
 
 def test_a_worker_that_ends_early_leaves_the_turns_to_the_others() -> None:
     """One died or was done; the other goes on."""
-    assert turns(1, 3) == ("ABBB", "AB", 0)
-
-
-def test_the_reference_load_runs_between_any_two_turns() -> None:
-    """One turn before the first, one after each, and none after a worker that has ended: that turn was its audit."""
-    assert turns(2, 3, reference=True) == ("rArBrABrB", "AB", 4)
-
-
-def test_a_reference_load_that_died_does_not_stop_the_workers() -> None:
-    """The turns that it took are kept."""
-    assert turns(3, reference=True, until=2) == ("rArAA", "A", 2)
+    assert turns(1, 3) == ("ABBB", "AB")
 
 
 def test_a_worker_that_cannot_be_resumed_fails_alone() -> None:
@@ -336,18 +309,11 @@ def test_a_worker_that_cannot_be_resumed_fails_alone() -> None:
 
 
 def test_only_one_process_samples_at_a_time(tmp_path: Path, numpy_engine: None) -> None:
-    """Real workers: each waits for its turns and records when it sampled and how many samples each turn has.
-
-    The turns of a real reference load are stored with each run and lie outside those of the workers.
-    """
+    """Real workers: each waits for its turns and records when it sampled and how many samples each turn has."""
     work = odd_numpy(tmp_path / "odd")
     fp32 = numpy_setting(work)
-    with Reference(1) as reference:
-        one = rounds.Rounds(Request(work, (fp32, fp32.replace(precision="bf16")), SHORT), silent, reference)
-        first, second = one.sweep(None)
-    assert reference.problem is None
     taken = []
-    for run in (first, second):
+    for run in rounds.Rounds(Request(work, (fp32, fp32.replace(precision="bf16")), SHORT), silent).sweep(None):
         assert run.report is not None, run.error
         assert run.report.usage is not None
         assert run.report.timing is not None
@@ -356,9 +322,7 @@ def test_only_one_process_samples_at_a_time(tmp_path: Path, numpy_engine: None) 
         assert len(run.report.timing.steady) == 3
         assert sum(turn.samples or 0 for turn in run.report.turns) == 3
         taken += [(turn.start, turn.end) for turn in run.report.turns]
-    assert len(second.reference) >= 3
-    assert first.reference == second.reference[: len(first.reference)]
-    in_order = sorted([*taken, *((turn.start, turn.end) for turn in second.reference)])
+    in_order = sorted(taken)
     assert all(end <= start for (_, end), (start, _) in zip(in_order, in_order[1:])), "one at a time"
 
 

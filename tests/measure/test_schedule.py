@@ -49,7 +49,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Machine], N
     machine: list[Machine] = []
 
     class Simulated:
-        def __init__(self, request: Request, on_event: object, reference: object) -> None:
+        def __init__(self, request: Request, on_event: object) -> None:
             self.request, self.sweeps, self.can_run, self.is_emulated = request, 0, True, False
             self._random = random.Random(request.workload.name)
 

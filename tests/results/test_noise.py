@@ -1,82 +1,70 @@
-"""The noise of a machine from its kept sessions."""
+"""How unsteady the machine was, from the samples of the settings themselves."""
 
 from __future__ import annotations
 
-import math
-from statistics import stdev
+from collections.abc import Sequence
 
 import pytest
-from kept_sessions import kept
+from fake_runs import make, result_of
 
-from modelzoo import stats
-from modelzoo.results.sessions import machine_noise, session_spread
-
-
-def test_no_sessions_say_nothing() -> None:
-    """The machine is new."""
-    assert machine_noise([]) is None
-    assert session_spread([]) is None
+from modelzoo.records.run import Run, Turn
+from modelzoo.results import summary
+from modelzoo.results.noise import noise, variation
+from modelzoo.views.headline import headline
 
 
-def test_the_variances_are_those_of_the_workload() -> None:
-    """All of its settings and sessions together: variances are averaged, not standard deviations."""
-    found = machine_noise([kept(1, between=0.01, tau2=0.0), kept(2, between=0.03, tau2=0.08, label="bf16")])
-    assert found is not None
-    (toy,) = found.workloads
-    assert (toy.workload, toy.sessions) == ("toy", 2)
-    assert (toy.between_processes, toy.within_process) == pytest.approx((math.sqrt(0.02), math.sqrt(0.04)))
+def process(*levels: float, round: int = 0, samples: int = 6) -> Run:
+    """A process with a turn at each of these levels (seconds), in each of which it took so many samples."""
+    turns = tuple(Turn(float(number), number + 0.5, samples) for number in range(len(levels)))
+    steady = [level * (1 + 0.001 * number) for level in levels for number in range(samples)]
+    return make(steady, round=round, turns=turns)
 
 
-def test_the_sessions_are_counted_once() -> None:
-    """Each has several workloads and settings."""
-    found = machine_noise([kept(5), kept(2, label="bf16"), kept(2), kept(2, workload="bert")])
-    assert found is not None
-    assert (found.sessions, found.first[:10], found.last[:10]) == (2, "2026-01-02", "2026-01-05")
-    assert [each.workload for each in found.workloads] == ["bert", "toy"]
+STEADY = [process(1.0, 1.01, 0.99, round=number) for number in range(4)]
+SEVENFOLD = [process(*(1.0 if number < 4 else 7.0,) * 3, round=number) for number in range(8)]
 
 
-def test_sessions_of_the_same_work_show_how_much_they_differ() -> None:
-    """From three on, pooled over what was repeated; other work does not count."""
-    seconds = (0.1, 0.12, 0.11)
-    same = [kept(day, level=each) for day, each in enumerate(seconds, 1)]
-    other = [kept(day, level=each, key="other") for day, each in ((1, 5.0), (2, 9.0))]
-    found = session_spread([*same, *other])
-    assert found is not None
-    assert found.value == pytest.approx(stdev(map(math.log, seconds)))
-    assert (found.sessions, found.freedom) == (3, 2)
-    assert session_spread(same[:2]) is None
-    twice = session_spread([*same, *(kept(day, level=0.2, key="steady") for day in (1, 2, 3, 4))])
-    assert twice is not None
-    assert twice.value == pytest.approx(found.value * math.sqrt(2 / 5))
-    assert (twice.sessions, twice.freedom) == (4, 5)
+def said(runs: Sequence[Run]) -> str:
+    """The headline."""
+    return str(headline(summary.rows(result_of(*runs))).items[0].text)
 
 
-def test_a_setting_that_was_asked_for_twice_is_one_value_per_session() -> None:
-    """A against A: the two of a session say nothing about other sessions."""
-    assert session_spread([kept(1, level=each) for each in (0.1, 0.2, 0.3)]) is None
+def test_a_run_that_spread_sevenfold_says_so() -> None:
+    """Half of the processes take seven times as long as the others."""
+    assert variation(SEVENFOLD) == pytest.approx(6.0, rel=0.01)
+    assert said(SEVENFOLD).endswith("; NOISY MACHINE: speed varied by 600 %, treat as indicative")
 
 
-def test_the_reference_load_has_a_spread_of_its_own() -> None:
-    """Between sessions, and only if it is the same load."""
-    levels = [kept(day, reference=each, reference_load="a") for day, each in enumerate((1.0, 1.1, 1.2), 1)]
-    found = machine_noise([*levels, kept(4, reference=9.0, reference_load="b")])
-    assert found is not None
-    assert found.reference_spread == pytest.approx(stdev(map(math.log, (1.0, 1.1, 1.2))))
-    few = machine_noise(levels[:2])
-    assert few is not None
-    assert few.reference_spread is None
+def test_what_varies_within_a_process_is_seen_with_a_single_one() -> None:
+    """Its turns alternate between two speeds."""
+    assert said([process(*[1.0, 1.5] * 4)]).endswith("; NOISY MACHINE: speed varied by 50 %, treat as indicative")
 
 
-def test_the_smallest_difference_follows_from_the_rounds_that_fit() -> None:
-    """10 s a process, two processes a round: 15 rounds in 5 minutes."""
-    found = machine_noise([kept(cost=7.0, sampled=3.0), kept(cost=7.0, sampled=3.0, ratio_spread=0.03)])
-    assert found is not None
-    assert found.workloads[0].detectable == pytest.approx(stats.detectable(0.03, 15, 0.02))
+def test_a_steady_machine_is_not_spoken_of() -> None:
+    """Turns that differ by 2 %; and a single outlier of a turn, or a single slow turn of many, is no speed."""
+    assert variation(STEADY) == pytest.approx(1.01 / 0.99 - 1, rel=0.01)
+    assert noise(summary.rows(result_of(*STEADY))) is None
+    assert "NOISY" not in said(STEADY)
+    once = [*STEADY, process(*[1.0] * 20, 9.0, round=4)]
+    assert "NOISY" not in said(once)
 
 
-@pytest.mark.parametrize("changes", [{"ratio_spread": None}, {"ratio_spread": 0.03, "cost": 90.0}])
-def test_some_workloads_show_no_difference_in_five_minutes(changes: dict[str, float | None]) -> None:
-    """One setting alone, or a round that takes longer than half of the time."""
-    found = machine_noise([kept(**changes)])
-    assert found is not None
-    assert found.workloads[0].detectable is None
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [process(1.0, 2.0, 3.0)],
+        [process(*[1.0, 2.0] * 4, samples=1)],
+        [make([1.0, 7.0, 1.0, 7.0])],
+        [make(None, error="died")],
+        [],
+    ],
+)
+def test_nothing_is_said_where_nothing_is_known(runs: list[Run]) -> None:
+    """Three turns; eight samples; four samples without turns; none."""
+    assert variation(runs) is None
+
+
+def test_short_turns_are_taken_together() -> None:
+    """Turns of two samples: three of them are a stretch, and five stretches are enough."""
+    assert variation([process(*[1.0] * 15, samples=2)]) == pytest.approx(0, abs=0.01)
+    assert variation([process(*[1.0] * 14, samples=2)]) is None

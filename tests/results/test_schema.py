@@ -38,7 +38,7 @@ def test_the_schema_is_a_schema() -> None:
 
 @pytest.mark.parametrize("stored", STORED, ids=name)
 def test_stored_results_fit_the_schema(stored: Path, tmp_path: Path) -> None:
-    """What the suite wrote, without the fields that have ended since, which a reader ignores."""
+    """What the suite wrote, as it reads and writes it: fields that have ended are left out."""
     jsonschema.validate(written(store.read(unpacked(stored, tmp_path)), tmp_path), SCHEMA)
 
 

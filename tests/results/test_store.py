@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instances import configuration, ran
 from instances import result as instances_result
-from kept_sessions import beside
 from stored_results import STORED, name, unpacked
 
 from modelzoo.errors import InputError, UsageError
@@ -25,12 +24,11 @@ from modelzoo.records.codec import decode, encode
 from modelzoo.records.load import Load
 from modelzoo.records.run import FORMAT, Latency, Result, SettingRequest, Thumbnail, ValidityEntry
 from modelzoo.records.throughput import Throughput
-from modelzoo.records.timing import Design, LoadEvidence, StopReason
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.records.tuning import Exclusion, ExclusionKind, Goal, Tuning
 from modelzoo.results import store, summary
 from modelzoo.results.store import mask
 from modelzoo.setting import Setting
-from modelzoo.stats import Sums
 from modelzoo.views.run import objections
 
 BF16 = Setting("bf16")
@@ -42,16 +40,14 @@ def some_result() -> Result:
 
 
 def planned_result() -> Result:
-    """Two settings in 8 rounds beside a reference load that predicts them, with planned looks."""
+    """Two settings in 8 rounds, with planned looks."""
     runs = []
     for number in range(8):
         for group, setting in enumerate((Setting(), BF16)):
             slow = 1 + 0.05 * (number % 4)
-            run = make([0.1 * (1 + group) * slow] * 3, setting=setting, group=group, round=number)
-            runs.append(beside(run, 0.0021 * slow, 0.002 * slow, 0.002 * slow))
+            runs.append(make([0.1 * (1 + group) * slow] * 3, setting=setting, group=group, round=number))
     design = Design("toy", 0.05, 600.0, looks=(4, 8), maximum=8, seconds=(1.0,) * 8, stop_reason=StopReason.BUDGET)
-    evidence = (LoadEvidence("toy", 3, Sums(24, 18, 0.2, 0.1, 0.12)),)
-    return replace(result_of(*runs), payload=Latency((design,), 0.002, "a load", evidence))
+    return replace(result_of(*runs), payload=Latency((design,)))
 
 
 def written(result: Result, directory: Path) -> Any:
@@ -350,32 +346,16 @@ def test_impossible_times_are_refused(value: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"reference_seconds": 0}, "the calibration workload has a time that is not possible"),
-        ({"reference_seconds": 5e-324}, "the calibration workload has a time that is not possible"),
-        ({"reference_seconds": -1}, "the calibration workload has a time that is not possible"),
-        (
-            {"load_evidence": [{"workload": "toy", "sessions": 1, "sums": {"load": 1.0, "product": 0.5}}]},
-            "the evidence of earlier sessions has sums that are not possible",
-        ),
         ({"designs": [{"workload": "toy", "margin": 0.05, "looks": [12, 8], "maximum": 16}]}, "looks of toy do not as"),
         ({"designs": [{"workload": "toy", "margin": 0.05, "looks": [0, 8], "maximum": 16}]}, "looks of toy do not as"),
         ({"designs": [{"workload": "toy", "margin": 0.05, "looks": [8, 24], "maximum": 16}]}, "looks of toy do not as"),
     ],
 )
-def test_impossible_designs_and_speeds_are_damage(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_impossible_designs_are_damage(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     """Whoever summarizes a result relies on them."""
     data = written(some_result(), tmp_path)
     data["payload"].update(changes)
     with pytest.raises(InputError, match=f"is damaged .*{message}"):
-        read_data(data, tmp_path)
-
-
-def test_an_impossible_turn_of_the_reference_load_is_damage(tmp_path: Path) -> None:
-    """Its logarithm is needed."""
-    data = written(planned_result(), tmp_path)
-    assert read_data(data, tmp_path) == planned_result()
-    data["runs"][0]["reference"][1]["seconds"] = 0.0
-    with pytest.raises(InputError, match="is damaged .*toy has a time that is not possible"):
         read_data(data, tmp_path)
 
 
@@ -413,10 +393,9 @@ def test_a_value_replaced_by_anything_is_read_or_refused(stored: Path, data: st.
 
 @given(st.data())
 def test_a_value_of_the_design_replaced_by_anything_is_read_or_refused(data: st.DataObject) -> None:
-    """In a result that is planned, adjusted and compared."""
+    """In a result that is planned and compared."""
     content = encode(planned_result())
-    designed = [("payload", key) for key in ("designs", "reference_seconds", "load_evidence")]
-    replace_anything(content, data, *data.draw(st.sampled_from([*designed, ("runs",), ("payload",)])))
+    replace_anything(content, data, *data.draw(st.sampled_from([("payload", "designs"), ("runs",), ("payload",)])))
 
 
 def replace_anything(content: Any, data: st.DataObject, *places: Any) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Optional
 
 import pytest
-from example_machine import CEILINGS, LIBRARIES, NOISE, QUIET, SERVER, TWO_CORES, machine_with
+from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER, TWO_CORES, machine_with
 from printed import printed
 
 from modelzoo.frozen import replace
 from modelzoo.records.doctor import DoctorReport
 from modelzoo.records.profile import UnavailableProduct
-from modelzoo.views.doctor import document, machine_rows, noise_notes, usage_rows
+from modelzoo.views.doctor import document, machine_rows, usage_rows
 from modelzoo.warning import WarningCode, warning_for
 
 REPORT = DoctorReport(
@@ -53,20 +53,6 @@ def test_an_emulated_machine_has_no_ceilings() -> None:
     text = shown(machine=machine_with(emulator="qemu-user"), ceilings=None)
     assert "no peaks: nothing is timed under an emulator" in text
     assert "emulated by qemu-user" in text
-
-
-def test_one_session_does_not_say_how_sessions_differ() -> None:
-    """The notes say how many it takes."""
-    once = replace(NOISE, sessions=1, last=NOISE.first, reference_spread=None, workloads=NOISE.workloads[:1])
-    first, second = noise_notes(once)
-    assert "from 1 session of 'modelzoo run', 2026-01-01;" in first
-    assert second == "how much sessions differ is known after sessions of the same work on 3 days"
-
-
-def test_a_machine_without_sessions_is_told_how_to_get_them() -> None:
-    """In one line; under an emulator there is nothing to measure."""
-    assert "noise: not known yet; run 'modelzoo run', which measures it if no other programs are busy" in shown()
-    assert "noise" not in shown(machine=machine_with(emulator="qemu-user"), ceilings=None)
 
 
 def test_unknown_facts_are_shown_as_unknown() -> None:

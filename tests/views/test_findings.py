@@ -16,7 +16,6 @@ from modelzoo.records.evidence import NotUsed, ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import OutputAgreement, WeightsKind
-from modelzoo.results.adjustment import Adjustment, Fit
 from modelzoo.results.speed import Different, Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
@@ -24,8 +23,6 @@ from modelzoo.stats import Doubt, Outcome, Outlook, Verdict
 from modelzoo.views import findings
 
 STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
-
-FIT = Fit(stats.Control(1.0, 0.9, 20), 18, 0.0, ())
 
 
 def proven(setting: Setting, group: int = 0, **changes: Any) -> Run:
@@ -116,42 +113,6 @@ def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
         "bf16: no significant difference; at most 10 % slower, at most 10 % faster (95 % CI); about 9 more processes "
         "per setting (3 min) would show a difference of 2.0 %; kernels verified"
     )
-
-
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (Adjustment(), ""),
-        (Adjustment(FIT, 0.14), "its speed varied by 14 % during the run"),
-        (
-            Adjustment(replace(FIT, control=replace(FIT.control, correlation=0.12)), 0.14),
-            "its speed varied by 14 % during the run; latencies are not normalized for that, because the calibration "
-            "workload does not predict the latency here (correlation 0.12)",
-        ),
-        (
-            Adjustment(replace(FIT, freedom=11, has_earlier=True), 0.14),
-            "its speed varied by 14 % during the run; latencies are not normalized for that, because 20 processes, "
-            "those of earlier sessions included, are too few to say whether the calibration workload predicts the "
-            "latency",
-        ),
-        (
-            Adjustment(replace(FIT, left_out=("maskrcnn",)), 0.14),
-            "its speed varied by 14 % during the run; the calibration workload does not predict the "
-            "latency of maskrcnn, which is not normalized",
-        ),
-        (
-            Adjustment(narrow_load=64),
-            "no calibration workload ran: numpy's BLAS has at most 64 threads, fewer than the models",
-        ),
-        (
-            Adjustment(without_load=3),
-            "the calibration workload ended early (number of processes that ran without it: 3)",
-        ),
-    ],
-)
-def test_the_steadiness_of_the_machine_is_said(found: Adjustment, said: str) -> None:
-    """By the calibration workload; no load average shows it in a virtual machine."""
-    assert findings.steadiness(found) == said
 
 
 def several() -> list[SummaryRow]:

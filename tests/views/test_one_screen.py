@@ -84,7 +84,7 @@ STORED = {
         "no significant difference between bf16 and fp32 on 4 of 4 models",
         "kernels verified",
         "accuracy check: 4 NUMERIC ONLY (random weights)",
-        "NOISY MACHINE: one process took more than twice as long as another",
+        "NOISY MACHINE: speed varied by",
         "0.98× [0.73, 1.33]  AMBIGUOUS",
     ),
     "mlp.json": (

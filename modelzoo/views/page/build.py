@@ -16,7 +16,6 @@ from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
-from modelzoo.results.adjustment import adjustment
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import differences, findings, results_table, throughput, tuning, validity
 from modelzoo.views import load as load_view
@@ -215,13 +214,10 @@ def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block
     judged = [entry for entry in result.validity if entry.workload not in timed]
     said = list(findings.sentences(shown).items())
     if shown:
-        machine = adjustment(result)
-        blocks.append(headline(shown, machine.spread))
+        blocks.append(headline(shown))
         drawn = latencies.plot(latencies.of_rows(shown))
         blocks += [drawn.figure(f"{mark}-latencies")] if drawn is not None else []
         blocks.append(results_table.page_table(shown))
-        steadiness = findings.steadiness(machine)
-        said += [("this machine", steadiness)] if steadiness else []
     for each in judged:
         blocks += [*validity.wrong_results(each.report), validity.verdict(each.report.validity)] if each.report else []
     unknown = [(each.workload, each.error or "no reason is known") for each in judged if each.report is None]

@@ -115,8 +115,6 @@ def command(result: Result) -> list[Block]:
     said = [
         f"Measured {result.created} by modelzoo {result.version}" + (f", commit {result.commit}" * bool(result.commit))
     ]
-    if result.session is not None:
-        said.append(f"Session {result.session.number} of {result.session.count}")
     text = "; ".join(said) + ". This command measures all numbers of this result again:"
     return [lines(text), Command(command_line(result))]
 

@@ -1,4 +1,4 @@
-"""The history of each workload: its level in every session of a directory, and where it changed."""
+"""The history of each workload: its level in every session of a directory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import msgspec
 from modelzoo import stats
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block, Column, Section, Table, lines
-from modelzoo.formatting import MISSING, percent
+from modelzoo.formatting import MISSING
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results import summary
-from modelzoo.stats import trend
 from modelzoo.views.plots.history import History, HistorySeries, SessionPoint, moment, plot
 from modelzoo.views.results_table import interval
 
@@ -88,67 +87,22 @@ def _levels(name: str, result: Result) -> list[SessionLevel]:
 
 
 def _how(sessions: int) -> str:
-    said = (
-        f"{sessions} session{'s' * (sessions > 1)}. The levels are not normalized by the calibration workload. Their "
-        "intervals hold within a session, and do not cover what changes between sessions."
-    )
-    if not trend.can_find_changes():
-        return f"{said} Change points are not searched for: that needs the package ruptures (pip install ruptures)."
-    return (
-        f"{said} Change points are searched for in settings with at least {trend.LEAST_LEVELS} sessions (PELT on the "
-        "logarithms of the latencies)."
-    )
+    count = f"{sessions} session{'s' * (sessions > 1)}"
+    return f"{count}. Their intervals hold within a session, and do not cover what changes between sessions."
 
 
 def _workload(workload: str, own: Sequence[SessionLevel], machines: Sequence[str], mark: str) -> Section:
     series: dict[tuple[str, str], list[SessionLevel]] = {}
     for each in own:
         series.setdefault((each.machine, each.label), []).append(each)
-    drawn, said = [], []
+    drawn = []
     for (machine, label), members in series.items():
         shown = label if len(machines) == 1 else f"{label}, machine {1 + machines.index(machine)}"
-        values = [each.latency.value for each in members]
-        changes = trend.find_changes(values) if trend.can_find_changes() else ()
         points = tuple(SessionPoint(each.created, each.latency) for each in members)
-        drawn.append(HistorySeries(shown, points, changes, _segments(values, changes)))
-        said += [_change(shown, members, values, changes, number) for number in range(len(changes))]
-    said += _too_few(drawn)
-    data = History(workload, tuple(drawn))
-    caption = "Latency in each session with its interval; a dashed vertical line is a change of the level."
-    figure = plot(data, caption)
+        drawn.append(HistorySeries(shown, points))
+    figure = plot(History(workload, tuple(drawn)), "Latency in each session with its interval.")
     blocks: list[Block] = [figure.figure(mark)] if figure is not None else []
-    if said:
-        blocks.insert(0, lines(*said))
     return Section(workload, (*blocks, _table(own, machines)))
-
-
-def _segments(values: Sequence[float], changes: Sequence[int]) -> tuple[stats.Interval, ...]:
-    edges = [0, *changes, len(values)]
-    return tuple(stats.level_interval(values[a:b]) for a, b in zip(edges, edges[1:])) if changes else ()
-
-
-def _too_few(series: Sequence[HistorySeries]) -> list[str]:
-    short = [one.label for one in series if len(one.points) < trend.LEAST_LEVELS]
-    if not short or not trend.can_find_changes():
-        return []
-    return [f"Fewer than {trend.LEAST_LEVELS} sessions, so no changes are searched for: {'; '.join(short)}."]
-
-
-def _change(
-    label: str, members: Sequence[SessionLevel], values: Sequence[float], changes: Sequence[int], number: int
-) -> str:
-    """One change of the level, and which versions changed at the same time."""
-    edges = [0, *changes, len(values)]
-    place = changes[number]
-    before = stats.geometric_mean(values[edges[number] : place])
-    after = stats.geometric_mean(values[place : edges[number + 2]])
-    earlier, later = dict(members[place - 1].versions), dict(members[place].versions)
-    changed = [
-        f"{name} {earlier.get(name, MISSING)} → {later[name]}" for name in later if earlier.get(name) != later[name]
-    ]
-    word = "slower" if after > before else "faster"
-    cause = f"; at the same time changed: {', '.join(changed)}" if changed else "; no recorded version changed"
-    return f"{label}: {percent(abs(after / before - 1))} {word} from {members[place].created} on{cause}."
 
 
 def _table(own: Sequence[SessionLevel], machines: Sequence[str]) -> Table:

@@ -18,7 +18,6 @@ from modelzoo.records import (
     evidence,
     exhibits,
     faults,
-    history,
     hosts,
     libraries,
     load,
@@ -75,8 +74,6 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     run.Run: {"workload started ended error_kind": _SHOWN, "error": _TEXT},
     run.ValidityEntry: {"workload started ended": _SHOWN, "error": _TEXT, "files": _PATH},
     run.Thumbnail: {"name": _PATH},
-    run.Latency: {"reference_load": _SHOWN},
-    run.Session: {"series": _SHOWN},
     run_report.RunReport: {
         "workload unit switches inputs_digest calibration_digest": _SHOWN,
         "title": _TEXT,
@@ -114,7 +111,6 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     timing.Series: {"name unit": _SHOWN},
     timing.PipelineStage: {"name": _SHOWN},
     timing.Design: {"workload": _SHOWN},
-    timing.LoadEvidence: {"workload": _SHOWN},
     canary.OperatorCheck: {"operator kernels": _SHOWN, "detail": _TEXT},
     evidence.KernelDigest: {"sha256": _SHOWN},
     evidence.KernelCalls: {"kernel precision": _SHOWN},
@@ -179,8 +175,6 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     hosts.FleetHost: {"host": Privacy.HOST, "problem": _TEXT, "result": _PATH},
     hosts.PrecisionDifference: {"check verdict first_verdict": _SHOWN, "host first_host": Privacy.HOST},
     doctor.DoctorReport: {"schema": _SHOWN},
-    history.MachineNoise: {"first last": _SHOWN},
-    history.WorkloadNoise: {"workload": _SHOWN},
 }
 FIELDS: dict[type, dict[str, Privacy]] = {
     kind: {name: privacy for names, privacy in fields.items() for name in names.split()}

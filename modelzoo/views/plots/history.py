@@ -11,9 +11,8 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.document import Column
-from modelzoo.formatting import MISSING
 from modelzoo.views.plots import panels
-from modelzoo.views.plots.panels import Panel, PanelLevel, PanelPoint
+from modelzoo.views.plots.panels import Panel, PanelPoint
 from modelzoo.views.plots.plot import Plot, captioned, few
 from modelzoo.views.results_table import interval
 
@@ -42,14 +41,10 @@ class HistorySeries(msgspec.Struct, frozen=True):
     Attributes:
         label: the setting.
         points: the sessions, oldest first, at least one.
-        changes: indices of the sessions from which on the level is another one; empty if there are none.
-        segments: the level of the sessions between two changes, one more than ``changes``; empty if they are not drawn.
     """
 
     label: str
     points: tuple[SessionPoint, ...]
-    changes: tuple[int, ...] = ()
-    segments: tuple[stats.Interval, ...] = ()
 
 
 class History(msgspec.Struct, frozen=True):
@@ -70,20 +65,18 @@ def moment(iso: str) -> datetime:
 
 def columns(data: History) -> list[Column]:
     """The levels as a table, setting by setting."""
-    rows = [(one, index, each) for one in data.series for index, each in enumerate(one.points)]
-    found = [
-        Column("setting", tuple(one.label for one, _, _ in rows)),
-        Column("session (UTC)", tuple(each.created.replace("+00:00", "") for _, _, each in rows)),
-        Column("latency", tuple(interval(each.level) for _, _, each in rows), is_number=True),
+    rows = [(one, each) for one in data.series for each in one.points]
+    return [
+        Column("setting", tuple(one.label for one, _ in rows)),
+        Column("session (UTC)", tuple(each.created.replace("+00:00", "") for _, each in rows)),
+        Column("latency", tuple(interval(each.level) for _, each in rows), is_number=True),
     ]
-    if any(one.changes for one in data.series):
-        found.append(Column("change", tuple("new level" if i in one.changes else MISSING for one, i, _ in rows)))
-    return found
 
 
 def plot(data: History, caption: str) -> Optional[Plot]:
-    """Return the plot of the sessions; a dashed vertical line is a change of the level. ``None`` without sessions."""
-    timed = [one for one in map(_with_time, data.series) if one.points]
+    """Return the plot of the sessions; ``None`` without any whose time is known."""
+    dated = [(one.label, [each for each in one.points if moment(each.created) > UNKNOWN_TIME]) for one in data.series]
+    timed = [HistorySeries(label, tuple(points)) for label, points in dated if points]
     if not timed:
         return None
     found = [_panel(one) for one in few(timed)]
@@ -100,12 +93,6 @@ def _draw(found: Sequence[Panel], figure: Figure) -> None:
         each.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
-def _with_time(one: HistorySeries) -> HistorySeries:
-    """The sessions whose time is known. If one is not, no changes are drawn, because its place is unknown."""
-    points = tuple(each for each in one.points if moment(each.created) > UNKNOWN_TIME)
-    return one if len(points) == len(one.points) else HistorySeries(one.label, points)
-
-
 def _panel(one: HistorySeries) -> Panel:
     from matplotlib.dates import date2num
 
@@ -113,8 +100,5 @@ def _panel(one: HistorySeries) -> Panel:
     points = tuple(
         PanelPoint(x, each.level.value, each.level.low, each.level.high) for x, each in zip(places, one.points)
     )
-    breaks = tuple((places[index - 1] + places[index]) / 2 for index in one.changes)
-    edges = (None, *breaks, None)
-    levels = tuple(PanelLevel(level, edges[i], edges[i + 1]) for i, level in enumerate(one.segments))
     latest = one.points[-1].level
-    return Panel(f"{one.label}: {interval(latest)} in the latest session", latest.value, points, levels, breaks)
+    return Panel(f"{one.label}: {interval(latest)} in the latest session", latest.value, points)

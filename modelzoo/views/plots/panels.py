@@ -43,20 +43,6 @@ class PanelPoint(msgspec.Struct, frozen=True):
     high: Optional[float] = None
 
 
-class PanelLevel(msgspec.Struct, frozen=True):
-    """A horizontal line with its interval.
-
-    Attributes:
-        value: the level with its interval, in seconds.
-        start: where it begins on the shared axis; ``None``: at the left end.
-        end: likewise.
-    """
-
-    value: stats.Interval
-    start: Optional[float] = None
-    end: Optional[float] = None
-
-
 class Panel(msgspec.Struct, frozen=True):
     """One setting.
 
@@ -64,14 +50,14 @@ class Panel(msgspec.Struct, frozen=True):
         title: its label, with its level.
         value: this level in seconds; the axis has the unit in which it is shown.
         points: from left to right.
-        levels: lines behind the points.
+        level: a line with a band behind the points.
         breaks: places of vertical lines.
     """
 
     title: str
     value: float
     points: tuple[PanelPoint, ...]
-    levels: tuple[PanelLevel, ...] = ()
+    level: Optional[stats.Interval] = None
     breaks: tuple[float, ...] = ()
 
 
@@ -118,7 +104,7 @@ def _half_span(panels: Sequence[Panel]) -> float:
         centre = _centre(panel)
         spans += [abs(math.log(point.value) - centre) for point in panel.points]
         ends = [end for point in panel.points for end in (point.low, point.high)]
-        ends += [end for level in panel.levels for end in (level.value.low, level.value.high)]
+        ends += [panel.level.low, panel.level.high] if panel.level is not None else []
         distances = [abs(math.log(end) - centre) for end in ends if end is not None and 0 < end < math.inf]
         spans += [min(distance, WIDEST_SPAN) for distance in distances]
     return 1.12 * max(spans)
@@ -132,13 +118,12 @@ def _centre(panel: Panel) -> float:
 def _draw_panel(area: Axes, panel: Panel, style: theme.SeriesStyle, scale: float) -> None:
     xs, values = [point.x for point in panel.points], [scale * point.value for point in panel.points]
     area.plot(xs, values, ls="none", marker=style.marker, color=style.colour, zorder=4)
-    left, right = area.get_xlim()
     bottom, top = area.get_ylim()
-    for level in panel.levels:
-        ends = [left if level.start is None else level.start, right if level.end is None else level.end]
-        low, high = max(scale * level.value.low, bottom), min(scale * level.value.high, top)
-        area.fill_between(ends, [low, low], [high, high], color=theme.BAND, lw=0, zorder=0.5)
-        area.plot(ends, [scale * level.value.value] * 2, color=style.colour, lw=1.6, ls=style.line, zorder=2)
+    if panel.level is not None:
+        across, level = area.get_xlim(), panel.level
+        low, high = max(scale * level.low, bottom), min(scale * level.high, top)
+        area.fill_between(across, [low, low], [high, high], color=theme.BAND, lw=0, zorder=0.5)
+        area.plot(across, [scale * level.value] * 2, color=style.colour, lw=1.6, ls=style.line, zorder=2)
     for x in panel.breaks:
         area.axvline(x, color=theme.FAINT, lw=1.2, ls=(0, (2, 2)), zorder=1)
     for point in panel.points:

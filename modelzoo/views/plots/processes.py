@@ -14,7 +14,7 @@ from modelzoo.document import Column
 from modelzoo.formatting import seconds
 from modelzoo.records.run import Run
 from modelzoo.views.plots import panels
-from modelzoo.views.plots.panels import Panel, PanelLevel, PanelPoint
+from modelzoo.views.plots.panels import Panel, PanelPoint
 from modelzoo.views.plots.plot import Plot, captioned, few
 from modelzoo.views.results_table import interval
 
@@ -107,7 +107,7 @@ def plot(data: Processes) -> Optional[Plot]:
             f"{one.label}: {interval(one.level)}",
             one.level.value,
             tuple(PanelPoint(place[each.session, each.round], each.seconds) for each in one.medians),
-            (PanelLevel(one.level),),
+            one.level,
             breaks,
         )
         for one in drawn

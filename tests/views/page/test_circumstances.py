@@ -6,7 +6,7 @@ from fake_runs import MACHINE, WEIGHTS, make, result_of, shown
 
 from modelzoo.document import Command, Details, Lines, Table, lines
 from modelzoo.frozen import replace
-from modelzoo.records.run import EnvironmentChanges, Latency, Result, Session
+from modelzoo.records.run import EnvironmentChanges, Latency, Result
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.records.workload import Verification, WeightsKind
 from modelzoo.results import summary
@@ -67,11 +67,11 @@ def test_the_plan_says_how_it_ended() -> None:
 
 
 def test_the_command_can_be_typed() -> None:
-    """Whatever started the program; with version, commit and session."""
-    result = Result(("/x/modelzoo/__main__.py", "run", "a b"), "2026-01-01", commit="abc", session=Session("s", 2, 3))
+    """Whatever started the program; with version and commit."""
+    result = Result(("/x/modelzoo/__main__.py", "run", "a b"), "2026-01-01", commit="abc")
     said, command = circumstances.command(result)
     assert command == Command("modelzoo run 'a b'")
-    assert "commit abc; Session 2 of 3." in str(said)
+    assert "commit abc." in str(said)
     assert circumstances.command_line(Result(("performance.py", "--bf16"), "")) == "performance.py --bf16"
     assert circumstances.command_line(Result((), "")) == "modelzoo"
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from fake_runs import MACHINE
 from stored_sides import session
 
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Figure, Lines, Section, Table
+from modelzoo.document import Figure, Section, Table
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
-from modelzoo.stats import trend
 from modelzoo.views.page import history
 
 
@@ -28,48 +26,6 @@ def workload(found: Section) -> Section:
     """The history of the only workload."""
     [section] = [block for block in found.blocks if isinstance(block, Section)]
     return section
-
-
-def said(section: Section) -> str:
-    """All sentences of a section."""
-    return " ".join(str(each.text) for block in section.blocks if isinstance(block, Lines) for each in block.items)
-
-
-LEVELS = (1.0, 1.01, 0.99, 1.0, 1.005, 0.995)
-
-
-@pytest.mark.skipif(not trend.can_find_changes(), reason="the package ruptures is not installed")
-def test_a_change_is_named_with_what_changed_at_the_same_time() -> None:
-    """By how much, since when, and which version is another one."""
-    before = sessions(LEVELS, versions={"torch": "2.9.1"})
-    after = [
-        StoredResult(f"/r/n{day}.json", session([1.2 * level] * 2, day=day, versions={"torch": "2.10.0"}))
-        for day, level in enumerate(LEVELS, 7)
-    ]
-    found = workload(history.section("d", [*before, *after], "h"))
-    assert said(found).startswith(
-        "fp32: 20.0 % slower from 2026-07-07T00:00:00+00:00 on; at the same time changed: torch"
-    )
-    assert "torch 2.9.1 → 2.10.0" in said(found)
-    figure = next(block for block in found.blocks if isinstance(block, Figure))
-    assert [row for row in figure.data.rows if "new level" in row]
-
-
-def test_the_minimum_of_sessions_is_stated() -> None:
-    """Below it nothing is searched, and the page says so."""
-    found = history.section("d", sessions((1.0, 2.0)), "h")
-    if trend.can_find_changes():
-        assert f"at least {trend.LEAST_LEVELS} sessions" in said(found)
-        assert said(workload(found)) == "Fewer than 10 sessions, so no changes are searched for: fp32."
-
-
-def test_without_ruptures_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The history is drawn all the same."""
-    monkeypatch.setattr(trend, "can_find_changes", lambda: False)
-    found = history.section("d", sessions(LEVELS * 2), "h")
-    assert "pip install ruptures" in said(found)
-    assert any(isinstance(block, Figure) for block in workload(found).blocks)
-    assert said(workload(found)) == ""
 
 
 def test_machines_are_separate_series() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from drawn import HOSTILE, check, marks, parsed, svg, texts
+from drawn import HOSTILE, check, marks, svg, texts
 
 from modelzoo.stats import Interval
 from modelzoo.views.plots import history
@@ -19,12 +19,7 @@ def _points(*levels: float) -> tuple[SessionPoint, ...]:
     )
 
 
-FP32 = HistorySeries(
-    "fp32",
-    _points(0.065, 0.066, 0.064, 0.075, 0.074, 0.075),
-    (3,),
-    (Interval(0.065, 0.064, 0.066), Interval(0.0747, 0.074, 0.0755)),
-)
+FP32 = HistorySeries("fp32", _points(0.065, 0.066, 0.064, 0.075, 0.074, 0.075))
 BF16 = HistorySeries("bf16", _points(0.055, 0.056))
 
 
@@ -32,15 +27,11 @@ def _svg(data: History) -> str:
     return svg(history.plot(data, "Caption."))
 
 
-def _breaks(text: str) -> int:
-    return sum("dasharray: 2.4,2.4" in part.get("style", "") for part in parsed(text).iter("path"))
-
-
-def test_one_mark_per_session_and_a_line_at_every_change() -> None:
-    """The change of one setting is not drawn in the panel of another."""
+def test_one_mark_per_session() -> None:
+    """In the panel of its setting, whose title has the latest level."""
     text = _svg(History("toy", (FP32, BF16)))
     check(text)
-    assert (marks(text, "--plot-blue"), marks(text, "--plot-vermillion"), _breaks(text)) == (6, 2, 1)
+    assert (marks(text, "--plot-blue"), marks(text, "--plot-vermillion")) == (6, 2)
     shown = " ".join(texts(text))
     assert "fp32: 75.0 ms ±3.0 % in the latest session" in shown and "start of the session (UTC)" in shown
     assert re.search(r"2026", shown)
@@ -55,14 +46,14 @@ def test_one_session_and_unbounded_intervals() -> None:
 
 
 def test_a_session_without_a_time_is_in_the_table_only() -> None:
-    """The changes are then not drawn either."""
+    """It has no place in the plot."""
     assert moment("yesterday") == UNKNOWN_TIME < moment("2026-11-01T00:00:00")
     assert moment("2026-11-01T01:00:00+01:00") == moment("2026-11-01T00:00:00")
     first = SessionPoint("yesterday", Interval(1.0, 0.9, 1.1))
-    data = History("toy", (HistorySeries("fp32", (first, *FP32.points), (4,), FP32.segments),))
+    data = History("toy", (HistorySeries("fp32", (first, *FP32.points)),))
     text = _svg(data)
     check(text)
-    assert (marks(text, "--plot-blue"), _breaks(text)) == (6, 0)
+    assert marks(text, "--plot-blue") == 6
     assert history.columns(data)[1].cells[0] == "yesterday" and len(history.columns(data)[1].cells) == 7
     assert _svg(History("toy", (HistorySeries("fp32", (first,)),))) == ""
 
@@ -73,12 +64,11 @@ def test_without_sessions_there_is_no_plot() -> None:
     check(_svg(History("toy", (HistorySeries("bf16", ()), FP32))))
 
 
-def test_the_table_says_where_the_level_changed() -> None:
-    """Only if there is a change."""
+def test_the_table_has_every_session() -> None:
+    """Setting by setting."""
     found = {column.title: column.cells for column in history.columns(History("toy", (FP32, BF16)))}
-    assert found["change"] == ("–", "–", "–", "new level", "–", "–", "–", "–")
+    assert found["setting"] == ("fp32",) * 6 + ("bf16",) * 2
     assert found["session (UTC)"][0] == "2026-11-01T03:00:00" and found["latency"][0] == "65.0 ms ±3.0 %"
-    assert "change" not in {column.title for column in history.columns(History("toy", (BF16,)))}
 
 
 def test_hostile_names_are_text() -> None:

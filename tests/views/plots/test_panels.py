@@ -13,7 +13,7 @@ from modelzoo.document import Column, Text
 from modelzoo.formatting import seconds
 from modelzoo.stats import Interval
 from modelzoo.views.plots import panels
-from modelzoo.views.plots.panels import Panel, PanelLevel, PanelPoint
+from modelzoo.views.plots.panels import Panel, PanelPoint
 from modelzoo.views.plots.plot import Plot
 
 COLUMNS = (Column("a", ("1",)),)
@@ -21,7 +21,7 @@ COLUMNS = (Column("a", ("1",)),)
 
 def _panel(scale: float, *values: float, level: Interval | None = None, breaks: tuple[float, ...] = ()) -> Panel:
     points = tuple(PanelPoint(float(x), scale * value) for x, value in enumerate(values))
-    return Panel(f"scale {scale}", points[0].value, points, (PanelLevel(level),) if level else (), breaks)
+    return Panel(f"scale {scale}", points[0].value, points, level, breaks)
 
 
 def _element(*found: Panel) -> str:

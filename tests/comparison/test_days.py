@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.results.sessions import APART, days
+from modelzoo.comparison.levels import APART, days
 
 START = datetime(2026, 5, 1, 22, 0, tzinfo=timezone.utc)
 
@@ -23,7 +23,7 @@ def at(*hours: float) -> list[str]:
     [
         ((), ()),
         ((0,), (0,)),
-        ((0, 1 / 6, 1 / 3), (0, 0, 0)),  # modelzoo run --sessions 3 --every 10m, across midnight
+        ((0, 1 / 6, 1 / 3), (0, 0, 0)),  # every ten minutes, across midnight
         ((0, 2, 4), (0, 0, 0)),
         ((0, 24, 48), (0, 1, 2)),
         ((0, 12, 24), (0, 1, 2)),
