@@ -79,7 +79,6 @@ PRINTING = {
     "cli/output.py",
     "cli/parser.py",  # the script of --print-completion
     *("engines/jittor/server.py", "engines/jittor/warmup.py", "evidence/profiler.py", "machine/sensors.py"),
-    "results/schema.py",
 }
 """Modules that may print: the door, and processes that answer another one or run on their own."""
 DOORS = {

@@ -1,4 +1,7 @@
-"""``modelzoo list``: the workloads, the engines and the optional packages, and which of them are on this machine."""
+"""``modelzoo list``: the workloads, the engines and the optional packages, and which of them are on this machine.
+
+With ``--schema``, the format of results.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.output import print_document
+from modelzoo.cli.output import print_document, print_lines
 from modelzoo.engines import ENGINES, INSTALL
 from modelzoo.errors import UsageError
 from modelzoo.machine.installation import installed_version
@@ -34,11 +37,17 @@ EXTRAS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo list``."""
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of stored results instead")
     parser.set_defaults(command_function=list_command)
 
 
 def list_command(args: argparse.Namespace) -> int:
     """Run ``modelzoo list``; torch is not imported."""
+    if args.schema:
+        from modelzoo.results.schema import schema_text
+
+        print_lines(schema_text().splitlines())
+        return 0
     print_document(document(_workloads(), _engines(), _extras()))
     return 0
 

@@ -1,7 +1,6 @@
-"""The JSON schema of stored results, generated from the records.
+"""The JSON schema of stored results, generated from the records: ``modelzoo list --schema``.
 
-``python -m modelzoo.results.schema`` writes it to ``result.schema.json`` beside this module, and prints the tables of
-docs/results.md. It rejects unknown fields, although ``modelzoo.results.store.read`` ignores them.
+It rejects unknown fields, although ``modelzoo.results.store.read`` ignores them.
 """
 
 from __future__ import annotations
@@ -9,17 +8,14 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from pathlib import Path
 from typing import Any, Union
 
 import msgspec
 
 from modelzoo.errors import KINDS
-from modelzoo.files import write_atomically
 from modelzoo.records.run import FORMAT, THUMBNAILS, Result
 from modelzoo.setting import DEFAULTS, ResolvedSetting, Setting, fields
 
-SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 Json = dict[str, Any]
 # What the annotations cannot say: ranges.
 _NOT_NEGATIVE: Json = {"minimum": 0}
@@ -115,52 +111,5 @@ def _one_line(text: str) -> str:
 
 
 def schema_text() -> str:
-    """Return the schema as the text of the stored file."""
+    """Return the schema as JSON."""
     return json.dumps(result_schema(), indent=1, ensure_ascii=False) + "\n"
-
-
-def field_tables() -> str:
-    """Return every record and field as Markdown, for docs/results.md."""
-    records = result_schema()["$defs"]
-    return "\n".join(_table(name, records) for name, record in records.items() if "properties" in record)
-
-
-def _table(name: str, records: Json) -> str:
-    record = records[name]
-    rows = [
-        f"| `{field}` | {_type_name(schema, records)} | {_markdown(schema.get('description', ''))} |"
-        for field, schema in record["properties"].items()
-    ]
-    text = _markdown(record["description"])
-    return "\n".join([f"### {name}", "", f"{text}.", "", "| field | type | meaning |", "|---|---|---|", *rows, ""])
-
-
-def _markdown(text: str) -> str:
-    return text.replace("``None``", "`null`").replace("``", "`").replace("|", "\\|")
-
-
-def _type_name(schema: Json, records: Json) -> str:
-    """The type of a field as text: ``list of Run``, ``text or null``."""
-    if "const" in schema:
-        return f"`{json.dumps(schema['const'])}`"
-    if "enum" in schema:
-        return " or ".join(f"`{json.dumps(word)}`" for word in schema["enum"])
-    if "anyOf" in schema:
-        return " or ".join(_type_name(choice, records) for choice in schema["anyOf"])
-    if "$ref" in schema:
-        target = schema["$ref"].rpartition("/")[2]
-        return _type_name(records[target], records) if "enum" in records[target] else f"[{target}](#{target.lower()})"
-    if schema["type"] == "array":
-        return f"list of {_type_name(schema['items'], records)}"
-    if schema["type"] == "object":
-        return f"map of {_type_name(schema['additionalProperties'], records)}"
-    if schema.get("contentEncoding"):
-        return "base64 text"
-    return {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean", "null": "`null`"}[
-        schema["type"]
-    ]
-
-
-if __name__ == "__main__":
-    write_atomically(SCHEMA_FILE, schema_text())
-    print(field_tables(), end="")

@@ -1,9 +1,7 @@
 """Results on disk: one JSON file per call, rewritten as a whole after every run.
 
-Whatever happens to the next run, the file on disk is complete. docs/results.md describes the format; the JSON schema
-is generated from the records by ``modelzoo.results.schema``.
-
-Stored results do not reveal who measured them: private names are masked in every string.
+Whatever happens to the next run, the file on disk is complete. docs/results.md describes the format;
+``modelzoo.results.schema`` makes its JSON schema from the records.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ MLP = str(ROOT / "examples" / "mlp")
 MODELZOO = [sys.executable, "-m", "modelzoo"]
 TARGET = re.compile(r"\[TARGET\] \S+ Time [0-9.]+")
 SHORT = ["--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit", "--threads", "1"]
-SCHEMA = json.loads(schema.SCHEMA_FILE.read_text())
+SCHEMA = schema.result_schema()
 
 
 def run(command: Sequence[str], folder: Path = ROOT, /, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""The stored JSON schema is generated from the records, and fits every stored result and nothing else."""
+"""The JSON schema is generated from the records, and fits every stored result and nothing else."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from fake_runs import make, result_of
 from stored_results import STORED, name, unpacked
 
+from modelzoo.cli import main
 from modelzoo.records.run import FORMAT, Result
 from modelzoo.results import schema, store
 
-SCHEMA = json.loads(schema.SCHEMA_FILE.read_text())
+SCHEMA = schema.result_schema()
 
 
 def written(result: Result, directory: Path) -> Any:
@@ -23,9 +24,10 @@ def written(result: Result, directory: Path) -> Any:
     return json.loads((directory / "r.json").read_text())
 
 
-def test_the_stored_schema_is_current() -> None:
-    """If this fails, run ``python -m modelzoo.results.schema``."""
-    assert schema.SCHEMA_FILE.read_text() == schema.schema_text()
+def test_list_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is JSON, without lines around it."""
+    assert main(["list", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == SCHEMA
 
 
 def test_the_schema_is_a_schema() -> None:
