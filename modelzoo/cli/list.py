@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MISSING = "not installed"
 EXTRAS = {
+    "distributed": "modelzoo fleet",
     "nvidia-ml-py": "clocks, power and temperature of NVIDIA GPUs, --lock-clocks",
     "shtab": "modelzoo --print-completion",
 }

@@ -10,10 +10,11 @@ from typing import Optional
 
 import msgspec
 
-from modelzoo.cli.parser import duration, fraction
+from modelzoo.cli.parser import duration, fraction, switch
 from modelzoo.errors import UsageError
 from modelzoo.plan import MARGIN, Effort, Plan
 from modelzoo.records.validity import ValidityRequest
+from modelzoo.setting import fields
 from modelzoo.workload import Workload
 
 
@@ -90,11 +91,8 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         metavar="MHZ",
         help="lock the clocks of the NVIDIA GPUs while the call runs, and set them back afterwards (needs root)",
     )
-    group.add_argument(
-        "--stages",
-        action="store_true",
-        help="time the whole pipeline of the workload, from its raw input to its answer, and each stage of it",
-    )
+    text = fields()["stages"].help
+    group.add_argument("--stages", type=switch, nargs="?", const=True, default=False, metavar="on|off", help=text)
     group.add_argument("--profiling", action="store_true", help="print operator tables, profiled after the timing")
     add_no_audit(group)
     group.add_argument(

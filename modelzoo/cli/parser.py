@@ -312,7 +312,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo report monday.json tuesday.json", "several results, one after the other"),
         ("modelzoo report results/FILE.json -o report.html", "as a page with plots, for a browser"),
         ("modelzoo report results/FILE.json -o report.md", "for an issue or a pull request"),
-        ("modelzoo report results -o report.html --redact", "the series of a directory, without private names"),
+        ("modelzoo report results -o report.html --redact", "a directory as a series, without names"),
     ),
     "compare": (
         ("modelzoo compare monday.json tuesday.json", "two results"),

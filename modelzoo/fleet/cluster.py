@@ -209,7 +209,7 @@ def connected(address: str, kept: str) -> Iterator[Cluster]:
         from distributed import Client
     except ImportError as error:
         raise EnvironmentProblem(
-            f"'modelzoo fleet' needs Dask ({error}): run pip install 'modelzoo-bench[fleet]', or in a checkout pip "
+            f"'modelzoo fleet' needs Dask ({error}): run pip install distributed, or in a checkout pip "
             "install -r requirements/lock-fleet.txt"
         ) from error
     for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):

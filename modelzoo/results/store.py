@@ -2,6 +2,8 @@
 
 Whatever happens to the next run, the file on disk is complete. docs/results.md describes the format;
 ``modelzoo.results.schema`` makes its JSON schema from the records.
+
+Stored results do not reveal who measured them: private names are masked in every string.
 """
 
 from __future__ import annotations
