@@ -7,8 +7,8 @@ project's own functions. Each promise is replayed 10,000 times, or 1,000 times i
 
 The claims: no promise is contradicted, which means that the 99.9 % Clopper-Pearson bound of its share lies on the wrong
 side of what is promised; and each 95 % interval that covers more than 97.5 %, by the same bound, has its width beside
-the ideal one, and a reason. Nothing is measured, so the machine need not be quiet. docs/verdicts.md describes the
-promises.
+the ideal one, and a reason. Nothing is measured, so the machine need not be quiet. docs/verdicts.md has the case
+of each promise that came nearest to contradicting it.
 """
 
 from __future__ import annotations
@@ -143,6 +143,25 @@ def columns(found: Sequence[Replayed]) -> list[Column]:
     ]  # fmt: skip
 
 
+def worst_columns(found: Sequence[Replayed]) -> list[Column]:
+    """Return the table of the page: of each promise of a command, the case that is nearest to contradicting it."""
+    kinds: dict[tuple[str, str, str], list[Replayed]] = {}
+    for each in found:
+        kinds.setdefault((each.promise.command, each.promise.event, _promised(each.promise)), []).append(each)
+    worst = [
+        min(cases, key=lambda each: each.share * (-1 if each.promise.bound is Bound.AT_MOST else 1))
+        for cases in kinds.values()
+    ]
+    hold = [sum(each.holds and each.is_explained for each in cases) for cases in kinds.values()]
+    return [
+        Column("command", tuple(command for command, _, _ in kinds)),
+        Column("promise", tuple(f"{event}: {promised}" for _, event, promised in kinds)),
+        Column("worst case", tuple(each.promise.case for each in worst)),
+        Column("seen there [99.9 % bounds]", tuple(map(_seen, worst)), True),
+        Column("cases that hold", tuple(f"{n} of {len(cases)}" for n, cases in zip(hold, kinds.values())), True),
+    ]
+
+
 def _promised(promise: Promise) -> str:
     return f"{'≤' if promise.bound is Bound.AT_MOST else '≥'} {100 * promise.promised:.4g} %"
 
@@ -170,7 +189,7 @@ def rewrite(page: str, found: Sequence[Replayed], seed: int, repetitions: Option
         raise VerdictsError(f"the page lacks the lines '{BEGIN}' and '{END}', between which the table belongs")
     options = f"--seed {seed}" + (f" --repetitions {repetitions}" if repetitions is not None else "")
     said = f"{len(found)} promises, replayed with `{options}`:"
-    return f"{head}{begin}\n\n{said}\n\n{markdown(columns(found))}\n{end}{tail}"
+    return f"{head}{begin}\n\n{said}\n\n{markdown(worst_columns(found))}\n{end}{tail}"
 
 
 def selected(all_tasks: Sequence[Task], only: Sequence[str]) -> list[Task]:
