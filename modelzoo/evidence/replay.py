@@ -35,7 +35,7 @@ from modelzoo.evidence.references import Rule, rule_of
 from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import NotReplayed, Product
-from modelzoo.records.faults import Argument, ProductCall, WrongOutputs
+from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
 
 BUDGET_SECONDS = 6.0
 """How long the products of one pass are called again, at most; the products that do most of the work come first. The
@@ -293,7 +293,10 @@ def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Writte
     limits, wrong = judged()
     # A precision spoils all outputs alike, a fault some of them.
     if wrong is not None and (2 * wrong.outputs > wrong.compared or is_spread([(c.found, c.exact) for c in calls])):
-        limits, wrong = judged(shown)
+        if shown == "fp32" and wrong.fault is Fault.ERROR:
+            wrong = None  # as in an algorithm of its own, or fp32 emulated by two bf16 numbers
+        else:
+            limits, wrong = judged(shown)
     wrong = wrong or _spoilt_rows(distinct, rule, written, limits)
     return replace(
         product,

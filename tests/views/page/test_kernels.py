@@ -17,7 +17,7 @@ from modelzoo.views import kernel_tables
 PROOF = replace(
     evidence(ProofVerdict.FP32), by_implementation=(TimeShare("gemm:jit", 1.0, 1.0, 4),), problems=("a problem",)
 )
-PROFILE = Profile(2, 0.2, (OperatorRow("aten::mm", ((2, 3), (3, 2)), 4, 0.1, 0.5),), (), None, None, ())
+PROFILE = Profile(2, 0.2, (OperatorRow("aten::mm", ((2, 3), (3, 2)), 4, 0.1, 0.5),), (), None, ())
 
 
 def rows() -> list[SummaryRow]:
