@@ -164,7 +164,8 @@ def vocabulary(texts: list[str]) -> dict[str, int]:
 def questions(request: InputRequest) -> list[tuple[str, str, str]]:
     """Return pairs of question and passage, each filling the whole sequence with different text, and their names."""
     length = request.options["sequence"]
-    path, asked = request.path or PASSAGES, QUESTIONS
+    path = request.path or PASSAGES
+    asked: Sequence[str] = QUESTIONS
     words, name = read_text(path).split(), path.name
     if request.skip:  # for calibration: a text of which no window is measured
         words, name, asked = " ".join(builtin_passages()).split(), "built-in passages", builtin_questions()
