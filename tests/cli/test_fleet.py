@@ -180,7 +180,7 @@ def test_a_host_with_other_code_is_refused(hosts: DaskCluster, words: list[str],
     [
         (["validate", "resnet50", "--shards-dir", "/proc/none"], "name another --shards-dir DIR"),
         (["throughput", "resnet50", "--json", "x"], "with --json-dir DIR"),
-        (["run", "resnet50", "--sessions", "2"], "are for one host"),
+        (["run", "resnet50", "--sessions", "2"], "--sessions: one call is one session"),
         (["run", "nosuch"], "no workload 'nosuch'"),
         (["run", "resnet50", "--scheduler", "carrier://pigeon"], "no Dask scheduler answers at carrier://pigeon: "),
         (["run", "resnet50", "--store", "10.0.0.1:29501"], "--store: there is no store any more: start a Dask"),

@@ -38,7 +38,7 @@ def audit(kernel: str, operators: dict[str, float], inside: float = 0.0, iterati
 def profile(operators: dict[str, float], iterations: int = 1) -> Profile:
     """A profile with these seconds of each operator."""
     rows = tuple(OperatorRow(name, (), 1, seconds, 0.0, kernel="a kernel") for name, seconds in operators.items())
-    return Profile(iterations, sum(operators.values()), rows, (), None, None, ())
+    return Profile(iterations, sum(operators.values()), rows, (), None, ())
 
 
 def row_with(base: Evidence | None, other: Evidence | None, outcome: Outcome = Outcome.FASTER) -> Row:
