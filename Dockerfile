@@ -4,7 +4,7 @@
 #   docker buildx build --build-arg ENV_IMAGE=modelzoo:torch2.10.0_acl --build-arg TAG=mine -t modelzoo:mine .
 #
 # The environment has every package, so that a change of the code is built in seconds.
-# ENGINES="onnxruntime openvino" adds engines besides torch; they need Python 3.10, which the images of torch 1.13.0 lack.
+# ENGINES="onnxruntime openvino" adds engines besides torch.
 ARG ENV_IMAGE=environment-${TARGETARCH}
 ARG BASE_IMAGE=debian:bookworm-slim
 ARG ENGINES=

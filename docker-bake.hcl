@@ -12,7 +12,7 @@ variable "REGISTRY" { default = "modelzoo" }
 // pretrained: the published weights (0.85 GB) are part of the image; none: they are downloaded at the first run.
 variable "WEIGHTS" { default = "none" }
 
-// Engines besides torch, for the images of the current torch: "onnxruntime openvino", or one of them.
+// Engines besides torch: "onnxruntime openvino", or one of them.
 variable "ENGINES" { default = "" }
 
 // The index with the CPU build for x86-64. Empty: the CUDA build of the general index (7 GB; it works without a GPU).
@@ -37,12 +37,9 @@ function "base" {
 }
 
 // The same pins as in pytorch_env/versions.sh; a test checks that they agree. scripts/lock --bases writes the digests of the
-// bases. Images of archival releases can be built, but get no security updates (docs/containers.md).
+// bases. Images of older releases are built from an older commit (docs/containers.md).
 variable "VERSIONS" {
-  default = [
-    { torch = "2.10.0", base = "debian:bookworm-slim", lock = "lock-cpu.txt", cuda = "lock.txt", support = "current" },
-    { torch = "1.13.0", base = "debian:bullseye-slim", lock = "lock-torch1.13.txt", cuda = "lock-torch1.13-cuda.txt", support = "archival" },
-  ]
+  default = [{ torch = "2.10.0", base = "debian:bookworm-slim", lock = "lock-cpu.txt", cuda = "lock.txt" }]
 }
 
 group "default" { targets = ["modelzoo"] }
@@ -52,23 +49,14 @@ group "current" {
     "torch2_10_0_x86_modelzoo", "modelzoo",
   ]
 }
-group "first" {
-  targets = [
-    "torch1_13_0_acl", "torch1_13_0_openblas", "torch1_13_0_acl_modelzoo", "torch1_13_0_openblas_modelzoo",
-    "torch1_13_0_x86_modelzoo",
-  ]
-}
-group "all" { targets = ["current", "first"] }
 group "arm64" {
-  targets = [
-    "torch2_10_0_acl", "torch2_10_0_openblas", "torch2_10_0_acl_modelzoo", "torch2_10_0_openblas_modelzoo",
-    "torch1_13_0_acl", "torch1_13_0_openblas", "torch1_13_0_acl_modelzoo", "torch1_13_0_openblas_modelzoo",
-  ]
+  targets = ["torch2_10_0_acl", "torch2_10_0_openblas", "torch2_10_0_acl_modelzoo", "torch2_10_0_openblas_modelzoo"]
 }
-group "amd64" { targets = ["torch2_10_0_x86_modelzoo", "torch1_13_0_x86_modelzoo"] }
+group "amd64" { targets = ["torch2_10_0_x86_modelzoo"] }
 
 target "_common" {
   context = "."
+  labels  = { "modelzoo-support" = "current" }
   secret  = CA == "" ? [] : ["id=ca,src=${CA}"]
   args = {
     PIP_CERT            = CA == "" ? "" : "/run/secrets/ca.pem"
@@ -87,7 +75,6 @@ target "environments" {
   dockerfile = backend == "acl" ? "pytorch_env/Dockerfile.torch_acl" : "pytorch_env/Dockerfile.torch_blas"
   platforms  = ["linux/arm64"]
   tags       = ["${REGISTRY}:torch${version.torch}_${backend}"]
-  labels     = { "modelzoo-support" = version.support }
   args = {
     BASE_IMAGE = base(version.base)
     LOCK       = version.lock
@@ -103,7 +90,6 @@ target "environments_x86" {
   dockerfile = "pytorch_env/Dockerfile.torch_x86"
   platforms  = ["linux/amd64"]
   tags       = ["${REGISTRY}:torch${version.torch}_x86"]
-  labels     = { "modelzoo-support" = version.support }
   args = {
     BASE_IMAGE  = base(version.base)
     LOCK        = TORCH_INDEX != "" ? version.lock : version.cuda
@@ -130,12 +116,11 @@ target "suites" {
   contexts = {
     "environment-${backend == "x86" ? "amd64" : "arm64"}" = "target:torch${replace(version.torch, ".", "_")}_${backend}"
   }
-  tags   = ["${REGISTRY}:torch${version.torch}_${backend}_modelzoo"]
-  labels = { "modelzoo-support" = version.support }
+  tags = ["${REGISTRY}:torch${version.torch}_${backend}_modelzoo"]
   args = {
     TAG        = "torch${version.torch}_${backend}_modelzoo"
     BASE_IMAGE = base(version.base)
-    ENGINES    = version.torch == "1.13.0" ? "" : ENGINES
+    ENGINES    = ENGINES
   }
 }
 
@@ -146,8 +131,7 @@ target "modelzoo" {
     environment-amd64 = "target:torch2_10_0_x86"
     environment-arm64 = "target:torch2_10_0_acl"
   }
-  tags   = ["${REGISTRY}:modelzoo"]
-  labels = { "modelzoo-support" = VERSIONS[0].support }
+  tags = ["${REGISTRY}:modelzoo"]
   args = {
     TAG        = "modelzoo"
     BASE_IMAGE = base(VERSIONS[0].base)

@@ -1,36 +1,20 @@
-# The pins of the images, selected by TORCH; sourced by pytorch_env/source/fetch. docker-bake.hcl repeats base image and
+# The pins of the images; sourced by pytorch_env/source/fetch. docker-bake.hcl repeats base image and
 # lock, and a test checks that they agree. LOCK names the file in requirements/ with the wheels and their checksums.
 # shellcheck shell=sh disable=SC2034
 
-TORCH=${TORCH:-2.10.0}
-case $TORCH in
-    2.10.0) # the last version whose aarch64 wheel is a CPU build that includes OpenBLAS and ACL
-        BASE_IMAGE=debian:bookworm-slim # Python 3.11
-        LOCK=lock-cpu.txt
-        ;;
-    1.13.0) # the version of the project's first images; its aarch64 wheels end at Python 3.10
-        BASE_IMAGE=debian:bullseye-slim # Python 3.9
-        LOCK=lock-torch1.13.txt
-        ;;
-    *)
-        echo "versions.sh: error: there are no pins for torch $TORCH; use 2.10.0 or 1.13.0" >&2
-        exit 2
-        ;;
-esac
+TORCH=${TORCH:-2.10.0} # the last version whose aarch64 wheel is a CPU build that includes OpenBLAS and ACL
+if [ "$TORCH" != 2.10.0 ]; then
+    echo "versions.sh: error: there are no pins for torch $TORCH; use 2.10.0" >&2
+    exit 2
+fi
+BASE_IMAGE=debian:bookworm-slim # Python 3.11
+LOCK=lock-cpu.txt
 
 # ROUTE=source: NAME_SOURCE is fetched and checked against NAME_PIN, the SHA-256 of a tarball or the commit of a git
 # repository. PyTorch and ACL are pinned to the commits that the aarch64 wheel reports (torch.version.git_version; the
 # text in libarm_compute.so), so that both routes have the same code. README.md lists what was built and what was not.
-case $TORCH in
-    2.10.0)
-        PYTORCH_PIN=449b1768410104d3ed79d3bcfe4ba1d65c7f22c0
-        ACL_PIN=007264fa740de5723ebddef16b7bb3657692c088 # v52.6.0
-        ;;
-    1.13.0)
-        PYTORCH_PIN=7c98e70d44abc7a1aead68b6ea6c8adc8c554db5
-        ACL_PIN=a175e887d64450decf80ea47d4049832c5805565 # v22.05
-        ;;
-esac
+PYTORCH_PIN=449b1768410104d3ed79d3bcfe4ba1d65c7f22c0
+ACL_PIN=007264fa740de5723ebddef16b7bb3657692c088 # v52.6.0
 PYTORCH_SOURCE=https://github.com/pytorch/pytorch.git
 ACL_SOURCE=https://github.com/ARM-software/ComputeLibrary.git
 # 0.3.29 has bf16 kernels for Neoverse N2; on V1 and others sbgemm is generic C, which is correct but slow.

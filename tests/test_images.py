@@ -347,8 +347,6 @@ def test_arm_image_detects_whether_the_cpu_has_bf16(cpu: str, has: bool) -> None
     [
         ("torch2.10.0_acl_modelzoo", "bf16: ACTIVE (100 %", "oneDNN gemm:acl"),
         ("torch2.10.0_openblas_modelzoo", "bf16: ACTIVE (100 %", "openblas sbgemm"),
-        ("torch1.13.0_acl_modelzoo", "bf16: PARTLY (conv yes, linear no", "openblas sgemm"),
-        ("torch1.13.0_openblas_modelzoo", "bf16: ACTIVE (100 %", "native bf16"),
     ],
 )
 def test_proof_in_each_arm_image(tag: str, line: str, kernel: str) -> None:

@@ -90,7 +90,7 @@ def test_command_is_understood(page: str, command: str) -> None:
         in_container(words[place + 1 :])
     elif words[0] == "python3":
         assert all((ROOT / name / words[1]).is_file() for name in discovery.STANDARD_WORKLOADS)
-    elif words[0] in ("cd", "source", "mkdir"):
+    elif words[0] in ("cd", "git", "source", "mkdir"):
         assert words[0] != "cd" or (ROOT / words[1]).is_dir()
     else:
         script = words[1] if words[0].endswith("python") else words[0]
