@@ -257,8 +257,8 @@ def launcher_names(values: Collection[str]) -> dict[str, str]:
 
     >>> launcher_names(["/home/me/envs/torch-2.9.1/bin/python", "/home/me/.venv/bin/python"])
     {'/home/me/envs/torch-2.9.1/bin/python': 'torch-2.9.1', '/home/me/.venv/bin/python': '.venv'}
-    >>> launcher_names(["/usr/bin/python3.9", "/usr/bin/python3.11"])
-    {'/usr/bin/python3.9': 'python3.9', '/usr/bin/python3.11': 'python3.11'}
+    >>> launcher_names(["/usr/bin/python3.10", "/usr/bin/python3.11"])
+    {'/usr/bin/python3.10': 'python3.10', '/usr/bin/python3.11': 'python3.11'}
     >>> launcher_names(["zoo:torch1.13.0_acl", "zoo:torch2.10.0_acl"])
     {'zoo:torch1.13.0_acl': 'torch1.13.0_acl', 'zoo:torch2.10.0_acl': 'torch2.10.0_acl'}
     """

@@ -21,7 +21,6 @@ OptionValue = Union[bool, int, float, str, None]
 """The value of one of a workload's own options."""
 
 
-# The annotations are evaluated on Python 3.9 when a stored setting is read, hence Optional.
 class Setting(msgspec.Struct, frozen=True):
     """What the user asks for. ``None`` stands for "none", or for "to be decided": see ``ResolvedSetting``."""
 

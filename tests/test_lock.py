@@ -28,8 +28,8 @@ build-backend = "setuptools.build_meta"
 [project]
 name = "toy"
 version = "0"
-requires-python = ">=3.9"
-dependencies = ["torch>=1.13", "torchvision>=0.14", "tiny"]
+requires-python = ">=3.10"
+dependencies = ["torch>=2.6", "torchvision>=0.21", "tiny"]
 
 [project.optional-dependencies]
 test = ["checker"]

@@ -162,7 +162,7 @@ def test_the_reference_runs_in_the_process_of_the_setting(process: dict[str, Any
     [
         ("python", ["/me/envs/torch-2.9.1/bin/python", "/me/.venv/bin/python", None], ["torch-2.9.1", ".venv", None]),
         ("python", ["/a/x/bin/python", "/b/x/bin/python"], ["a/x/bin/python", "b/x/bin/python"]),
-        ("python", ["/usr/bin/python3.9", "/usr/bin/python3.11"], ["python3.9", "python3.11"]),
+        ("python", ["/usr/bin/python3.10", "/usr/bin/python3.11"], ["python3.10", "python3.11"]),
         ("image", ["zoo:torch2_acl", "zoo:torch2_openblas"], ["torch2_acl", "torch2_openblas"]),
         ("image", ["mine:new", "host/theirs:new"], ["mine:new", "theirs:new"]),
         ("image", ["a/zoo:new", "b/zoo:new"], ["a/zoo:new", "b/zoo:new"]),

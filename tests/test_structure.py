@@ -51,8 +51,6 @@ ELSEWHERE = {
         "BLAS_HAS_SBGEMM",
         "OMP_PROC_BIND",
         "_int_mm_out_cpu",
-        "_is_torchscript_zip",
-        "_is_zipfile",
         "brgconv_avx512_f32",
     ),
     *("default_cache_dir", "dnnl_verbose", "dnnl_version_t", "fpmath_mode_bf16", "maybe_warm_pool", "reduce_range"),

@@ -86,6 +86,7 @@ def record_calls(call: Callable[[], object], run: Run = run_operator) -> list[Ca
 
 
 def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     calls: list[Call] = []
@@ -103,10 +104,11 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
             if is_composite(func):
                 before, self.is_cast = self.is_cast, self.is_cast or has_autocast(func)
                 with self, _autocast_inside(is_on[-1] and not self.is_cast):
-                    parts = _decomposed(func, args, kwargs)
+                    # ``decompose`` prefers decompositions in Python, which call other operators than a pass does (of an
+                    # LSTM, oneDNN's layer whatever its data type).
+                    whole = func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
                 self.is_cast = before
-                if parts is not NotImplemented:
-                    return parts
+                return whole
             name = str(func.name()).split(".")[0] if hasattr(func, "name") else str(func)
             output = run(name, func, args, kwargs)
             tensors = tensors_in([args, kwargs])
@@ -124,19 +126,6 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
     with _autocast_followed() as is_on, Recorder():
         call()
     return calls
-
-
-def _decomposed(func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """Call an operator as the sum of its parts; ``NotImplemented`` if this torch cannot.
-
-    ``decompose`` prefers decompositions in Python, which call other operators than a pass does (of an LSTM, oneDNN's
-    layer whatever its data type).
-    """
-    import torch
-
-    if hasattr(func, "_op_dk"):
-        return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **named)
-    return func.decompose(*args, **named) if hasattr(func, "decompose") else NotImplemented
 
 
 @contextmanager
@@ -170,8 +159,7 @@ def _autocast_followed() -> Iterator[list[bool]]:
 def _is_autocast_on() -> bool:
     import torch
 
-    is_excluded = getattr(torch._C, "_dispatch_tls_is_dispatch_key_excluded", None)
-    return is_excluded is not None and not is_excluded(torch._C.DispatchKey.AutocastCPU)
+    return not torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.AutocastCPU)
 
 
 def _autocast_inside(is_on: bool) -> AbstractContextManager[object]:
@@ -194,8 +182,7 @@ def _is_composite(func: Any) -> bool:
 def _has_kernel(func: Any, key: str) -> bool:
     import torch
 
-    has_kernel = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
-    return has_kernel is not None and bool(has_kernel(func.name(), key))
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
 
 
 def tensors_in(value: Any) -> list[Any]:

@@ -81,8 +81,7 @@ def _layers(model: Any, problems: list[str]) -> list[tuple[str, Any]]:
 
     if model is None:
         return []
-    compiled = getattr(getattr(torch, "_dynamo", None), "OptimizedModule", torch.jit.ScriptModule)
-    if isinstance(model, (torch.jit.ScriptModule, compiled)):
+    if isinstance(model, (torch.jit.ScriptModule, torch._dynamo.OptimizedModule)):
         problems.append("compiled and scripted models have no table by layer")
         return []
     return [(path or "(whole model)", module) for path, module in model.named_modules()]

@@ -169,20 +169,9 @@ def _cpu_events(profiler: Any, problems: list[str]) -> list[CpuEvent]:
     for event in results.events() if results is not None else ():
         if event.is_async() or "CPU" not in str(event.device_type()):
             continue
-        if hasattr(event, "start_ns"):
-            start, length = event.start_ns(), event.duration_ns()
-        else:  # torch before 2.4 counts in microseconds
-            start, length = event.start_us() * 1000, event.duration_us() * 1000
-        events.append(
-            CpuEvent(
-                event.name(),
-                start,
-                start + length,
-                event.start_thread_id(),
-                _shapes(event.shapes()),
-                tuple(event.dtypes()) if hasattr(event, "dtypes") else (),
-            )
-        )
+        start, stop = event.start_ns(), event.start_ns() + event.duration_ns()
+        shapes, dtypes = _shapes(event.shapes()), tuple(event.dtypes())
+        events.append(CpuEvent(event.name(), start, stop, event.start_thread_id(), shapes, dtypes))
     if events and not any(event.dtypes for event in events):
         problems.append("this torch's profiler does not record data types")
     return events
@@ -246,14 +235,10 @@ def run_device_profiled(
 
 
 def _profiler(kind: str) -> Any:
-    import inspect
-
     from torch.autograd.profiler import profile
 
-    # Without Kineto, torch records only how long operators take on the device. torch 2.4 replaced use_cuda.
-    if "use_device" in inspect.signature(profile).parameters:
-        return profile(use_device=kind, record_shapes=True, use_kineto=True)
-    return profile(use_cuda=True, record_shapes=True, use_kineto=True)
+    # Without Kineto, torch records only how long operators take on the device.
+    return profile(use_device=kind, record_shapes=True, use_kineto=True)
 
 
 def device_kernels(events: Any) -> tuple[DeviceKernel, ...]:
@@ -270,10 +255,10 @@ def device_kernels(events: Any) -> tuple[DeviceKernel, ...]:
         found.append(
             DeviceKernel(
                 name=event.name(),
-                seconds=_nanoseconds(event) / 1e9,
+                seconds=event.duration_ns() / 1e9,
                 operator=name if "::" in name and name != PASS_EVENT else "",
                 shapes=_shapes(operator.shapes()) if operator is not None else (),
-                dtypes=tuple(operator.dtypes()) if operator is not None and hasattr(operator, "dtypes") else (),
+                dtypes=tuple(operator.dtypes()) if operator is not None else (),
             )
         )
     return tuple(found)
@@ -284,8 +269,3 @@ def _is_annotation(event: Any) -> bool:
     if event.name() == PASS_EVENT:
         return True
     return bool(getattr(event, "is_user_annotation", lambda: False)())
-
-
-def _nanoseconds(event: Any) -> int:
-    # torch before 2.4 counts in microseconds.
-    return int(event.duration_ns() if hasattr(event, "duration_ns") else event.duration_us() * 1000)

@@ -95,9 +95,9 @@ def _changed_arguments(operator: Any) -> list[tuple[int, str]]:
 
 
 def _has_memory(tensor: Any) -> bool:
-    """Whether it is a plain tensor with values on the CPU, on a torch that shows its memory."""
+    """Whether it is a plain tensor with values on the CPU."""
     import torch
 
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or not hasattr(tensor, "untyped_storage"):
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         return False
     return tensor.layout is torch.strided and tensor.device.type == "cpu"

@@ -99,7 +99,7 @@ def _operators(torch: ModuleType, architecture: str) -> list[str]:
 
 def _integer_operators(torch: ModuleType, architecture: str) -> list[str]:
     """Return the operators that multiply int8 to int32: none where torch has no kernel but a loop of its own."""
-    has_kernel = torch.backends.mkldnn.is_available() and hasattr(torch, "_int_mm")
+    has_kernel = torch.backends.mkldnn.is_available()
     return ["int_mm"] if has_kernel and architecture != "aarch64" else []
 
 

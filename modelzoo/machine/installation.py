@@ -12,6 +12,7 @@ from types import ModuleType
 
 from modelzoo.errors import EnvironmentProblem
 
+OLDEST_TORCH = 2, 6
 ACCEPTS_NEWER_TORCH = 0, 29
 """The first release of torchvision that does not require one release of torch (0.29.1 requires ``torch>=2.14.0``)."""
 
@@ -30,46 +31,45 @@ def import_torch() -> ModuleType:
     """Import torch.
 
     Raises:
-        EnvironmentProblem: it is not installed or cannot be loaded. The message says how to fix it.
+        EnvironmentProblem: it is not installed, cannot be loaded or is too old. The message says how to fix it.
     """
     try:
-        return importlib.import_module("torch")
+        torch = importlib.import_module("torch")
     except Exception as error:
         raise EnvironmentProblem(explain_torch_failure(error)) from error
+    release = _release(torch.__version__)
+    if release is not None and release < OLDEST_TORCH:
+        raise EnvironmentProblem(
+            f"torch {torch.__version__} is too old: this suite needs {'.'.join(map(str, OLDEST_TORCH))} or newer; run "
+            "pip install --upgrade torch torchvision"
+        )
+    return torch
 
 
 def import_torchvision() -> ModuleType:
-    """Import torchvision and check that its compiled operators are available.
+    """Import torchvision.
 
     Raises:
         EnvironmentProblem: it is not installed or does not match torch. The message says how to fix it.
     """
     import_torch()
     try:
-        vision = importlib.import_module("torchvision")
-        extension = importlib.import_module("torchvision.extension")
+        return importlib.import_module("torchvision")
     except Exception as error:
         raise EnvironmentProblem(explain_torchvision_failure(error)) from error
-    has_ops = getattr(extension, "_has_ops", None)
-    # Old versions can be imported without their operators and fail at the first NMS.
-    if has_ops is not None and not has_ops():
-        missing = RuntimeError("operator torchvision::nms does not exist")
-        raise EnvironmentProblem(explain_torchvision_failure(missing))
-    return vision
 
 
 def mismatched_versions(torch_version: str, torchvision_version: str) -> str | None:
     """Return one line that says how to fix it if torch and torchvision are of different releases, else ``None``.
 
-    torch 1.N matches torchvision 0.(N+1), and 2.N matches 0.(15+N): 1.13 and 0.14, 2.0 and 0.15, 2.10 and 0.25
-    (source: the table in torchvision's README). torchvision accepts newer releases of torch from
-    ``ACCEPTS_NEWER_TORCH`` on. Other versions are not judged.
+    torch 2.N matches torchvision 0.(15+N), as 2.10 and 0.25 (source: the table in torchvision's README). torchvision
+    accepts newer releases of torch from ``ACCEPTS_NEWER_TORCH`` on. Other versions are not judged.
     """
     torch, vision = _release(torch_version), _release(torchvision_version)
-    if torch is None or vision is None:
+    if torch is None or vision is None or torch[0] != 2:
         return None
-    wanted = _matching_torchvision(torch)
-    if wanted is None or wanted == vision or ACCEPTS_NEWER_TORCH <= vision < wanted:
+    wanted = 0, 15 + torch[1]
+    if wanted == vision or ACCEPTS_NEWER_TORCH <= vision < wanted:
         return None
     return (
         f"torch {torch_version} does not go with torchvision {torchvision_version}: "
@@ -87,8 +87,6 @@ def explain_torch_failure(error: BaseException) -> str:
             f"PyTorch cannot load a device backend ({text}): install that device's driver, or set "
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0 to run on the CPU"
         )
-    if isinstance(error, ImportError) and "numpy" in text.lower():
-        return f'PyTorch and numpy do not go together ({text}): run pip install "numpy<2"'
     return f"PyTorch cannot be imported ({text}): reinstall it with pip install --force-reinstall torch"
 
 
@@ -116,14 +114,6 @@ def explain_torchvision_failure(
             f"torchvision=={_public(torchvision_version)}"
         )
     return f"torchvision cannot be imported ({text}): run pip install --force-reinstall torchvision"
-
-
-def _matching_torchvision(torch: tuple[int, int]) -> tuple[int, int] | None:
-    if torch[0] == 2:
-        return 0, 15 + torch[1]
-    if torch[0] == 1 and torch[1] >= 4:
-        return 0, torch[1] + 1
-    return None
 
 
 def _release(version: str) -> tuple[int, int] | None:

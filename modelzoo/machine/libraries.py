@@ -75,14 +75,14 @@ def read_libraries() -> Libraries:
     folder = Path(torch.__file__ or "").resolve().parent
     bundled = find_bundled_libraries(folder)
     acl = _find_acl(torch, bundled, folder)
-    onednn, mkl = _is_available(torch, "mkldnn"), _is_available(torch, "mkl")
+    onednn, mkl = torch.backends.mkldnn.is_available(), torch.backends.mkl.is_available()
     return Libraries(
         versions=package_versions(),
         build=build,
         build_line=f"torch {torch.__version__}: {build.line}",
         onednn=onednn,
         mkl=mkl,
-        openmp=_is_available(torch, "openmp"),
+        openmp=torch.backends.openmp.is_available(),
         acl=acl,
         backends=list_backends(
             onednn=onednn, mkl=mkl, acl=acl is not None, bundled=bundled, loaded=tuple(loaded), blas=build.blas
@@ -241,11 +241,6 @@ def package_versions() -> dict[str, str]:
         "python": platform.python_version(),
         **{name: version for name, version in installed.items() if version is not None},
     }
-
-
-def _is_available(torch: ModuleType, name: str) -> bool:
-    module = getattr(torch.backends, name, None)
-    return bool(module is not None and module.is_available())
 
 
 def _find_acl(torch: ModuleType, bundled: dict[str, str], folder: Path) -> ComputeLibrary | None:

@@ -31,7 +31,7 @@ WORKER = ("-m", "modelzoo.measure.worker")
 """The arguments with which an interpreter runs a worker."""
 REQUIRED = ("torch", "msgspec", "numpy", "psutil", "safetensors", "platformdirs", "threadpoolctl")
 """What every worker imports."""
-OLDEST = (3, 9)
+OLDEST = (3, 10)
 _ADVICE = "name an environment such as envs/torch-2.9.1/bin/python, which 'scripts/torch-env --unpinned 2.9.1' makes"
 _PROBE_SECONDS = 60
 # It must run on any Python 3, and finds modules without importing them.
@@ -282,7 +282,8 @@ def find_interpreter(name: str) -> str:
         raise UsageError(f"python={name} does not exist; {_ADVICE}")
     about = _ask(str(path))
     if about.version < OLDEST:
-        raise UsageError(f"python={name} is Python {about.version[0]}.{about.version[1]}; the suite needs 3.9 or newer")
+        found, oldest = (".".join(map(str, each)) for each in (about.version, OLDEST))
+        raise UsageError(f"python={name} is Python {found}; the suite needs {oldest} or newer")
     missing = [module for module in REQUIRED if module not in about.modules]
     if missing:
         raise UsageError(f"python={name} lacks {', '.join(missing)}; {_ADVICE}")

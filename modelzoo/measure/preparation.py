@@ -14,6 +14,7 @@ from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import file_sha256
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import memory_variables
+from modelzoo.machine.installation import import_torch
 from modelzoo.measure.loading import check_generation, check_stages, require_stages
 from modelzoo.records.protocol import Assignment, Message, Preparation, PrepareJob, Progress, SettingsPrepared
 from modelzoo.records.run import Prepared
@@ -61,6 +62,7 @@ class _Engines:
         if name not in self._found:
             engine = create_engine(name)
             engine.load()
+            import_torch()  # it makes the weights, and what other engines convert
             self._found[name] = engine
         return self._found[name]
 

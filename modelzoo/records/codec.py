@@ -1,7 +1,6 @@
 """Records to plain JSON values and back: the one converter.
 
-A record is a frozen ``msgspec.Struct`` (or a dataclass). Its annotations are evaluated on Python 3.9 too, so it has
-``Optional[X]``, never ``X | None``.
+A record is a frozen ``msgspec.Struct`` (or a dataclass).
 """
 
 from __future__ import annotations

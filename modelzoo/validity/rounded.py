@@ -129,18 +129,17 @@ def rounded(value: Any, precision: str) -> Any:
 
 @contextlib.contextmanager
 def _without_fused_attention() -> Iterator[None]:
-    """Compute attention by its products, not by one fused operator; releases of torch differ in which they have."""
+    """Compute attention by its products, not by one fused operator."""
     import torch
 
     owner = torch.backends.cuda
     switches = [(owner, f"{name}_sdp_enabled", f"enable_{name}_sdp") for name in ("flash", "mem_efficient", "cudnn")]
-    switches.append((getattr(torch.backends, "mha", None), "get_fastpath_enabled", "set_fastpath_enabled"))
+    switches.append((torch.backends.mha, "get_fastpath_enabled", "set_fastpath_enabled"))
     with contextlib.ExitStack() as stack:
         for where, getter, setter in switches:
-            if hasattr(where, getter):
-                change = getattr(where, setter)
-                stack.callback(change, getattr(where, getter)())
-                change(False)
+            change = getattr(where, setter)
+            stack.callback(change, getattr(where, getter)())
+            change(False)
         yield
 
 

@@ -1,12 +1,10 @@
 """torchvision's detectors in parts: resizing, the network, and the way back to the picture's size.
 
 torchvision does all three inside the model. ``without_transforms`` takes the first and the last out, so that they are
-stages of their own. The module imports torch. TorchScript reads its annotations, so they are evaluated; that of torch
-1.13 knows only those of ``typing``.
+stages of their own. The module imports torch. TorchScript reads its annotations, so they are evaluated.
 """
 
-# ruff: noqa: UP006, UP035
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Optional
 
 from torch import Tensor
 from torchvision.models.detection.transform import GeneralizedRCNNTransform
@@ -20,17 +18,17 @@ class BatchOnly(GeneralizedRCNNTransform):  # type: ignore[misc]  # torchvision 
         return image
 
     def resize(
-        self, image: Tensor, target: Optional[Dict[str, Tensor]] = None
-    ) -> Tuple[Tensor, Optional[Dict[str, Tensor]]]:
+        self, image: Tensor, target: Optional[dict[str, Tensor]] = None
+    ) -> tuple[Tensor, Optional[dict[str, Tensor]]]:
         """Return the picture as it is."""
         return image, target
 
     def postprocess(
         self,
-        result: List[Dict[str, Tensor]],
-        image_shapes: List[Tuple[int, int]],
-        original_image_sizes: List[Tuple[int, int]],
-    ) -> List[Dict[str, Tensor]]:
+        result: list[dict[str, Tensor]],
+        image_shapes: list[tuple[int, int]],
+        original_image_sizes: list[tuple[int, int]],
+    ) -> list[dict[str, Tensor]]:
         """Return the detections in pixels of the resized pictures."""
         return result
 

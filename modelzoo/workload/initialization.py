@@ -126,9 +126,7 @@ def _tensors(values: tuple[Any, ...]) -> list[Any]:
 
 def _address(tensor: Any) -> int:
     """The address of the memory that holds a tensor, which is the same for all of its views."""
-    untyped = getattr(tensor, "untyped_storage", None)  # torch 2.0 and newer
-    address: int = (tensor.storage() if untyped is None else untyped()).data_ptr()
-    return address
+    return int(tensor.untyped_storage().data_ptr())
 
 
 @contextmanager

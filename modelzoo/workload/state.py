@@ -1,21 +1,18 @@
 """Read a model's tensors from a file, load them into the model, and write them as safetensors.
 
-Files are read as safetensors, or with ``weights_only=True`` where that is safe: code in a checkpoint never runs. The
-protection of ``torch.load(weights_only=True)`` has had two holes, and the suite runs torch releases that have them:
-
-- Below 2.6 it hands a TorchScript archive to ``torch.jit.load`` and unpacks legacy tar files (CVE-2025-32434). Neither
-  is ever a state dict, so both are refused on every release.
-- Below 2.10 a crafted pickle can corrupt memory in its unpickler (CVE-2026-24747). There a pickle is refused unless its
-  SHA-256 begins with digits that a workload publishes. Eight digits, as in torchvision's file names, are a partial
-  match: they detect accidents, and make a forgery cost some 2**32 attempts.
-
-Pre-releases of 2.10.0, which source builds call themselves, may lack the correction and count as older.
+Files are read as safetensors, or with ``torch.load(weights_only=True)``: code in a checkpoint never runs, and torch
+refuses TorchScript archives and the tar files of its first releases. Below 2.10 a crafted pickle can corrupt memory in
+the unpickler (CVE-2026-24747). There a pickle is refused unless its SHA-256 begins with digits that a workload
+publishes. Eight digits, as in torchvision's file names, are a partial match: they detect accidents, and make a forgery
+cost some 2**32 attempts. Pre-releases of 2.10.0, which source builds call themselves, may lack the correction and count
+as older.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,13 +21,10 @@ import msgspec
 
 from modelzoo.errors import UsageError, WeightsError
 from modelzoo.files import file_sha256, replace_atomically
+from modelzoo.machine.installation import import_torch
 
 CORRECTED = (2, 10)
 """The first release of torch whose unpickler is not known to be vulnerable."""
-ZIP_MAGIC = b"PK\x03\x04"
-"""How a file starts that torch reads as a zip archive (``_is_zipfile`` in ``torch/serialization.py``)."""
-TORCHSCRIPT_RECORD = b"constants.pkl"
-"""torch takes a zip archive for TorchScript if it has this record (``_is_torchscript_zip``, all releases since 1.4)."""
 SHORTEST_DIGEST = 8
 """Hexadecimal digits that a published digest has at least: those in the file names of torchvision's hub."""
 REPOSITORY_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -39,7 +33,7 @@ SUFFIX = ".safetensors"
 
 
 def refuse_unsafe(path: Path, torch_version: str, published: Collection[str] = ()) -> None:
-    """Check that ``torch.load(weights_only=True)`` runs no code from the file ``path``.
+    """Check that ``torch.load(weights_only=True)`` of this release may be given the file ``path``.
 
     Args:
         path: a checkpoint, not in the safetensors format.
@@ -47,51 +41,15 @@ def refuse_unsafe(path: Path, torch_version: str, published: Collection[str] = (
         published: SHA-256 digests of published checkpoints, hexadecimal, whole or their first 8 digits or more.
 
     Raises:
-        WeightsError: it could, or is not known not to; the message says how to get a file that is read.
+        WeightsError: it may not; the message says how to get a file that is read.
         OSError: the file cannot be read.
     """
-    if is_torchscript(path):
-        raise WeightsError(
-            f"{path} is a TorchScript archive, which can hold code, so it is not read; give a file that "
-            "torch.save(model.state_dict(), FILE) or safetensors has written"
-        )
-    if is_tar(path):
-        raise WeightsError(
-            f"{path} is a tar file, as the first releases of torch wrote them, which is not read because it can hold "
-            "code; give a file that torch.save(model.state_dict(), FILE) or safetensors has written"
-        )
     if is_vulnerable(torch_version) and not is_published(path, published):
         raise WeightsError(
             f"{path} is a pickle that matches no published checkpoint, and torch {torch_version} cannot read such a "
             "file safely (CVE-2026-24747, corrected in 2.10.0); convert it with a newer torch, by 'modelzoo weights "
             f"convert {shlex.quote(str(path))}', and give the safetensors file"
         )
-
-
-def is_torchscript(path: Path) -> bool:
-    """Whether any release of torch may take the file for a TorchScript archive.
-
-    The names of a zip's records stand in it as they are. Therefore the file is searched as a whole: readers of zip
-    files disagree about crafted ones, and what Python's ``zipfile`` lists is not always what torch's reader finds.
-    """
-    import mmap  # here and below: a command line that names no checkpoint needs none of them
-
-    with path.open("rb") as file:
-        if file.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
-            return False
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return content.find(TORCHSCRIPT_RECORD) >= 0
-
-
-def is_tar(path: Path) -> bool:
-    """Whether torch takes the file for one of its legacy tar files; the test is torch's own."""
-    import tarfile
-
-    try:
-        with tarfile.open(path, mode="r:", format=tarfile.PAX_FORMAT):
-            return True
-    except tarfile.TarError:
-        return False
 
 
 def is_vulnerable(torch_version: str) -> bool:
@@ -135,15 +93,16 @@ def read_state_dict(path: Path, published: Collection[str] = ()) -> dict[str, An
         WeightsError: the file is truncated, is not a state dict, or holds objects other than tensors; or this torch
             cannot read it safely.
     """
-    import torch
-
+    torch = import_torch()
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
             return dict(load_file(str(path)))
         refuse_unsafe(path, torch.__version__, published)
-        state = torch.load(str(path), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of TorchScript archives, which are then refused
+            state = torch.load(str(path), map_location="cpu", weights_only=True)
     except WeightsError:
         raise
     except Exception as error:  # pickle, zipfile and safetensors each raise their own exceptions
@@ -163,8 +122,11 @@ def _reason(error: Exception) -> str:
     """Describe a read error in one line, without torch's suggestion to set ``weights_only=False``."""
     import pickle
 
-    if isinstance(error, pickle.UnpicklingError):
-        return "it is not a checkpoint, or holds more than tensors (code in it was not run)"
+    if isinstance(error, pickle.UnpicklingError) or "weights_only" in str(error):
+        return (
+            "it is not a checkpoint that torch.save(model.state_dict(), FILE) has written, or holds more than tensors "
+            "(code in it was not run)"
+        )
     line = (str(error).strip().splitlines() or [""])[0]
     return line if " " in line else f"it is not a checkpoint ({type(error).__name__})"
 

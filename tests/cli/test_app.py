@@ -368,6 +368,14 @@ def test_a_bad_environment_value_is_one_line(variable: str, value: str, message:
     assert message in only_line(run([*MODELZOO, "run", MLP, *SHORT[:-2]], **{variable: value}))
 
 
+@pytest.mark.parametrize("options", [[], ["--engine", "onnxruntime"]])
+def test_a_torch_that_is_too_old_is_one_line(options: list[str], tmp_path: Path) -> None:
+    """Also where it only makes the model that another engine runs."""
+    (tmp_path / "torch.py").write_text('__version__ = "2.5.1+cpu"\n')
+    line = only_line(run([*MODELZOO, "run", MLP, *options], PYTHONPATH=str(tmp_path)))
+    assert "torch 2.5.1+cpu is too old: this suite needs 2.6 or newer; run pip install --upgrade torch" in line
+
+
 @pytest.mark.parametrize(("value", "threads"), [("1,4", 1), ("2", 2), ("", None)])
 def test_the_first_thread_count_of_a_list_is_taken(
     value: str, threads: int | None, monkeypatch: pytest.MonkeyPatch

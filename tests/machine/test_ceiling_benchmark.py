@@ -35,8 +35,7 @@ def test_measuring_for_real_on_small_sizes() -> None:
     steps: list[CeilingSeries] = []
     found = measure_ceilings(1, small, sizes=(64, 128), seconds=0.05, progress=steps.append)
     assert torch.get_num_threads() == before
-    has_int8 = here.architecture != "aarch64" and hasattr(torch, "_int_mm")
-    assert {g.precision for g in found.gemm} == {"fp32", "bf16", *(["int8"] if has_int8 else [])}
+    assert {g.precision for g in found.gemm} == {"fp32", "bf16", *(["int8"] if here.architecture != "aarch64" else [])}
     assert found.gflops("fp32", 1) > 0  # type: ignore[operator]
     assert {"mm", "conv"} <= {g.operator for g in found.gemm}
     assert found.bandwidth[0].buffer_bytes == 1 << 24
@@ -60,8 +59,6 @@ def test_int8_is_measured_by_the_product_that_has_a_kernel() -> None:
     """On ARM, torch multiplies number by number, which says nothing about the machine."""
     import torch
 
-    if not hasattr(torch, "_int_mm"):
-        pytest.skip("this torch has no _int_mm")
     assert ceiling_benchmark._integer_operators(torch, "x86_64") == ["int_mm"]
     assert ceiling_benchmark._integer_operators(torch, "aarch64") == []
     product: Any = ceiling_benchmark._product(torch, "int_mm", 64, torch.int8)()

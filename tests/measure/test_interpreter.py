@@ -41,7 +41,7 @@ def test_a_link_to_an_interpreter_stays_a_link(tmp_path: Path, monkeypatch: pyte
 
 def test_what_cannot_run_workers_is_refused_in_one_line(tmp_path: Path) -> None:
     """Nothing there, a directory, another program, one that cannot be run, an old Python, missing packages."""
-    old, bare = answering(tmp_path / "old", "[3, 8]", ALL), answering(tmp_path / "bare", "[3, 12]", '["numpy"]')
+    old, bare = answering(tmp_path / "old", "[3, 9]", ALL), answering(tmp_path / "bare", "[3, 12]", '["numpy"]')
     text = tmp_path / "text"
     text.write_text("no program")
     for path, problem in [
@@ -51,7 +51,7 @@ def test_what_cannot_run_workers_is_refused_in_one_line(tmp_path: Path) -> None:
         (program(tmp_path / "odd", "echo 7"), "is not a Python interpreter; name an environment"),
         (program(tmp_path / "odder", "echo '[[3], [], 4]'"), "is not a Python interpreter; name an environment"),
         (text, "cannot be run as an interpreter: Permission denied; name an environment"),
-        (old, "is Python 3.8; the suite needs 3.9 or newer"),
+        (old, "is Python 3.9; the suite needs 3.10 or newer"),
         (bare, "lacks torch, msgspec, psutil, safetensors, platformdirs, threadpoolctl; name an environment"),
     ]:
         with pytest.raises(UsageError) as caught:

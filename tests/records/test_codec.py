@@ -1,6 +1,6 @@
 """Every record survives JSON, on every supported version of Python, and damage is refused.
 
-Needs neither torch nor a machine: ``python3.9 -m pytest tests/records`` runs it where nothing but msgspec is installed.
+Needs neither torch nor a machine: ``python3 -m pytest tests/records`` runs it where nothing but msgspec is installed.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def test_what_is_kept_of_a_layer_is_small(predictor: Callable[..., Predictor]) -
     assert list(observed.samples) == ["0", "1"]
     for name, output in observed.samples.items():
         assert output.numel() <= MAXIMUM_SAMPLE + 1, name
-        storage = output.untyped_storage() if hasattr(output, "untyped_storage") else output.storage()
+        storage = output.untyped_storage()
         assert len(storage) <= 4 * (MAXIMUM_SAMPLE + 1), name
 
 

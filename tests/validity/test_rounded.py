@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from typing import Any, Callable
 
@@ -184,14 +183,13 @@ def test_correct_kernels_are_within_what_rounding_explains(precision: str) -> No
             lambda name: True, lambda output: output,
         ).errors  # fmt: skip
 
-    with contextlib.suppress(RuntimeError):  # torch before 2.3 has no autocast to fp16 on CPUs
-        good = errors(model)
-        assert max(layer.ratio for layer in good) < 2
-        assert max(layer.error for layer in good) > 10 * 1e-5
-        assert max(layer.excess_scale for layer in good) < 0.01
-        bad = errors(faulty)
-        assert max(layer.excess_scale for layer in bad) > 0.03
-        assert precision == "bf16" or max(layer.ratio for layer in bad) > 3
+    good = errors(model)
+    assert max(layer.ratio for layer in good) < 2
+    assert max(layer.error for layer in good) > 10 * 1e-5
+    assert max(layer.excess_scale for layer in good) < 0.01
+    bad = errors(faulty)
+    assert max(layer.excess_scale for layer in bad) > 0.03
+    assert precision == "bf16" or max(layer.ratio for layer in bad) > 3
 
 
 def test_layers_of_a_quantized_model_are_compared_too() -> None:

@@ -9,7 +9,6 @@ Neither file holds a tensor twice, so what is timed and what is compared differ 
 
 from __future__ import annotations
 
-import inspect
 import logging
 import re
 import shutil
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
 MODEL, WITH_HEADS, WEIGHTS = "model.onnx", "heads.onnx", "weights.bin"
 TRACED_OPSET = 17
-"""For the exporter that traces: the first with ``LayerNormalization``, and the newest that torch 2.0 can write."""
-TRACED_OPSET_TORCH_1 = 16
+"""For the exporter that traces: the first with ``LayerNormalization``."""
 GRAPH_OPSET = 23
 """For the exporter that is built on ``torch.export``: the first with ``Attention``."""
 GRAPH_TORCH = (2, 9)
@@ -65,7 +63,7 @@ def onnx_conversion(source: TorchSource, newest_opset: int) -> Conversion:
         used, opset = ["torch", "onnx", "onnxscript"], GRAPH_OPSET
     else:
         dynamo = False
-        used, opset = ["torch", "onnx"], TRACED_OPSET if torch >= (2, 0) else TRACED_OPSET_TORCH_1
+        used, opset = ["torch", "onnx"], TRACED_OPSET
     text = ", ".join(f"{name} {versions[name]}" for name in used)
     return Conversion("torch.onnx.export", text, opset, {"dynamo": dynamo})
 
@@ -125,12 +123,9 @@ def _forget_output_sizes(model: onnx.ModelProto) -> None:
 
 def _exporter_options(source: TorchSource, dynamo: bool) -> dict[str, Any]:
     """What only one of the exporters takes."""
-    import torch
-
     if dynamo:
         return {"dynamo": True, "external_data": True, "verbose": False}
-    has_both = "dynamo" in inspect.signature(torch.onnx.export).parameters
-    return {"dynamic_axes": _dynamic_sizes_of(source)} | ({"dynamo": False} if has_both else {})
+    return {"dynamo": False, "dynamic_axes": _dynamic_sizes_of(source)}
 
 
 def _dynamic_sizes_of(source: TorchSource) -> Mapping[str, Mapping[int, str]]:

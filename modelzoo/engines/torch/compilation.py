@@ -106,8 +106,8 @@ INDUCTOR: dict[str, dict[str, Any]] = {
 }
 """What ``torch.compile`` is given, by mode."""
 AOT = "aot"
-FIRST_TORCH = {"compile": "2.1", "max-autotune": "2.1", "cpp-wrapper": "2.3", AOT: "2.6"}
-"""The first torch with each mode."""
+COMPILING = (*INDUCTOR, AOT)
+"""The modes in which inductor compiles."""
 INDUCTOR_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 COMPILED = ("*.so", "*.cubin", "*.hsaco")
 """What compilers leave there for CPUs, NVIDIA's and AMD's devices."""
@@ -117,26 +117,20 @@ WARM_POOL = "TORCH_WARM_POOL"
 
 
 def require_mode(setting: Setting) -> None:
-    """Check that this torch, this machine and the device have the mode of ``setting``.
+    """Check that this machine and the device have the mode of ``setting``.
 
     Raises:
-        EnvironmentProblem: this torch or machine cannot compile at all.
+        EnvironmentProblem: this machine cannot compile at all.
         UsageError: the device has no such mode.
     """
-    import torch
-
     mode = setting.mode
     if mode == "graph" and setting.device.partition(":")[0] != "cuda":
         raise UsageError(
             f"--mode graph replays CUDA graphs, which {setting.device} does not have; use --mode compile, or "
             "--device cuda"
         )
-    if mode not in FIRST_TORCH:
+    if mode not in COMPILING:
         return
-    if not _is_supported(mode):
-        raise EnvironmentProblem(
-            f"--mode {mode} needs torch {FIRST_TORCH[mode]} or newer, this is {torch.__version__}; use --mode script"
-        )
     if shutil.which("g++") is None and shutil.which("clang++") is None:
         raise EnvironmentProblem(f"--mode {mode} needs a C++ compiler: install g++, or use --mode script")
     _own_inductor_cache()
@@ -158,20 +152,6 @@ def _own_inductor_cache() -> None:
     make_own(Path(tempfile.gettempdir()) / f"torchinductor_{name}", INDUCTOR_CACHE, with_group=True)
 
 
-def _is_supported(mode: str) -> bool:
-    import torch
-
-    if not hasattr(torch, "compile"):
-        return False
-    import torch._inductor
-
-    if mode == AOT:
-        return hasattr(torch._inductor, "aoti_compile_and_package")
-    if mode == "max-autotune":
-        return "max-autotune-no-cudagraphs" in torch._inductor.list_mode_options()
-    return mode == "compile" or "cpp_wrapper" in torch._inductor.list_options()
-
-
 def compiled(
     workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting
 ) -> tuple[Callable[..., Any], Compilation]:
@@ -181,13 +161,13 @@ def compiled(
         The compiled model, and what that took.
 
     Raises:
-        EnvironmentProblem: this torch or this machine cannot compile.
+        EnvironmentProblem: this machine cannot compile.
         UsageError: the mode does not support the bf16 method.
         Exception: whatever the compiler raises for a model that it does not support.
     """
     require_mode(setting)
     device = select_device(setting.device)
-    cached = _cached_libraries() if setting.mode in FIRST_TORCH else None
+    cached = _cached_libraries() if setting.mode in COMPILING else None
     started, first_answer = perf_counter(), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # compilers warn about each other, tracing about every Python branch
@@ -221,10 +201,8 @@ def _cached_libraries() -> set[tuple[str, int]]:
 
 def _end_compile_processes() -> None:
     """End those that inductor has started for the kernels of a GPU, and keeps: nothing else is compiled."""
-    # Only if inductor is loaded; older versions have no such function.
-    shut_down = getattr(sys.modules.get("torch._inductor.async_compile"), "shutdown_compile_workers", None)
-    if shut_down is not None:
-        shut_down()
+    if inductor_pool := sys.modules.get("torch._inductor.async_compile"):  # only if it is loaded
+        inductor_pool.shutdown_compile_workers()
 
 
 def captured(model: Any, args: tuple[Any, ...], setting: Setting) -> tuple[GraphedModel, Compilation]:

@@ -1,8 +1,8 @@
 """Find, check and select the device of a setting.
 
-Accelerators are used through ``torch.accelerator`` if this torch has it (2.6 and newer) and it stands for the device in
-question, and otherwise through the device's own module (``torch.cuda``, ``torch.npu`` …). What a device cannot do, such
-as timing events, is tried out once, and recorded."""
+Accelerators are used through ``torch.accelerator`` if it stands for the device in question, and otherwise through the
+device's own module (``torch.cuda``, ``torch.npu`` …). What a device cannot do, such as timing events, is tried out
+once, and recorded."""
 
 from __future__ import annotations
 
@@ -120,9 +120,7 @@ class TorchDevice:
         if self._generic is None:
             self._module.set_device(self.index)
         else:
-            # torch 2.6 has the shorter name only.
-            select = getattr(self._generic, "set_device_index", None) or self._generic.set_device_idx
-            select(self.index)
+            self._generic.set_device_index(self.index)
         for factory in self._event_factories():
             if _times(factory, self.synchronize):
                 self._new_event, self.timed_events = factory, True
@@ -174,7 +172,7 @@ class TorchDevice:
     def _event_factories(self) -> list[Callable[..., Any]]:
         """The ways to create an event, the preferred one first."""
         found: list[Callable[..., Any]] = []
-        if self._generic is not None and hasattr(self._torch, "Event"):
+        if self._generic is not None:
             name, event = f"{self._kind.name}:{self.index}", self._torch.Event
             found.append(lambda *, enable_timing: event(device=name, enable_timing=enable_timing))
         if hasattr(self._module, "Event"):
@@ -237,11 +235,10 @@ def _module(torch: ModuleType, kind: DeviceKind) -> Any:
 
 def _generic(torch: ModuleType, kind: DeviceKind) -> Any:
     """``torch.accelerator`` if it stands for ``kind``; it stands for one kind of device only."""
-    accelerator = getattr(torch, "accelerator", None)
-    if accelerator is None or not accelerator.is_available():
+    if not torch.accelerator.is_available():
         return None
-    current = accelerator.current_accelerator()
-    return accelerator if current is not None and current.type == kind.name else None
+    current = torch.accelerator.current_accelerator()
+    return torch.accelerator if current is not None and current.type == kind.name else None
 
 
 def _require_available(torch: ModuleType, interface: Any, kind: DeviceKind) -> None:

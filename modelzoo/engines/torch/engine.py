@@ -49,14 +49,12 @@ PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 
 
 class TorchEngine:
-    """PyTorch 1.13 or newer."""
+    """PyTorch, eager or compiled."""
 
     name = "torch"
 
     def load(self) -> None:
-        torch = installation.import_torch()
-        if not hasattr(torch, "inference_mode"):
-            raise EnvironmentProblem(f"torch {torch.__version__} is too old; use 1.13 or newer")
+        installation.import_torch()
 
     def versions(self) -> Mapping[str, str]:
         return libraries.package_versions()
@@ -102,7 +100,7 @@ class TorchEngine:
             found[MATH_MODE_VARIABLE] = "BF16"
         if setting.primitive_cache is not None:
             found[PRIMITIVE_CACHE_VARIABLE] = str(setting.primitive_cache)
-        if setting.mode in compilation.FIRST_TORCH:
+        if setting.mode in compilation.COMPILING:
             found[compilation.WARM_POOL] = "0"
         return found
 

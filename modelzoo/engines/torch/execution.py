@@ -1,12 +1,10 @@
 """Turn a model and a setting into a callable, the way an inference server would call it.
 
-Timing, audit and validation all use this code, so what is validated is what was timed. NMS and RoI align, which have no
-bf16 kernels for CPUs in torchvision 0.14, are registered for its autocast.
+Timing, audit and validation all use this code, so what is validated is what was timed.
 """
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,49 +32,6 @@ LONGEST_REASON = 200
 """Characters of torch's reason why a model cannot run; an expression in it can be longer than a screen."""
 DYNAMO_ADVICE = "Set TORCHDYNAMO_VERBOSE"
 """How dynamo's advice to its own developers begins, behind the reason."""
-_libraries: list[Any] = []
-"""Kept alive for the whole process: a registration ends when its library object is deleted."""
-
-
-def register_missing() -> None:
-    """Make both operators compute in fp32 under CPU autocast, as newer versions of torchvision do.
-
-    Does nothing if torchvision has not been imported or has such a rule itself. The rule has no effect outside
-    autocast, so it is never removed.
-    """
-    import torch
-
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    if "torchvision" not in sys.modules or not hasattr(torch.ops.torchvision, "nms"):
-        return
-    if not has("torchvision::nms", "AutocastCPU"):
-        register("torchvision")
-
-
-def register(namespace: str) -> None:
-    """Register ``nms`` and ``roi_align`` of ``namespace`` for CPU autocast."""
-    import torch
-    from torch.library import Library
-
-    operators = getattr(torch.ops, namespace)
-
-    def nms(boxes: Any, scores: Any, threshold: float) -> Any:
-        return _without_autocast(operators.nms, boxes.float(), scores.float(), threshold)
-
-    def roi_align(features: Any, boxes: Any, *rest: Any) -> Any:
-        return _without_autocast(operators.roi_align, features.float(), boxes.float(), *rest).to(features.dtype)
-
-    library = Library(namespace, "IMPL", "AutocastCPU")
-    library.impl("nms", nms)
-    library.impl("roi_align", roi_align)
-    _libraries.append(library)
-
-
-def _without_autocast(operator: Any, *args: Any) -> Any:
-    import torch
-
-    with torch.autocast("cpu", enabled=False):
-        return operator(*args)
 
 
 class Executable(msgspec.Struct, frozen=True):
@@ -162,8 +117,6 @@ def build(
         model = model.to(memory_format=torch.channels_last)
 
     uses_autocast = setting.bf16_method == "autocast"
-    if uses_autocast and setting.device == "cpu":
-        register_missing()
     if setting.mode == "graph":
         with _refusing(workload, setting):
             graph, made = captured(model, prepare(inputs.args), setting)

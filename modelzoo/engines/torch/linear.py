@@ -37,9 +37,8 @@ def _define_operator() -> None:
         "default",
         lambda x, packed, bias: torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], ""),
     )
-    if hasattr(torch.library, "register_fake"):  # from torch 2.4 on; older ones have no mode that needs it
-        shape_of = torch.library.register_fake("modelzoo::onednn_linear")
-        shape_of(lambda x, packed, bias: x.new_empty((*x.shape[:-1], packed.shape[0])))
+    shape_of = torch.library.register_fake("modelzoo::onednn_linear")
+    shape_of(lambda x, packed, bias: x.new_empty((*x.shape[:-1], packed.shape[0])))
 
 
 def with_onednn_linear(model: torch.nn.Module) -> torch.nn.Module:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Callable
@@ -85,10 +84,6 @@ def check_precision(setting: Setting) -> None:
         _check_tf32(setting, kind)
     if setting.precision == "fp16" and setting.bf16_method == "fastmath":
         raise UsageError("fp16 has no fast math: leave the method out, or use bf16=autocast or bf16=cast")
-    if setting.precision == "fp16" and setting.bf16_method != "cast" and not _autocasts(setting, kind):
-        import torch
-
-        raise EnvironmentProblem(f"fp16: autocast of torch {torch.__version__} does not support it on {kind}")
 
 
 def _check_tf32(setting: Setting, kind: str) -> None:
@@ -103,20 +98,6 @@ def _check_tf32(setting: Setting, kind: str) -> None:
         raise EnvironmentProblem(
             f"tf32: {name} has compute capability {capability[0]}.{capability[1]}, and TF32 begins with 8.0; use fp32"
         )
-
-
-def _autocasts(setting: Setting, kind: str) -> bool:
-    """Whether autocast takes the data type; older versions of torch warn and switch themselves off."""
-    import torch
-
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            with torch.autocast(kind, dtype=dtype_of(setting)):
-                pass
-        except RuntimeError:
-            return False
-    return not any("autocast" in str(each.message) and "support" in str(each.message) for each in said)
 
 
 ARM = ("aarch64", "arm64")

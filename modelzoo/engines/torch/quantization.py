@@ -61,8 +61,6 @@ def check_recipe(setting: Setting) -> None:
         _import_torchao(recipe)
     if recipe.startswith(DYNAMIC) and not hasattr(torch.ao.quantization, "quantize_dynamic"):
         raise EnvironmentProblem(f"recipe={recipe}: torch {torch.__version__} has no quantize_dynamic any more")
-    if recipe == PACKED and not hasattr(torch.ops.aten, "_weight_int8pack_mm"):
-        raise EnvironmentProblem(f"recipe={recipe} needs torch 2.3 or newer, this is {torch.__version__}")
 
 
 def resolve_recipe(

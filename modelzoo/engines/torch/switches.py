@@ -157,10 +157,8 @@ def changed(setting: ResolvedSetting) -> tuple[ChangedSwitch, ...]:
         (SwitchKind.KERNELS, "torch.backends.mkldnn.enabled", setting.backend != "blas", backends.mkldnn.enabled),
         (SwitchKind.KERNELS, "torch.are_deterministic_algorithms_enabled()", False, deterministic),
         (SwitchKind.KERNELS, "flush-to-zero", False, flushes_subnormals(setting.threads)),
+        (SwitchKind.KERNELS, "torch.backends.mkldnn.deterministic", False, backends.mkldnn.deterministic),
     ]
-    if hasattr(backends.mkldnn, "deterministic"):
-        seen = backends.mkldnn.deterministic
-        found.append((SwitchKind.KERNELS, "torch.backends.mkldnn.deterministic", False, seen))
     return tuple(ChangedSwitch(kind, name, str(asked), str(seen)) for kind, name, asked, seen in found if asked != seen)
 
 

@@ -108,8 +108,8 @@ def test_the_exporter_follows_from_the_model_and_the_versions(folder: Path, monk
     assert onnx_conversion(detector, 23) == traced
     versions["onnxscript"] = None
     assert onnx_conversion(classifier, 23) == traced
-    versions.update(torch="1.13.1", onnxscript="0.5.0")
-    assert onnx_conversion(classifier, 23).opset == 16
+    versions.update(torch="2.8.0", onnxscript="0.5.0")
+    assert onnx_conversion(classifier, 23).version == "torch 2.8.0, onnx 1.20.0"
 
 
 def test_without_onnx_the_command_that_installs_it_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

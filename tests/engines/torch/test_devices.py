@@ -29,7 +29,8 @@ def install(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:
     """Let ``import torch`` find these modules of devices, and ``import torch_npu`` nothing of importance."""
     version = SimpleNamespace(cuda="12.8", xpu=None)
     cudnn = SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91002))
-    torch = SimpleNamespace(__version__="9.9", version=version, backends=cudnn, **modules)
+    none = SimpleNamespace(is_available=lambda: False)
+    torch = SimpleNamespace(**{"__version__": "9.9", "accelerator": none, **modules}, version=version, backends=cudnn)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "torch_npu", ModuleType("torch_npu"))
     monkeypatch.setattr(devices, "DRIVER_FILE", Path("nowhere"))
@@ -41,8 +42,8 @@ def test_the_cpu_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices.select_device("cpu") is None
 
 
-def test_torch_cuda_before_torch_accelerator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """torch 1.13 to 2.5 have only the device's own module; facts come from the driver where it tells them."""
+def test_torch_cuda_without_torch_accelerator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The device's own module; facts come from the driver where it tells them."""
     simulated = SimulatedDevice()
     cuda = cuda_module(simulated)
     install(monkeypatch, cuda=cuda)
@@ -61,7 +62,7 @@ def test_torch_cuda_before_torch_accelerator(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_torch_accelerator_if_it_stands_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch 2.6 and newer: selection, waiting and events go through the names that all accelerators share."""
+    """Selection, waiting and events go through the names that all accelerators share."""
     simulated = SimulatedDevice()
     accelerator = accelerator_module(simulated, "npu")
     events: list[str] = []

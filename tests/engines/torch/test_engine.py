@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,13 +19,6 @@ from modelzoo.measure.clock import clock_for
 from modelzoo.setting import ResolvedSetting, Setting
 
 FAST_MATH = ResolvedSetting("bf16", "fastmath", threads=2)
-
-
-def test_an_old_torch_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 1.9 there is no inference mode; the message names the oldest version that works."""
-    monkeypatch.setattr(installation, "import_torch", lambda: SimpleNamespace(__version__="1.8.1"))
-    with pytest.raises(EnvironmentProblem, match="torch 1.8.1 is too old; use 1.13 or newer"):
-        TorchEngine().load()
 
 
 @pytest.mark.parametrize(

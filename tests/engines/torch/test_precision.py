@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -32,7 +31,6 @@ def test_autocast_is_active_for_autocast_alone(setting: Setting, expected: torch
     assert product.dtype == expected
 
 
-@pytest.mark.skipif(not hasattr(torch, "accelerator"), reason="older versions of torch have no fp16 autocast on CPUs")
 def test_fp16_is_enabled_like_bf16() -> None:
     """Autocast and the cast use the data type of the precision."""
     setting = Setting("fp16", "autocast")
@@ -43,22 +41,9 @@ def test_fp16_is_enabled_like_bf16() -> None:
     assert precision.dtype_of(Setting("tf32")) is None
 
 
-def test_fp16_that_autocast_does_not_support_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Older versions of torch warn, disable autocast and compute in fp32: one line instead."""
-
-    class Autocast:
-        def __init__(self, kind: str, dtype: torch.dtype) -> None:
-            warnings.warn("In CPU autocast, but the target dtype is not supported. Disabling autocast.", stacklevel=1)
-
-        def __enter__(self) -> None:
-            pass
-
-        def __exit__(self, *error: object) -> None:
-            pass
-
-    monkeypatch.setattr(torch, "autocast", Autocast)
-    with pytest.raises(EnvironmentProblem, match="fp16: autocast of torch .* does not support it on cpu"):
-        precision.check_precision(Setting("fp16"))
+def test_fp16_has_no_fast_math() -> None:
+    """It is had by autocast or by the cast."""
+    precision.check_precision(Setting("fp16"))
     precision.check_precision(Setting("fp16", "cast"))
     with pytest.raises(UsageError, match="fp16 has no fast math"):
         precision.check_precision(Setting("fp16", "fastmath"))
