@@ -1,6 +1,6 @@
 """Does this tree still say what it said before it was halved?
 
-    .venv/bin/python benchmarks/oracle.py [--rows facts,stored,live] [--to DIRECTORY] [--show 40]
+    .venv/bin/python benchmarks/oracle.py [--rows facts,stored,live] [--cases TEXT] [--to DIRECTORY] [--show 40]
 
 Runs the tree of ``BEFORE`` (in a worktree below the cache directory) and this one on the same inputs, and lists the
 differences, case by case; the exit code is 1 if there are any.
@@ -15,13 +15,15 @@ question-answering model with trained weights (MODELZOO_TEST_DATA, default ../sh
 after the other.
 
 benchmarks/oracle/ has what was recorded of BEFORE: branch coverage, mutants and the tests that kill them, the
-statements of the views, the promises, and what normalization and history were worth to ``compare``. Nothing is timed.
+statements of the views, and what normalization and history were worth to ``compare``; and differences.txt, which
+explains what differs. Nothing is timed.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import re
 import subprocess
@@ -38,18 +40,29 @@ BEFORE = "dd4ef798dfcb2d15c1ed1f0067ce50b106c738e5"
 """``before-halving``: the commit at which the halving began, with the probe in it."""
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = ("facts", "stored", "live")
+PROBE = "benchmarks/oracle_probe.py"
+PAGE = "page.html"
 REPORTS = {
-    "": [],
+    "terminal": [],
     "details": ["--details"],
     "csv": ["--format", "csv"],
     "json": ["--format", "json"],
-    "page": ["-o", "-"],
+    "page": ["-o", PAGE],
 }
-COMPARISONS = ("terminal", "markdown", "csv", "json", "junit")
+SIDES = ("old=old", "new=new")
+COMPARISONS = {
+    "terminal": [],
+    "details": ["--details"],
+    **{name: ["--format", name] for name in ("markdown", "csv", "json", "junit")},
+}
 SHARED = Path(os.environ.get("MODELZOO_TEST_DATA", ROOT.parent / "shared"))
 WEIGHTS = SHARED / "weights"
 LIVE = {
-    "run": "run resnet50 ssd maskrcnn bert --weights random --precision fp32,bf16 --processes 1 --max-seconds 1",
+    **{
+        f"{precision} {name}": f"run {name} --weights random --precision {precision} --processes 1 --max-seconds 1"
+        for precision in ("fp32", "bf16")
+        for name in ("resnet50", "ssd", "maskrcnn", "bert")
+    },
     "classifier": f"validate tests/workloads/efficientnet_lite0 --bf16 --data {SHARED}/data/imagenet --limit 40"
     f" --weights {WEIGHTS}/classification/efficientnet-lite0-57934424.pth",
     "detector": f"validate tests/workloads/ssdlite --bf16 --data {SHARED}/data/coco --limit 20"
@@ -67,38 +80,46 @@ def tree_before() -> Path:
     return tree
 
 
-def called(tree: Path, *command: str) -> str:
-    """Output, errors and exit code of a Python command in ``tree``, without what names the tree or the moment."""
+def called(tree: Path, place: Path, *command: str) -> str:
+    """Output, errors and exit code of a Python command of ``tree`` in ``place``, without what names either or a moment.
+
+    JSON on one line is spread over many, so that differences are short.
+    """
     environment = {**os.environ, "PYTHONPATH": str(tree), "COLUMNS": "100", "NO_COLOR": "1"}
     environment["MODELZOO_TEST_DATA"] = str(SHARED)
-    found = subprocess.run([sys.executable, *command], cwd=tree, env=environment, capture_output=True, text=True)
+    found = subprocess.run([sys.executable, *command], cwd=place, env=environment, capture_output=True, text=True)
     text = f"{found.stdout}\n{found.stderr}\nexit code {found.returncode}\n"
-    for place in (str(tree), tempfile.gettempdir()):
-        text = text.replace(place, "")
-    return re.sub(r"oracle-\w+/(before|after)|\d+ ms ago", "", text)
+    for path in (place, tree):
+        text = text.replace(f"{path}/", "")
+    text = re.sub(r"^\{.*\}$", lambda one: json.dumps(json.loads(one[0]), indent=1), text, flags=re.MULTILINE)
+    return re.sub(r"\d+ ms ago", "", text)
 
 
-def cases(row: str, tree: Path, directory: Path) -> Iterator[tuple[str, str]]:
-    """Name and answer of each case of a row in ``tree``; ``directory`` is for its files."""
-    directory.mkdir(parents=True, exist_ok=True)
+def cases(row: str, tree: Path, directory: Path, part: str) -> Iterator[tuple[str, str]]:
+    """Name and answer of each case of a row in ``tree`` whose name has ``part``; ``directory`` is for its files."""
+    results = directory / "results"
+    results.mkdir(parents=True, exist_ok=True)
     if row == "live":
         for name, arguments in LIVE.items():
-            result = directory / f"{name}.json"
-            said = called(tree, "-m", "modelzoo", *arguments.split(), "--json", str(result))
-            yield name, called(tree, "benchmarks/oracle_probe.py", str(result)) if result.exists() else said
+            result = results / f"{name.replace(' ', '-')}.json"
+            if part in name:
+                said = called(tree, tree, "-m", "modelzoo", *arguments.split(), "--json", str(result))
+                yield name, called(tree, tree, PROBE, str(result)) if result.exists() else said
         return
-    called(tree, "benchmarks/oracle_probe.py", str(directory))
+    called(tree, tree, PROBE, str(directory))
     if row == "facts":
         yield "facts", (directory / "facts.json").read_text()
         return
-    for path in sorted((directory / "results").glob("*.json")):
-        for name, options in REPORTS.items():
-            end = ["--format", "html"] if name == "page" else []
-            answer = called(tree, "-m", "modelzoo", "report", str(path), *options, *end)
-            yield f"report {path.stem} {name}", readable(answer) if name == "page" else answer
-    for name in COMPARISONS:
-        sides = [f"{side}={directory}/results/{side}" for side in ("old", "new")]
-        yield f"compare {name}", called(tree, "-m", "modelzoo", "compare", *sides, "--format", name)
+    names = sorted(path.name for path in results.glob("*.json"))
+    calls = {f"report {name} {kind}": ["report", name, *end] for name in names for kind, end in REPORTS.items()}
+    calls["report sides page"] = ["report", *SIDES, *REPORTS["page"]]
+    calls.update({f"compare {kind}": ["compare", *SIDES, *end] for kind, end in COMPARISONS.items()})
+    for name, command in calls.items():
+        if part in name:
+            answer = called(tree, results, "-m", "modelzoo", *command)
+            page = results / PAGE
+            yield name, answer + (readable(page.read_text()) if PAGE in command and page.exists() else "")
+            page.unlink(missing_ok=True)
 
 
 def readable(page: str) -> str:
@@ -113,6 +134,7 @@ def main() -> int:
     parser.add_argument(
         "--rows", type=some_of(ROWS), default=ROWS, help="some of facts, stored and live (default: all)"
     )
+    parser.add_argument("--cases", default="", metavar="TEXT", help="only those whose name has this text")
     parser.add_argument("--to", type=Path, help="keep the answers of both trees in this directory")
     parser.add_argument("--show", type=int, default=40, help="lines of each difference to print (default: 40)")
     args = parser.parse_args()
@@ -121,7 +143,7 @@ def main() -> int:
         directory = args.to or Path(scratch)
         trees = {"before": tree_before(), "after": ROOT}
         for row in args.rows:
-            answers = {side: dict(cases(row, tree, directory / side / row)) for side, tree in trees.items()}
+            answers = {side: dict(cases(row, tree, directory / side / row, args.cases)) for side, tree in trees.items()}
             for name in sorted({*answers["before"], *answers["after"]}):
                 sides = [answers[side].get(name, "") for side in trees]
                 for side, text in zip(trees, sides):
