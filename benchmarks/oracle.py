@@ -112,7 +112,8 @@ def cases(row: str, tree: Path, directory: Path, part: str) -> Iterator[tuple[st
         return
     names = sorted(path.name for path in results.glob("*.json"))
     calls = {f"report {name} {kind}": ["report", name, *end] for name in names for kind, end in REPORTS.items()}
-    calls["report sides page"] = ["report", *SIDES, *REPORTS["page"]]
+    calls["report series page"] = ["report", "old", *REPORTS["page"]]
+    calls["report sides page"] = ["report", "old/1.json", "new/1.json", *REPORTS["page"]]
     calls.update({f"compare {kind}": ["compare", *SIDES, *end] for kind, end in COMPARISONS.items()})
     for name, command in calls.items():
         if part in name:
