@@ -8,22 +8,13 @@ import common  # noqa: F401 - puts the checkout on the path
 import numpy as np
 from numpy.typing import NDArray
 
-from modelzoo.records.partial import (
-    AnsweredQuestion,
-    ClassifiedPicture,
-    DetectedPicture,
-    MatchedPair,
-    Matches,
-    ScoredAnswer,
-    TopClasses,
-    UnmatchedObject,
-)
+from modelzoo.records.partial import MatchedPair, Matches, Row, UnmatchedObject
 from modelzoo.validity import average_precision as ap
+from modelzoo.validity import detection_figures
 from modelzoo.validity.detection_figures import AveragePrecisions
 
 ACCURACY = 0.8
 """Of the classifier in fp32."""
-RIGHT, WRONG = TopClasses((0,), (0.9,), True), TopClasses((1,), (0.9,), True)
 CATEGORIES = 5
 MORE = 0.15
 """How probably a picture has no more objects, after each one."""
@@ -31,9 +22,7 @@ CALIBRATION = 40_000
 """Pictures of the population on which a detector's true loss is measured."""
 
 
-def classified(
-    random: np.random.Generator, count: int, loss: float, gained: float = 0.0, kl: float = 0.0
-) -> list[ClassifiedPicture]:
+def classified(random: np.random.Generator, count: int, loss: float, gained: float = 0.0, kl: float = 0.0) -> list[Row]:
     """Labelled pictures.
 
     Args:
@@ -45,17 +34,20 @@ def classified(
     changed = random.random(count)
     lost, found = first & (changed < loss + gained), ~first & (changed < gained * ACCURACY / (1 - ACCURACY))
     divergence = 2 * random.beta(0.05, 0.05 * (2 / kl - 1), count) if kl else np.zeros(count)
-    sides = ([RIGHT if each else WRONG for each in right] for right in (first, (first & ~lost) | found))
+    tested = (first & ~lost) | found
     return [
-        ClassifiedPicture(index, "", 0, one, other, float(nats), 0.0, 0.0, 0.0, False)
-        for index, (one, other, nats) in enumerate(zip(*sides, divergence))
-    ]
+        Row(index, "", {
+            **{"top1_reference": float(one), "top1_tested": float(other), "kl": float(nats)},
+            "top1_agreement_or_tie": float(one == other),
+        })
+        for index, (one, other, nats) in enumerate(zip(first, tested, divergence))
+    ]  # fmt: skip
 
 
 def answered(
     random: np.random.Generator, passages: int, by_passage: float, by_question: float = 0.0, gained: float = 0.0
-) -> tuple[list[AnsweredQuestion], list[int]]:
-    """Questions on passages of 1 to about 20 questions, some passages harder than others, and what each belongs to.
+) -> list[Row]:
+    """Questions on passages of 1 to about 20 questions, some passages harder than others.
 
     Args:
         by_passage: share of fp32's F1 that is lost with whole passages. by_question: with single answers.
@@ -73,10 +65,9 @@ def answered(
     better = random.random(len(places)) < gained * MEAN_F1 / (1 - MEAN_F1)
     second = np.where(better, 1.0 - (1 - factor) * first, second)
     return [
-        AnsweredQuestion(i, "", "", "x", ScoredAnswer("x", 1, a, a, True), ScoredAnswer("x", 1, b, b, True), 1.0, 0.0,
-                         False, 0.0, 0.0)
-        for i, (a, b) in enumerate(zip(first.tolist(), second.tolist()))
-    ], places.tolist()  # fmt: skip
+        Row(i, "", {"f1_reference": a, "f1_tested": b, "answer_agreement": 1.0}, cluster=f"passage {place}")
+        for i, (a, b, place) in enumerate(zip(first.tolist(), second.tolist(), places.tolist()))
+    ]
 
 
 MEAN_F1 = 0.85 * 2 / 3
@@ -92,7 +83,7 @@ def detected(
     iou: float = 0.99,
     bias: float = 0.0,
     drift: float = 0.002,
-) -> list[DetectedPicture]:
+) -> list[Row]:
     """Pictures with 1 to about 30 objects, whose changes are alike within a picture.
 
     Args:
@@ -117,7 +108,7 @@ def detected(
             for row, (overlap, shift, change) in enumerate(zip(overlaps, shifts, changes))
         )
         matches = Matches(pairs, (UnmatchedObject(0, 1, 0.9),) * gone)
-        found.append(DetectedPicture(index, "", index, matches, count, count, True, True))
+        found.append(detection_figures.row(index, "", matches, {}))
     return found
 
 

@@ -18,12 +18,13 @@ import numpy as np
 import validity_worlds as worlds
 from promises import Bound, Counted, Promise
 
+from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check, MetricChange, ValidityVerdict
-from modelzoo.validity import answers, classification, detection_figures
-from modelzoo.validity.changes import ClassItem, ap_change, class_changes, class_checks
-from modelzoo.validity.checks import LIMITS, check_ratio
-from modelzoo.validity.protocol import Findings
-from modelzoo.validity.verdict import decide, sampled_checks
+from modelzoo.validity import Answers, Detection, classification
+from modelzoo.validity.changes import class_changes, class_checks
+from modelzoo.validity.checks import LIMITS, MINIMUM_CLUSTERS
+from modelzoo.validity.rows import Metric, Rule, clusters
+from modelzoo.validity.verdict import decide, of_few_clusters
 
 Judged = Callable[[np.random.Generator], ValidityVerdict]
 Truth = tuple[MetricChange, float]
@@ -42,41 +43,48 @@ AP_BEYOND, AP_WITHIN = 1.02 * SHARE, 0.98 * SHARE
 AGREEMENT = 1 - LIMITS["detection_agreement"].value
 
 
-def verdict_of(checks: Sequence[Check], clusters: int) -> ValidityVerdict:
+def verdict_of(checks: Sequence[Check], groups: int) -> ValidityVerdict:
     """The verdict on the user's data if these are the task's checks, and nothing else is wrong."""
-    findings = Findings("", None, None, checks, True, 0, None, {}, {}, clusters=clusters)
-    return decide(sampled_checks(findings, clusters, numeric_only=False), findings)[0]
+    checks = checks if groups >= MINIMUM_CLUSTERS else of_few_clusters(checks, groups, groups)
+    return decide(checks, None, items=groups, clusters=groups, numbers=None)[0]
+
+
+def judged_by(rules: Sequence[Rule], rows: Sequence[Row]) -> ValidityVerdict:
+    """The verdict by these rules."""
+    return verdict_of([rule.check(rows, {}) for rule in rules], len(set(clusters(rows))))
+
+
+def changed_by(metric: Metric, rows: Sequence[Row]) -> MetricChange:
+    """How a metric changed."""
+    found = metric.change(rows)
+    assert found is not None
+    return found
 
 
 def accuracy(
     random: np.random.Generator, pictures: int, loss: float, gained: float = 0.0, kl: float = 0.0
 ) -> ValidityVerdict:
     """The verdict on a classifier with labels."""
-    found = worlds.classified(random, pictures, loss, gained, kl)
-    return verdict_of(classification.sampled_checks(found, True, {}), pictures)
+    return judged_by(classification.RULES[True], worlds.classified(random, pictures, loss, gained, kl))
 
 
 def agreement(random: np.random.Generator, pictures: int, changed: float) -> ValidityVerdict:
     """The verdict on a classifier without labels: all that it gets wrong has changed."""
-    found = worlds.classified(random, pictures, changed / worlds.ACCURACY)
-    return verdict_of(classification.sampled_checks(found, False, {}), pictures)
+    return judged_by(classification.RULES[False], worlds.classified(random, pictures, changed / worlds.ACCURACY))
 
 
 def f1(
     random: np.random.Generator, passages: int, by_passage: float = 0.0, by_question: float = 0.0, gained: float = 0.0
 ) -> ValidityVerdict:
     """The verdict on answers; losses as of ``validity_worlds.answered``."""
-    questions, places = worlds.answered(random, passages, by_passage, by_question, gained)
-    return verdict_of(answers.sampled_checks(questions, [str(each) for each in places], {}), passages)
+    return judged_by(Answers.rules, worlds.answered(random, passages, by_passage, by_question, gained))
 
 
 def average_precision(random: np.random.Generator, pictures: int, loss: float, by_picture: bool) -> ValidityVerdict:
     """The verdict on box AP, of which a share is lost with whole pictures or with single objects."""
     rate = worlds.rate_of(loss, by_picture)
     found = worlds.evaluated(random, pictures, *((rate, 0.0) if by_picture else (0.0, rate)))
-    drawn = found.ratio
-    assert drawn is not None
-    return verdict_of([check_ratio("accuracy", drawn, pictures, {})], pictures)
+    return verdict_of([found.check("accuracy", pictures, {})], pictures)
 
 
 def objects(
@@ -91,14 +99,17 @@ def objects(
 ) -> ValidityVerdict:
     """The verdict on a detector without annotations."""
     found = worlds.detected(random, pictures, lost=lost, crowded=crowded, iou=iou, bias=bias, drift=drift)
-    return verdict_of(detection_figures.sampled_checks(found, [], {}), pictures)
+    return judged_by(Detection.rules, found)
 
 
 def classes_broken(random: np.random.Generator, classes: int, items: int) -> ValidityVerdict:
     """The verdict on classes that each lose as much as they may."""
     limit = LIMITS["class_loss"].value
     lost = random.random((classes, items)) < limit
-    found = [ClassItem(str(number), 1.0, 1.0 - each) for number, row in enumerate(lost) for each in row.tolist()]
+    found = [
+        Row(index, "", {}, classes={str(index // items): (1.0, 1.0 - each)})
+        for index, each in enumerate(lost.flatten().tolist())
+    ]
     return verdict_of(class_checks(class_changes(found, limit), {}), classes * items)
 
 
@@ -109,31 +120,28 @@ def count_verdicts(judged: Judged, wanted: ValidityVerdict, random: np.random.Ge
 
 def changed_accuracy(random: np.random.Generator, pictures: int, loss: float, gained: float = 0.0) -> Truth:
     """How top-1 accuracy changed."""
-    (found, _) = classification.changes(worlds.classified(random, pictures, loss, gained), True)
-    return found, loss * worlds.ACCURACY
+    rows = worlds.classified(random, pictures, loss, gained)
+    return changed_by(classification.METRICS[True][0], rows), loss * worlds.ACCURACY
 
 
 def changed_f1(
     random: np.random.Generator, passages: int, by_passage: float, by_question: float = 0.0, gained: float = 0.0
 ) -> Truth:
     """How F1 changed."""
-    questions, places = worlds.answered(random, passages, by_passage, by_question, gained)
-    found, _ = answers.changes(questions, [str(each) for each in places])
+    found = changed_by(Answers.metrics[0], worlds.answered(random, passages, by_passage, by_question, gained))
     return found, (1 - gained - (1 - by_passage) * (1 - by_question - gained)) * worlds.MEAN_F1
 
 
 def changed_ap(random: np.random.Generator, pictures: int, loss: float) -> Truth:
     """How box AP changed, if single objects are missed."""
     found = worlds.evaluated(random, pictures, 0.0, worlds.rate_of(loss, False))
-    change = ap_change("box_ap", found.reference, found.tested, found.difference)
-    assert change is not None
-    return change, loss * worlds.reference_ap()
+    assert found.change is not None
+    return found.change, loss * worlds.reference_ap()
 
 
 def changed_objects(random: np.random.Generator, pictures: int, lost: float) -> Truth:
     """How many objects both detectors have in common."""
-    (found,) = detection_figures.changes(worlds.detected(random, pictures, lost=lost), [])
-    return found, lost
+    return changed_by(Detection.metrics[0], worlds.detected(random, pictures, lost=lost)), lost
 
 
 def count_unseen(changed: Changed, random: np.random.Generator, repetitions: int) -> Counted:

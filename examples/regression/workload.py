@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from modelzoo.errors import InputError
-from modelzoo.validity import PreparedItem, ScoredTask, TaskContext, sampled
+from modelzoo.validity import PreparedItem, ScoredTask, ValidityRequest, sampled
 from modelzoo.workload import InputRequest, Inputs, Workload
 
 FEATURES = 8
@@ -55,11 +55,9 @@ class RegressionTask(ScoredTask):
 
     name, metric, item_name = "regression", "close_enough", "row"
 
-    def __init__(self, context: TaskContext) -> None:
-        super().__init__(context)
-        request = context.request
+    def read(self, request: ValidityRequest) -> Sequence[Row]:
         rows = read_rows(Path(request.data) if request.data else None)
-        self.items = sampled(rows, request.limit, request.seed)
+        return sampled(rows, request.limit, request.seed)
 
     def prepare(self, item: Row) -> PreparedItem:
         return PreparedItem([item[:-1]])
@@ -77,13 +75,6 @@ class RegressionTask(ScoredTask):
         return float(abs(prediction - item[-1]) <= CLOSE)
 
 
-class Regression:
-    """The declaration: what ``Workload.judge`` returns."""
-
-    def bind(self, context: TaskContext) -> RegressionTask:
-        return RegressionTask(context)
-
-
 WORKLOAD = Workload(
     name="regression",
     title="a small network that predicts a number",
@@ -91,5 +82,5 @@ WORKLOAD = Workload(
     build=build,
     inputs=inputs,
     batch=16,
-    judge=lambda options: Regression(),
+    judge=lambda options: RegressionTask(),
 )

@@ -43,12 +43,11 @@ from modelzoo.records.protocol import (
     ShardTurn,
     ValidateJob,
 )
-from modelzoo.records.run import Prepared, SideReport, ValidityReport
-from modelzoo.records.validity import ValidityVerdict
+from modelzoo.records.run import Prepared, ValidityReport
 from modelzoo.setting import value_text
-from modelzoo.validity.judging import bind_task, compare, conclude, merge, plan_shards, shard_content
-from modelzoo.validity.predictors import LoadedPredictor, Pair, declared, load_pair, task_context, validate
-from modelzoo.validity.protocol import JudgingTask
+from modelzoo.validity.judging import compare, conclude, merge, plan_shards, shard_content
+from modelzoo.validity.predictors import Pair, bound_task, load_pair, validate
+from modelzoo.validity.task import Task
 from modelzoo.version import __version__
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import REPOSITORY_FILES
@@ -78,7 +77,7 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
     send(Progress("load"))
     with engine.explained_errors():
         inputs = make_inputs(work, prepared.setting, prepared.weights)
-        comparison = validate(
+        found = validate(
             engine,
             work,
             prepared.setting,
@@ -89,17 +88,8 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
             progress=lambda judged: send(Progress("judge", judged=judged)),
             exhibit=lambda exhibit: send(Exhibited(exhibit)),
         )
-        # A kernel that is wrong may be why the predictions are.
-        is_open = comparison.validity.verdict is not ValidityVerdict.VALID
-        tested, reference = (side_report(each, replay=is_open) for each in (comparison.tested, comparison.reference))
-    return Judged(
-        ValidityReport(comparison.validity, prepared, tested, reference, provenance(own, engine, machine, cpus))
-    )
-
-
-def side_report(loaded: LoadedPredictor, *, replay: bool = False) -> SideReport:
-    """Return what one of the two models ran; with ``replay``, each of its products is called again."""
-    return SideReport(loaded.setting, loaded.observe(True) if replay else loaded.observed)
+    origin = provenance(own, engine, machine, cpus)
+    return Judged(ValidityReport(found.validity, prepared, found.tested, found.reference, origin))
 
 
 def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str, str]:
@@ -164,10 +154,9 @@ def conclude_shards(job: ConcludeJob, send: Send, results: Iterable[ShardResult]
         return Concluded(conclude(task, merged, lambda exhibit: send(Exhibited(exhibit))))
 
 
-def _task(job: ShardJob | ConcludeJob, work: Workload) -> JudgingTask:
+def _task(job: ShardJob | ConcludeJob, work: Workload) -> Task:
     prepared = job.assignment.prepared
-    context = task_context(work, prepared.setting, prepared.weights, job.request)
-    return bind_task(declared(work, prepared.setting), context)
+    return bound_task(work, prepared.setting, prepared.weights, job.request)
 
 
 @dataclass
@@ -177,7 +166,7 @@ class _Judging:
     job: ShardJob
     work: Workload
     engine: Engine
-    task: JudgingTask
+    task: Task
     machine: Machine
     cpus: frozenset[int]
     send: Send
@@ -216,11 +205,6 @@ class _Judging:
             own = self.job.assignment.prepared
             inputs = make_inputs(self.work, own.setting, own.weights)
             self.pair = load_pair(self.engine, self.work, own.setting, own.weights, inputs, own.export)
-            self.by = JudgedBy(
-                session=uuid.uuid4().hex,
-                host=socket.gethostname(),
-                tested=side_report(self.pair.tested),
-                reference=side_report(self.pair.reference),
-                provenance=provenance(self.job.assignment, self.engine, self.machine, self.cpus),
-            )
+            origin = provenance(self.job.assignment, self.engine, self.machine, self.cpus)
+            self.by = JudgedBy(uuid.uuid4().hex, socket.gethostname(), *self.pair.reports(), origin)
         return self.pair, self.by

@@ -10,7 +10,7 @@ from typing import Optional, Union
 
 import msgspec
 
-from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, LayerError, Matches
+from modelzoo.records.partial import AnsweredQuestion, ChangedObject, ClassifiedPicture, LayerError, Matches
 
 
 class ExplainedLayers(msgspec.Struct, frozen=True):
@@ -58,22 +58,6 @@ class PictureObjects(msgspec.Struct, frozen=True):
     moved: int
     worst_iou: Optional[float] = None
     score_change: Optional[float] = None
-
-
-class ChangedObject(msgspec.Struct, frozen=True):
-    """An object that one model lost or that moved.
-
-    Attributes:
-        picture: name of the image. label: name of the class.
-        reference_score: ``None`` if only the tested model detected it. tested_score: likewise.
-        iou: of the two boxes, if both models detected it.
-    """
-
-    picture: str
-    label: str
-    reference_score: Optional[float] = None
-    tested_score: Optional[float] = None
-    iou: Optional[float] = None
 
 
 class CategoryAp(msgspec.Struct, frozen=True):

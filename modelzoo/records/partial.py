@@ -1,4 +1,4 @@
-"""Partial results of a judgement: the comparison of each item, which shards of a data set store and merge.
+"""Partial results of a judgement: a row for each item, which shards of a data set store and merge.
 
 A data set may be judged in shards: each gives one ``PartialResult``, and merging them gives exactly the result of
 judging all items at once (``modelzoo.validity.judging.merge``).
@@ -6,7 +6,7 @@ judging all items at once (``modelzoo.validity.judging.merge``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from enum import Enum
 from typing import Optional, Union
 
@@ -198,31 +198,6 @@ class CocoDetections(msgspec.Struct, frozen=True):
     mask_size: tuple[int, int] = (0, 0)
 
 
-class DetectedPicture(msgspec.Struct, frozen=True):
-    """One image processed by both detectors.
-
-    Attributes:
-        index: position of the image in the data set.
-        image_id: the image's id in the annotation file, if there is one.
-        matches: objects with a score of at least the task's threshold.
-        reference_boxes: number of detections of any score. tested_boxes: likewise.
-        reference_finite: whether the boxes, scores and masks are free of NaN and Inf. tested_finite: likewise, and
-            whether other outputs have NaN and Inf only where the reference has them.
-        reference_coco: the detections for COCO's metric, if there are annotations. tested_coco: likewise.
-    """
-
-    index: int
-    name: str
-    image_id: Union[int, str, None]
-    matches: Matches
-    reference_boxes: int
-    tested_boxes: int
-    reference_finite: bool
-    tested_finite: bool
-    reference_coco: Optional[CocoDetections] = None
-    tested_coco: Optional[CocoDetections] = None
-
-
 class ScoredAnswer(msgspec.Struct, frozen=True):
     """One model's answer to a question: text (empty: no answer), softmax probability, exact match and F1 (0 to 1)."""
 
@@ -270,79 +245,76 @@ class AnsweredQuestion(msgspec.Struct, frozen=True):
         return self.finite and self.reference.text == self.tested.text
 
 
-class ScoredPassage(msgspec.Struct, frozen=True):
-    """One passage whose tokens both models predicted, each from the tokens before it.
+class ChangedObject(msgspec.Struct, frozen=True):
+    """An object that one model lost or that moved.
 
     Attributes:
-        index: position of the passage in the data set.
-        name: what the passage is called.
-        tokens: number of tokens that were predicted.
-        reference_nll: sum of their negative log-likelihoods in nats, by fp32. tested_nll: by the setting under test.
-        divergences: Kullback-Leibler divergence of the tested distribution from fp32's for each of them, in nats.
-        same_top: for how many of them both models find the same token most likely.
-        reference_finite: whether fp32's logits can be judged (``modelzoo.validity.finite.usable``); if not, nothing is
-            compared. tested_finite: likewise.
+        picture: name of the image. label: name of the class.
+        reference_score: ``None`` if only the tested model detected it. tested_score: likewise.
+        iou: of the two boxes, if both models detected it.
     """
 
-    index: int
-    name: str
-    tokens: int
-    reference_nll: float
-    tested_nll: float
-    divergences: tuple[float, ...]
-    same_top: int
-    reference_finite: bool
-    tested_finite: bool
-
-    @property
-    def finite(self) -> bool:
-        """Whether the logits of both models are finite."""
-        return self.reference_finite and self.tested_finite
+    picture: str
+    label: str
+    reference_score: Optional[float] = None
+    tested_score: Optional[float] = None
+    iou: Optional[float] = None
 
 
-class ItemScores(msgspec.Struct, frozen=True):
-    """One item of a task of a workload's own, with the scores of both models, from 0 to 1.
+class Row(msgspec.Struct, frozen=True):
+    """What judging one item gave: named numbers, whatever the task, and what is shown of it.
 
     Attributes:
-        index: position of the item in the data set.
-        name: what the item is called.
-        reference: score of fp32's prediction. tested: of that under test. 0 if it cannot be judged.
-        reference_finite: whether fp32's prediction can be judged (``modelzoo.validity.finite.usable``). tested_finite:
+        index: position of the item in the data set. name: what it is called.
+        numbers: by name; several if the item has several objects or tokens. A task may leave out those without a value.
+        reference_finite: whether fp32's prediction can be judged. tested_finite: likewise, and whether its NaN and Inf
+            are where fp32 has them.
+        in_common: whether the two predictions have anything in common.
+        cluster: what the item belongs to with others, so that they are not independent; empty: it stands alone.
+        classes: quality of the item in fp32 and under test, from 0 to 1, for each class that it is part of.
+        cells: its rows of the CSV file.
+        classified: both models' classes. answered: both models' answers. changed: objects that changed.
+        image_id: the image's id in the annotation file, if there is one. coco: both models' detections in COCO's terms,
             likewise.
     """
 
     index: int
     name: str
-    reference: float
-    tested: float
+    numbers: Mapping[str, Union[float, tuple[float, ...]]]
     reference_finite: bool = True
     tested_finite: bool = True
+    in_common: bool = True
+    cluster: str = ""
+    classes: dict[str, tuple[float, float]] = msgspec.field(default_factory=dict)
+    cells: tuple[tuple[str, ...], ...] = ()
+    classified: Optional[ClassifiedPicture] = None
+    answered: Optional[AnsweredQuestion] = None
+    changed: tuple[ChangedObject, ...] = ()
+    image_id: Union[int, str, None] = None
+    coco: Optional[tuple[CocoDetections, CocoDetections]] = None
+
+    def values(self, name: str) -> tuple[float, ...]:
+        """The numbers ``name``; empty if the row has none."""
+        found = self.numbers.get(name, ())
+        return found if isinstance(found, tuple) else (found,)
 
 
 class PartialResult(msgspec.Struct, frozen=True):
-    """What judging some items of a data set gave, in the order of their ``index``.
+    """What judging some items of a data set gave.
 
     Attributes:
-        task: the kind of task; one of the five tuples below holds its items.
+        task: the kind of task.
+        rows: of the items, in the order of their ``index``.
         layers: errors by layer, from the shard that holds the data set's first item.
         unrepeatable: how the reference differs from itself, likewise; ``None`` if it does not.
         notes: how unusual inputs were read, sorted.
     """
 
     task: str
-    classified: tuple[ClassifiedPicture, ...] = ()
-    detected: tuple[DetectedPicture, ...] = ()
-    answered: tuple[AnsweredQuestion, ...] = ()
-    scored: tuple[ScoredPassage, ...] = ()
-    item_scores: tuple[ItemScores, ...] = ()
+    rows: tuple[Row, ...] = ()
     layers: tuple[LayerError, ...] = ()
     unrepeatable: Optional[Unrepeatable] = None
     notes: tuple[PictureNote, ...] = ()
-
-    @property
-    def items(self) -> Sequence[Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion, ScoredPassage, ItemScores]]:
-        """The comparisons of all items, whatever the task."""
-        return (*self.classified, *self.detected, *self.answered, *self.scored, *self.item_scores)
 
 
 class JudgedSoFar(msgspec.Struct, frozen=True):

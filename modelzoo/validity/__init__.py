@@ -1,7 +1,7 @@
 """Judge a setting's predictions against fp32's, by task, with thresholds that have a source.
 
 A workload declares its task: ``Workload.judge(options)`` returns a ``Classification``, ``Detection``,
-``Answers`` or ``LanguageModeling``, or a declaration of its own, whose task may be a ``ScoredTask``.
+``Answers`` or ``LanguageModeling``, or a task of its own, such as a ``ScoredTask``.
 ``judging.judge`` runs two ``Predictor``s over a data set and returns a ``Validity``. Judging writes no files: what
 explains a judgement is handed to a callback as an ``Exhibit``. Importing this package imports neither torch nor
 ``judging``, so that who only declares or times a workload does not wait for them.
@@ -10,9 +10,12 @@ explains a judgement is handed to a callback as an ``Exhibit``. Importing this p
 from __future__ import annotations
 
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
-from modelzoo.validity.item_scores import ScoredTask
+from modelzoo.validity.answers import Answers, qa_arguments
+from modelzoo.validity.classification import Classification
+from modelzoo.validity.detection import Detection, listed
+from modelzoo.validity.language import LanguageModeling
 from modelzoo.validity.picture_sets import sampled, wnids
-from modelzoo.validity.protocol import JudgingTask, Predictor, PreparedItem, TaskContext, TaskDeclaration
+from modelzoo.validity.protocol import Predictor, PreparedItem, TaskContext
 from modelzoo.validity.squad import (
     Question,
     Windows,
@@ -21,20 +24,19 @@ from modelzoo.validity.squad import (
     builtin_questions,
     paragraph_offsets,
 )
-from modelzoo.validity.task import Answers, Classification, Detection, LanguageModeling, listed, qa_arguments, stacked
+from modelzoo.validity.task import ScoredTask, Task, stacked
 
 __all__ = [
     "Answers",
     "Classification",
     "Detection",
-    "JudgingTask",
     "LanguageModeling",
     "Predictor",
     "PreparedItem",
     "Question",
     "ScoredTask",
+    "Task",
     "TaskContext",
-    "TaskDeclaration",
     "Validity",
     "ValidityRequest",
     "ValidityVerdict",

@@ -2,111 +2,123 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from modelzoo.records.codec import encode_json
-from modelzoo.records.exhibits import CsvRows, Exhibit, ShownAnswers
-from modelzoo.records.partial import AnsweredQuestion, PartialResult, PictureNote, ScoredAnswer
-from modelzoo.records.validity import Check, MetricChange, Reason, ReasonKind
+from modelzoo.records.exhibits import ShownAnswers
+from modelzoo.records.partial import AnsweredQuestion, Row, ScoredAnswer
+from modelzoo.records.validity import ValidityRequest
 from modelzoo.validity import squad
-from modelzoo.validity.bounds import Extreme, draw, sums_by_cluster, typical_size
-from modelzoo.validity.changes import ClassItem, class_changes, class_checks, class_limit, item_change
-from modelzoo.validity.checks import check_ratio, check_shares
-from modelzoo.validity.classification import fraction, rounding_step
+from modelzoo.validity.classification import rounding_step
 from modelzoo.validity.finite import usable
 from modelzoo.validity.picture_sets import sampled
-from modelzoo.validity.prefetch import batches
-from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
+from modelzoo.validity.protocol import PreparedItem
+from modelzoo.validity.rows import Metric, Rule, clusters, mean, means_and_largest, ratio, share
 from modelzoo.validity.squad import FIELDS, AnswerSpan, Question, Windows, best_span, cut_into_windows, span_score
-from modelzoo.validity.verdict import published_check
+from modelzoo.validity.task import Task, any_layer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from modelzoo.validity.task import Answers
-
-PROBE_ITEMS = 4
-"""Windows whose layers are compared."""
-CSV_CHUNK = 1000
-"""Questions per exhibit of the CSV file."""
-CSV_COLUMNS = (
-    *("id", "question", "fp32", "fp32_probability", "fp32_f1"),
-    *("tested", "tested_probability", "tested_f1", "margin"),
-)
 IMPOSSIBLE = -1e30
 """What a logit of -inf is taken for, so that sums of two stay comparable."""
 SHOWN = 40
 """Questions that are shown; the CSV file holds all of them."""
 
 
-class AnswersTask:
-    """A bound ``Answers``; a row is a window, a prediction its start and end logits [2, L] as doubles."""
+def qa_arguments(windows: Mapping[str, Any]) -> tuple[Any, ...]:
+    """``(input_ids, attention_mask, token_type_ids)``, the order of ``BertForQuestionAnswering.forward``."""
+    return tuple(windows[name] for name in ("input_ids", "attention_mask", "token_type_ids"))
 
-    name = "answers"
-    item_name = "question"
-    probe_items = PROBE_ITEMS
+
+def qa_logits(output: Any) -> tuple[Any, Any]:
+    """Start and end logits, [N, L] each, of a transformers output, a mapping or a tuple."""
+    if hasattr(output, "start_logits"):
+        return output.start_logits, output.end_logits
+    if isinstance(output, Mapping):
+        return output["start_logits"], output["end_logits"]
+    return output[0], output[1]
+
+
+@dataclass
+class Answers(Task):
+    """Answers questions about a paragraph by a span of it, scored by SQuAD's rules.
+
+    A row is a window, a prediction its start and end logits [2, L] as doubles.
+
+    Attributes:
+        tokenizer: returns a fast tokenizer, given the checkpoint's directory (``None`` if there is none).
+        arguments: makes the model's positional arguments of windows (name to tensor [N, L]).
+        logits: extracts (start, end) logits, [N, L] each, from the model's output.
+        max_length: tokens per window; longer paragraphs are cut into several.
+        stride: tokens that neighbouring windows share.
+        n_best: number of start and of end candidates that are combined.
+        max_answer_length: maximum number of tokens in an answer. The four defaults are those of transformers'
+            ``run_qa.py`` and BERT's ``run_squad.py``.
+        published: the published quality of the weights in per cent, ``{"f1": 93.15}``.
+        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
+    """
+
+    tokenizer: Callable[[Any], Any]
+    arguments: Callable[[Mapping[str, Any]], tuple[Any, ...]] = qa_arguments
+    logits: Callable[[Any], tuple[Any, Any]] = qa_logits
+    max_length: int = 384
+    stride: int = 128
+    n_best: int = 20
+    max_answer_length: int = 30
+    published: Mapping[str, float] = field(default_factory=dict)
+    layers: Callable[[str], bool] = any_layer
+
+    name, metric, item_name, cluster_name = "answers", "f1", "question", "passage"
+    probe_items = 4
     one_row = False
-    compares_output = True
+    csv = (
+        "answers.csv",
+        (
+            *("id", "question", "fp32", "fp32_probability", "fp32_f1"),
+            *("tested", "tested_probability", "tested_f1", "margin"),
+        ),
+    )
+    metrics = (Metric("f1"), Metric("em"))
+    rules = (Rule("accuracy", ratio, "f1"), Rule("answer_agreement", share, "answer_agreement"))
 
-    def __init__(self, declaration: Answers, context: TaskContext) -> None:
-        request = context.request
+    def read(self, request: ValidityRequest) -> Sequence[Question]:
         questions = squad.read(Path(request.data) if request.data else squad.BUILTIN)
-        self.context = context
-        self._declaration = declaration
-        self._may_be_empty = any(not question.answers for question in questions)
-        self._tokenizer = declaration.tokenizer(Path(request.model_path) if request.model_path else None)
-        self.items: Sequence[Question] = sampled(questions, request.limit, request.seed)
-
-    def comparable_layer(self, name: str) -> bool:
-        return self._declaration.layers(name)
-
-    def identify(self, item: Question) -> str:
-        return encode_json(item).decode()
-
-    def file_of(self, item: Question) -> Optional[Path]:
-        return None
+        self.may_be_empty = any(not question.answers for question in questions)
+        self.encoder = self.tokenizer(Path(request.model_path) if request.model_path else None)
+        return sampled(questions, request.limit, request.seed)
 
     def data_digest(self) -> str:
-        return f"unanswerable questions: {self._may_be_empty}"  # decides whether an answer may be empty
-
-    def preparing_threads(self) -> int:
-        return 1  # a fast tokenizer's padding and truncation are state that threads must not share
+        return f"unanswerable questions: {self.may_be_empty}"  # decides whether an answer may be empty
 
     def prepare(self, item: Question) -> PreparedItem:
-        windows = cut_into_windows(item, self._tokenizer, self._declaration)
+        windows = cut_into_windows(item, self.encoder, self)
         rows = [{name: windows.fields[name][w] for name in FIELDS} for w in range(len(windows.offsets))]
         return PreparedItem(rows, source=windows)
 
-    def arguments(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
+    def batch_arguments(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
         import numpy as np
         import torch
 
-        return self._declaration.arguments(
-            {name: torch.from_numpy(np.stack([row[name] for row in rows])) for name in FIELDS}
-        )
+        return self.arguments({name: torch.from_numpy(np.stack([row[name] for row in rows])) for name in FIELDS})
 
     def output_tensor(self, output: Any, rows: Sequence[Any]) -> Any:
         """Start and end logits, [2, N, L]."""
         import torch
 
-        return torch.stack([logits.float() for logits in self._declaration.logits(output)])
+        return torch.stack([logits.float() for logits in self.logits(output)])
 
     def predictions(self, output: Any, rows: Sequence[Any]) -> Sequence[Any]:
         return list(self.output_tensor(output, rows).detach().double().cpu().numpy().transpose(1, 0, 2))
 
-    def compare(
-        self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]
-    ) -> ItemComparison:
+    def compare(self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]) -> Row:
         import numpy as np
 
-        windows: Windows = prepared.source
         first, second = (np.stack(logits).transpose(1, 0, 2) for logits in (reference, tested))
-        result = self._answered(index, windows, first, second)
-        return ItemComparison(result, (result.reference.f1, result.tested.f1))
+        return row(self._answered(index, prepared.source, first, second), prepared.source.question.context)
 
     def _answered(
         self, index: int, windows: Windows, reference: NDArray[Any], tested: NDArray[Any]
@@ -117,8 +129,10 @@ class AnswersTask:
         question = windows.question
         are_usable, is_possible = usable(reference, tested), np.isfinite(reference)
         reference, tested = (np.maximum(logits, IMPOSSIBLE) for logits in (reference, tested))
-        spans = [self._span(windows, each) if ok else None for ok, each in zip(are_usable, (reference, tested))]
-        answers = [self._scored(question, span) for span in spans]
+        spans = [
+            best_span(windows, each, self, self.may_be_empty) if ok else None
+            for ok, each in zip(are_usable, (reference, tested))
+        ]
         margin = change = error = None
         near_tie, agreement_f1 = False, 0.0
         if spans[0] is not None and spans[1] is not None:
@@ -132,12 +146,12 @@ class AnswersTask:
             error = float(np.linalg.norm(observed - expected)) / size if size else 0.0
             change = float(np.abs(observed - expected).max())
         return AnsweredQuestion(
-            index=index,
-            id=question.id,
-            question=question.question,
-            expected=question.answers[0] if question.answers else None,
-            reference=answers[0],
-            tested=answers[1],
+            index,
+            question.id,
+            question.question,
+            question.answers[0] if question.answers else None,
+            _scored(question, spans[0]),
+            _scored(question, spans[1]),
             agreement_f1=agreement_f1,
             margin=margin,
             near_tie=near_tie,
@@ -145,133 +159,51 @@ class AnswersTask:
             logit_error=error,
         )
 
-    def _span(self, windows: Windows, logits: NDArray[Any]) -> AnswerSpan:
-        return best_span(windows, logits, self._declaration, self._may_be_empty)
+    def counts(self, rows: Sequence[Row]) -> dict[str, int]:
+        return {**super().counts(rows), "passages": len(set(clusters(rows)))}
 
-    def _scored(self, question: Question, span: Optional[AnswerSpan]) -> ScoredAnswer:
-        if span is None:
-            return ScoredAnswer("", 0.0, 0.0, 0.0, False)
-        return ScoredAnswer(span.text, span.probability, *squad.scores(span.text, question.answers), True)
+    def figures(self, rows: Sequence[Row]) -> dict[str, float]:
+        """EM and F1 of both models from 0 to 1, and how much answers and logits changed."""
+        names = ("em_reference", "em_tested", "f1_reference", "f1_tested", "identical_answers", "answer_agreement")
+        return {
+            **{name: mean(rows, name) for name in names},
+            **means_and_largest(rows, "logit_drift", "logit_error"),
+        }
 
-    def running_metric(self, sums: Sequence[float], count: int) -> tuple[str, tuple[float, ...]]:
-        return "f1", tuple(each / count for each in sums)
-
-    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
-        answered = tuple(each for each in results if isinstance(each, AnsweredQuestion))
-        return PartialResult(self.name, answered=answered, notes=tuple(notes))
-
-    def exhibits(self, result: PartialResult) -> Iterator[Exhibit]:
-        for chunk in batches(result.answered, CSV_CHUNK):
-            yield Exhibit("answers.csv", csv=CsvRows(CSV_COLUMNS, csv_rows(chunk)))
-
-    def findings(self, result: PartialResult) -> Findings:
-        questions = result.answered
-        values = figures(questions)
-        passages = [self.items[q.index].context for q in questions]
-        count = len(set(passages))
-        is_finite = all(q.reference.finite for q in questions)
-        classes = class_changes(class_items(questions, passages), class_limit(self.context.request.tolerance))
-        return Findings(
-            metric="f1",
-            reference=values["f1_reference"],
-            tested=values["f1_tested"],
-            checks=[*self._checks(values, questions, passages), *class_checks(classes, self.context.request.tolerance)],
-            in_common=any(q.agreement_f1 > 0 for q in questions),
-            nonfinite=sum(not q.tested.finite for q in questions),
-            reference_problem=None if is_finite else Reason(ReasonKind.REFERENCE_NOT_FINITE),
-            counts={"questions": len(questions), "passages": count},
-            figures=values,
-            shown=ShownAnswers(tuple(sorted(questions, key=lambda q: q.same)[:SHOWN])),
-            changes=changes(questions, passages),
-            classes=classes,
-            clusters=count,
-            cluster_name="passage",
-        )
-
-    def _checks(
-        self, values: Mapping[str, float], questions: Sequence[AnsweredQuestion], passages: Sequence[str]
-    ) -> list[Check]:
-        request, reference = self.context.request, values["f1_reference"]
-        deviation = math.sqrt(sum((q.reference.f1 - reference) ** 2 for q in questions) / len(questions))
-        published = self._declaration.published.get("f1", 0.0) / 100
-        return [
-            *sampled_checks(questions, passages, request.tolerance),
-            *published_check(published, reference, deviation, len(set(passages)), request),
-        ]
+    def shown_items(self, rows: Sequence[Row]) -> ShownAnswers:
+        """Those whose answer changed first."""
+        questions = [row.answered for row in rows if row.answered is not None]
+        return ShownAnswers(tuple(sorted(questions, key=lambda q: q.same)[:SHOWN]))
 
 
-def sampled_checks(
-    questions: Sequence[AnsweredQuestion], passages: Sequence[str], tolerance: Mapping[str, float]
-) -> list[Check]:
-    """Check F1 and the answers in common, of which the passages are a sample."""
-    sizes, (first, second, common) = sums_by_cluster(
-        passages,
-        [q.reference.f1 for q in questions],
-        [q.tested.f1 for q in questions],
-        [q.agreement_f1 for q in questions],
-    )
-    size, count = typical_size(sizes), len(questions)
-    drawn = draw(second, first, Extreme(0, size), Extreme(size, 0))
-    return [
-        check_ratio("accuracy", drawn, count, tolerance),
-        check_shares("answer_agreement", common, sizes, count, tolerance),
-    ]
+def _scored(question: Question, span: Optional[AnswerSpan]) -> ScoredAnswer:
+    if span is None:
+        return ScoredAnswer("", 0.0, 0.0, 0.0, False)
+    return ScoredAnswer(span.text, span.probability, *squad.scores(span.text, question.answers), True)
 
 
-def changes(questions: Sequence[AnsweredQuestion], passages: Sequence[str]) -> list[MetricChange]:
-    """How F1 and exact match changed, passage by passage."""
-    found = (
-        item_change("f1", [q.reference.f1 for q in questions], [q.tested.f1 for q in questions], clusters=passages),
-        item_change(
-            "em", [q.reference.exact for q in questions], [q.tested.exact for q in questions], clusters=passages
-        ),
-    )
-    return [each for each in found if each is not None]
+def row(q: AnsweredQuestion, passage: str) -> Row:
+    """The row of a question about ``passage``.
 
-
-def class_items(questions: Sequence[AnsweredQuestion], passages: Sequence[str]) -> Iterator[ClassItem]:
-    """The F1 of both answers by the kind of question; questions without an answer are a kind of their own.
-
-    The unit is the passage, because questions about the same one are not independent.
+    Its class is the kind of question; questions without an answer are a kind of their own.
     """
-    found: dict[tuple[str, str], list[AnsweredQuestion]] = {}
-    for q, passage in zip(questions, passages):
-        kind = "no answer" if q.expected is None else squad.question_kind(q.question)
-        found.setdefault((kind, passage), []).append(q)
-    for (kind, _), each in found.items():
-        yield ClassItem(kind, fmean(q.reference.f1 for q in each), fmean(q.tested.f1 for q in each))
-
-
-def figures(questions: Sequence[AnsweredQuestion]) -> dict[str, float]:
-    """EM and F1 of both models from 0 to 1, and how much answers and logits changed."""
-    count = len(questions)
-    found = {
-        "em_reference": sum(q.reference.exact for q in questions) / count,
-        "em_tested": sum(q.tested.exact for q in questions) / count,
-        "f1_reference": sum(q.reference.f1 for q in questions) / count,
-        "f1_tested": sum(q.tested.f1 for q in questions) / count,
-        "identical_answers": fraction([q.same for q in questions]),
-        "answer_agreement": sum(q.agreement_f1 for q in questions) / count,
+    first, second = q.reference, q.tested
+    numbers = {
+        **{"em_reference": first.exact, "em_tested": second.exact, "f1_reference": first.f1, "f1_tested": second.f1},
+        "identical_answers": float(q.same),
+        "answer_agreement": q.agreement_f1,
     }
-    columns = {
-        "logit_drift": [q.logit_change for q in questions],
-        "logit_error": [q.logit_error for q in questions],
-    }
-    for name, column in columns.items():
-        values = [value for value in column if value is not None]
-        if values:
-            found[f"{name}_mean"], found[f"{name}_max"] = sum(values) / len(values), max(values)
-    return found
-
-
-def csv_rows(questions: Sequence[AnsweredQuestion]) -> tuple[tuple[str, ...], ...]:
-    """Both answers to each question with their scores, one row per question."""
-    rows = []
-    for q in questions:
-        cells = [
-            cell
-            for answer in (q.reference, q.tested)
-            for cell in (answer.text, f"{answer.probability:.4f}", f"{answer.f1:.4f}")
-        ]
-        rows.append((q.id, q.question, *cells, "nan" if q.margin is None else f"{q.margin:.4f}"))
-    return tuple(rows)
+    values = {"logit_drift": q.logit_change, "logit_error": q.logit_error}
+    sides = [cell for a in (first, second) for cell in (a.text, f"{a.probability:.4f}", f"{a.f1:.4f}")]
+    return Row(
+        q.index,
+        q.id,
+        {**numbers, **{name: value for name, value in values.items() if value is not None}},
+        first.finite,
+        second.finite,
+        in_common=q.agreement_f1 > 0,
+        cluster=hashlib.sha256(passage.encode("utf-8", "surrogatepass")).hexdigest()[:32],
+        classes={"no answer" if q.expected is None else squad.question_kind(q.question): (first.f1, second.f1)},
+        cells=((q.id, q.question, *sides, "nan" if q.margin is None else f"{q.margin:.4f}"),),
+        answered=q,
+    )

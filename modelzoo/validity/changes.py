@@ -8,35 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Optional
-
-import msgspec
+from statistics import fmean
+from typing import Optional
 
 from modelzoo.frozen import replace
+from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check, ClassChange, ClassLosses, MetricChange
 from modelzoo.stats import holm
 from modelzoo.validity import bounds
-from modelzoo.validity.bounds import binomial_tail, lower_bound
+from modelzoo.validity.bounds import Drawn, binomial_tail, lower_bound
 from modelzoo.validity.checks import LIMITS, PASSES, check_value
-
-if TYPE_CHECKING:
-    from modelzoo.validity.average_precision import Evaluation
-    from modelzoo.validity.bounds import Drawn
-
 
 INTERVAL_END = 0.975
 """Confidence of each end of an interval, which has 95 % with both."""
 
-THRESHOLDS = {
-    "top1": "accuracy",
-    "f1": "accuracy",
-    "box_ap": "accuracy",
-    "mask_ap": "mask_ap",
-    "top1_agreement": "top1_agreement",
-    "detection_agreement": "detection_agreement",
-    "same_top": "same_top",
-}
-"""The threshold that limits the loss of a metric, if there is one. All of these are ratios to fp32's value."""
 SIGNIFICANCE = 0.01
 """How often a table of sound classes may call one of them broken."""
 FEWEST_ITEMS = 5
@@ -77,99 +62,83 @@ def item_change(
     typical = bounds.typical_size(size)
     most = bounds.Extreme(0.0 if agreement else typical, typical)
     drawn = bounds.draw(changed, size, bounds.Extreme(-typical, typical), most)
-    change = MetricChange(
-        metric=metric,
-        reference=sum(reference) / total,
-        tested=sum(tested) / total,
-        low=drawn.lower(INTERVAL_END),
-        high=drawn.upper(INTERVAL_END),
-        detectable_loss=bounds.detectable_loss(bounds.standard_error(changed.tolist(), size.tolist()), total / typical),
-        possible_loss=-drawn.lower(PASSES),
-        items=count,
-        worse=worse,
-        better=better,
-        p_value=bounds.mcnemar(worse, better) if right_or_wrong else None,
+    error = bounds.standard_error(changed.tolist(), size.tolist())
+    change = metric_change(
+        metric,
+        sum(reference) / total,
+        sum(tested) / total,
+        drawn,
+        bounds.detectable_loss(error, total / typical),
+        count,
     )
-    return _bounded(change)
+    p_value = bounds.mcnemar(worse, better) if right_or_wrong else None
+    return replace(change, worse=worse, better=better, p_value=p_value)
 
 
-def ap_change(metric: str, reference: Evaluation, tested: Evaluation, drawn: Optional[Drawn]) -> Optional[MetricChange]:
-    """Compare the AP of both models; ``None`` if fp32 has none, or with fewer than two pictures.
+def metric_change(
+    metric: str, reference: float, tested: float, drawn: Drawn, detectable_loss: float, items: int
+) -> MetricChange:
+    """Return the change of a metric, of which ``drawn`` is the difference with random weights of the items.
 
-    Args:
-        drawn: the difference with random weights of the pictures, ``AveragePrecisions.difference``.
+    The observed change is within its interval, and so is the loss that the items do not rule out.
     """
-    if drawn is None or reference.pictures < 2:
-        return None
-    first, second = reference.figures["ap"], tested.figures["ap"]
-    # The added picture does not count here; what a fault in few pictures may hide is in the rule of three.
-    error = float((drawn.numerators / drawn.denominators).std())
-    change = MetricChange(
-        metric=metric,
-        reference=first,
-        tested=second,
-        low=drawn.lower(INTERVAL_END),
-        high=drawn.upper(INTERVAL_END),
-        detectable_loss=bounds.detectable_loss(error, reference.pictures / drawn.highest.denominator),
-        possible_loss=-drawn.lower(PASSES),
-        items=reference.pictures,
+    change = tested - reference
+    return MetricChange(
+        metric,
+        reference,
+        tested,
+        low=min(change, drawn.lower(INTERVAL_END)),
+        high=max(change, drawn.upper(INTERVAL_END)),
+        detectable_loss=min(detectable_loss, 1.0),
+        possible_loss=max(0.0, -change, -drawn.lower(PASSES)),
+        items=items,
     )
-    return _bounded(change)
 
 
-def _bounded(found: MetricChange) -> MetricChange:
-    """The observed change is within its interval, and so is the loss that the items do not rule out."""
-    low, high = min(found.change, found.low), max(found.change, found.high)
-    possible = max(0.0, -found.change, found.possible_loss)
-    return replace(found, low=low, high=high, detectable_loss=min(found.detectable_loss, 1.0), possible_loss=possible)
+def with_allowed_losses(
+    changes: Sequence[MetricChange], checks: Sequence[Check], decisive: str
+) -> tuple[MetricChange, ...]:
+    """Fill in the largest loss within the threshold that is in force for each metric.
 
-
-def with_allowed_losses(changes: Sequence[MetricChange], checks: Sequence[Check]) -> tuple[MetricChange, ...]:
-    """Fill in the largest loss within the threshold that is in force for each metric."""
+    That is the one of its own name, or ``accuracy`` for the metric that decides; all of these are ratios to fp32's
+    value.
+    """
     required = {check.name: check.required for check in checks}
+    limits = {decisive: "accuracy", **{name: name for name in required}}
     return tuple(
-        replace(each, allowed_loss=(1 - required[THRESHOLDS[each.metric]]) * each.reference)
-        if THRESHOLDS.get(each.metric) in required
+        replace(each, allowed_loss=(1 - required[limits[each.metric]]) * each.reference)
+        if limits.get(each.metric) in required
         else each
         for each in changes
     )
 
 
-class ClassItem(msgspec.Struct, frozen=True):
-    """An item's part in a class: the name of the class, and the quality of both models there, from 0 to 1."""
-
-    name: str
-    reference: float
-    tested: float
-
-
-def class_changes(items: Iterable[ClassItem], limit: float) -> list[ClassChange]:
+def class_changes(rows: Iterable[Row], limit: float) -> list[ClassChange]:
     """Compare the models class by class; broken classes come first, then those with the largest certain loss.
 
-    A class is broken if its items lost significantly more than ``limit``. If every item is lost with a probability of
-    ``limit``, the number of lost items is binomial. What other items of the class gained counts against it, and
-    fractions are rounded down, both of which make the test stricter. Holm's correction keeps the probability of any
-    false alarm below ``SIGNIFICANCE``, however many classes there are.
+    The items of a class in one cluster count as one. A class is broken if its items lost significantly more than
+    ``limit``. If every item is lost with a probability of ``limit``, the number of lost items is binomial. What other
+    items of the class gained counts against it, and fractions are rounded down, both of which make the test stricter.
+    Holm's correction keeps the probability of any false alarm below ``SIGNIFICANCE``, however many classes there are.
     """
-    by_name: dict[str, list[ClassItem]] = {}
-    for item in items:
-        by_name.setdefault(item.name, []).append(item)
-    found = [_change(name, each) for name, each in by_name.items()]
-    tested = [each for each in found if each.items >= FEWEST_ITEMS]
-    p_values = holm([binomial_tail(lost_items(each), each.items, limit) for each in tested])
-    judged = [replace(each, p_value=p, broken=p < SIGNIFICANCE) for each, p in zip(tested, p_values)]
+    classes: dict[str, dict[Hashable, list[tuple[float, float]]]] = {}
+    for row in rows:
+        for name, pair in row.classes.items():
+            classes.setdefault(name, {}).setdefault(row.cluster or row.index, []).append(pair)
+    found = []
+    for name, items in classes.items():
+        sides = zip(*(map(fmean, zip(*each)) for each in items.values()))
+        reference, tested = (math.fsum(side) / len(items) for side in sides)
+        found.append(ClassChange(name, len(items), reference, tested))
+    enough = [each for each in found if each.items >= FEWEST_ITEMS]
+    p_values = holm([binomial_tail(lost_items(each), each.items, limit) for each in enough])
+    judged = [replace(each, p_value=p, broken=p < SIGNIFICANCE) for each, p in zip(enough, p_values)]
     judged += [each for each in found if each.items < FEWEST_ITEMS]
     return sorted(judged, key=_order)
 
 
 def _order(change: ClassChange) -> tuple[bool, float, float, str]:
     return (not change.broken, -certain_loss(change, SIGNIFICANCE), -change.loss * change.items, change.name)
-
-
-def _change(name: str, items: Sequence[ClassItem]) -> ClassChange:
-    count = len(items)
-    reference, tested = (math.fsum(values) / count for values in zip(*((i.reference, i.tested) for i in items)))
-    return ClassChange(name, count, reference, tested)
 
 
 def lost_items(change: ClassChange) -> int:

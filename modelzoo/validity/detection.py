@@ -2,69 +2,225 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from modelzoo.files import file_sha256
 from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, ShownObjects
-from modelzoo.records.partial import (
-    LONGEST_WITH_MASKS,
-    CocoDetections,
-    DetectedPicture,
-    Matches,
-    PartialResult,
-    PictureNote,
-)
-from modelzoo.records.validity import Check, ClassChange, Reason, ReasonKind
+from modelzoo.records.partial import LONGEST_WITH_MASKS, CocoDetections, Row
+from modelzoo.records.validity import Check, MetricChange, Reason, ReasonKind, ValidityRequest
 from modelzoo.validity import coco, detection_figures, picture_sets
-from modelzoo.validity import detection as outputs
-from modelzoo.validity.changes import class_changes, class_checks, class_limit
-from modelzoo.validity.detection_figures import Detections
+from modelzoo.validity.checks import check_value
+from modelzoo.validity.detection_figures import AveragePrecisions, Detections
 from modelzoo.validity.finite import places
 from modelzoo.validity.picture_sets import PictureItem
-from modelzoo.validity.prefetch import model_threads
-from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
-from modelzoo.validity.verdict import published_check
+from modelzoo.validity.protocol import PreparedItem
+from modelzoo.validity.rows import Metric, Rule, column, middle, share, shift
+from modelzoo.validity.task import Findings, PictureTask
+from modelzoo.workload.detectors import detector_output
 from modelzoo.workload.inputs import Picture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from modelzoo.validity.task import Detection
-
 
 COMPARED_SCORES = 300
 """Scores per picture that represent the output when it is compared number by number."""
 MASK_THRESHOLD = 0.5
-CROPS = 8
-"""Crops in the built-in data set: some detectors take seconds per picture."""
-SMALLEST_CROP = 0.6
-PROBE_ITEMS, PROBE_ITEMS_WITH_MASKS = 4, 2
-"""Pictures whose layers are compared; fewer with masks, because those models take seconds per picture."""
 SHOWN = 12
 """Pictures, and changed objects, that are shown."""
 AP_DEVIATION = 1 / 3
 """Standard deviation of AP between pictures, for the margin around the published AP."""
-Row = tuple[Any, Picture]
+PreparedRow = tuple[Any, Picture]
 """A preprocessed picture, and the picture as read."""
+Extract = Callable[[Any, Sequence[tuple[int, int]]], Sequence[Mapping[str, Any]]]
 
 
-def score_tensor(declaration: Detection, output: Any, pictures: Sequence[Picture]) -> Any:
+def listed(prepared: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments of a model that takes a list of CHW tensors, as torchvision's detectors do."""
+    return (list(prepared),)
+
+
+def torchvision_detections(output: Any, sizes: Sequence[tuple[int, int]]) -> Any:
+    """Detections of torchvision's detectors."""
+    return detector_output(output)
+
+
+def before_the_proposals(name: str) -> bool:
+    """Whether a layer runs before the region proposals.
+
+    Behind them the rows are sorted by score, so that row k of one model is not row k of the other; those layers are
+    judged by the detections.
+    """
+    return "roi_heads" not in name
+
+
+@dataclass
+class Detection(PictureTask):
+    """Detects objects in pictures: boxes with labels and scores, and masks if the model computes them.
+
+    Attributes:
+        preprocess: converts an RGB ``PIL.Image`` to a float tensor [3, H, W].
+        categories: returns ``(COCO category id, name)`` by the model's label.
+        detections: converts ``(model output, sizes)`` to one mapping per picture: ``boxes`` [K, 4] as x0, y0, x1, y1
+            in pixels of the picture that ``preprocess`` was given, ``scores`` [K], ``labels`` [K], and ``masks``
+            [K, 1, H, W] or [K, H, W] as probabilities. ``sizes`` are the (height, width) of the pictures.
+        arguments: builds the model's positional arguments from preprocessed pictures.
+        masks: whether the model computes masks.
+        shown: score from which a detection is drawn and matched.
+        published: the published quality of the weights in per cent, ``{"box_ap": 25.1}``.
+        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
+    """
+
+    preprocess: Callable[[Any], Any]
+    categories: Callable[[], Mapping[int, tuple[int, str]]]
+    detections: Extract = torchvision_detections
+    arguments: Callable[[Sequence[Any]], tuple[Any, ...]] = listed
+    masks: bool = False
+    shown: float = 0.5
+    published: Mapping[str, float] = field(default_factory=dict)
+    layers: Callable[[str], bool] = before_the_proposals
+
+    name = "detection"
+    compares_output = False  # which boxes survive NMS is judged by matching them
+    crops, smallest_crop = 8, 0.6  # some detectors take seconds per picture
+    metrics = (Metric("detection_agreement", of="common", per="objects"),)
+    rules = (
+        Rule("detection_agreement", share, "common", per="objects"),
+        Rule("box_iou", share, "box_iou", lowest=detection_figures.SAME_OBJECT_IOU),
+        Rule("box_bias", shift, "edge_shifts"),
+        Rule("score_drift", middle, "score_drift"),
+    )
+
+    def read(self, request: ValidityRequest) -> Sequence[PictureItem]:
+        categories, longest = self.categories(), LONGEST_WITH_MASKS if self.masks else None
+        self.probe_items = 2 if self.masks else 4  # those with masks take seconds per picture
+        self.names = {label: name for label, (_, name) in categories.items()}
+        self.annotations: Optional[coco.Annotations] = None
+        if request.data is None:
+            items = self.builtin(request, longest)
+        else:
+            found, self.annotations = coco.read(Path(request.data), categories)
+            items = picture_sets.reduced(picture_sets.sampled(found, request.limit, request.seed), longest)
+        self.labelled = self.annotations is not None
+        self.metric = "box_ap" if self.labelled else "detection_agreement"
+        return items
+
+    def data_digest(self) -> str:
+        return "" if self.annotations is None else file_sha256(self.annotations.path)
+
+    def prepare(self, item: PictureItem) -> PreparedItem:
+        picture = item.read()
+        return PreparedItem(((self.preprocess(picture.image), picture),), picture.notes)
+
+    def batch_arguments(self, rows: Sequence[PreparedRow]) -> tuple[Any, ...]:
+        return self.arguments([tensor for tensor, _ in rows])
+
+    def output_tensor(self, output: Any, rows: Sequence[PreparedRow]) -> Any:
+        return score_tensor(self.detections, output, [picture for _, picture in rows])
+
+    def predictions(self, output: Any, rows: Sequence[PreparedRow]) -> Sequence[Detections]:
+        return detections_of(self.detections, output, [picture for _, picture in rows])
+
+    def compare(self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]) -> Row:
+        item, picture, (first,), (second,) = self.items[index], prepared.rows[0][1], reference, tested
+        both = None
+        if self.annotations is not None:
+            size, category_of = picture.size, self.annotations.category_of
+            both = coco_detections(first, size, category_of), coco_detections(second, size, category_of)
+        return detection_figures.row(
+            index,
+            item.name,
+            detection_figures.match(first, second, self.shown),
+            self.names,
+            boxes=(len(first.scores), len(second.scores)),
+            finite=(first.finite, second.finite and second.not_finite == first.not_finite),
+            image_id=item.image_id,
+            coco=both,
+            is_independent=self.context.request.data is not None,
+        )
+
+    def drawn(
+        self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]
+    ) -> Optional[Exhibit]:
+        """The picture with both models' detections, for the report to draw."""
+        import numpy as np
+
+        if index >= self.context.request.pictures:
+            return None
+        item, picture, pair = self.items[index], prepared.rows[0][1], (reference[0], tested[0])
+        # Matches name no row with a score below half of the threshold; rows are sorted by score, NaN first.
+        counts = [int(np.max(np.flatnonzero(each.scores >= self.shown / 2), initial=-1)) + 1 for each in pair]
+        sides = [drawn_detections(each, picture, self.names, count) for each, count in zip(pair, counts)]
+        drawing = DetectionPicture(
+            item.source,
+            picture.image.size,
+            sides[0],
+            sides[1],
+            detection_figures.match(*pair, self.shown),
+            self.shown,
+            self.context.reference_name,
+            self.context.tested_name,
+        )
+        return Exhibit(item.name, detections=drawing)
+
+    def counts(self, rows: Sequence[Row]) -> dict[str, int]:
+        return {**super().counts(rows), "objects": round(sum(column(rows, "objects")))}
+
+    def reference_problem(self, rows: Sequence[Row]) -> Optional[Reason]:
+        detected = sum(column(rows, "common")) + sum(column(rows, "lost"))
+        if not detected and not self.context.request.weights_are_random:
+            return super().reference_problem(rows) or Reason(ReasonKind.NOTHING_DETECTED, self.shown)
+        return super().reference_problem(rows)
+
+    def findings(self, rows: Sequence[Row]) -> Findings:
+        """With random weights nothing is concluded from the changes, whose intervals take seconds."""
+        random = self.context.request.weights_are_random
+        evaluated = detection_figures.average_precisions(rows, self.annotations, self.masks, resampled=not random)
+        figures, shown = detection_figures.figures(rows, evaluated), self._shown(rows, evaluated)
+        if random:
+            return Findings(figures, shown=shown)
+        checks = [*self.published_check(rows, figures), *self.checks(rows, evaluated)]
+        changes: list[Optional[MetricChange]] = [each.change for each in evaluated]
+        return Findings(figures, checks, [*changes, *(metric.change(rows) for metric in self.metrics)], shown)
+
+    def checks(self, rows: Sequence[Row], evaluated: Sequence[AveragePrecisions]) -> list[Check]:
+        """Check AP and the objects that both models detected, of which the pictures are a sample."""
+        tolerance = self.context.request.tolerance
+        found = [each.check(name, len(rows), tolerance) for name, each in zip(("accuracy", "mask_ap"), evaluated)]
+        if not any(column(rows, "common")):
+            return [*found, *(check_value(rule.name, None, tolerance) for rule in self.rules)]
+        return [*found, *(rule.check(rows, tolerance) for rule in self.rules)]
+
+    def deviation(self, rows: Sequence[Row], published: float) -> float:
+        return AP_DEVIATION
+
+    def _shown(self, rows: Sequence[Row], evaluated: Sequence[AveragePrecisions]) -> ShownObjects:
+        labels = {} if self.annotations is None else self.annotations.category_of
+        categories = {category: self.names[label] for label, category in labels.items()}
+        worst = (detection_figures.category_losses(each, categories) for each in evaluated)
+        changes = [each for row in rows for each in row.changed]
+        pictures = tuple(map(detection_figures.objects, rows[:SHOWN]))
+        return ShownObjects(pictures, tuple(changes[:SHOWN]), len(changes), tuple(each for each in worst if each.fell))
+
+
+def score_tensor(detections: Extract, output: Any, pictures: Sequence[Picture]) -> Any:
     """The scores of each picture, best first, padded with 0: [pictures, COMPARED_SCORES]."""
     import torch
 
     filled = torch.zeros(len(pictures), COMPARED_SCORES)
-    for row, found in zip(filled, declaration.detections(output, _sizes(pictures))):
+    for row, found in zip(filled, detections(output, _sizes(pictures))):
         best = found["scores"].detach().float().cpu().sort(descending=True).values[:COMPARED_SCORES]
         row[: len(best)] = best
     return filled
 
 
-def detections_of(declaration: Detection, output: Any, pictures: Sequence[Picture]) -> list[Detections]:
+def detections_of(detections: Extract, output: Any, pictures: Sequence[Picture]) -> list[Detections]:
     """The detections of each picture, in pixels of the original pictures, best first."""
     not_finite = places(output)
-    found = declaration.detections(output, _sizes(pictures))
+    found = detections(output, _sizes(pictures))
     return [_detections(each, picture, not_finite) for each, picture in zip(found, pictures)]
 
 
@@ -153,193 +309,3 @@ def drawn_detections(found: Detections, picture: Picture, names: Mapping[int, st
         masks=tuple(run_lengths(mask) for mask in masks),
         mask_size=(int(masks[0].shape[0]), int(masks[0].shape[1])) if masks else (0, 0),
     )
-
-
-class DetectionTask:
-    """A bound ``Detection``; a prediction is a ``Detections``."""
-
-    name = "detection"
-    item_name = "picture"
-    one_row = True
-    compares_output = False  # which boxes survive NMS is judged by matching them
-
-    def __init__(self, declaration: Detection, context: TaskContext) -> None:
-        request = context.request
-        categories = declaration.categories()
-        self.context = context
-        self.probe_items = PROBE_ITEMS_WITH_MASKS if declaration.masks else PROBE_ITEMS
-        self.class_names = {label: name for label, (_, name) in categories.items()}
-        self._declaration = declaration
-        self._annotations: Optional[coco.Annotations] = None
-        self.items: Sequence[PictureItem]
-        longest = LONGEST_WITH_MASKS if declaration.masks else None
-        if request.data is None:
-            crops = picture_sets.builtin_crops(min(CROPS, request.limit or CROPS), request.seed, SMALLEST_CROP)
-            self.items = picture_sets.reduced(crops, longest)
-        else:
-            found, self._annotations = coco.read(Path(request.data), categories)
-            self.items = picture_sets.reduced(picture_sets.sampled(found, request.limit, request.seed), longest)
-
-    def comparable_layer(self, name: str) -> bool:
-        return self._declaration.layers(name)
-
-    def identify(self, item: PictureItem) -> str:
-        return item.identity()
-
-    def file_of(self, item: PictureItem) -> Optional[Path]:
-        return item.file
-
-    def data_digest(self) -> str:
-        return "" if self._annotations is None else file_sha256(self._annotations.path)
-
-    def preparing_threads(self) -> int:
-        return model_threads()
-
-    def prepare(self, item: PictureItem) -> PreparedItem:
-        picture = item.read()
-        return PreparedItem(((self._declaration.preprocess(picture.image), picture),), picture.notes)
-
-    def arguments(self, rows: Sequence[Row]) -> tuple[Any, ...]:
-        return self._declaration.arguments([tensor for tensor, _ in rows])
-
-    def output_tensor(self, output: Any, rows: Sequence[Row]) -> Any:
-        return outputs.score_tensor(self._declaration, output, [picture for _, picture in rows])
-
-    def predictions(self, output: Any, rows: Sequence[Row]) -> Sequence[Detections]:
-        return outputs.detections_of(self._declaration, output, [picture for _, picture in rows])
-
-    def compare(
-        self, index: int, prepared: PreparedItem, reference: Sequence[Detections], tested: Sequence[Detections]
-    ) -> ItemComparison:
-        item, picture = self.items[index], prepared.rows[0][1]
-        pair = (reference[0], tested[0])
-        matches = detection_figures.match(*pair, self._declaration.shown)
-        coco_pair: list[Optional[CocoDetections]] = [None, None]
-        if self._annotations is not None and item.image_id is not None:
-            category_of = self._annotations.category_of
-            coco_pair = [outputs.coco_detections(each, picture.size, category_of) for each in pair]
-        result = DetectedPicture(
-            index=index,
-            name=item.name,
-            image_id=item.image_id,
-            matches=matches,
-            reference_boxes=len(pair[0].scores),
-            tested_boxes=len(pair[1].scores),
-            reference_finite=pair[0].finite,
-            tested_finite=pair[1].finite and pair[1].not_finite == pair[0].not_finite,
-            reference_coco=coco_pair[0],
-            tested_coco=coco_pair[1],
-        )
-        drawn = index < self.context.request.pictures
-        exhibits = (self._exhibit(item, picture, pair, matches),) if drawn else ()
-        return ItemComparison(result, (float(len(matches.pairs)), float(matches.total)), exhibits)
-
-    def _exhibit(
-        self, item: PictureItem, picture: Picture, pair: tuple[Detections, Detections], matches: Matches
-    ) -> Exhibit:
-        """The picture with both models' detections, for the report to draw."""
-        import numpy as np
-
-        threshold = self._declaration.shown
-        # Matches name no row with a score below half of the threshold; rows are sorted by score, NaN first.
-        counts = [int(np.max(np.flatnonzero(each.scores >= threshold / 2), initial=-1)) + 1 for each in pair]
-        reference, tested = (
-            outputs.drawn_detections(detections, picture, self.class_names, count)
-            for detections, count in zip(pair, counts)
-        )
-        drawing = DetectionPicture(
-            source=item.source,
-            size=picture.image.size,
-            reference=reference,
-            tested=tested,
-            matches=matches,
-            threshold=threshold,
-            reference_name=self.context.reference_name,
-            tested_name=self.context.tested_name,
-        )
-        return Exhibit(item.name, detections=drawing)
-
-    def running_metric(self, sums: Sequence[float], count: int) -> tuple[str, tuple[float, ...]]:
-        common, total = sums
-        return "detection_agreement", (common / max(total, 1),)
-
-    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
-        detected = tuple(each for each in results if isinstance(each, DetectedPicture))
-        return PartialResult(self.name, detected=detected, notes=tuple(notes))
-
-    def exhibits(self, result: PartialResult) -> Iterator[Exhibit]:
-        return iter(())
-
-    def findings(self, result: PartialResult) -> Findings:
-        pictures, context = result.detected, self.context
-        # With random weights nothing is concluded from the changes, whose intervals take seconds.
-        random = context.request.weights_are_random
-        average_precisions = detection_figures.average_precisions(
-            pictures, self._annotations, self._declaration.masks, resampled=not random
-        )
-        values = detection_figures.figures(pictures, average_precisions)
-        metric, reference, tested = "detection_agreement", 1.0, values["detection_agreement"]
-        if self._annotations is not None:
-            metric, reference, tested = "box_ap", values["box_ap_reference"], values["box_ap_tested"]
-        builtin = {"crops": len(pictures), "photographs": 1}
-        counts = builtin if context.request.data is None else {"pictures": len(pictures)}
-        classes, tolerance = self._classes(pictures), context.request.tolerance
-        return Findings(
-            metric=metric,
-            reference=reference,
-            tested=tested,
-            checks=()
-            if random
-            else [*self._checks(values, pictures, average_precisions), *class_checks(classes, tolerance)],
-            in_common=values["matched"] > 0,
-            nonfinite=sum(not p.tested_finite for p in pictures),
-            reference_problem=self._reference_problem(pictures),
-            counts={**counts, "objects": sum(p.matches.total for p in pictures)},
-            figures=values,
-            shown=self._shown(pictures, average_precisions),
-            changes=() if random else detection_figures.changes(pictures, average_precisions),
-            classes=classes,
-            clusters=len(pictures),
-            labelled=self._annotations is not None,
-        )
-
-    def _shown(
-        self, pictures: Sequence[DetectedPicture], evaluated: Sequence[detection_figures.AveragePrecisions]
-    ) -> ShownObjects:
-        names = {} if self._annotations is None else self._annotations.category_of
-        categories = {category: self.class_names[label] for label, category in names.items()}
-        worst = (detection_figures.category_losses(each, categories) for each in evaluated)
-        changes = [each for picture in pictures for each in detection_figures.changed(picture, self.class_names)]
-        return ShownObjects(
-            tuple(map(detection_figures.objects, pictures[:SHOWN])),
-            tuple(changes[:SHOWN]),
-            len(changes),
-            tuple(each for each in worst if each.fell),
-        )
-
-    def _classes(self, pictures: Sequence[DetectedPicture]) -> list[ClassChange]:
-        """The changes by class; none for crops of one photograph, which are no independent items."""
-        if self.context.request.data is None:
-            return []
-        items = detection_figures.class_items(pictures, self.class_names)
-        return class_changes(items, class_limit(self.context.request.tolerance))
-
-    def _reference_problem(self, pictures: Sequence[DetectedPicture]) -> Optional[Reason]:
-        if not all(p.reference_finite for p in pictures):
-            return Reason(ReasonKind.REFERENCE_NOT_FINITE)
-        detected = sum(len(p.matches.pairs) + len(p.matches.lost) for p in pictures)
-        if not detected and not self.context.request.weights_are_random:
-            return Reason(ReasonKind.NOTHING_DETECTED, self._declaration.shown)
-        return None
-
-    def _checks(
-        self,
-        values: Mapping[str, float],
-        pictures: Sequence[DetectedPicture],
-        evaluated: Sequence[detection_figures.AveragePrecisions],
-    ) -> list[Check]:
-        request, checks = self.context.request, []
-        if self._annotations is not None:
-            published = self._declaration.published.get("box_ap", 0.0) / 100
-            checks = published_check(published, values["box_ap_reference"], AP_DEVIATION, len(pictures), request)
-        return [*checks, *detection_figures.sampled_checks(pictures, evaluated, request.tolerance)]

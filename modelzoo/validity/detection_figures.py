@@ -5,21 +5,21 @@ Detections of two models are matched by class and IoU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 import msgspec
 
 from modelzoo.frozen import replace
-from modelzoo.records.exhibits import CategoryAp, CategoryLosses, ChangedObject, PictureObjects
-from modelzoo.records.partial import DetectedPicture, MatchedPair, Matches, UnmatchedObject
+from modelzoo.records.exhibits import CategoryAp, CategoryLosses, PictureObjects
+from modelzoo.records.partial import ChangedObject, CocoDetections, MatchedPair, Matches, Row, UnmatchedObject
 from modelzoo.records.validity import Check, MetricChange
 from modelzoo.validity import average_precision as ap
-from modelzoo.validity import detection_figures
-from modelzoo.validity.bounds import Drawn, Extreme, sums_by_cluster
-from modelzoo.validity.changes import ClassItem, ap_change, item_change
-from modelzoo.validity.checks import check_median, check_ratio, check_shares, check_shift, check_value
-from modelzoo.validity.coco import Annotations
+from modelzoo.validity.bounds import Drawn, Extreme, detectable_loss
+from modelzoo.validity.changes import metric_change
+from modelzoo.validity.checks import check_ratio, check_value
+from modelzoo.validity.coco import Annotations, ImageId
+from modelzoo.validity.rows import EDGES, column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SAME_OBJECT_IOU = 0.5
 """PASCAL VOC's threshold for "the same object", and the lowest of COCO's."""
 SHOWN_CATEGORIES = 12
+COUNTED = ("reference_boxes", "tested_boxes", "common", "lost", "new", "moved")
 
 
 class Detections(msgspec.Struct, frozen=True):
@@ -80,20 +81,20 @@ def match(reference: Detections, tested: Detections, threshold: float) -> Matche
     order = np.argsort(-overlap[rows, columns], kind="stable")
     pairs: list[MatchedPair] = []
     used: tuple[set[int], set[int]] = (set(), set())
-    for row, column in zip(rows[order].tolist(), columns[order].tolist()):
-        if row in used[0] or column in used[1]:
+    for row, other in zip(rows[order].tolist(), columns[order].tolist()):
+        if row in used[0] or other in used[1]:
             continue
         used[0].add(row)
-        used[1].add(column)
+        used[1].add(other)
         pairs.append(
             MatchedPair(
                 reference_row=row,
-                tested_row=column,
+                tested_row=other,
                 label=int(reference.labels[row]),
                 reference_score=float(scores[0][row]),
-                tested_score=float(scores[1][column]),
-                iou=float(overlap[row, column]),
-                edge_shifts=_edge_shifts(reference.boxes[row], tested.boxes[column]),
+                tested_score=float(scores[1][other]),
+                iou=float(overlap[row, other]),
+                edge_shifts=_edge_shifts(reference.boxes[row], tested.boxes[other]),
             )
         )
     return Matches(tuple(pairs), _unmatched(reference, used[0], threshold), _unmatched(tested, used[1], threshold))
@@ -111,12 +112,6 @@ def _edge_shifts(before: Any, after: Any) -> tuple[float, float, float, float]:
     width, height = max(float(before[2] - before[0]), 1e-6), max(float(before[3] - before[1]), 1e-6)
     moved = [float(a - b) for a, b in zip(after, before)]
     return moved[0] / width, moved[1] / height, moved[2] / width, moved[3] / height
-
-
-def agreement(matches: Sequence[Matches]) -> float:
-    """Objects in common ÷ objects that either model detected; 0 if there are none."""
-    total = sum(each.total for each in matches)
-    return sum(len(each.pairs) for each in matches) / total if total else 0.0
 
 
 class AveragePrecisions(msgspec.Struct, frozen=True):
@@ -144,65 +139,66 @@ class AveragePrecisions(msgspec.Struct, frozen=True):
             second, first, numerators, denominators, (1 - found.observed) / size, *extremes, self.reference.pictures
         )
 
+    def check(self, name: str, pictures: int, tolerance: Mapping[str, float]) -> Check:
+        """Check the ratio; undecided if fp32 has no AP, so that there is none to lose."""
+        drawn = self.ratio
+        if drawn is None:
+            return replace(check_value(name, None, tolerance), undecided=True)
+        return check_ratio(name, drawn, pictures, tolerance)
+
     @property
-    def difference(self) -> Optional[Drawn]:
-        """The tested model's AP minus the reference's."""
-        if self.resampled is None:
+    def change(self) -> Optional[MetricChange]:
+        """How AP changed: the tested model's minus the reference's; ``None`` with fewer than two pictures."""
+        found, pictures = self.resampled, self.reference.pictures
+        if found is None or pictures < 2:
             return None
-        found, size = self.resampled, self.resampled.size
-        change = self.tested.figures["ap"] - self.reference.figures["ap"]
-        numerators = (found.tested - found.reference) * found.observed
+        first, second = self.reference.figures["ap"], self.tested.figures["ap"]
+        numerators, size = (found.tested - found.reference) * found.observed, found.size
         extremes = Extreme(-size, size), Extreme(size, size)
-        return Drawn(
-            change, 1.0, numerators, found.observed, (1 - found.observed) / size, *extremes, self.reference.pictures
+        drawn = Drawn(second - first, 1.0, numerators, found.observed, (1 - found.observed) / size, *extremes, pictures)
+        # The added picture does not count here; what a fault in few pictures may hide is in the rule of three.
+        error = float((numerators / found.observed).std())
+        return metric_change(
+            f"{self.shape}_ap", first, second, drawn, detectable_loss(error, pictures / size), pictures
         )
 
 
 def average_precisions(
-    pictures: Sequence[DetectedPicture], annotations: Optional[Annotations], masks: bool, *, resampled: bool = True
+    rows: Sequence[Row], annotations: Optional[Annotations], masks: bool, *, resampled: bool = True
 ) -> list[AveragePrecisions]:
-    """Evaluate boxes, and masks if the models compute them, against the annotations; empty without these.
+    """AP of boxes, and of masks if the models compute them, against the annotations; empty without these.
 
     Args:
         resampled: whether to draw pictures, which takes seconds.
     """
     if annotations is None:
         return []
-    ids = [p.image_id for p in pictures if p.image_id is not None]
-    sides = []
-    for records in ([p.reference_coco for p in pictures], [p.tested_coco for p in pictures]):
-        results = ap.coco_results([(image_id, each) for image_id, each in zip(ids, records) if each is not None])
+    found = [(row.image_id, row.coco) for row in rows if row.image_id is not None and row.coco is not None]
+    ids, sides = [image_id for image_id, _ in found], []
+    for side in (0, 1):
+        results = ap.coco_results([(image_id, both[side]) for image_id, both in found])
         kinds = list(zip(("bbox", "segm"), results))[: 2 if masks else 1]
-        sides.append([ap.evaluate(annotations, ids, found, kind) for kind, found in kinds])
+        sides.append([ap.evaluate(annotations, ids, found_there, kind) for kind, found_there in kinds])
     return [
-        AveragePrecisions(shape, first, second, ap.resample(first, second) if resampled and has_ap(first) else None)
+        AveragePrecisions(
+            shape, first, second, ap.resample(first, second) if resampled and first.figures["ap"] > 0 else None
+        )
         for shape, first, second in zip(("box", "mask"), *sides)
     ]
 
 
-def has_ap(evaluation: ap.Evaluation) -> bool:
-    """Whether there is an AP that can be lost."""
-    return evaluation.figures["ap"] > 0
-
-
-def figures(pictures: Sequence[DetectedPicture], evaluated: Sequence[AveragePrecisions]) -> dict[str, float]:
+def figures(rows: Sequence[Row], evaluated: Sequence[AveragePrecisions]) -> dict[str, float]:
     """The figures over the matched objects of all pictures, and COCO's: ``box_ap_reference`` …"""
     import numpy as np
 
-    pairs = [pair for p in pictures for pair in p.matches.pairs]
-    found = {
-        "detection_agreement": detection_figures.agreement([p.matches for p in pictures]),
-        "lost": float(sum(len(p.matches.lost) for p in pictures)),
-        "new": float(sum(len(p.matches.new) for p in pictures)),
-        "moved": float(sum(pair.moved for pair in pairs)),
-        "matched": float(len(pairs)),
-    }
-    if pairs:
-        drift = np.abs([pair.score_change for pair in pairs])
-        found["box_iou_mean"] = float(np.mean([pair.iou for pair in pairs]))
-        found["box_bias"] = float(np.abs(np.mean([pair.edge_shifts for pair in pairs], axis=0)).max())
-        found["score_drift_median"] = float(np.median(drift))
-        found["score_drift_max"] = float(drift.max())
+    sums = {name: sum(column(rows, name)) for name in ("common", "lost", "new", "moved", "objects")}
+    found = {"detection_agreement": sums["common"] / sums["objects"] if sums["objects"] else 0.0}
+    found.update({name: sums[name] for name in ("lost", "new", "moved")}, matched=sums["common"])
+    if sums["common"]:
+        drift, shifts = column(rows, "score_drift"), np.reshape(column(rows, "edge_shifts"), (-1, EDGES))
+        found["box_iou_mean"] = float(np.mean(column(rows, "box_iou")))
+        found["box_bias"] = float(np.abs(shifts.mean(axis=0)).max())
+        found["score_drift_median"], found["score_drift_max"] = float(np.median(drift)), max(drift)
     for each in evaluated:
         for side, evaluation in (("reference", each.reference), ("tested", each.tested)):
             found.update({f"{each.shape}_{name}_{side}": value for name, value in evaluation.figures.items()})
@@ -234,89 +230,62 @@ def category_losses(evaluated: AveragePrecisions, names: Mapping[int, str]) -> C
     return CategoryLosses(evaluated.shape, tuple(fell[:SHOWN_CATEGORIES]), len(found), len(fell), rose)
 
 
-def objects(picture: DetectedPicture) -> PictureObjects:
-    """How many objects both models found in a picture."""
-    pairs, lost, new = picture.matches.pairs, picture.matches.lost, picture.matches.new
-    return PictureObjects(
-        name=picture.name,
-        reference_boxes=picture.reference_boxes,
-        tested_boxes=picture.tested_boxes,
-        common=len(pairs),
-        lost=len(lost),
-        new=len(new),
-        moved=sum(pair.moved for pair in pairs),
-        worst_iou=min((pair.iou for pair in pairs), default=None),
-        score_change=max((abs(pair.score_change) for pair in pairs), default=None),
-    )
+def row(
+    index: int,
+    name: str,
+    matches: Matches,
+    names: Mapping[int, str],
+    *,
+    boxes: tuple[int, int] = (0, 0),
+    finite: tuple[bool, bool] = (True, True),
+    image_id: Optional[ImageId] = None,
+    coco: Optional[tuple[CocoDetections, CocoDetections]] = None,
+    is_independent: bool = True,
+) -> Row:
+    """The row of a picture.
 
+    Its quality in a class is how far the models agree on the objects of the class: 1 if on all of them, with equal
+    boxes. An object that both models detected counts with the IoU of its boxes, one that only one model detected with
+    0. The unit is the picture, because what happens to the objects of one picture is not independent.
 
-def changed(picture: DetectedPicture, names: Mapping[int, str]) -> Iterator[ChangedObject]:
-    """The objects that were lost, those that are new, and those that moved; ``names`` are those of the labels."""
-    for lost in picture.matches.lost:
-        yield ChangedObject(picture.name, _class_name(lost.label, names), reference_score=lost.score)
-    for new in picture.matches.new:
-        yield ChangedObject(picture.name, _class_name(new.label, names), tested_score=new.score)
-    for pair in picture.matches.pairs:
-        if pair.moved:
-            label = _class_name(pair.label, names)
-            yield ChangedObject(picture.name, label, pair.reference_score, pair.tested_score, pair.iou)
-
-
-def _class_name(label: int, names: Mapping[int, str]) -> str:
-    return names.get(label, f"class {label}")
-
-
-def changes(pictures: Sequence[DetectedPicture], evaluated: Sequence[AveragePrecisions]) -> list[MetricChange]:
-    """How AP changed, and the agreement: the objects in common of all that either model detected."""
-    totals = [float(p.matches.total) for p in pictures]
-    found = [ap_change(f"{each.shape}_ap", each.reference, each.tested, each.difference) for each in evaluated]
-    found.append(
-        item_change(
-            "detection_agreement", totals, [float(len(p.matches.pairs)) for p in pictures], sizes=totals, agreement=True
-        )
-    )
-    return [each for each in found if each is not None]
-
-
-def sampled_checks(
-    pictures: Sequence[DetectedPicture], evaluated: Sequence[AveragePrecisions], tolerance: Mapping[str, float]
-) -> list[Check]:
-    """Check AP and the objects that both models detected, of which the pictures are a sample."""
-    checks = []
-    for name, each in zip(("accuracy", "mask_ap"), evaluated):
-        drawn = each.ratio
-        if drawn is None:  # fp32 has no AP, so there is none to lose
-            checks.append(replace(check_value(name, None, tolerance), undecided=True))
-        else:
-            checks.append(check_ratio(name, drawn, len(pictures), tolerance))
-    totals = [float(p.matches.total) for p in pictures]
-    pairs = [(p.index, pair) for p in pictures for pair in p.matches.pairs]
-    if not pairs:
-        missing = ("detection_agreement", "box_iou", "box_bias", "score_drift")
-        return [*checks, *(check_value(name, None, tolerance) for name in missing)]
-    places, count = [index for index, _ in pairs], len(pictures)
-    common = [float(len(p.matches.pairs)) for p in pictures]
-    sizes, (overlaps,) = sums_by_cluster(places, [pair.iou for _, pair in pairs])
-    return [
-        *checks,
-        check_shares("detection_agreement", common, totals, count, tolerance),
-        check_shares("box_iou", overlaps, sizes, count, tolerance, lowest=detection_figures.SAME_OBJECT_IOU),
-        check_shift("box_bias", [pair.edge_shifts for _, pair in pairs], places, count, tolerance),
-        check_median("score_drift", [abs(pair.score_change) for _, pair in pairs], places, count, tolerance),
-    ]
-
-
-def class_items(pictures: Sequence[DetectedPicture], names: Mapping[int, str]) -> Iterator[ClassItem]:
-    """How far the models agree on the objects of each class in each picture: 1 if on all of them, with equal boxes.
-
-    An object that both models detected counts with the IoU of its boxes, one that only one model detected with 0. The
-    unit is the picture, because what happens to the objects of one picture is not independent.
+    Args:
+        names: of the classes, by label. boxes: number of detections of any score.
+        is_independent: whether it is a picture of its own, and no crop of another; if not, it has no classes.
     """
-    for p in pictures:
-        objects: dict[int, list[float]] = {}
-        for pair in p.matches.pairs:
-            objects.setdefault(pair.label, []).append(pair.iou)
-        for unmatched in (*p.matches.lost, *p.matches.new):
-            objects.setdefault(unmatched.label, []).append(0.0)
-        for label, shared in objects.items():
-            yield ClassItem(_class_name(label, names), 1.0, sum(shared) / len(shared))
+    pairs, moved = matches.pairs, [pair for pair in matches.pairs if pair.moved]
+    labels = [pair.label for pair in pairs], [each.label for each in (*matches.lost, *matches.new)]
+    called = {label: names.get(label, f"class {label}") for each in labels for label in each}
+    shared: dict[str, list[float]] = {}
+    for label, iou in (*zip(labels[0], (pair.iou for pair in pairs)), *((label, 0.0) for label in labels[1])):
+        shared.setdefault(called[label], []).append(iou)
+    counts = {
+        **{"common": len(pairs), "lost": len(matches.lost), "new": len(matches.new), "moved": len(moved)},
+        **{"objects": matches.total, "reference_boxes": boxes[0], "tested_boxes": boxes[1]},
+    }
+    return Row(
+        index,
+        name,
+        {
+            **{count: float(value) for count, value in counts.items()},
+            "box_iou": tuple(pair.iou for pair in pairs),
+            "edge_shifts": tuple(edge for pair in pairs for edge in pair.edge_shifts),
+            "score_drift": tuple(abs(pair.score_change) for pair in pairs),
+        },
+        *finite,
+        in_common=bool(pairs),
+        classes={label: (1.0, sum(each) / len(each)) for label, each in shared.items()} if is_independent else {},
+        changed=(
+            *(ChangedObject(name, called[each.label], reference_score=each.score) for each in matches.lost),
+            *(ChangedObject(name, called[each.label], tested_score=each.score) for each in matches.new),
+            *(ChangedObject(name, called[p.label], p.reference_score, p.tested_score, p.iou) for p in moved),
+        ),
+        image_id=image_id,
+        coco=coco,
+    )
+
+
+def objects(row: Row) -> PictureObjects:
+    """How many objects both models found in a picture."""
+    counts = {name: round(row.values(name)[0]) for name in COUNTED}
+    worst, change = min(row.values("box_iou"), default=None), max(row.values("score_drift"), default=None)
+    return PictureObjects(row.name, **counts, worst_iou=worst, score_change=change)

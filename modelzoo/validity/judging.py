@@ -11,21 +11,17 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Optional, TypeVar
+from typing import Any, Optional
 
 import msgspec
 
 from modelzoo.errors import InputError, UsageError
 from modelzoo.files import file_sha256
-from modelzoo.frozen import replace
+from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.fleet import Shard, ShardPlan
-from modelzoo.records.partial import (
-    JudgedSoFar,
-    PartialResult,
-    PictureNote,
-)
+from modelzoo.records.partial import JudgedSoFar, PartialResult, PictureNote, Row
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import verdict
 from modelzoo.validity.checks import SIGNIFICANT_BITS, check_tolerances
@@ -34,30 +30,28 @@ from modelzoo.validity.layers import exhibits as layer_exhibits
 from modelzoo.validity.prefetch import batches, padded, prefetch
 from modelzoo.validity.protocol import (
     ExhibitSink,
-    ItemComparison,
-    ItemResult,
-    JudgingTask,
     Predictor,
     PreparedItem,
     Progress,
     TaskContext,
-    TaskDeclaration,
     no_exhibit,
     no_progress,
 )
+from modelzoo.validity.task import Task
 from modelzoo.workload.inputs import large_pictures_allowed
 
-Item = TypeVar("Item", bound=ItemResult)
 SHARDS = 100
 """How many shards a data set has at most, unless their size is given. A killed host loses one shard, and in the end the
 hosts wait for the last one, so a shard should be a small part of the whole; each costs a file and a message."""
 LEAST_ITEMS = 4
 """A shard of a small data set has so many items at least."""
+CSV_CHUNK = 1000
+"""Items per exhibit of the CSV file."""
 
 
 def judge(
     workload: str,
-    declaration: Optional[TaskDeclaration],
+    task: Optional[Task],
     reference: Predictor,
     tested: Predictor,
     request: ValidityRequest,
@@ -69,7 +63,7 @@ def judge(
 
     Args:
         workload: its name in the ``[VALID]`` line.
-        declaration: what ``Workload.judge(options)`` returns.
+        task: what ``Workload.judge(options)`` returns.
         reference: fp32, eager. Its layers are hooked, and its weights are rounded during one pass.
         tested: the setting under test, with the same weights.
         request: data, limits and tolerances.
@@ -78,48 +72,48 @@ def judge(
 
     Raises:
         InputError: the data is missing, unreadable, empty or malformed.
-        UsageError: no declaration, an unknown tolerance, a limit or batch below 1.
+        UsageError: no task, an unknown tolerance, a limit or batch below 1.
     """
-    task = bind(workload, declaration, reference, tested, request)
-    return conclude(task, compare(task, reference, tested, progress=progress, exhibit=exhibit), exhibit)
+    bound = bind(workload, task, reference, tested, request)
+    return conclude(bound, compare(bound, reference, tested, progress=progress, exhibit=exhibit), exhibit)
 
 
 def bind(
     workload: str,
-    declaration: Optional[TaskDeclaration],
+    task: Optional[Task],
     reference: Predictor,
     tested: Predictor,
     request: ValidityRequest,
-) -> JudgingTask:
-    """Return the task that ``declaration`` describes, with the items of its data set.
+) -> Task:
+    """Return the task with the items of its data set.
 
     Raises:
         InputError: the data is missing or malformed.
-        UsageError: no declaration, an unknown tolerance, a limit or batch below 1.
+        UsageError: no task, an unknown tolerance, a limit or batch below 1.
     """
     names = reference.name, tested.name
-    return bind_task(declaration, TaskContext(workload, request, *names, SIGNIFICANT_BITS.get(tested.precision)))
+    return bind_task(task, TaskContext(workload, request, *names, SIGNIFICANT_BITS.get(tested.precision)))
 
 
-def bind_task(declaration: Optional[TaskDeclaration], context: TaskContext) -> JudgingTask:
+def bind_task(task: Optional[Task], context: TaskContext) -> Task:
     """As ``bind``, without models: to merge what shards gave, or to divide a data set."""
     request = context.request
     check_tolerances(request.tolerance)
     for name, value in (("limit", request.limit), ("batch", request.batch)):
         if value is not None and value < 1:
             raise UsageError(f"--{name} must be 1 or more, not {value}")
-    if declaration is None:
+    if task is None:
         raise UsageError(
             f"workload {context.workload} does not say how its predictions are judged: set judge in workload.py"
         )
-    task = declaration.bind(context)
-    if len(task.items) == 0:
+    bound = task.bind(context)
+    if len(bound.items) == 0:
         raise InputError(f"{request.data or 'the built-in data set'} holds no items")
-    return task
+    return bound
 
 
 def compare(
-    task: JudgingTask,
+    task: Task,
     reference: Predictor,
     tested: Predictor,
     indices: Optional[Sequence[int]] = None,
@@ -133,26 +127,24 @@ def compare(
     padded, so that traced and compiled models see one shape only.
     """
     chosen = range(len(task.items)) if indices is None else indices
-    results: list[ItemResult] = []
+    rows: list[Row] = []
     notes: set[PictureNote] = set()
-    sums: list[float] = []
+    sums = [0.0, 0.0]
+    metric = task.metrics[0]
     with large_pictures_allowed():
         layers = compare_layers(task, reference, tested) if 0 in chosen else ComparedLayers()
-        for done in _compared_batches(task, reference, tested, chosen):
-            for prepared, comparison in done:
-                results.append(comparison.result)
+        for done in _compared_batches(task, reference, tested, chosen, exhibit):
+            for prepared, row in done:
+                rows.append(row)
                 notes.update(prepared.notes)
-                sums = [a + b for a, b in zip(sums or [0.0] * len(comparison.running), comparison.running)]
-                for each in comparison.exhibits:
-                    exhibit(each)
-            progress(JudgedSoFar(len(results), len(chosen), *task.running_metric(sums, len(results))))
-    found = task.partial_result(results, sorted(notes))
-    return replace(found, layers=layers.errors, unrepeatable=layers.unrepeatable)
+                sums = [a + b for a, (b,) in zip(sums, metric.sides([row]))]
+            progress(JudgedSoFar(len(rows), len(chosen), metric.name, metric.so_far(sums, len(rows))))
+    return PartialResult(task.name, tuple(rows), layers.errors, layers.unrepeatable, tuple(sorted(notes)))
 
 
 def _compared_batches(
-    task: JudgingTask, reference: Predictor, tested: Predictor, indices: Sequence[int]
-) -> Iterator[list[tuple[PreparedItem, ItemComparison]]]:
+    task: Task, reference: Predictor, tested: Predictor, indices: Sequence[int], exhibit: ExhibitSink
+) -> Iterator[list[tuple[PreparedItem, Row]]]:
     """Run both models batch by batch; yield the items that each batch completed."""
     batch = task.context.request.batch
     waiting: deque[tuple[int, PreparedItem]] = deque()
@@ -168,7 +160,7 @@ def _compared_batches(
 
     for group in batches(rows(), batch):
         full = padded(group, batch)
-        args = task.arguments(full)
+        args = task.batch_arguments(full)
         for predictor, collected in zip((reference, tested), predictions):
             collected.extend(_predict(predictor, task, args, full)[: len(group)])
         completed = []
@@ -176,11 +168,13 @@ def _compared_batches(
             index, prepared = waiting.popleft()
             pair = [[collected.popleft() for _ in prepared.rows] for collected in predictions]
             completed.append((prepared, task.compare(index, prepared, *pair)))
+            if (picture := task.drawn(index, prepared, *pair)) is not None:
+                exhibit(picture)
         if completed:
             yield completed
 
 
-def _predict(predictor: Predictor, task: JudgingTask, args: tuple[Any, ...], rows: Sequence[Any]) -> Sequence[Any]:
+def _predict(predictor: Predictor, task: Task, args: tuple[Any, ...], rows: Sequence[Any]) -> Sequence[Any]:
     import torch
 
     with torch.no_grad(), predictor.active():
@@ -199,34 +193,34 @@ def merge(results: Sequence[PartialResult]) -> PartialResult:
     tasks = {result.task for result in results}
     if len(tasks) != 1:
         raise ValueError(f"cannot merge the results of {len(tasks)} tasks")
-    indices = [each.index for result in results for each in result.items]
-    if len(set(indices)) < len(indices):
+    rows = sorted((row for result in results for row in result.rows), key=lambda row: row.index)
+    if len({row.index for row in rows}) < len(rows):
         raise ValueError("an item is in more than one shard")
-
-    def in_order(items: Iterable[Item]) -> tuple[Item, ...]:
-        return tuple(sorted(items, key=lambda each: each.index))
-
     return PartialResult(
-        task=tasks.pop(),
-        classified=in_order(each for result in results for each in result.classified),
-        detected=in_order(each for result in results for each in result.detected),
-        answered=in_order(each for result in results for each in result.answered),
-        scored=in_order(each for result in results for each in result.scored),
-        item_scores=in_order(each for result in results for each in result.item_scores),
+        tasks.pop(),
+        tuple(rows),
         layers=next((result.layers for result in results if result.layers), ()),
         unrepeatable=next((result.unrepeatable for result in results if result.unrepeatable), None),
         notes=tuple(sorted({note for result in results for note in result.notes})),
     )
 
 
-def conclude(task: JudgingTask, result: PartialResult, exhibit: ExhibitSink = no_exhibit) -> Validity:
+def conclude(task: Task, result: PartialResult, exhibit: ExhibitSink = no_exhibit) -> Validity:
     """Judge the results of all items, and hand over the files that list them."""
-    for each in chain(task.exhibits(result), layer_exhibits(result.layers, task.context)):
+    for each in chain(_csv_file(task, result.rows), layer_exhibits(result.layers, task.context)):
         exhibit(each)
-    return verdict.conclude(task, result, task.findings(result))
+    return verdict.conclude(task, result)
 
 
-def plan_shards(task: JudgingTask, facts: Mapping[str, str], size: Optional[int] = None) -> ShardPlan:
+def _csv_file(task: Task, rows: Sequence[Row]) -> Iterator[Exhibit]:
+    """The file that lists all items, if the task has one."""
+    name, columns = task.csv
+    for chunk in batches(rows, CSV_CHUNK):
+        if cells := tuple(chain.from_iterable(row.cells for row in chunk)):
+            yield Exhibit(name, csv=CsvRows(columns, cells))
+
+
+def plan_shards(task: Task, facts: Mapping[str, str], size: Optional[int] = None) -> ShardPlan:
     """Divide the items of ``task`` into shards.
 
     The size must not depend on the hosts: a call with other hosts uses the finished shards of the one before.
@@ -254,7 +248,7 @@ def plan_shards(task: JudgingTask, facts: Mapping[str, str], size: Optional[int]
     return ShardPlan(known, task.item_name, shards)
 
 
-def _starts(task: JudgingTask, size: int) -> Iterator[int]:
+def _starts(task: Task, size: int) -> Iterator[int]:
     """The indices at which shards begin, and the end.
 
     Batches are made of rows, and an item may have several. A cut where a batch is not full would give its last rows
@@ -271,7 +265,7 @@ def _starts(task: JudgingTask, size: int) -> Iterator[int]:
     yield len(task.items)
 
 
-def shard_content(task: JudgingTask, shard: Shard) -> str:
+def shard_content(task: Task, shard: Shard) -> str:
     """Return the SHA-256 of the files that hold the items of ``shard``; empty if they have none.
 
     Raises:

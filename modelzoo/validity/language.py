@@ -11,44 +11,38 @@ independent.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import msgspec
 
 from modelzoo.errors import InputError
-from modelzoo.records.exhibits import CsvRows, Exhibit, PassageScores, ShownPassages
-from modelzoo.records.partial import PartialResult, PictureNote, ScoredPassage
-from modelzoo.records.validity import Check, Reason, ReasonKind
+from modelzoo.frozen import replace
+from modelzoo.records.exhibits import PassageScores, ShownPassages
+from modelzoo.records.partial import Row
+from modelzoo.records.validity import ValidityRequest
 from modelzoo.validity import squad
-from modelzoo.validity.bounds import Extreme, draw, percentile_bounds
-from modelzoo.validity.changes import item_change
-from modelzoo.validity.checks import FAILS, PASSES, check_bounds, check_ratio, check_shares, check_value
 from modelzoo.validity.finite import usable
 from modelzoo.validity.picture_sets import sampled
-from modelzoo.validity.prefetch import batches
-from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
+from modelzoo.validity.protocol import PreparedItem
+from modelzoo.validity.rows import TAIL, Metric, Rule, average, column, percentile, share, tail
+from modelzoo.validity.task import Findings, Task, any_layer, unchanged
 from modelzoo.workload.inputs import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
-    from modelzoo.validity.task import LanguageModeling
-
-PROBE_ITEMS = 2
-"""Windows whose layers are compared."""
 CHUNK = 64
 """Positions that are compared together: with a vocabulary of 50,000, some 100 MB."""
-TAIL = 99.0
-"""The percentile of the divergences that is checked."""
-CSV_CHUNK = 1000
-"""Passages per exhibit of the CSV file."""
-CSV_COLUMNS = ("passage", "tokens", "fp32_perplexity", "tested_perplexity", "mean_kl", "max_kl", "same_top")
 SHOWN = 40
 """Passages that are shown; the CSV file holds all of them."""
+
+
+def single(ids: Any) -> tuple[Any, ...]:
+    """The ids alone: arguments of a model that takes nothing else."""
+    return (ids,)
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -79,116 +73,131 @@ def read_passages(path: Optional[Path]) -> list[Passage]:
     return found
 
 
-class LanguageTask:
-    """A bound ``LanguageModeling``; a row is the ids of a window, a prediction its logits [L, V] in fp32."""
+@dataclass
+class LanguageModeling(Task):
+    """Predicts each token of a text from those before it.
 
-    name = "language"
-    item_name = "passage"
-    probe_items = PROBE_ITEMS
+    A row is the ids of a window, a prediction its logits [L, V] in fp32.
+
+    Attributes:
+        tokenizer: ``(checkpoint's directory, or None)`` to a function that turns a text into token ids.
+        arguments: makes the model's positional arguments of ids [N, L].
+        logits: extracts the logits [N, L, V] from the model's output.
+        window: tokens that the model sees at once; longer passages are cut into several windows.
+        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
+    """
+
+    tokenizer: Callable[[Any], Callable[[str], Sequence[int]]]
+    arguments: Callable[[Any], tuple[Any, ...]] = single
+    logits: Callable[[Any], Any] = unchanged
+    window: int = 512
+    layers: Callable[[str], bool] = any_layer
+
+    name, metric, item_name, cluster_name = "language", "perplexity", "passage", "passage"
     one_row = False
-    compares_output = True
+    csv = (
+        "passages.csv",
+        ("passage", "tokens", "fp32_perplexity", "tested_perplexity", "mean_kl", "max_kl", "same_top"),
+    )
+    metrics = (Metric("same_top", of="same_top", per="tokens"),)
+    rules = (
+        Rule("ln_perplexity_ratio", average, "loss", per="tokens"),
+        Rule("token_kl", average, "kl", per="tokens"),
+        Rule("token_kl_p99", tail, "kl"),
+        Rule("same_top", share, "same_top", per="tokens"),
+    )
 
-    def __init__(self, declaration: LanguageModeling, context: TaskContext) -> None:
-        request = context.request
-        self.context = context
-        self._declaration = declaration
-        self._encode = declaration.tokenizer(Path(request.model_path) if request.model_path else None)
+    def read(self, request: ValidityRequest) -> Sequence[Passage]:
+        self.encode = self.tokenizer(Path(request.model_path) if request.model_path else None)
         passages = read_passages(Path(request.data) if request.data else None)
-        self.items: Sequence[Passage] = sampled(passages, request.limit, request.seed)
-
-    def comparable_layer(self, name: str) -> bool:
-        return self._declaration.layers(name)
-
-    def identify(self, item: Passage) -> str:
-        return item.text
-
-    def file_of(self, item: Passage) -> Optional[Path]:
-        return None
+        return sampled(passages, request.limit, request.seed)
 
     def data_digest(self) -> str:
-        return f"windows of {self._declaration.window} tokens"
-
-    def preparing_threads(self) -> int:
-        return 1  # a fast tokenizer has state that threads must not share
+        return f"windows of {self.window} tokens"
 
     def prepare(self, item: Passage) -> PreparedItem:
-        ids, size = list(self._encode(item.text)), self._declaration.window
+        ids, size = list(self.encode(item.text)), self.window
         if len(ids) < 2:
             raise InputError(f"{item.name} has fewer than two tokens, so that none can be predicted; remove it")
         return PreparedItem([ids[start : start + size] for start in range(0, len(ids), size)])
 
-    def arguments(self, rows: Sequence[Sequence[int]]) -> tuple[Any, ...]:
+    def batch_arguments(self, rows: Sequence[Sequence[int]]) -> tuple[Any, ...]:
         """Ids [N, L]; shorter rows are filled up behind their end, which changes nothing before it."""
         import torch
 
         longest = max(map(len, rows))
-        return self._declaration.arguments(torch.tensor([[*row, *[row[-1]] * (longest - len(row))] for row in rows]))
+        return self.arguments(torch.tensor([[*row, *[row[-1]] * (longest - len(row))] for row in rows]))
 
     def output_tensor(self, output: Any, rows: Sequence[Sequence[int]]) -> Any:
         """Logits of all positions of all rows, one after the other, [sum of L, V]."""
         import torch
 
-        logits = self._declaration.logits(output)
+        logits = self.logits(output)
         return torch.cat([logits[number, : len(row)].float() for number, row in enumerate(rows)])
 
     def predictions(self, output: Any, rows: Sequence[Sequence[int]]) -> Sequence[Any]:
-        logits = self._declaration.logits(output)
+        logits = self.logits(output)
         return [logits[number, : len(row)].detach().float().cpu().numpy() for number, row in enumerate(rows)]
 
-    def compare(
-        self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]
-    ) -> ItemComparison:
+    def compare(self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]) -> Row:
         found = [scored(*each) for each in zip(reference, tested, prepared.rows)]
-        divergences = tuple(value for each in found for value in each.divergences)
-        result = ScoredPassage(
-            index=index,
-            name=self.items[index].name,
-            tokens=sum(len(row) - 1 for row in prepared.rows),
-            reference_nll=math.fsum(each.reference_nll for each in found),
-            tested_nll=math.fsum(each.tested_nll for each in found),
-            divergences=divergences,
-            same_top=sum(each.same_top for each in found),
-            reference_finite=all(each.reference_finite for each in found),
-            tested_finite=all(each.tested_finite for each in found),
+        nll = [math.fsum(each.reference_nll for each in found), math.fsum(each.tested_nll for each in found)]
+        same = sum(each.same_top for each in found)
+        row = Row(
+            index,
+            self.items[index].name,
+            {
+                "tokens": float(sum(len(row) - 1 for row in prepared.rows)),
+                **{"nll_reference": nll[0], "nll_tested": nll[1], "loss": nll[1] - nll[0], "same_top": float(same)},
+                "kl": tuple(value for each in found for value in each.divergences),
+            },
+            all(each.reference_finite for each in found),
+            all(each.tested_finite for each in found),
+            in_common=same > 0,
         )
-        return ItemComparison(result, (float(result.same_top), float(result.tokens)))
+        return replace(row, cells=(_cells(row),))
 
-    def running_metric(self, sums: Sequence[float], count: int) -> tuple[str, tuple[float, ...]]:
-        return "same_top", (sums[0] / max(1.0, sums[1]),)
+    def counts(self, rows: Sequence[Row]) -> dict[str, int]:
+        return {**super().counts(rows), "positions": round(sum(column(rows, "tokens")))}
 
-    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
-        passages = tuple(each for each in results if isinstance(each, ScoredPassage))
-        return PartialResult(self.name, scored=passages, notes=tuple(notes))
+    def findings(self, rows: Sequence[Row]) -> Findings:
+        """Nothing is checked if there are passages that cannot be judged; the figures are those of the others."""
+        finite = [row for row in rows if row.reference_finite and row.tested_finite]
+        if len(finite) == len(rows):
+            return super().findings(rows)
+        return Findings(self.figures(finite), changes=[metric.change(rows) for metric in self.metrics])
 
-    def exhibits(self, result: PartialResult) -> Iterator[Exhibit]:
-        for chunk in batches(result.scored, CSV_CHUNK):
-            yield Exhibit("passages.csv", csv=CsvRows(CSV_COLUMNS, tuple(map(_csv_row, chunk))))
+    def figures(self, rows: Sequence[Row]) -> dict[str, float]:
+        """Every figure over all positions; none without positions."""
+        tokens, divergences = sum(column(rows, "tokens")), column(rows, "kl")
+        if not tokens:
+            return {}
+        reference, tested = (math.fsum(column(rows, f"nll_{side}")) for side in ("reference", "tested"))
+        return {
+            "perplexity_reference": perplexity(reference, tokens),
+            "perplexity_tested": perplexity(tested, tokens),
+            "ln_perplexity_ratio": (tested - reference) / tokens,
+            "token_kl": math.fsum(divergences) / tokens,
+            "token_kl_median": percentile(divergences, 50),
+            "token_kl_p99": percentile(divergences, TAIL),
+            "token_kl_max": max(divergences),
+            "same_top": sum(column(rows, "same_top")) / tokens,
+        }
 
-    def findings(self, result: PartialResult) -> Findings:
-        passages = result.scored
-        reference_finite, finite = (all(flags) for flags in zip(*((p.reference_finite, p.finite) for p in passages)))
-        values = figures([p for p in passages if p.finite])
-        tokens, same = [float(p.tokens) for p in passages], [float(p.same_top) for p in passages]
-        change = item_change("same_top", tokens, same, sizes=tokens, agreement=True)
-        return Findings(
-            metric="perplexity",
-            reference=values.get("perplexity_reference"),
-            tested=values.get("perplexity_tested"),
-            checks=sampled_checks(passages, self.context.request.tolerance) if finite else [],
-            in_common=any(p.same_top for p in passages),
-            nonfinite=sum(not p.tested_finite for p in passages),
-            reference_problem=None if reference_finite else Reason(ReasonKind.REFERENCE_NOT_FINITE),
-            counts={"passages": len(passages), "positions": sum(p.tokens for p in passages)},
-            figures=values,
-            shown=ShownPassages(tuple(map(scores, sorted(passages, key=_divergence)[:SHOWN]))) if finite else None,
-            changes=[change] if change is not None else [],
-            clusters=len(passages),
-            cluster_name="passage",
-        )
+    def shown_items(self, rows: Sequence[Row]) -> ShownPassages:
+        """Those with the largest mean divergence first."""
+        return ShownPassages(tuple(sorted(map(scores, rows), key=lambda each: -each.mean_kl)[:SHOWN]))
 
 
 class WindowScores(msgspec.Struct, frozen=True):
-    """The predictions of both models in one window; the fields are those of ``ScoredPassage``."""
+    """The predictions of both models in one window.
+
+    Attributes:
+        reference_nll: sum of the tokens' negative log-likelihoods in nats, by fp32. tested_nll: under test.
+        divergences: Kullback-Leibler divergence of the tested distribution from fp32's for each token, in nats.
+        same_top: for how many tokens both models find the same one most likely.
+        reference_finite: whether fp32's logits can be judged; if not, nothing is compared. tested_finite: likewise.
+    """
 
     reference_nll: float
     tested_nll: float
@@ -225,86 +234,28 @@ def scored(reference: NDArray[Any], tested: NDArray[Any], ids: Sequence[int]) ->
     return WindowScores(nll[0], nll[1], tuple(divergences), same, True, True)
 
 
-def sampled_checks(passages: Sequence[ScoredPassage], tolerance: Mapping[str, float]) -> list[Check]:
-    """Check perplexity, divergence and the most likely tokens, of which the passages are a sample.
-
-    Agreement on tokens lies between 0 and 1, so the bound allows for a passage in which it is 0. Nothing bounds the
-    others, so the added passage is an average one.
-    """
-    count, sizes = len(passages), [float(p.tokens) for p in passages]
-    losses = [p.tested_nll - p.reference_nll for p in passages]
-    divergences = [math.fsum(p.divergences) for p in passages]
-    checks = []
-    for name, sums in (("ln_perplexity_ratio", losses), ("token_kl", divergences)):
-        mean = Extreme(sum(sums) / count, sum(sizes) / count)
-        checks.append(check_ratio(name, draw(sums, sizes, mean, mean), count, tolerance))
-    values = [value for p in passages for value in p.divergences]
-    owners = [p.index for p in passages for _ in p.divergences]
-    tail = check_value("token_kl_p99", _percentile(values, TAIL), tolerance)
-    checks.append(check_bounds(tail, *percentile_bounds(values, owners, TAIL, PASSES, FAILS)))
-    checks.append(check_shares("same_top", [float(p.same_top) for p in passages], sizes, count, tolerance))
-    return checks
-
-
-def figures(passages: Sequence[ScoredPassage]) -> dict[str, float]:
-    """Every figure over all positions; none without positions."""
-    tokens = sum(p.tokens for p in passages)
-    if not tokens:
-        return {}
-    reference, tested = (math.fsum(column) for column in zip(*((p.reference_nll, p.tested_nll) for p in passages)))
-    values = [value for p in passages for value in p.divergences]
-    return {
-        "perplexity_reference": perplexity(reference, tokens),
-        "perplexity_tested": perplexity(tested, tokens),
-        "ln_perplexity_ratio": (tested - reference) / tokens,
-        "token_kl": math.fsum(values) / tokens,
-        "token_kl_median": _percentile(values, 50),
-        "token_kl_p99": _percentile(values, TAIL),
-        "token_kl_max": max(values),
-        "same_top": sum(p.same_top for p in passages) / tokens,
-    }
-
-
-def perplexity(nll: float, tokens: int) -> float:
+def perplexity(nll: float, tokens: float) -> float:
     """The perplexity for a sum of negative log-likelihoods in nats, at most that which a double holds."""
     return math.exp(min(nll / tokens, 700.0))
 
 
-def scores(passage: ScoredPassage) -> PassageScores:
+def scores(row: Row) -> PassageScores:
     """What is shown of a passage."""
+    names = ("tokens", "nll_reference", "nll_tested", "same_top")
+    (tokens, reference, tested, same), divergences = (row.values(name)[0] for name in names), row.values("kl")
     return PassageScores(
-        name=passage.name,
-        tokens=passage.tokens,
-        reference_perplexity=perplexity(passage.reference_nll, passage.tokens),
-        tested_perplexity=perplexity(passage.tested_nll, passage.tokens),
-        mean_kl=math.fsum(passage.divergences) / passage.tokens,
-        max_kl=max(passage.divergences),
-        same_top=passage.same_top / passage.tokens,
+        name=row.name,
+        tokens=round(tokens),
+        reference_perplexity=perplexity(reference, tokens),
+        tested_perplexity=perplexity(tested, tokens),
+        mean_kl=math.fsum(divergences) / tokens,
+        max_kl=max(divergences),
+        same_top=same / tokens,
     )
 
 
-def _divergence(passage: ScoredPassage) -> float:
-    """What orders passages: those with the largest mean divergence come first."""
-    return -math.fsum(passage.divergences) / passage.tokens
-
-
-def _csv_row(passage: ScoredPassage) -> tuple[str, ...]:
-    if not passage.finite:
-        return (passage.name, str(passage.tokens), *["nan"] * (len(CSV_COLUMNS) - 2))
-    found = scores(passage)
-    perplexities = f"{found.reference_perplexity:.6g}", f"{found.tested_perplexity:.6g}"
-    return (
-        found.name,
-        str(found.tokens),
-        *perplexities,
-        f"{found.mean_kl:.6g}",
-        f"{found.max_kl:.6g}",
-        f"{found.same_top:.6g}",
-    )
-
-
-def _percentile(values: Sequence[float], percent: float) -> float:
-    """By linear interpolation, as llama.cpp does."""
-    import numpy as np
-
-    return float(np.percentile(values, percent))
+def _cells(row: Row) -> tuple[str, ...]:
+    if not (row.reference_finite and row.tested_finite):
+        return (row.name, f"{row.values('tokens')[0]:.0f}", *["nan"] * 5)
+    name, tokens, *numbers = msgspec.structs.astuple(scores(row))
+    return (name, str(tokens), *(f"{number:.6g}" for number in numbers))

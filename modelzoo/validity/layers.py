@@ -26,8 +26,9 @@ from modelzoo.records.workload import MAGNIFIED
 from modelzoo.validity.checks import FP32_DRIFT, LIMITS, SIGNIFICANT_BITS
 from modelzoo.validity.finite import places, without_alike
 from modelzoo.validity.prefetch import padded
-from modelzoo.validity.protocol import JudgingTask, Predictor, TaskContext
+from modelzoo.validity.protocol import Predictor, TaskContext
 from modelzoo.validity.rounded import is_predictable, rounded_to
+from modelzoo.validity.task import Task
 
 MAXIMUM_SAMPLE = 65_536
 """Elements kept of each output: its error is then accurate to three digits, and any model fits into memory."""
@@ -254,7 +255,7 @@ def scale_change(tested: Any, reference: Any) -> tuple[float, float]:
     return factor - 1, (blocks**2).sum().sqrt().item() / size
 
 
-def compare_layers(task: JudgingTask, reference: Predictor, tested: Predictor) -> ComparedLayers:
+def compare_layers(task: Task, reference: Predictor, tested: Predictor) -> ComparedLayers:
     """Compare the layers on the first few items of the data set.
 
     A model that cannot be observed (compiled, traced) is given a whole batch instead, because another shape would
@@ -266,7 +267,7 @@ def compare_layers(task: JudgingTask, reference: Predictor, tested: Predictor) -
         rows += task.prepare(item).rows
     rows = padded(rows[:size], size)
     compared = layer_errors(
-        reference, tested, task.arguments(rows), task.comparable_layer, lambda output: task.output_tensor(output, rows)
+        reference, tested, task.batch_arguments(rows), task.layers, lambda output: task.output_tensor(output, rows)
     )
     if task.compares_output:
         return compared

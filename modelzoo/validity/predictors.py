@@ -20,21 +20,14 @@ from modelzoo.evidence.precision import is_narrower
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence
-from modelzoo.records.run import Observed
-from modelzoo.records.validity import Validity, ValidityRequest
+from modelzoo.records.run import Observed, SideReport
+from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.records.workload import Export, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.checks import SIGNIFICANT_BITS
-from modelzoo.validity.judging import judge
-from modelzoo.validity.protocol import (
-    ExhibitSink,
-    Predictor,
-    Progress,
-    TaskContext,
-    TaskDeclaration,
-    no_exhibit,
-    no_progress,
-)
+from modelzoo.validity.judging import bind_task, compare, conclude
+from modelzoo.validity.protocol import ExhibitSink, Predictor, Progress, TaskContext, no_exhibit, no_progress
+from modelzoo.validity.task import Task
 from modelzoo.workload.declaration import Inputs, Workload
 
 REFERENCE_NAME = "fp32"
@@ -47,27 +40,35 @@ class LoadedPredictor(msgspec.Struct, frozen=True):
     Attributes:
         predictor: the model.
         setting: what it runs under.
-        observed: its canary, and the kernels of a pass.
-        observe: looks again; if asked to, it calls each product of the pass again, which shows those that are wrong.
+        observe: looks at its canary, and at the kernels of a pass; if asked to, it calls each product of the pass
+            again, which shows those that are wrong.
     """
 
     predictor: Predictor
     setting: ResolvedSetting
-    observed: Observed
     observe: Callable[[bool], Observed]
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """The two models that are compared."""
+    """The two models that are compared, and what the reference runs."""
 
     reference: LoadedPredictor
     tested: LoadedPredictor
+    observed: Observed
+
+    def reports(self, *, replay: bool = False) -> tuple[SideReport, SideReport]:
+        """What the tested model and the reference ran; with ``replay``, each of their products is called again."""
+        reference = self.reference.observe(True) if replay else self.observed
+        tested = SideReport(self.tested.setting, self.tested.observe(replay))
+        return tested, SideReport(self.reference.setting, reference)
 
 
-class Judgement(Pair, frozen=True):
-    """The judgement and the two models that it compares."""
+class Judgement(msgspec.Struct, frozen=True):
+    """The judgement, and what the two models ran that it compares."""
 
     validity: Validity
+    tested: SideReport
+    reference: SideReport
 
 
 def validate(
@@ -94,41 +95,24 @@ def validate(
         UsageError: the workload does not say how its predictions are judged.
         EnvironmentProblem: this process cannot compute in fp32, so there is no reference.
     """
-    declaration = declared(workload, setting)
+    task = bound_task(workload, setting, weights, request)
     pair = load_pair(engine, workload, setting, weights, inputs, export)
-    validity = judge(
-        workload.name,
-        declaration,
-        pair.reference.predictor,
-        pair.tested.predictor,
-        complete_request(request, setting, weights),
-        progress=progress,
-        exhibit=exhibit,
-    )
-    return Judgement(pair.reference, pair.tested, validity)
+    models = pair.reference.predictor, pair.tested.predictor
+    validity = conclude(task, compare(task, *models, progress=progress, exhibit=exhibit), exhibit)
+    # A kernel that is wrong may be why the predictions are.
+    return Judgement(validity, *pair.reports(replay=validity.verdict is not ValidityVerdict.VALID))
 
 
-def declared(workload: Workload, setting: ResolvedSetting) -> TaskDeclaration:
-    """Return how the predictions of ``workload`` are judged.
+def bound_task(workload: Workload, setting: ResolvedSetting, weights: Weights, request: ValidityRequest) -> Task:
+    """Return the task that judges ``setting``, with the items of its data set.
 
     Raises:
-        UsageError: the workload does not say so.
+        InputError: the data is missing or malformed.
+        UsageError: the workload does not say how its predictions are judged; a wrong tolerance, limit or batch.
     """
-    if workload.judge is None:
-        raise UsageError(
-            f"workload {workload.name} does not say how its predictions are judged: set judge in workload.py"
-        )
-    declaration: TaskDeclaration = workload.judge(setting.options)
-    return declaration
-
-
-def task_context(
-    workload: Workload, setting: ResolvedSetting, weights: Weights, request: ValidityRequest
-) -> TaskContext:
-    """Return what a task must know to judge ``setting``, as it follows from the two models once they are loaded."""
-    complete = complete_request(request, setting, weights)
-    bits = SIGNIFICANT_BITS.get(setting.precision)
-    return TaskContext(workload.name, complete, REFERENCE_NAME, setting.label, bits)
+    complete, bits = complete_request(request, setting, weights), SIGNIFICANT_BITS.get(setting.precision)
+    task = None if workload.judge is None else workload.judge(setting.options)
+    return bind_task(task, TaskContext(workload.name, complete, REFERENCE_NAME, setting.label, bits))
 
 
 def load_pair(
@@ -150,18 +134,20 @@ def load_pair(
     if other is not engine:
         other.load()
     reference = load_predictor(other, workload, plain, weights, inputs, name=REFERENCE_NAME)
-    canary = reference.observed.canary
-    if canary is not None and reference.observed.canary_verdict is not CanaryVerdict.FP32:
+    observed = reference.observe(False)
+    canary = observed.canary
+    if canary is not None and observed.canary_verdict is not CanaryVerdict.FP32:
         raise EnvironmentProblem(
             f"no fp32 reference in this process, its operators compute otherwise: {canary.summary}; "
             "unset fast-math variables, or use a torch with torch.backends.mkldnn.conv.fp32_precision (2.9 or newer)"
         )
-    if narrower := _narrower_products(reference.observed.evidence):
+    if narrower := _narrower_products(observed.evidence):
         raise UsageError(
             f"no fp32 reference: {workload.name} itself multiplies in {', '.join(narrower)}; leave autocast and casts "
             "out of forward, and load weights that are not quantized"
         )
-    return Pair(reference, load_predictor(engine, workload, setting, weights, inputs, export, name=setting.label))
+    tested = load_predictor(engine, workload, setting, weights, inputs, export, name=setting.label)
+    return Pair(reference, tested, observed)
 
 
 def complete_request(request: ValidityRequest, setting: ResolvedSetting, weights: Weights) -> ValidityRequest:
@@ -186,7 +172,7 @@ def load_predictor(
     *,
     name: str,
 ) -> LoadedPredictor:
-    """Load one of the two models as ``setting`` says, and look at its canary and at the kernels of a pass."""
+    """Load one of the two models as ``setting`` says."""
     is_converted = export is not None and bool(export.converted)
     if is_converted:  # it takes fp32, and the workload makes inputs in the type that the module had
         inputs = replace(inputs, args=in_fp32(inputs.args))
@@ -209,7 +195,7 @@ def load_predictor(
 
     call = _in_fp32(model.predict) if is_converted else model.predict
     predictor = Predictor(name, call, setting.precision, model.module, session.active, setting.recipe)
-    return LoadedPredictor(predictor, setting, observe(False), observe)
+    return LoadedPredictor(predictor, setting, observe)
 
 
 def _audited(

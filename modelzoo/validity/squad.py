@@ -23,7 +23,7 @@ import msgspec
 from modelzoo.errors import InputError
 
 if TYPE_CHECKING:
-    from modelzoo.validity.task import Answers
+    from modelzoo.validity.answers import Answers
 
 
 _QUESTION_WORD = re.compile(

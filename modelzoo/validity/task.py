@@ -1,20 +1,34 @@
-"""What a workload declares so that its predictions can be judged: one class per kind of task.
+"""What a workload declares so that its predictions can be judged: a task.
 
-``Workload.judge`` is a function of the workload's options that returns one of these. Importing this module does not
-import torch; the callables do when they are called.
+``Workload.judge`` is a function of the workload's options that returns one: a ``Classification``, ``Detection``,
+``Answers`` or ``LanguageModeling``, or an object of a class of the workload's own, most simply of a ``ScoredTask``.
+Importing this module does not import torch; the methods do when they are called.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from pathlib import Path
+from typing import Any, Callable, Optional, TypeVar
 
 import msgspec
 
-from modelzoo.workload.detectors import detector_output
+from modelzoo.errors import UsageError
+from modelzoo.records.codec import encode_json
+from modelzoo.records.exhibits import Exhibit, Shown
+from modelzoo.records.partial import Row
+from modelzoo.records.validity import Check, MetricChange, PublishedQuality, Reason, ReasonKind, Table, ValidityRequest
+from modelzoo.validity.changes import FEWEST_ITEMS
+from modelzoo.validity.checks import check_value
+from modelzoo.validity.finite import usable
+from modelzoo.validity.picture_sets import PictureItem, builtin_crops, reduced
+from modelzoo.validity.prefetch import model_threads
+from modelzoo.validity.protocol import PreparedItem, TaskContext
+from modelzoo.validity.rows import Metric, Rule, clusters, column, mean, ratio
 
-if TYPE_CHECKING:
-    from modelzoo.validity.protocol import JudgingTask, TaskContext
+T = TypeVar("T", bound="Task")
 
 
 def stacked(prepared: Sequence[Any]) -> tuple[Any, ...]:
@@ -24,33 +38,9 @@ def stacked(prepared: Sequence[Any]) -> tuple[Any, ...]:
     return (torch.stack(list(prepared)),)
 
 
-def listed(prepared: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments of a model that takes a list of CHW tensors, as torchvision's detectors do."""
-    return (list(prepared),)
-
-
 def unchanged(output: Any) -> Any:
     """Return the model's output unchanged."""
     return output
-
-
-def torchvision_detections(output: Any, sizes: Sequence[tuple[int, int]]) -> Any:
-    """Detections of torchvision's detectors."""
-    return detector_output(output)
-
-
-def single(ids: Any) -> tuple[Any, ...]:
-    """The ids alone: arguments of a model that takes nothing else."""
-    return (ids,)
-
-
-def before_the_proposals(name: str) -> bool:
-    """Whether a layer runs before the region proposals.
-
-    Behind them the rows are sorted by score, so that row k of one model is not row k of the other; those layers are
-    judged by the detections.
-    """
-    return "roi_heads" not in name
 
 
 def any_layer(name: str) -> bool:
@@ -58,132 +48,249 @@ def any_layer(name: str) -> bool:
     return True
 
 
-def qa_arguments(windows: Mapping[str, Any]) -> tuple[Any, ...]:
-    """``(input_ids, attention_mask, token_type_ids)``, the order of ``BertForQuestionAnswering.forward``."""
-    return tuple(windows[name] for name in ("input_ids", "attention_mask", "token_type_ids"))
-
-
-def qa_logits(output: Any) -> tuple[Any, Any]:
-    """Start and end logits, [N, L] each, of a transformers output, a mapping or a tuple."""
-    if hasattr(output, "start_logits"):
-        return output.start_logits, output.end_logits
-    if isinstance(output, Mapping):
-        return output["start_logits"], output["end_logits"]
-    return output[0], output[1]
-
-
-class Classification(msgspec.Struct, frozen=True):
-    """Assigns each picture to one of C classes.
+class Findings(msgspec.Struct, frozen=True):
+    """What a task concludes from the rows of all items, before the verdict.
 
     Attributes:
-        preprocess: converts an RGB ``PIL.Image`` to a float tensor [3, H, W].
-        labels: returns the C class names, in the order of the model's outputs.
-        wnids: returns the C WordNet ids in that order, or ``None`` if the classes are not ImageNet's.
-        scores: extracts the logits [N, C] from the model's output.
-        arguments: builds the model's positional arguments from preprocessed pictures.
-        published: the published quality of the weights in per cent, ``{"top1": 80.858}``.
-        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
+        figures: of the whole data set, by name; the metric's are ``METRIC_reference`` and ``METRIC_tested``, or, for an
+            agreement, ``METRIC``.
+        checks: of which the items are a sample; not used with random weights.
+        changes: how each metric changed, as far as it is known.
+        shown: some of the items, for people.
+        tables: of a task that a workload brings with it, in its own words.
     """
 
-    preprocess: Callable[[Any], Any]
-    labels: Callable[[], Sequence[str]]
-    wnids: Callable[[], Optional[Sequence[str]]] = lambda: None
-    scores: Callable[[Any], Any] = unchanged
-    arguments: Callable[[Sequence[Any]], tuple[Any, ...]] = stacked
-    published: Mapping[str, float] = msgspec.field(default_factory=dict)
-    layers: Callable[[str], bool] = any_layer
-
-    def bind(self, context: TaskContext) -> JudgingTask:
-        """Return the task with the items of its data set; raises ``InputError`` if that cannot be read."""
-        from modelzoo.validity.classification import ClassificationTask
-
-        return ClassificationTask(self, context)
+    figures: Mapping[str, float]
+    checks: Sequence[Check] = ()
+    changes: Sequence[Optional[MetricChange]] = ()
+    shown: Optional[Shown] = None
+    tables: Sequence[Table] = ()
 
 
-class Detection(msgspec.Struct, frozen=True):
-    """Detects objects in pictures: boxes with labels and scores, and masks if the model computes them.
+class Task:
+    """How the predictions of one kind of model are judged.
+
+    The driver prepares items ahead of the model, makes batches of their rows, calls both models and has the task
+    compare the predictions item by item. What an item gives is a ``modelzoo.records.partial.Row``, which shards of a
+    data set store and merge, in the same way for all tasks. Only ``findings`` looks at all rows; usually it follows
+    from ``metrics`` and ``rules``.
+
+    A subclass defines ``read``, ``prepare``, ``arguments``, ``predictions`` and ``compare``. If the right answers are
+    not part of the items or of their files, it also defines ``data_digest``, so that shards that were judged with
+    others are not used.
 
     Attributes:
-        preprocess: converts an RGB ``PIL.Image`` to a float tensor [3, H, W].
-        categories: returns ``(COCO category id, name)`` by the model's label.
-        detections: converts ``(model output, sizes)`` to one mapping per picture: ``boxes`` [K, 4] as x0, y0, x1, y1
-            in pixels of the picture that ``preprocess`` was given, ``scores`` [K], ``labels`` [K], and ``masks``
-            [K, 1, H, W] or [K, H, W] as probabilities. ``sizes`` are the (height, width) of the pictures.
-        arguments: builds the model's positional arguments from preprocessed pictures.
-        masks: whether the model computes masks.
-        shown: score from which a detection is drawn and matched.
-        published: the published quality of the weights in per cent, ``{"box_ap": 25.1}``.
-        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
+        name: what the task is called in results.
+        metric: name of the metric that decides.
+        item_name: what is counted. cluster_name: what was drawn independently.
+        probe_items: number of items whose layers are compared.
+        one_row: whether every item has one row; otherwise it takes ``prepare`` to know how many it has.
+        compares_output: whether the output is judged besides the layers; if not, only if no layer can be observed.
+        csv: name and columns of the file that lists all items.
+        metrics: whose changes are shown. The first one shows the progress.
+        rules: the checks of the rows.
+        published: the published quality of the weights in per cent, by metric.
+        layers: whether the module of a name computes the same rows in the same order in both models.
+        arguments: makes the model's positional arguments of the rows of a batch.
+        context, items: what is judged, in an order that is the same in every process; set by ``bind``.
     """
 
-    preprocess: Callable[[Any], Any]
-    categories: Callable[[], Mapping[int, tuple[int, str]]]
-    detections: Callable[[Any, Sequence[tuple[int, int]]], Sequence[Mapping[str, Any]]] = torchvision_detections
-    arguments: Callable[[Sequence[Any]], tuple[Any, ...]] = listed
-    masks: bool = False
-    shown: float = 0.5
-    published: Mapping[str, float] = msgspec.field(default_factory=dict)
-    layers: Callable[[str], bool] = before_the_proposals
+    name = "own"
+    metric = "score"
+    item_name = "item"
+    cluster_name = ""
+    probe_items = 2
+    one_row = True
+    compares_output = True
+    csv: tuple[str, tuple[str, ...]] = ("scores.csv", ("item", "fp32", "tested"))
+    metrics: Sequence[Metric] = ()
+    rules: Sequence[Rule] = ()
+    published: Mapping[str, float] = {}
+    layers: Callable[[str], bool] = staticmethod(any_layer)
+    arguments: Callable[[Any], tuple[Any, ...]]
+    labelled = True
+    context: TaskContext
+    items: Sequence[Any]
 
-    def bind(self, context: TaskContext) -> JudgingTask:
-        """Return the task with the items of its data set; raises ``InputError`` if that cannot be read."""
-        from modelzoo.validity.detection import DetectionTask
+    def bind(self: T, context: TaskContext) -> T:
+        """Return the task with the items of a data set.
 
-        return DetectionTask(self, context)
+        Raises:
+            InputError: the data set is missing or malformed.
+        """
+        bound = copy.copy(self)
+        bound.context = context
+        bound.items = bound.read(context.request)
+        return bound
+
+    def read(self, request: ValidityRequest) -> Sequence[Any]:
+        """Read the list of items of ``request.data``, at most ``request.limit`` (``modelzoo.validity.sampled``).
+
+        Raises:
+            InputError: the data set is missing or malformed.
+        """
+        raise NotImplementedError
+
+    def prepare(self, item: Any) -> PreparedItem:
+        """Read an item and preprocess it: ``PreparedItem(rows=[row])``; raise ``InputError`` if that is impossible."""
+        raise NotImplementedError
+
+    def predictions(self, output: Any, rows: Sequence[Any]) -> Sequence[Any]:
+        """One prediction per row, without torch: numbers, arrays of numpy, or texts."""
+        raise NotImplementedError
+
+    def compare(self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]) -> Row:
+        """Compare the predictions for the rows of the item at ``index``."""
+        raise NotImplementedError
+
+    def batch_arguments(self, rows: Sequence[Any]) -> tuple[Any, ...]:
+        """``arguments`` of a batch of what ``prepare`` gave."""
+        return self.arguments(rows)
+
+    def output_tensor(self, output: Any, rows: Sequence[Any]) -> Any:
+        """The model's output as one tensor, for the comparison number by number."""
+        return output
+
+    def drawn(
+        self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]
+    ) -> Optional[Exhibit]:
+        """A picture of the predictions for the item at ``index``; ``None`` if there is none."""
+        return None
+
+    def identify(self, item: Any) -> str:
+        """What tells an item from others on every host, but not where its file is."""
+        if isinstance(item, Path):
+            return item.name
+        if isinstance(item, msgspec.Struct):
+            return encode_json(item).decode()
+        if isinstance(item, (str, int, float, tuple)):
+            return str(item)
+        raise NotImplementedError(f"{type(self).__name__} must define identify for its items ({type(item).__name__})")
+
+    def file_of(self, item: Any) -> Optional[Path]:
+        """The file that holds the item alone; ``None`` if there is none."""
+        return item if isinstance(item, Path) else None
+
+    def data_digest(self) -> str:
+        """What else of the data set decides the judgement, or its SHA-256 (annotations); empty if there is nothing."""
+        return ""
+
+    def preparing_threads(self) -> int:
+        """Number of threads that may call ``prepare``."""
+        return 1
+
+    def counts(self, rows: Sequence[Row]) -> dict[str, int]:
+        """Number of items, and of what else is counted."""
+        return {f"{self.item_name}s": len(rows)}
+
+    def in_common(self, rows: Sequence[Row]) -> bool:
+        """Whether the two models' predictions have anything in common."""
+        return any(row.in_common for row in rows)
+
+    def reference_problem(self, rows: Sequence[Row]) -> Optional[Reason]:
+        """Why the reference itself cannot serve as one; ``None`` if it can."""
+        is_finite = all(row.reference_finite for row in rows)
+        return None if is_finite else Reason(ReasonKind.REFERENCE_NOT_FINITE)
+
+    def findings(self, rows: Sequence[Row]) -> Findings:
+        """Figures, checks and changes over all items; there is at least one."""
+        figures = self.figures(rows)
+        checks = [rule.check(rows, self.context.request.tolerance) for rule in self.rules]
+        checks += self.published_check(rows, figures)
+        return Findings(figures, checks, [metric.change(rows) for metric in self.metrics], self.shown_items(rows))
+
+    def figures(self, rows: Sequence[Row]) -> dict[str, float]:
+        """The figures of all items, by name."""
+        return {name: mean(rows, name) for name in (f"{self.metric}_reference", f"{self.metric}_tested")}
+
+    def shown_items(self, rows: Sequence[Row]) -> Optional[Shown]:
+        """Some of the items, for people."""
+        return None
+
+    def deviation(self, rows: Sequence[Row], published: float) -> float:
+        """Standard deviation of fp32's metric between items, which decides how far it may be from ``published``."""
+        values, center = column(rows, f"{self.metric}_reference"), mean(rows, f"{self.metric}_reference")
+        return math.sqrt(sum((value - center) ** 2 for value in values) / len(values))
+
+    def published_check(self, rows: Sequence[Row], figures: Mapping[str, float]) -> list[Check]:
+        """Check that fp32 itself is near the published quality of the weights; if it is not, the set-up is broken.
+
+        The margin is 3 × deviation ÷ √clusters + 1 ÷ clusters, as if the items of a cluster were all alike. There is no
+        check for weights of the user's, or if nothing is published for the metric.
+        """
+        request, published = self.context.request, self.published.get(self.metric, 0.0) / 100
+        if not published or request.own_weights or request.weights_are_random:
+            return []
+        count, seen = len(set(clusters(rows))), figures[f"{self.metric}_reference"]
+        margin = 3 * self.deviation(rows, published) / math.sqrt(count) + 1 / count
+        about = PublishedQuality(published, seen, margin, count)
+        return [check_value("published", (published - seen) / margin, request.tolerance, about)]
 
 
-class Answers(msgspec.Struct, frozen=True):
-    """Answers questions about a paragraph by a span of it, scored by SQuAD's rules.
+class ScoredTask(Task):
+    """A task whose items are independent, and whose predictions are scored one by one.
 
-    Attributes:
-        tokenizer: returns a fast tokenizer, given the checkpoint's directory (``None`` if there is none).
-        arguments: makes the model's positional arguments of windows (name to tensor [N, L]).
-        logits: extracts (start, end) logits, [N, L] each, from the model's output.
-        max_length: tokens per window; longer paragraphs are cut into several.
-        stride: tokens that neighbouring windows share.
-        n_best: number of start and of end candidates that are combined.
-        max_answer_length: maximum number of tokens in an answer. The four defaults are those of transformers'
-            ``run_qa.py`` and BERT's ``run_squad.py``.
-        published: the published quality of the weights in per cent, ``{"f1": 93.15}``.
-        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
+    The mean score is judged as every other metric is: by the threshold ``accuracy``, which requires 99 % of fp32's
+    value with 95 % confidence, and with the interval of its change over the data set. A subclass sets ``name``,
+    ``metric`` and ``item_name``, and defines ``read``, ``prepare``, ``arguments``, ``predictions`` and ``score``.
     """
 
-    tokenizer: Callable[[Any], Any]
-    arguments: Callable[[Mapping[str, Any]], tuple[Any, ...]] = qa_arguments
-    logits: Callable[[Any], tuple[Any, Any]] = qa_logits
-    max_length: int = 384
-    stride: int = 128
-    n_best: int = 20
-    max_answer_length: int = 30
-    published: Mapping[str, float] = msgspec.field(default_factory=dict)
-    layers: Callable[[str], bool] = any_layer
+    def score(self, item: Any, prediction: Any) -> float:
+        """How good a prediction is, from 0 to 1.
 
-    def bind(self, context: TaskContext) -> JudgingTask:
-        """Return the task with the items of its data set; raises ``InputError`` if that cannot be read."""
-        from modelzoo.validity.answers import AnswersTask
+        It is only asked of predictions without NaN, and with infinities, if any, that both models have in common.
+        """
+        raise NotImplementedError
 
-        return AnswersTask(self, context)
+    @property
+    def metrics(self) -> Sequence[Metric]:  # type: ignore[override]
+        return (Metric(self.metric),)
+
+    @property
+    def rules(self) -> Sequence[Rule]:  # type: ignore[override]
+        return (Rule("accuracy", ratio, self.metric),)
+
+    def compare(self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]) -> Row:
+        item, name = self.items[index], self.identify(self.items[index])
+        if len(reference) != 1:
+            raise UsageError(f"{name} has {len(reference)} rows; every item of a ScoredTask must have one")
+        finite = usable(reference[0], tested[0], is_logits=False)
+        scores = [self.score(item, side[0]) if ok else 0.0 for side, ok in zip((reference, tested), finite)]
+        for score in scores:
+            if not 0 <= score <= 1:
+                raise UsageError(f"the score of {name} must be from 0 to 1, not {score}")
+        numbers = {f"{self.metric}_reference": scores[0], f"{self.metric}_tested": scores[1]}
+        cells = ((name, *(f"{score:.6g}" for score in scores)),)
+        return Row(index, name, numbers, *finite, in_common=min(scores) > 0, cells=cells)
+
+    def in_common(self, rows: Sequence[Row]) -> bool:
+        """Not if so many items are right in fp32 that the other model does not miss them all by chance."""
+        right = sum(score > 0 for score in column(rows, f"{self.metric}_reference"))
+        return right < FEWEST_ITEMS or super().in_common(rows)
 
 
-class LanguageModeling(msgspec.Struct, frozen=True):
-    """Predicts each token of a text from those before it.
+class PictureTask(Task):
+    """A task whose items are pictures: the user's, or crops of the built-in photograph."""
 
-    Attributes:
-        tokenizer: ``(checkpoint's directory, or None)`` to a function that turns a text into token ids.
-        arguments: makes the model's positional arguments of ids [N, L].
-        logits: extracts the logits [N, L, V] from the model's output.
-        window: tokens that the model sees at once; longer passages are cut into several windows.
-        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
-    """
+    item_name = cluster_name = "picture"
+    probe_items = 4
+    crops, smallest_crop = 32, 0.5
 
-    tokenizer: Callable[[Any], Callable[[str], Sequence[int]]]
-    arguments: Callable[[Any], tuple[Any, ...]] = single
-    logits: Callable[[Any], Any] = unchanged
-    window: int = 512
-    layers: Callable[[str], bool] = any_layer
+    def builtin(self, request: ValidityRequest, longest: Optional[int] = None) -> list[PictureItem]:
+        """The crops, reduced to ``longest`` pixels."""
+        self.item_name = "crop"
+        count = min(self.crops, request.limit or self.crops)
+        return reduced(builtin_crops(count, request.seed, self.smallest_crop), longest)
 
-    def bind(self, context: TaskContext) -> JudgingTask:
-        """Return the task with the items of its data set; raises ``InputError`` if that cannot be read."""
-        from modelzoo.validity.language import LanguageTask
+    def identify(self, item: PictureItem) -> str:
+        return item.identity()
 
-        return LanguageTask(self, context)
+    def file_of(self, item: PictureItem) -> Optional[Path]:
+        return item.file
+
+    def preparing_threads(self) -> int:
+        return model_threads()
+
+    def counts(self, rows: Sequence[Row]) -> dict[str, int]:
+        photographs = {"photographs": 1} if self.context.request.data is None else {}
+        return {**super().counts(rows), **photographs}

@@ -8,49 +8,40 @@ from typing import Optional
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError, PartialResult
-from modelzoo.records.validity import (
-    Check,
-    PublishedQuality,
-    Reason,
-    ReasonKind,
-    Relation,
-    Validity,
-    ValidityRequest,
-    ValidityVerdict,
-    WorstLayer,
-)
-from modelzoo.validity.changes import class_limit, class_losses, with_allowed_losses
+from modelzoo.records.validity import Check, Reason, ReasonKind, Relation, Validity, ValidityVerdict, WorstLayer
+from modelzoo.validity.changes import class_changes, class_checks, class_limit, class_losses, with_allowed_losses
 from modelzoo.validity.checks import MINIMUM_CLUSTERS, check_value, more_items, on_few_clusters
 from modelzoo.validity.layers import explained
-from modelzoo.validity.protocol import Findings, JudgingTask
+from modelzoo.validity.rows import clusters
+from modelzoo.validity.task import Task
 
 MINIMUM_ITEMS = 2
 """Items that any pass requires: one picture is never enough."""
 
 
-def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Validity:
+def conclude(task: Task, result: PartialResult) -> Validity:
     """Complete the checks, decide, and put everything into one record."""
-    context, request = task.context, task.context.request
-    count = len(result.items)
+    context, request, rows = task.context, task.context.request, result.rows
+    random, tolerance = request.weights_are_random, request.tolerance
+    groups, problem = len(set(clusters(rows))), task.reference_problem(rows)
     if result.unrepeatable is not None:
         problem = Reason(ReasonKind.REFERENCE_NOT_REPEATABLE, unrepeatable=result.unrepeatable)
-        findings = replace(findings, reference_problem=problem)
-    checks = [finite_check(findings.nonfinite, result.layers)]
-    metric, reference, tested = findings.metric, findings.reference, findings.tested
-    numeric_only = request.weights_are_random or request.data is None
-    if request.weights_are_random:
-        checks.append(tensor_check(result.layers, request.tolerance))
-        metric, reference, tested = "tensor_error", None, checks[-1].seen
+    findings, classes = task.findings(rows), class_changes(rows, class_limit(tolerance))
+    figures, metric = findings.figures, task.metric
+    reference = figures.get(f"{metric}_reference", 1.0 if metric in figures else None)
+    tested = figures.get(f"{metric}_tested", figures.get(metric))
+    numbers = ReasonKind.BUILT_IN_DATA if request.data is None else None
+    checks = [finite_check(sum(not row.tested_finite for row in rows), result.layers)]
+    if random:  # there is no quality that could change
+        checks.append(tensor_check(result.layers, tolerance))
+        metric, reference, tested, numbers = "tensor_error", None, checks[-1].seen, ReasonKind.RANDOM_WEIGHTS
     else:
-        checks += [common_check(findings.in_common), *sampled_checks(findings, count, numeric_only=numeric_only)]
-        checks += layer_checks(result.layers, request.tolerance, numeric_only=numeric_only)
-    if numeric_only:
-        decision = decide_numbers(checks, count, findings.reference_problem, random_weights=request.weights_are_random)
-    else:
-        decision = decide(checks, findings)
-    verdict, exit_code, reason = decision
-    # With random weights there is no quality that could change.
-    judged = not request.weights_are_random
+        checks.append(common_check(task.in_common(rows)))
+        sampled = [*findings.checks, *class_checks(classes, tolerance)]
+        checks += sampled if numbers or groups >= MINIMUM_CLUSTERS else of_few_clusters(sampled, groups, len(rows))
+        checks += layer_checks(result.layers, tolerance, numeric_only=numbers is not None)
+    verdict, exit_code, reason = decide(checks, problem, items=len(rows), clusters=groups, numbers=numbers)
+    changes = [each for each in findings.changes if each is not None and not random]
     return Validity(
         workload=context.workload,
         task=task.name,
@@ -59,21 +50,21 @@ def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Va
         tested=tested,
         verdict=verdict,
         exit_code=exit_code,
-        item="crop" if "crops" in findings.counts else task.item_name,
-        items=count,
-        cluster=findings.cluster_name,
-        clusters=findings.clusters,
-        labelled=findings.labelled,
+        item=task.item_name,
+        items=len(rows),
+        cluster=task.cluster_name or task.item_name,
+        clusters=groups,
+        labelled=task.labelled,
         small=request.data is None,
         reason=reason,
         checks=tuple(checks),
-        changes=with_allowed_losses(findings.changes, checks) if judged else (),
-        classes=class_losses(findings.classes, class_limit(request.tolerance)) if judged else None,
+        changes=with_allowed_losses(changes, checks, metric),
+        classes=None if random else class_losses(classes, class_limit(tolerance)),
         shown=findings.shown,
-        layers=explained(result.layers, request.tolerance) if request.explain else None,
+        layers=explained(result.layers, tolerance) if request.explain else None,
         tables=tuple(findings.tables),
-        counts=dict(findings.counts),
-        figures={name: value for name, value in findings.figures.items() if math.isfinite(value)},
+        counts=task.counts(rows),
+        figures={name: value for name, value in figures.items() if math.isfinite(value)},
         notes=result.notes,
         reference_name=context.reference_name,
         tested_name=context.tested_name,
@@ -93,15 +84,9 @@ def common_check(in_common: bool) -> Check:
     return Check("in_common", float(in_common), Relation.AT_LEAST, 1.0, in_common, None)
 
 
-def sampled_checks(findings: Findings, items: int, *, numeric_only: bool) -> list[Check]:
-    """The task's own checks; on few pictures or passages of the user's they decide nothing.
-
-    The built-in inputs pass no check of quality, but a loss that is certain on them is a fault.
-    """
-    if numeric_only or findings.clusters >= MINIMUM_CLUSTERS:
-        return list(findings.checks)
-    clusters = findings.clusters
-    return [each if each.name == "published" else on_few_clusters(each, clusters, items) for each in findings.checks]
+def of_few_clusters(checks: Sequence[Check], clusters: int, items: int) -> list[Check]:
+    """The checks of a sample on few pictures or passages of the user's: they decide nothing."""
+    return [each if each.name == "published" else on_few_clusters(each, clusters, items) for each in checks]
 
 
 def layer_checks(layers: Sequence[LayerError], tolerance: Mapping[str, float], *, numeric_only: bool) -> list[Check]:
@@ -138,71 +123,44 @@ def _drift_check(name: str, layers: Sequence[LayerError], tolerance: Mapping[str
     return check
 
 
-def published_check(
-    published: float, seen: float, deviation: float, clusters: int, request: ValidityRequest
-) -> list[Check]:
-    """Check that fp32 itself is near the published quality of the weights; if it is not, the set-up is broken.
-
-    Args:
-        published: from 0 to 1; 0 if none is known.
-        seen: fp32's metric on this data set, from 0 to 1.
-        deviation: standard deviation of the metric between items. The margin is
-            3 × deviation ÷ √clusters + 1 ÷ clusters, as if the items of a cluster were all alike.
-    """
-    if not published or request.own_weights or request.weights_are_random or not clusters:
-        return []
-    margin = 3 * deviation / math.sqrt(clusters) + 1 / clusters
-    about = PublishedQuality(published, seen, margin, clusters)
-    return [check_value("published", (published - seen) / margin, request.tolerance, about)]
-
-
 Decision = tuple[ValidityVerdict, int, Optional[Reason]]
 """Verdict, exit code, reason."""
 
 
-def decide(checks: Sequence[Check], findings: Findings) -> Decision:
-    """Decide about predictions on the user's data.
+def decide(
+    checks: Sequence[Check], problem: Optional[Reason], *, items: int, clusters: int, numbers: Optional[ReasonKind]
+) -> Decision:
+    """Decide about predictions, or, with ``numbers``, about numbers alone: with random weights, or built-in inputs.
 
     A failed check of the tested model gives NOT VALID. VALID requires that all have passed; if some are undecided, the
     verdict is INCONCLUSIVE. A reference that is itself broken (NaN, not repeatable, nothing detected, far from the
     published quality) gives CANNOT JUDGE.
+
+    Of numbers, an error beyond the expected rounding error is a fault, whatever the weights and inputs. If that error
+    is unknown, the verdict is INCONCLUSIVE. The built-in inputs pass no check of quality, but a loss that is certain on
+    them is a fault.
+
+    Args:
+        problem: why the reference cannot serve as one; ``None`` if it can.
+        numbers: why numbers alone are judged; ``None`` if predictions are.
     """
-    faulty = _fault(checks, findings.reference_problem)
-    if faulty is not None:
-        return faulty
+    failed = {check.name for check in checks if not check.passed and not check.undecided}
     undecided = [check for check in checks if check.undecided]
+    if problem is None and "published" in failed and "finite" not in failed:
+        problem = Reason(ReasonKind.FAR_FROM_PUBLISHED)
+    if problem is not None:
+        return ValidityVerdict.CANNOT_JUDGE, 2, problem
+    if failed:
+        return ValidityVerdict.NOT_VALID, 1, Reason(ReasonKind.FAILED_CHECKS)
+    if numbers is not None:
+        if items < MINIMUM_ITEMS:
+            return ValidityVerdict.INCONCLUSIVE, 2, Reason(ReasonKind.FEW_ITEMS, MINIMUM_ITEMS)
+        if any(check.name in ("layer_drift", "tensor_error") for check in undecided):
+            return ValidityVerdict.INCONCLUSIVE, 2, Reason(ReasonKind.UNKNOWN_ROUNDING)
+        return ValidityVerdict.NUMERIC_ONLY, 0, Reason(numbers)
     if not undecided:
         return ValidityVerdict.VALID, 0, None
-    reason = Reason(ReasonKind.UNDECIDED_CHECKS, more_items=more_items(undecided))
-    if findings.clusters < MINIMUM_CLUSTERS:
-        reason = replace(reason, kind=ReasonKind.FEW_CLUSTERS, required=MINIMUM_CLUSTERS)
+    few = clusters < MINIMUM_CLUSTERS
+    kind = ReasonKind.FEW_CLUSTERS if few else ReasonKind.UNDECIDED_CHECKS
+    reason = Reason(kind, MINIMUM_CLUSTERS if few else None, more_items(undecided))
     return ValidityVerdict.INCONCLUSIVE, 2, reason
-
-
-def decide_numbers(
-    checks: Sequence[Check], count: int, reference_problem: Optional[Reason], *, random_weights: bool
-) -> Decision:
-    """Decide about numbers alone: with random weights, or on the built-in inputs.
-
-    An error beyond the expected rounding error is a fault, whatever the weights and inputs. If the expected rounding
-    error is unknown, the verdict is INCONCLUSIVE.
-    """
-    faulty = _fault(checks, reference_problem)
-    if faulty is not None:
-        return faulty
-    if count < MINIMUM_ITEMS:
-        return ValidityVerdict.INCONCLUSIVE, 2, Reason(ReasonKind.FEW_ITEMS, MINIMUM_ITEMS)
-    if any(check.undecided and check.name in ("layer_drift", "tensor_error") for check in checks):
-        return ValidityVerdict.INCONCLUSIVE, 2, Reason(ReasonKind.UNKNOWN_ROUNDING)
-    kind = ReasonKind.RANDOM_WEIGHTS if random_weights else ReasonKind.BUILT_IN_DATA
-    return ValidityVerdict.NUMERIC_ONLY, 0, Reason(kind)
-
-
-def _fault(checks: Sequence[Check], reference_problem: Optional[Reason]) -> Optional[Decision]:
-    """The verdict if a check has failed or the reference is broken."""
-    failed = {check.name for check in checks if not check.passed and not check.undecided}
-    if reference_problem is not None:
-        return ValidityVerdict.CANNOT_JUDGE, 2, reference_problem
-    if "published" in failed and "finite" not in failed:
-        return ValidityVerdict.CANNOT_JUDGE, 2, Reason(ReasonKind.FAR_FROM_PUBLISHED)
-    return (ValidityVerdict.NOT_VALID, 1, Reason(ReasonKind.FAILED_CHECKS)) if failed else None

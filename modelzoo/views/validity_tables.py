@@ -11,14 +11,13 @@ from modelzoo.frozen import replace
 from modelzoo.records import validity as records
 from modelzoo.records.exhibits import (
     CategoryLosses,
-    ChangedObject,
     ExplainedLayers,
     ShownAnswers,
     ShownClasses,
     ShownObjects,
     ShownPassages,
 )
-from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, ScoredAnswer, TopClasses
+from modelzoo.records.partial import AnsweredQuestion, ChangedObject, ClassifiedPicture, ScoredAnswer, TopClasses
 from modelzoo.records.validity import MetricChange, Validity
 from modelzoo.views import language_tables
 from modelzoo.views.figure_tables import number_column, over_the_set, text_column

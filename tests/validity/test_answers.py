@@ -15,6 +15,7 @@ from modelzoo.records.exhibits import ShownAnswers
 from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnswer
 from modelzoo.records.validity import ClassChange, Reason, ReasonKind
 from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest
+from modelzoo.validity.answers import row
 from modelzoo.validity.judging import bind, conclude, judge
 from modelzoo.validity.squad import question_kind
 
@@ -177,13 +178,14 @@ def test_an_unchanged_f1_does_not_hide_a_kind_of_question_that_is_broken(tmp_pat
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
     task, reference, tested, request = toys.answers()
     bound = bind("toy", task, reference, tested, replace(request, data=str(path)))
-    answered = []
+    rows = []
     for index, item in enumerate(bound.items):
         is_broken, gains = question_kind(item.question) == "who", question_kind(item.question) == "why"
         scores = (0.0 if gains else 1.0, 0.0 if is_broken else 1.0)
         answers = [ScoredAnswer("text", 0.9, score, score, True) for score in scores]
-        answered.append(AnsweredQuestion(index, item.id, item.question, "text", *answers, 1.0, 0.0, False, 0.0, 0.0))
-    judged = conclude(bound, PartialResult("answers", answered=tuple(answered)))
+        question = AnsweredQuestion(index, item.id, item.question, "text", *answers, 1.0, 0.0, False, 0.0, 0.0)
+        rows.append(row(question, item.context))
+    judged = conclude(bound, PartialResult("answers", tuple(rows)))
     assert judged.reference == judged.tested == 0.75
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
     (lost,) = (each.about for each in judged.checks if each.name in toys.failed(judged))

@@ -16,7 +16,6 @@ from modelzoo.records.validity import MetricChange
 from modelzoo.validity import average_precision as ap
 from modelzoo.validity import coco
 from modelzoo.validity.bounds import typical_size
-from modelzoo.validity.changes import ap_change
 from modelzoo.validity.detection_figures import AveragePrecisions
 
 SIZE = 200
@@ -188,7 +187,7 @@ def judged(reference: ap.Evaluation, tested: ap.Evaluation) -> AveragePrecisions
 
 
 def change_of(reference: ap.Evaluation, tested: ap.Evaluation) -> MetricChange:
-    change = ap_change("box_ap", reference, tested, judged(reference, tested).difference)
+    change = judged(reference, tested).change
     assert change is not None
     return change
 

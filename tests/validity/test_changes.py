@@ -7,12 +7,9 @@ import pytest
 from modelzoo.frozen import replace
 from modelzoo.records.validity import MetricChange
 from modelzoo.validity.average_precision import AP_NAMES, Evaluation
-from modelzoo.validity.changes import (
-    ap_change,
-    item_change,
-    with_allowed_losses,
-)
+from modelzoo.validity.changes import item_change, with_allowed_losses
 from modelzoo.validity.checks import check_value
+from modelzoo.validity.detection_figures import AveragePrecisions
 
 F1 = MetricChange("f1", 0.92, 0.917, -0.011, 0.005, 0.016, 0.03, 42, 3, 1, None, 0.03)
 
@@ -77,15 +74,15 @@ def test_one_item_has_no_interval(reference: list[float], sizes: list[float] | N
 def test_a_set_without_an_ap_has_no_change() -> None:
     """Nothing detected by fp32, or no annotated objects."""
     nothing = Evaluation(dict.fromkeys(AP_NAMES, 0.0), 10, {})
-    assert ap_change("box_ap", nothing, nothing, None) is None
+    assert AveragePrecisions("box", nothing, nothing, None).change is None
 
 
 def test_the_allowed_loss_follows_from_the_threshold_in_force() -> None:
     """1 % of 0.9 is 0.9 points; a metric without threshold has none."""
     checks = [check_value("accuracy", 1.0, {})]
     top1, top5 = replace(F1, metric="top1", reference=0.9), replace(F1, metric="top5", allowed_loss=None)
-    found = with_allowed_losses([top1, top5], checks)
+    found = with_allowed_losses([top1, top5], checks, "top1")
     assert found[0].allowed_loss == pytest.approx(0.009)
     assert found[1].allowed_loss is None
-    (strict,) = with_allowed_losses([top1], [check_value("accuracy", 1.0, {"accuracy": 1.0})])
+    (strict,) = with_allowed_losses([top1], [check_value("accuracy", 1.0, {"accuracy": 1.0})], "top1")
     assert strict.allowed_loss == 0

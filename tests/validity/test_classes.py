@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import count
 from statistics import fmean
 
 import pytest
 
+from modelzoo.records.partial import Row
 from modelzoo.validity.changes import (
     SHOWN,
     SIGNIFICANCE,
-    ClassItem,
     certain_loss,
     class_changes,
     class_checks,
@@ -17,22 +18,30 @@ from modelzoo.validity.changes import (
     lost_items,
 )
 
-
-def items(name: str, count: int, right: int, kept: int) -> list[ClassItem]:
-    """``count`` items, of which fp32 has the first ``right`` right and the model under test the first ``kept``."""
-    return [ClassItem(name, float(i < right), float(i < kept)) for i in range(count)]
+INDICES = count()
 
 
-def unchanged_mean() -> list[ClassItem]:
+def item(name: str, reference: float, tested: float) -> Row:
+    """An item of a class that is independent of all others."""
+    return Row(next(INDICES), "", {}, classes={name: (reference, tested)})
+
+
+def items(name: str, size: int, right: int, kept: int) -> list[Row]:
+    """``size`` items, of which fp32 has the first ``right`` right and the model under test the first ``kept``."""
+    return [item(name, float(i < right), float(i < kept)) for i in range(size)]
+
+
+def unchanged_mean() -> list[Row]:
     """Of 20 classes one lost 19 of 20 items, and the 19 others gained one each."""
-    others = [item for number in range(19) for item in items(f"class {number}", 20, 15, 16)]
+    others = [each for number in range(19) for each in items(f"class {number}", 20, 15, 16)]
     return [*others, *items("broken", 20, 19, 0)]
 
 
 def test_an_unchanged_mean_does_not_hide_a_broken_class() -> None:
     """Both models have the same accuracy, and the check fails with the name of the class."""
     planted = unchanged_mean()
-    assert fmean(item.reference for item in planted) == fmean(item.tested for item in planted)
+    reference, tested = (fmean(side) for side in zip(*(pair for row in planted for pair in row.classes.values())))
+    assert reference == tested
     changes = class_changes(planted, 0.1)
     assert [each.name for each in changes if each.broken] == ["broken"]
     assert changes[0].name == "broken"
@@ -62,11 +71,11 @@ def test_noise_is_not_flagged(noise: float) -> None:
     random = np.random.default_rng(2)
     alarms = 0
     for _ in range(200):
-        found: list[ClassItem] = []
+        found: list[Row] = []
         for number, size in enumerate(random.integers(1, 60, 30)):
             right = random.random(size) < 0.8
             other = right ^ (random.random(size) < noise)
-            found += [ClassItem(f"class {number}", float(a), float(b)) for a, b in zip(right, other)]
+            found += [item(f"class {number}", float(a), float(b)) for a, b in zip(right, other)]
         alarms += any(each.broken for each in class_changes(found, 0.1))
     assert alarms == 0
 
@@ -93,7 +102,7 @@ def test_a_class_of_few_items_is_listed_but_not_tested() -> None:
 
 def test_gains_are_no_losses_and_fractions_count_as_nothing() -> None:
     """0.4 of an item is lost in one class, and the other gained."""
-    changes = class_changes([*items("better", 9, 3, 6), *[ClassItem("worse", 1.0, 0.96)] * 10], 0.1)
+    changes = class_changes([*items("better", 9, 3, 6), *[item("worse", 1.0, 0.96) for _ in range(10)]], 0.1)
     assert [(each.name, lost_items(each), certain_loss(each, 0.01)) for each in changes] == [
         ("worse", 0, 0.0),
         ("better", 0, 0.0),
@@ -111,5 +120,5 @@ def test_the_worst_classes_are_kept() -> None:
     none = class_losses(class_changes(items("a", 9, 5, 5), 0.1), 0.1)
     assert none is not None and none.worst == ()
     assert class_losses([], 0.1) is None
-    many = class_losses(class_changes([item for n in range(30) for item in items(str(n), 10, 5, 4)], 0.1), 0.1)
+    many = class_losses(class_changes([each for n in range(30) for each in items(str(n), 10, 5, 4)], 0.1), 0.1)
     assert many is not None and len(many.worst) == SHOWN

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from validity import toys
 
+from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownObjects
-from modelzoo.records.partial import DetectedPicture, MatchedPair, Matches, PartialResult, UnmatchedObject
+from modelzoo.records.partial import MatchedPair, Matches, PartialResult, Row, UnmatchedObject
 from modelzoo.records.validity import ClassChange
-from modelzoo.validity import detection_figures
+from modelzoo.validity import Detection, detection_figures
 from modelzoo.validity.judging import bind, compare, conclude
 
 NAMES = {1: "dog", 2: "cat"}
@@ -21,34 +22,32 @@ def pair(label: int, iou: float = 0.98) -> MatchedPair:
     return MatchedPair(0, 0, label, 0.9, 0.9, iou, (0, 0, 0, 0))
 
 
-def picture(pairs: Sequence[MatchedPair], lost: int = 0, new: int = 0, label: int = 1) -> DetectedPicture:
+def picture(index: int, pairs: Sequence[MatchedPair], lost: int = 0, new: int = 0, label: int = 1) -> Row:
     """A picture with these objects in common, and others of the class ``label`` that one model alone detected."""
     unmatched = UnmatchedObject(0, label, 0.8)
-    return DetectedPicture(
-        0, "a.jpg", None, Matches(tuple(pairs), (unmatched,) * lost, (unmatched,) * new), 9, 9, True, True
-    )
+    matches = Matches(tuple(pairs), (unmatched,) * lost, (unmatched,) * new)
+    return detection_figures.row(index, f"{index}.jpg", matches, NAMES)
 
 
 def test_a_class_is_compared_picture_by_picture() -> None:
     """Matched objects count with their IoU, unmatched ones with 0; an unknown label gets its number."""
-    found = list(
-        detection_figures.class_items([picture([pair(1, 0.9), pair(2, 1.0)], lost=1), picture([pair(5)])], NAMES)
-    )
-    assert [(each.name, each.reference) for each in found] == [("dog", 1.0), ("cat", 1.0), ("class 5", 1.0)]
-    assert [each.tested for each in found] == pytest.approx([0.45, 1.0, 0.98])
+    first, second = picture(0, [pair(1, 0.9), pair(2, 1.0)], lost=1), picture(1, [pair(5)])
+    assert first.classes == {"dog": (1.0, pytest.approx(0.45)), "cat": (1.0, 1.0)}
+    assert second.classes == {"class 5": (1.0, 0.98)}
 
 
 def test_the_agreement_changes_by_objects() -> None:
     """3 of 4 objects in common: two pictures that differ, with sizes 1 and 3."""
-    (change,) = detection_figures.changes([picture([pair(1)]), picture([pair(1)] * 2, new=1)], [])
+    change = Detection.metrics[0].change([picture(0, [pair(1)]), picture(1, [pair(1)] * 2, new=1)])
+    assert change is not None
     assert (change.metric, change.reference, change.tested) == ("detection_agreement", 1.0, 0.75)
     assert (change.items, change.worse, change.better) == (2, 1, 0)
 
 
 def test_a_set_without_annotations_has_no_ap() -> None:
     """Its figures are those of the matched objects."""
-    assert detection_figures.average_precisions([picture([pair(1)])], None, True) == []
-    assert "box_ap_reference" not in detection_figures.figures([picture([pair(1)])], [])
+    assert detection_figures.average_precisions([picture(0, [pair(1)])], None, True) == []
+    assert "box_ap_reference" not in detection_figures.figures([picture(0, [pair(1)])], [])
 
 
 def test_boxes_and_masks_have_an_ap_by_category(tmp_path: Path) -> None:
@@ -71,15 +70,14 @@ def test_boxes_and_masks_have_an_ap_by_category(tmp_path: Path) -> None:
 
 def test_one_category_that_is_lost_is_not_valid_although_few_objects_change(tmp_path: Path) -> None:
     """40 pictures with 20 squares each, and in 8 of them a quadrangle that is lost: 1 % of the objects."""
-    task = bind("toy", *toys.detection(tmp_path, 40))
-    pictures = tuple(
-        DetectedPicture(i, f"{i}", None, picture([pair(1)] * 20, lost=int(i < 8), label=2).matches, 9, 9, True, True)
-        for i in range(40)
+    task, reference, tested, request = toys.detection(tmp_path, 40)
+    bound = bind(
+        "toy", replace(task, categories=lambda: {}), reference, tested, replace(request, data=f"{tmp_path}/val")
     )
-    task._annotations = None  # type: ignore[attr-defined]
-    validity = conclude(task, PartialResult("detection", detected=pictures))
+    rows = tuple(picture(i, [pair(1)] * 20, lost=int(i < 8), label=2) for i in range(40))
+    validity = conclude(bound, PartialResult("detection", rows))
     assert validity.figures["detection_agreement"] > 0.99
     assert (validity.verdict, validity.exit_code) == ("NOT VALID", 1)
     (lost,) = (each.about for each in validity.checks if each.name in toys.failed(validity))
     assert isinstance(lost, ClassChange)
-    assert lost.name == "quadrangle"
+    assert lost.name == "cat"

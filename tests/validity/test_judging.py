@@ -12,7 +12,7 @@ from validity import toys
 from modelzoo.errors import UsageError
 from modelzoo.records import codec
 from modelzoo.records.partial import PartialResult
-from modelzoo.validity import Classification, Predictor, ValidityRequest
+from modelzoo.validity import Classification, Predictor, ValidityRequest, judging
 from modelzoo.validity.judging import bind, compare, conclude, judge, merge
 
 
@@ -67,25 +67,10 @@ def test_csv_files_come_in_chunks_that_hold_every_item(
     tmp_path: Path, recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message between processes stays small however large the data set is."""
-    from modelzoo.validity import classification
-
-    monkeypatch.setattr(classification, "CSV_CHUNK", 3)
+    monkeypatch.setattr(judging, "CSV_CHUNK", 3)
     judge("toy", *toys.classification(tmp_path, 8), exhibit=recorder)
     assert [len(each.csv.rows) for each in recorder.exhibits] == [15, 15, 10]
     assert len({row[0] for row in recorder.rows("top5.csv")}) == 8
-
-
-def test_another_declaration_is_judged_by_its_own_task(tmp_path: Path) -> None:
-    """The driver knows the protocol only: a task that a workload brings along is driven like the others."""
-    declaration, reference, tested, request = toys.classification(tmp_path, 4)
-
-    class Brought:
-        def bind(self, context: Any) -> Any:
-            task = declaration.bind(context)
-            task.name = "brought along"  # type: ignore[misc]
-            return task
-
-    assert judge("toy", Brought(), reference, tested, request).task == "brought along"
 
 
 def test_wrong_calls_are_refused_before_anything_is_read() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.validity.detection_figures import Detections, agreement, iou, match
+from modelzoo.validity.detection_figures import Detections, iou, match
 
 
 def found(boxes: list[Any], scores: list[float], labels: list[int] | None = None) -> Detections:
@@ -45,7 +45,6 @@ def test_detections_match_themselves(boxes: list[Any], data: st.DataObject) -> N
     matched = match(one, one, 0.5)
     assert (len(matched.pairs), matched.lost, matched.new) == (len(boxes), (), ())
     assert not any(pair.moved for pair in matched.pairs)
-    assert agreement([matched]) == (1 if boxes else 0)
 
 
 @given(BOXES, BOXES)

@@ -17,11 +17,11 @@ from modelzoo.cli.app import main
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records import codec
 from modelzoo.records.partial import PartialResult
-from modelzoo.records.validity import ValidityRequest, ValidityVerdict
+from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.results import store
 from modelzoo.validity import Predictor, ScoredTask
 from modelzoo.validity.judging import bind, compare, conclude, judge, merge, plan_shards
-from modelzoo.validity.protocol import Findings, PreparedItem, TaskContext
+from modelzoo.validity.protocol import PreparedItem, TaskContext
 from modelzoo.workload.discovery import load_workload
 
 EXAMPLE = ROOT / "examples" / "regression"
@@ -118,19 +118,19 @@ def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
         def score(self, item: Any, prediction: Any) -> float:
             return float(np.argmax(prediction) == 1)
 
-    ranked = Ranked(bind("regression", declaration, predictor("fp32"), broken, request(data)).context)
+    ranked = Ranked()
     ranked.items = ["row"]
     unused, all_used = np.array([-np.inf, 1.0]), np.array([-1e9, 1.0])
     for tested, is_sound in ((unused, True), (all_used, False)):
-        compared = ranked.compare(0, None, [unused], [tested]).result  # type: ignore[arg-type]
+        compared = ranked.compare(0, None, [unused], [tested])  # type: ignore[arg-type]
         assert (compared.reference_finite, compared.tested_finite) == (True, is_sound)
-        assert compared.tested == float(is_sound)
+        assert compared.numbers["score_tested"] == float(is_sound)
 
     class Wrong(ScoredTask):
         def score(self, item: Any, prediction: Any) -> float:
             return 2.0
 
-    task = Wrong(bind("regression", declaration, predictor("fp32"), broken, request(data)).context)
+    task = Wrong()
     task.items = ["row"]
     with pytest.raises(UsageError, match="the score of row must be from 0 to 1, not 2.0"):
         task.compare(0, None, [1.0], [1.0])  # type: ignore[arg-type]
@@ -141,41 +141,47 @@ def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
 class Fixed(ScoredTask):
     """Scores that are given; a prediction is its own score, or a text that is right if it is "yes"."""
 
-    def bind(self, context: TaskContext) -> Fixed:
-        return self
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def read(self, request: ValidityRequest) -> Any:
+        return np.arange(self.count).astype(object)  # whose truth value is ambiguous
 
     def score(self, item: Any, prediction: Any) -> float:
         return float(prediction == "yes") if isinstance(prediction, str) else prediction
 
 
-def compared(*pairs: tuple[Any, Any]) -> Findings:
-    """What is found in items with these predictions of fp32 and of the setting under test."""
-    task = Fixed(TaskContext("own", ValidityRequest(), "fp32", "tested", 8))
-    task.items = list(range(len(pairs)))
-    compared = [task.compare(each, PreparedItem([]), [a], [b]) for each, (a, b) in enumerate(pairs)]
-    return task.findings(task.partial_result([each.result for each in compared], ()))
+def compared(*pairs: tuple[Any, Any]) -> Validity:
+    """The judgement of items with these predictions of fp32 and of the setting under test."""
+    task = Fixed(len(pairs)).bind(TaskContext("own", ValidityRequest(data="x"), "fp32", "tested", 8))
+    rows = [task.compare(each, PreparedItem([]), [a], [b]) for each, (a, b) in enumerate(pairs)]
+    return conclude(task, PartialResult("own", tuple(rows)))
+
+
+def in_common(*pairs: tuple[Any, Any]) -> bool:
+    """Whether these predictions have anything in common."""
+    (check,) = (each for each in compared(*pairs).checks if each.name == "in_common")
+    return check.passed
 
 
 def test_scores_of_zero_have_nothing_in_common() -> None:
     """What both got wrong may be wrong in different ways; four items that fp32 alone gets right may be chance."""
-    assert not compared(*[(1.0, 0.0)] * 5, (0.0, 0.0)).in_common
-    assert compared(*[(1.0, 0.0)] * 4, (0.0, 1.0)).in_common
-    assert compared((1.0, 0.5), (0.0, 0.0)).in_common
-    assert compared((0.0, 0.0), (0.0, 0.0)).in_common
+    assert not in_common(*[(1.0, 0.0)] * 5, (0.0, 0.0))
+    assert in_common(*[(1.0, 0.0)] * 4, (0.0, 1.0))
+    assert in_common((1.0, 0.5), (0.0, 0.0))
+    assert in_common((0.0, 0.0), (0.0, 0.0))
 
 
 def test_predictions_may_be_texts() -> None:
     """Only numbers can be NaN or Inf."""
     found = compared(("yes", "yes"), ("yes", "no"))
-    assert (found.reference, found.tested, found.nonfinite) == (1.0, 0.5, 0)
+    assert (found.reference, found.tested, found.checks[0].seen) == (1.0, 0.5, 0)
 
 
 def test_a_data_set_without_items_is_refused(data: Path) -> None:
     """In one line, as by the built-in tasks."""
-    task = Fixed(TaskContext("own", request(data), "fp32", "tested", 8))
-    task.items = np.array([])  # type: ignore[assignment]  # whose truth value is ambiguous
     with pytest.raises(InputError, match=re.escape(f"{data} holds no items")):
-        bind("own", task, predictor("fp32"), predictor("tested"), request(data))
+        bind("own", Fixed(0), predictor("fp32"), predictor("tested"), request(data))
 
 
 def test_every_row_needs_a_prediction(data: Path) -> None:

@@ -14,12 +14,12 @@ from modelzoo.frozen import replace
 from modelzoo.records.fleet import ShardPlan
 from modelzoo.validity import judging
 from modelzoo.validity.judging import bind
-from modelzoo.validity.protocol import JudgingTask
+from modelzoo.validity.task import Task
 
 FACTS = {"torch": "2.10.0"}
 
 
-def task_of(kind: str, folder: Path, count: int = 9) -> JudgingTask:
+def task_of(kind: str, folder: Path, count: int = 9) -> Task:
     """The toy task of this kind."""
     declaration, reference, tested, request = toys.declared(kind, folder, count)
     return bind("toy", declaration, reference, tested, request)

@@ -78,8 +78,8 @@ def judged(trained: Path) -> Callable[[Any, str], list[Validity]]:
 
 def drawn(result: PartialResult, seed: int) -> PartialResult:
     """As many passages, drawn with replacement."""
-    chosen = random.Random(seed).choices(result.scored, k=len(result.scored))
-    return replace(result, scored=tuple(replace(each, index=index) for index, each in enumerate(chosen)))
+    chosen = random.Random(seed).choices(result.rows, k=len(result.rows))
+    return replace(result, rows=tuple(replace(each, index=index) for index, each in enumerate(chosen)))
 
 
 def test_rounding_to_bf16_is_harmless(judged: Callable[..., Validity]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import Answers, Classification, Detection, Predictor
-from modelzoo.validity.protocol import TaskDeclaration
+from modelzoo.validity.task import Task
 
 CLASSES = 7
 
@@ -125,7 +125,7 @@ def answers() -> tuple[Answers, Predictor, Predictor, ValidityRequest]:
     return task, Predictor("fp32", model(0.7)), Predictor("bf16", model(0.7005), "bf16"), ValidityRequest(batch=4)
 
 
-def declared(kind: str, folder: Path, count: int) -> tuple[TaskDeclaration, Predictor, Predictor, ValidityRequest]:
+def declared(kind: str, folder: Path, count: int) -> tuple[Task, Predictor, Predictor, ValidityRequest]:
     """The toy of a kind of task with ``count`` items (all questions for ``answers``)."""
     if kind == "answers":
         return answers()

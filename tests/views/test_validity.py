@@ -15,7 +15,6 @@ from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.exhibits import (
     CategoryAp,
     CategoryLosses,
-    ChangedObject,
     ExplainedLayers,
     PictureObjects,
     ShownAnswers,
@@ -24,6 +23,7 @@ from modelzoo.records.exhibits import (
 )
 from modelzoo.records.partial import (
     AnsweredQuestion,
+    ChangedObject,
     ClassifiedPicture,
     JudgedSoFar,
     LayerError,

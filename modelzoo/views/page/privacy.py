@@ -152,7 +152,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     validity.TableColumn: {"title cells": _TEXT},
     exhibits.ShownClasses: {"names": _SHOWN},
     exhibits.PictureObjects: {"name": _OWN},
-    exhibits.ChangedObject: {"picture": _OWN, "label": _SHOWN},
+    partial.ChangedObject: {"picture": _OWN, "label": _SHOWN},
     exhibits.CategoryLosses: {"shape": _SHOWN},
     exhibits.CategoryAp: {"name": _SHOWN},
     exhibits.PassageScores: {"name": _SHOWN},
