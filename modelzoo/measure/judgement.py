@@ -29,6 +29,7 @@ from modelzoo.measure.reporting import provenance
 from modelzoo.records.fleet import JudgedBy, Shard, ShardResult
 from modelzoo.records.machine import Machine
 from modelzoo.records.protocol import (
+    Assignment,
     Concluded,
     ConcludeJob,
     Exhibited,
@@ -67,13 +68,8 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
     Raises:
         ModelzooError: the setting cannot run, or its predictions cannot be judged.
     """
-    # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
-    machine, cpus = read_machine(), allowed_cpus()
     own, prepared = job.assignment, job.assignment.prepared
-    engine = create_engine(own.setting.engine)
-    engine.load()
-    work = load_workload(Path(own.directory))
-    check_resolution(engine, work, own, machine.threads.count)
+    machine, cpus, engine, work = _opened(own)
     send(Progress("load"))
     with engine.explained_errors():
         inputs = make_inputs(work, prepared.setting, prepared.weights)
@@ -90,6 +86,17 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
         )
     origin = provenance(own, engine, machine, cpus)
     return Judged(ValidityReport(found.validity, prepared, found.tested, found.reference, origin))
+
+
+def _opened(own: Assignment) -> tuple[Machine, frozenset[int], Engine, Workload]:
+    """The machine and the CPUs of this process, and the engine and the workload of ``own``, loaded and checked."""
+    # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
+    machine, cpus = read_machine(), frozenset(allowed_cpus())
+    engine = create_engine(own.setting.engine)
+    engine.load()
+    work = load_workload(Path(own.directory))
+    check_resolution(engine, work, own, machine.threads.count)
+    return machine, cpus, engine, work
 
 
 def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str, str]:
@@ -120,18 +127,13 @@ def judge_shards(job: ShardJob, send: Send, turns: Iterable[ShardTurn]) -> Shard
     Raises:
         ModelzooError: the setting cannot run, or its predictions cannot be judged.
     """
-    # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
-    machine, cpus = read_machine(), allowed_cpus()
     own = job.assignment
-    engine = create_engine(own.setting.engine)
-    engine.load()
-    work = load_workload(Path(own.directory))
-    check_resolution(engine, work, own, machine.threads.count)
+    machine, cpus, engine, work = _opened(own)
     with engine.explained_errors():
         send(Progress("plan"))
         task = _task(job, work)
         send(ShardsPlanned(plan_shards(task, shard_facts(own.prepared, work, engine), job.shard_items)))
-        judging = _Judging(job, work, engine, task, machine, frozenset(cpus), send)
+        judging = _Judging(job, work, engine, task, machine, cpus, send)
         send(Paused())
         for turn in turns:
             send(judging.take(turn))

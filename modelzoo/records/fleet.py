@@ -105,7 +105,7 @@ class ShardedCall(msgspec.Struct, frozen=True):
     timeout: Optional[float] = None
 
 
-class JudgedPart(msgspec.Struct, frozen=True, tag="modelzoo-part/1", tag_field="format"):
+class JudgedPart(msgspec.Struct, frozen=True, tag="modelzoo-part/2", tag_field="format"):
     """A file of ``modelzoo validate --shard NUMBER/COUNT``.
 
     Attributes:

@@ -15,7 +15,6 @@ from modelzoo.frozen import replace
 from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check, ClassChange, ClassLosses, MetricChange
 from modelzoo.stats import holm
-from modelzoo.validity import bounds
 from modelzoo.validity.bounds import Drawn, binomial_tail, lower_bound
 from modelzoo.validity.checks import LIMITS, PASSES, check_value
 
@@ -29,50 +28,6 @@ FEWEST_ITEMS = 5
 items are lost, the p-value is 0.1⁴, which times 100 classes is 0.01."""
 SHOWN = 10
 """Classes that are stored and shown."""
-
-
-def item_change(
-    metric: str,
-    reference: Sequence[float],
-    tested: Sequence[float],
-    *,
-    clusters: Optional[Sequence[Hashable]] = None,
-    sizes: Optional[Sequence[float]] = None,
-    right_or_wrong: bool = False,
-    agreement: bool = False,
-) -> Optional[MetricChange]:
-    """Compare a metric that is a mean over items; ``None`` with fewer than two clusters.
-
-    Args:
-        reference: score of each item in fp32, from 0 to 1, or to the item's size. tested: under test.
-        clusters: what each item belongs to; by default every item is a cluster.
-        sizes: size of each item, if the metric is sum(scores) ÷ sum(sizes).
-        right_or_wrong: whether every score is 0 or 1, the models can err in either direction, and items are clusters.
-        agreement: whether fp32 is its own reference, so that nothing can be gained.
-    """
-    count = len(reference)
-    each_size = [1.0] * count if sizes is None else sizes
-    total = sum(each_size)
-    differences = [b - a for a, b in zip(reference, tested)]
-    groups = range(count) if clusters is None else clusters
-    _, (changed, size) = bounds.sums_by_cluster(groups, differences, each_size)
-    if len(size) < 2 or not total:
-        return None
-    worse, better = sum(each < 0 for each in differences), sum(each > 0 for each in differences)
-    typical = bounds.typical_size(size)
-    most = bounds.Extreme(0.0 if agreement else typical, typical)
-    drawn = bounds.draw(changed, size, bounds.Extreme(-typical, typical), most)
-    error = bounds.standard_error(changed.tolist(), size.tolist())
-    change = metric_change(
-        metric,
-        sum(reference) / total,
-        sum(tested) / total,
-        drawn,
-        bounds.detectable_loss(error, total / typical),
-        count,
-    )
-    p_value = bounds.mcnemar(worse, better) if right_or_wrong else None
-    return replace(change, worse=worse, better=better, p_value=p_value)
 
 
 def metric_change(

@@ -7,31 +7,15 @@ certain, and is undecided otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from statistics import NormalDist, median
-from typing import TYPE_CHECKING, Any, Optional, Union
+from collections.abc import Mapping, Sequence
+from typing import Optional, Union
 
 import msgspec
 
 from modelzoo.errors import UsageError, suggestion
 from modelzoo.frozen import replace
 from modelzoo.records.validity import Check, ClassChange, PublishedQuality, Relation, WorstLayer
-from modelzoo.stats import student_t
-from modelzoo.validity.bounds import (
-    POWER,
-    Drawn,
-    Extreme,
-    clusters_needed,
-    draw,
-    median_bounds,
-    standard_error,
-    sums_by_cluster,
-    typical_size,
-)
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from modelzoo.validity.bounds import Drawn, clusters_needed
 
 SIGNIFICANT_BITS = {"bf16": 8, "fp16": 11, "tf32": 11, "int8": 8}
 """Of the numbers of the precisions that are narrower than fp32. Rounding to n bits changes a number by 2⁻ⁿ at most; in
@@ -147,106 +131,17 @@ def check_ratio(name: str, drawn: Drawn, items: int, tolerance: Mapping[str, flo
     above = found.relation is Relation.AT_LEAST
     bounds = (drawn.lower(PASSES), drawn.upper(FAILS)) if above else (drawn.upper(PASSES), drawn.lower(FAILS))
     decided = check_bounds(found, *bounds)
-    return _with_items(decided, drawn, found.required, items, above=above) if decided.undecided else decided
+    return with_items(decided, drawn, found.required, items, above=above) if decided.undecided else decided
 
 
-def _with_items(check: Check, drawn: Drawn, limit: float, items: int, *, above: bool) -> Check:
+def with_items(check: Check, drawn: Drawn, limit: float, items: int, *, above: bool) -> Check:
     """Fill in how many more items would decide on which side of ``limit`` the ratio is; ``above`` is the good one."""
     needed = clusters_needed(drawn, limit, PASSES, above=above)
     if needed is None:
         needed = clusters_needed(drawn, limit, FAILS, above=not above)
     if needed is None:
         return check
-    return replace(check, more_items=_items_of(max(needed - drawn.clusters, 1), drawn.clusters, items))
-
-
-def check_shares(
-    name: str,
-    sums: Sequence[float] | NDArray[Any],
-    sizes: Sequence[float] | NDArray[Any],
-    items: int,
-    tolerance: Mapping[str, float],
-    *,
-    lowest: float = 0.0,
-    highest: float = 1.0,
-) -> Check:
-    """Compare a mean, sum(sums) ÷ sum(sizes), with the threshold ``name``.
-
-    Args:
-        sums: sum of the values in each cluster. sizes: number of values in each cluster.
-        items: as for ``check_ratio``.
-        lowest: the least that a value can be. highest: the most.
-    """
-    return check_ratio(name, _share(sums, sizes, lowest, highest), items, tolerance)
-
-
-def _share(
-    sums: Sequence[float] | NDArray[Any], sizes: Sequence[float] | NDArray[Any], lowest: float, highest: float
-) -> Drawn:
-    size = typical_size(sizes)
-    return draw(sums, sizes, Extreme(lowest * size, size), Extreme(highest * size, size))
-
-
-def check_median(
-    name: str,
-    values: Sequence[float],
-    clusters: Sequence[Hashable],
-    items: int,
-    tolerance: Mapping[str, float],
-    *,
-    highest: float = 1.0,
-) -> Check:
-    """Compare the median of values from 0 to ``highest`` with the threshold ``name``, which it may not exceed.
-
-    Args:
-        values: one or more. clusters: what each value belongs to.
-        items: as for ``check_ratio``.
-    """
-    found = check_value(name, median(values), tolerance)
-    decided = check_bounds(found, *median_bounds(values, clusters, highest, PASSES, FAILS))
-    if not decided.undecided:
-        return decided
-    # At most half of the values exceed what the median may not exceed.
-    sizes, (within,) = sums_by_cluster(clusters, [float(value <= found.required) for value in values])
-    return _with_items(decided, _share(within, sizes, 0.0, 1.0), 0.5, items, above=True)
-
-
-def check_shift(
-    name: str,
-    shifts: Sequence[Sequence[float]],
-    clusters: Sequence[Hashable],
-    items: int,
-    tolerance: Mapping[str, float],
-) -> Check:
-    """Compare the largest mean of signed values with the threshold ``name``, which none may exceed in either direction.
-
-    The bounds are Student's t, with the standard error of a ratio over clusters, and Satterthwaite's degrees of freedom
-    ("An approximate distribution of estimates of variance components", Biometrics Bulletin 2, 1946) for clusters whose
-    sums vary in proportion to their sizes: a few large clusters among many small ones are as few as they are.
-
-    Args:
-        shifts: rows of values, a column for each mean; one row or more. clusters: what each row belongs to.
-        items: as for ``check_ratio``.
-    """
-    sizes, columns = sums_by_cluster(clusters, *zip(*shifts))
-    means = [abs(float(column.sum())) / len(shifts) for column in columns]
-    found, count = check_value(name, max(means), tolerance), len(sizes)
-    if count < 2:
-        return replace(found, passed=False, undecided=True)
-    errors = [standard_error(column.tolist(), sizes.tolist()) for column in columns]
-    freedom = float((sizes**2).sum() ** 2 / (sizes**4).sum()) - 1
-    passes, fails = student_t(PASSES, freedom), student_t(1 - (1 - FAILS) / (2 * len(means)), freedom)
-    if not math.isfinite(passes):
-        return replace(found, passed=False, undecided=True)
-    worst = max(mean + passes * error for mean, error in zip(means, errors))
-    best = max(mean - fails * error for mean, error in zip(means, errors))
-    decided = check_bounds(found, worst, best)
-    distance = abs(max(means) - found.required)
-    if not decided.undecided or not distance:
-        return decided
-    quantile = (passes if max(means) < found.required else fails) + NormalDist().inv_cdf(POWER)
-    needed = math.ceil(count * (quantile * max(errors) / distance) ** 2)
-    return replace(decided, more_items=_items_of(max(needed - count, 1), count, items))
+    return replace(check, more_items=items_of(max(needed - drawn.clusters, 1), drawn.clusters, items))
 
 
 def check_bounds(found: Check, worst: float, best: float) -> Check:
@@ -265,13 +160,14 @@ def check_bounds(found: Check, worst: float, best: float) -> Check:
 
 def on_few_clusters(check: Check, clusters: int, items: int) -> Check:
     """The check if there are fewer clusters than a verdict requires: undecided, and no tolerance lets it pass."""
-    least = _items_of(MINIMUM_CLUSTERS - clusters, clusters, items)
+    least = items_of(MINIMUM_CLUSTERS - clusters, clusters, items)
     return replace(
         check, passed=False, undecided=True, would_pass_at=None, more_items=max(least, check.more_items or 0)
     )
 
 
-def _items_of(clusters: int, observed: int, items: int) -> int:
+def items_of(clusters: int, observed: int, items: int) -> int:
+    """How many items are in ``clusters``, if they are like the ``observed`` ones, which have ``items``."""
     return math.ceil(clusters * items / observed)
 
 

@@ -238,23 +238,16 @@ def _detections(found: Mapping[str, Any], picture: Picture, not_finite: str) -> 
         probabilities = found["masks"].detach()
         probabilities = probabilities[:, 0] if probabilities.dim() == 4 else probabilities
         masks = [(probabilities[i] > MASK_THRESHOLD).cpu().numpy() for i in order.tolist()]
-    boxes_in_original = boxes[order].double().numpy() * original_scale(picture)
+    boxes_in_original = boxes[order].double().numpy() * scale(picture.size, picture.image.size)
     labels = found["labels"].detach().cpu()[order].numpy()
     return Detections(boxes_in_original, scores[order].double().numpy(), labels, masks, finite, not_finite)
 
 
-def original_scale(picture: Picture) -> NDArray[Any]:
-    """Size of the original picture ÷ size of the picture as read, for x0, y0, x1, y1."""
+def scale(size: Sequence[int], other: Sequence[int]) -> NDArray[Any]:
+    """``size`` ÷ ``other``, of width and height, for x0, y0, x1, y1."""
     import numpy as np
 
-    return np.array([original / read for original, read in zip(picture.size, picture.image.size)] * 2)
-
-
-def read_scale(picture: Picture) -> NDArray[Any]:
-    """Size of the picture as read ÷ size of the original, for x0, y0, x1, y1."""
-    import numpy as np
-
-    return np.array([read / original for original, read in zip(picture.size, picture.image.size)] * 2)
+    return np.array([one / two for one, two in zip(size, other)] * 2)
 
 
 def coco_detections(found: Detections, size: tuple[int, int], category_of: Mapping[int, int]) -> CocoDetections:
@@ -297,7 +290,7 @@ def drawn_detections(found: Detections, picture: Picture, names: Mapping[int, st
     """The first ``count`` detections in pixels of the picture as read; a box with NaN or Inf becomes empty."""
     import numpy as np
 
-    boxes = found.boxes[:count] * read_scale(picture)
+    boxes = found.boxes[:count] * scale(picture.image.size, picture.size)
     boxes[~np.isfinite(boxes).all(axis=1)] = 0.0
     labels = tuple(int(label) for label in found.labels[:count])
     masks = found.masks[:count] if found.masks is not None else []

@@ -72,7 +72,7 @@ def judge(
 
     Raises:
         InputError: the data is missing, unreadable, empty or malformed.
-        UsageError: no task, an unknown tolerance, a limit or batch below 1.
+        UsageError: no task of ``modelzoo.validity``, an unknown tolerance, a limit or batch below 1.
     """
     bound = bind(workload, task, reference, tested, request)
     return conclude(bound, compare(bound, reference, tested, progress=progress, exhibit=exhibit), exhibit)
@@ -89,7 +89,7 @@ def bind(
 
     Raises:
         InputError: the data is missing or malformed.
-        UsageError: no task, an unknown tolerance, a limit or batch below 1.
+        UsageError: no task of ``modelzoo.validity``, an unknown tolerance, a limit or batch below 1.
     """
     names = reference.name, tested.name
     return bind_task(task, TaskContext(workload, request, *names, SIGNIFICANT_BITS.get(tested.precision)))
@@ -106,6 +106,9 @@ def bind_task(task: Optional[Task], context: TaskContext) -> Task:
         raise UsageError(
             f"workload {context.workload} does not say how its predictions are judged: set judge in workload.py"
         )
+    if not isinstance(task, Task):
+        kind = type(task).__name__
+        raise UsageError(f"workload {context.workload}: judge must return a task of modelzoo.validity, not {kind}")
     bound = task.bind(context)
     if len(bound.items) == 0:
         raise InputError(f"{request.data or 'the built-in data set'} holds no items")

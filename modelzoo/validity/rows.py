@@ -11,24 +11,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Callable, Optional
+from statistics import NormalDist, median
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import msgspec
 
+from modelzoo.frozen import replace
 from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check, MetricChange
-from modelzoo.validity.bounds import Extreme, draw, percentile_bounds, sums_by_cluster, typical_size
-from modelzoo.validity.changes import item_change
-from modelzoo.validity.checks import (
-    FAILS,
-    PASSES,
-    check_bounds,
-    check_median,
-    check_ratio,
-    check_shares,
-    check_shift,
-    check_value,
+from modelzoo.stats import student_t
+from modelzoo.validity.bounds import (
+    POWER,
+    Drawn,
+    Extreme,
+    detectable_loss,
+    draw,
+    mcnemar,
+    median_bounds,
+    percentile_bounds,
+    standard_error,
+    sums_by_cluster,
+    typical_size,
 )
+from modelzoo.validity.changes import metric_change
+from modelzoo.validity.checks import FAILS, PASSES, check_bounds, check_ratio, check_value, items_of, with_items
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TAIL = 99.0
 """The percentile that ``tail`` checks."""
@@ -93,16 +102,26 @@ class Metric(msgspec.Struct, frozen=True):
 
     def change(self, rows: Sequence[Row]) -> Optional[MetricChange]:
         """How the metric changed; ``None`` with fewer than two clusters."""
-        sizes = totals(rows, self.per) if self.per else None
-        groups, agreement = clusters(rows), bool(self.of)
-        return item_change(
+        reference, tested = self.sides(rows)
+        sizes, total = totals(rows, self.per), sum(totals(rows, self.per))
+        differences = [b - a for a, b in zip(reference, tested)]
+        _, (changed, size) = sums_by_cluster(clusters(rows), differences, sizes)
+        if len(size) < 2 or not total:
+            return None
+        worse, better = sum(each < 0 for each in differences), sum(each > 0 for each in differences)
+        typical = typical_size(size)
+        most = Extreme(0.0 if self.of else typical, typical)  # an agreement cannot rise
+        drawn = draw(changed, size, Extreme(-typical, typical), most)
+        found = metric_change(
             self.name,
-            *self.sides(rows),
-            clusters=groups,
-            sizes=sizes,
-            right_or_wrong=self.right_or_wrong,
-            agreement=agreement,
+            sum(reference) / total,
+            sum(tested) / total,
+            drawn,
+            detectable_loss(standard_error(changed.tolist(), size.tolist()), total / typical),
+            len(rows),
         )
+        p_value = mcnemar(worse, better) if self.right_or_wrong else None
+        return replace(found, worse=worse, better=better, p_value=p_value)
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -145,7 +164,12 @@ def share(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Ch
     else:
         values = [min(value, rule.highest) for value in column(rows, rule.of)]
         sizes, (sums,) = sums_by_cluster(clusters(rows, rule.of), values)
-    return check_shares(rule.name, sums, sizes, len(rows), tolerance, lowest=rule.lowest, highest=rule.highest)
+    return check_ratio(rule.name, _share(sums, sizes, rule.lowest, rule.highest), len(rows), tolerance)
+
+
+def _share(sums: NDArray[Any], sizes: NDArray[Any], lowest: float = 0.0, highest: float = 1.0) -> Drawn:
+    size = typical_size(sizes)
+    return draw(sums, sizes, Extreme(lowest * size, size), Extreme(highest * size, size))
 
 
 def average(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
@@ -156,8 +180,15 @@ def average(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> 
 
 
 def middle(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
-    """A median."""
-    return check_median(rule.name, column(rows, rule.of), clusters(rows, rule.of), len(rows), tolerance)
+    """A median of numbers from 0 to the highest."""
+    values, groups = column(rows, rule.of), clusters(rows, rule.of)
+    found = check_value(rule.name, median(values), tolerance)
+    decided = check_bounds(found, *median_bounds(values, groups, rule.highest, PASSES, FAILS))
+    if not decided.undecided:
+        return decided
+    # At most half of the values exceed what the median may not exceed.
+    sizes, (within,) = sums_by_cluster(groups, [float(value <= found.required) for value in values])
+    return with_items(decided, _share(within, sizes), 0.5, len(rows), above=True)
 
 
 def tail(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
@@ -168,10 +199,33 @@ def tail(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Che
 
 
 def shift(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
-    """The largest mean of the signed numbers of boxes, of which each has four."""
-    values, groups = column(rows, rule.of), clusters(rows, rule.of)
-    boxes = [values[start : start + EDGES] for start in range(0, len(values), EDGES)]
-    return check_shift(rule.name, boxes, groups[::EDGES], len(rows), tolerance)
+    """The largest mean of the four signed numbers of boxes, which none may exceed in either direction.
+
+    The bounds are Student's t, with the standard error of a ratio over clusters, and Satterthwaite's degrees of freedom
+    ("An approximate distribution of estimates of variance components", Biometrics Bulletin 2, 1946) for clusters whose
+    sums vary in proportion to their sizes: a few large clusters among many small ones are as few as they are.
+    """
+    values, groups = column(rows, rule.of), clusters(rows, rule.of)[::EDGES]
+    sizes, columns = sums_by_cluster(groups, *(values[edge::EDGES] for edge in range(EDGES)))
+    means = [abs(float(sums.sum())) / len(groups) for sums in columns]
+    found, count = check_value(rule.name, max(means), tolerance), len(sizes)
+    unknown = replace(found, passed=False, undecided=True)
+    if count < 2:
+        return unknown
+    errors = [standard_error(sums.tolist(), sizes.tolist()) for sums in columns]
+    freedom = float((sizes**2).sum() ** 2 / (sizes**4).sum()) - 1
+    passes, fails = student_t(PASSES, freedom), student_t(1 - (1 - FAILS) / (2 * EDGES), freedom)
+    if not math.isfinite(passes):
+        return unknown
+    worst = max(mean + passes * error for mean, error in zip(means, errors))
+    best = max(mean - fails * error for mean, error in zip(means, errors))
+    decided = check_bounds(found, worst, best)
+    distance = abs(max(means) - found.required)
+    if not decided.undecided or not distance:
+        return decided
+    quantile = (passes if max(means) < found.required else fails) + NormalDist().inv_cdf(POWER)
+    needed = math.ceil(count * (quantile * max(errors) / distance) ** 2)
+    return replace(decided, more_items=items_of(max(needed - count, 1), count, len(rows)))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

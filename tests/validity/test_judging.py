@@ -79,6 +79,8 @@ def test_wrong_calls_are_refused_before_anything_is_read() -> None:
     declaration = Classification(lambda picture: picture, lambda: [])
     with pytest.raises(UsageError, match="set judge in workload.py"):
         judge("toy", None, predictor, predictor, ValidityRequest())
+    with pytest.raises(UsageError, match="toy: judge must return a task of modelzoo.validity, not object"):
+        judge("toy", object(), predictor, predictor, ValidityRequest())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no such threshold"):
         judge("toy", declaration, predictor, predictor, ValidityRequest(tolerance={"nosuch": 1.0}))
     for wrong in (ValidityRequest(limit=0), ValidityRequest(batch=0)):

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelzoo.frozen import replace
+from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check
-from modelzoo.validity.bounds import Extreme, draw
-from modelzoo.validity.checks import (
-    check_median,
-    check_ratio,
-    check_shares,
-    check_shift,
-    more_items,
-    on_few_clusters,
-)
+from modelzoo.validity.checks import more_items, on_few_clusters
+from modelzoo.validity.rows import Rule, middle, ratio, share, shift
+
+ACCURACY, KL = Rule("accuracy", ratio, "top1"), Rule("kl", share, "kl", highest=2.0)
+DRIFT, BIAS = Rule("score_drift", middle, "x"), Rule("box_bias", shift, "x")
 
 
 def accuracy(count: int, lost: int, **tolerance: float) -> Check:
     """fp32 is right on all pictures, the model under test on all but ``lost``."""
-    tested = [0.0] * lost + [1.0] * (count - lost)
-    return check_ratio("accuracy", draw(tested, [1.0] * count, Extreme(0, 1), Extreme(1, 0)), count, tolerance)
+    rows = [Row(i, "", {"top1_reference": 1.0, "top1_tested": float(i >= lost)}) for i in range(count)]
+    return ACCURACY.check(rows, tolerance)
+
+
+def pictures(values: Sequence[Any], places: Sequence[int]) -> list[Row]:
+    """Rows for the pictures ``places``, with the values of their objects: one for each, or four."""
+    found: dict[int, list[float]] = {}
+    for value, place in zip(np.atleast_2d(np.asarray(values).T).T.tolist(), places):
+        found.setdefault(int(place), []).extend(value)
+    return [Row(place, "", {"x": tuple(each)}) for place, each in found.items()]
 
 
 def outcome(check: Check) -> str:
@@ -67,26 +75,24 @@ def test_the_tolerance_that_would_have_passed_passes(pair: tuple[int, int]) -> N
 
 def test_without_anything_to_lose_nothing_is_decided() -> None:
     """fp32 is wrong everywhere."""
-    check = check_ratio("accuracy", draw([0.0] * 30, [0.0] * 30, Extreme(0, 1), Extreme(1, 0)), 30, {})
+    check = ACCURACY.check([Row(i, "", {"top1_reference": 0.0, "top1_tested": 0.0}) for i in range(30)], {})
     assert (check.seen, check.passed, check.undecided, check.more_items) == (None, False, True, None)
 
 
 def test_limits_from_above_are_compared_with_the_upper_bound() -> None:
     """The mean divergence of 1,000 pictures passes at 0.001, and fails at 0.02 if all of them have it."""
-    ones = [1.0] * 1000
-    assert outcome(check_shares("kl", [0.001] * 1000, ones, 1000, {}, highest=2.0)) == "passed"
-    assert outcome(check_shares("kl", [0.02] * 1000, ones, 1000, {}, highest=2.0)) == "failed"
-    assert outcome(check_shares("kl", [0.001] * 100, ones[:100], 100, {}, highest=2.0)) == "undecided"
+    for count, divergence, expected in ((1000, 0.001, "passed"), (1000, 0.02, "failed"), (100, 0.001, "undecided")):
+        assert outcome(KL.check([Row(i, "", {"kl": divergence}) for i in range(count)], {})) == expected
 
 
 def test_a_median_of_clustered_values() -> None:
     """Ten objects in each of 60 pictures: 0.004 passes, 0.05 fails, and halves on both sides are undecided."""
     places = np.repeat(np.arange(60), 10).tolist()
-    assert outcome(check_median("score_drift", [0.004] * 600, places, 60, {})) == "passed"
-    assert outcome(check_median("score_drift", [0.05] * 600, places, 60, {})) == "failed"
-    mixed = check_median("score_drift", [0.01 if place % 2 else 0.025 for place in places], places, 60, {})
+    assert outcome(DRIFT.check(pictures([0.004] * 600, places), {})) == "passed"
+    assert outcome(DRIFT.check(pictures([0.05] * 600, places), {})) == "failed"
+    mixed = DRIFT.check(pictures([0.01 if place % 2 else 0.025 for place in places], places), {})
     assert outcome(mixed) == "undecided"
-    most = check_median("score_drift", [0.025 if place % 5 < 2 else 0.01 for place in places], places, 60, {})
+    most = DRIFT.check(pictures([0.025 if place % 5 < 2 else 0.01 for place in places], places), {})
     assert outcome(most) == "undecided"
     assert most.more_items is not None and 50 < most.more_items < 400
 
@@ -98,18 +104,18 @@ def test_a_shift_of_all_boxes_fails_and_jitter_does_not() -> None:
     jitter = random.normal(0, 0.02, (500, 4)) + random.normal(0, 0.01, (100, 4))[places]
     few = places < 10
     shifted = jitter + np.array([0.02, 0, 0.02, 0])
-    assert outcome(check_shift("box_bias", jitter.tolist(), places.tolist(), 100, {})) == "passed"
-    assert outcome(check_shift("box_bias", shifted.tolist(), places.tolist(), 100, {})) == "failed"
-    undecided = check_shift("box_bias", jitter[few].tolist(), places[few].tolist(), 10, {})
+    assert outcome(BIAS.check(pictures(jitter, places), {})) == "passed"
+    assert outcome(BIAS.check(pictures(shifted, places), {})) == "failed"
+    undecided = BIAS.check(pictures(jitter[few], places[few]), {})
     assert outcome(undecided) == "undecided"
     assert undecided.more_items is not None
-    assert outcome(check_shift("box_bias", [[0.0] * 4], [0], 1, {})) == "undecided"
+    assert outcome(BIAS.check(pictures([[0.0] * 4], [0]), {})) == "undecided"
 
 
 def test_one_crowded_picture_among_many_is_one_picture() -> None:
     """Its 500 objects outweigh 30 others, so next to nothing is known about how shifts vary."""
     places = [0] * 500 + list(range(1, 31))
-    check = check_shift("box_bias", [[0.001] * 4] * 530, places, 31, {})
+    check = BIAS.check(pictures([[0.001] * 4] * 530, places), {})
     assert (outcome(check), check.bound, check.more_items) == ("undecided", None, None)
 
 
