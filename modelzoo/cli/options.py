@@ -112,6 +112,11 @@ def add_validity(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--limit", type=int, metavar="N", help="check at most N items, sampled with --seed")
     group.add_argument(
+        "--skip-bad",
+        action="store_true",
+        help="leave out pictures, questions and passages that cannot be judged, and say how many (default: refuse)",
+    )
+    group.add_argument(
         "--tolerance",
         action="append",
         default=[],
@@ -163,6 +168,7 @@ def make_judging(args: argparse.Namespace, workload: Workload) -> Judging:
         limit=args.limit,
         tolerance=tolerance,
         explain=args.explain,
+        skip_bad=args.skip_bad,
     )
     return Judging(request, output, args.timeout)
 

@@ -38,6 +38,38 @@ class Relation(str, Enum):
         return value >= required if self is Relation.AT_LEAST else value <= required
 
 
+class DataNoteKind(str, Enum):
+    """What a data set was found to be like, or how it was read, beyond what its format says."""
+
+    SKIPPED = "skipped"
+    UPRIGHT = "EXIF orientation applied"
+    UNKNOWN_ORIENTATION = "EXIF orientation not applied"
+    SYNONYMS = "synonyms"
+    UNKNOWN_CATEGORIES = "unknown categories"
+    NO_MASKS = "no masks"
+    NUMBERED_CLASSES = "numbered classes"
+    SORTED_CLASSES = "sorted classes"
+    LABEL_FILE = "label file"
+    NO_CLASSES = "no classes"
+    CMRC = "scored as CMRC 2018"
+    NO_BLANKS = "words without blanks"
+    NOT_IN_PASSAGE = "answers outside the passage"
+
+
+class DataNote(msgspec.Struct, frozen=True):
+    """Something about a data set that its figures depend on.
+
+    Attributes:
+        kind: what it is.
+        count: of the items, classes or objects that it is about.
+        names: some of these, or of what stands for them.
+    """
+
+    kind: DataNoteKind
+    count: int
+    names: tuple[str, ...] = ()
+
+
 class ValidityRequest(msgspec.Struct, frozen=True):
     """What to judge on, and by which thresholds.
 
@@ -52,6 +84,7 @@ class ValidityRequest(msgspec.Struct, frozen=True):
         own_weights: the weights are the user's, so the published quality does not apply.
         model_path: directory of the checkpoint, if it is one (it holds the tokenizer).
         pictures: maximum number of inputs whose detections are drawn.
+        skip_bad: leave out items that cannot be judged, instead of refusing the data set.
     """
 
     data: Optional[str] = None
@@ -64,6 +97,7 @@ class ValidityRequest(msgspec.Struct, frozen=True):
     own_weights: bool = False
     model_path: Optional[str] = None
     pictures: int = 100
+    skip_bad: bool = False
 
 
 class WorstLayer(msgspec.Struct, frozen=True, tag="layer"):
@@ -281,7 +315,7 @@ class Validity(msgspec.Struct, frozen=True):
         tables: those of a task that a workload brings with it.
         counts: number of images, crops, photographs, questions ….
         figures: every figure by name, from 0 to 1 for accuracies; figures that are not finite are left out.
-        notes: how unusual inputs were read.
+        notes: how unusual inputs were read. data_notes: likewise, of the data set.
         reference_name: what tables call the reference.
         tested_name: what tables call the setting under test.
     """
@@ -309,6 +343,7 @@ class Validity(msgspec.Struct, frozen=True):
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     figures: dict[str, float] = msgspec.field(default_factory=dict)
     notes: tuple[PictureNote, ...] = ()
+    data_notes: tuple[DataNote, ...] = ()
     reference_name: str = "fp32"
     tested_name: str = "tested"
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
+from modelzoo.errors import UsageError
 from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, Row, TopClasses
 from modelzoo.records.validity import ValidityRequest
@@ -73,8 +73,7 @@ class Classification(PictureTask):
         if request.data is None:
             items: Sequence[PictureItem] = self.builtin(request)
         else:
-            found = picture_sets.read_classes(Path(request.data), self.names, self.wnids())
-            items = picture_sets.sampled(found, request.limit, request.seed)
+            items, self.data_notes = picture_sets.read_classes(request, self.names, self.wnids())
         self.labelled = items[0].label is not None
         self.metrics, self.rules = METRICS[self.labelled], RULES[self.labelled]
         self.metric = self.metrics[0].name
@@ -85,10 +84,14 @@ class Classification(PictureTask):
         return PreparedItem((self.preprocess(picture.image),), picture.notes)
 
     def output_tensor(self, output: Any, rows: Sequence[Any]) -> Any:
-        return self.scores(output)
+        scores, labels = self.scores(output), len(self.names)
+        if scores.shape[-1] != labels:
+            advice = "drop the background's, or name it" if scores.shape[-1] == labels + 1 else "declare as many"
+            raise UsageError(f"the model has {scores.shape[-1]} outputs, but the workload {labels} labels: {advice}")
+        return scores
 
     def predictions(self, output: Any, rows: Sequence[Any]) -> Sequence[Any]:
-        return list(self.scores(output).detach().double().cpu().numpy())
+        return list(self.output_tensor(output, rows).detach().double().cpu().numpy())
 
     def compare(self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]) -> Row:
         item, logits = self.items[index], (reference[0], tested[0])

@@ -1,65 +1,146 @@
-"""COCO data sets: an ``instances_*.json`` with its picture folder."""
+"""COCO data sets: an ``instances_*.json`` with its picture folder.
+
+The format is that of cocodataset.org/#format-data; what pycocotools reads of it is decoded here.
+"""
 
 from __future__ import annotations
 
-import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, Optional, Union
 
 import msgspec
 
 from modelzoo.errors import InputError
+from modelzoo.frozen import replace
 from modelzoo.records.exhibits import PictureSource
-from modelzoo.validity.picture_sets import PictureItem
-from modelzoo.workload.inputs import find_pictures
+from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
+from modelzoo.validity.picture_sets import PictureItem, Stored, probed, readable, sampled, some, without_bad
+from modelzoo.workload.inputs import EXIF_QUARTER_TURNS, find_pictures, read_json
 
-REQUIRED_FIELDS = {
-    "images": ("id", "file_name"),
-    "categories": ("id", "name"),
-    "annotations": ("id", "image_id", "category_id", "bbox"),
-}
 ImageId = Union[int, str]
+SYNONYMS = {
+    **{"aeroplane": "airplane", "motorbike": "motorcycle", "sofa": "couch", "tvmonitor": "tv", "television": "tv"},
+    **{"mobilephone": "cellphone", "doughnut": "donut", "hairdryer": "hairdrier"},
+}
+"""Other names of COCO's categories, letters only: PASCAL VOC's, which Darknet's coco.names has too, and spellings."""
+OUTSIDE = 1.0
+"""Pixels that a box may end outside of its picture, by rounding."""
+
+
+class Image(msgspec.Struct, frozen=True):
+    """A picture, of which the size may be missing."""
+
+    id: ImageId
+    file_name: str
+    width: Optional[int] = None
+    height: Optional[int] = None
+
+    @property
+    def size(self) -> Optional[tuple[int, int]]:
+        """Width and height, if both are known."""
+        return None if self.width is None or self.height is None else (self.width, self.height)
+
+
+class Category(msgspec.Struct, frozen=True):
+    """A category."""
+
+    id: int
+    name: str
+
+
+class RunLengths(msgspec.Struct, frozen=True):
+    """A mask of (height, width) by columns: lengths of background and object in turn, which may be compressed."""
+
+    size: tuple[int, int]
+    counts: Union[str, list[int]]
+
+
+class Object(msgspec.Struct, frozen=True):
+    """An annotated object; its box is left, top, width and height in pixels."""
+
+    image_id: ImageId
+    category_id: int
+    bbox: tuple[float, float, float, float]
+    area: Optional[float] = None
+    iscrowd: Union[bool, int] = False
+    segmentation: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Instances(msgspec.Struct, frozen=True):
+    """What is read of the file."""
+
+    images: list[Image]
+    annotations: list[Object]
+    categories: list[Category]
 
 
 class Annotations(msgspec.Struct, frozen=True):
-    """The content of the file, and the file's category id by the model's label."""
+    """What pycocotools takes for the content of the file, and the file's category id by the model's label.
+
+    The objects have ids of our own, because COCOeval takes 0 for "unmatched", and of objects with the same id only the
+    last counts. ``masks``: whether every object has a mask.
+    """
 
     path: Path
     dataset: Mapping[str, Any]
     category_of: Mapping[int, int]
+    masks: bool = False
 
 
-def read(data: Path, categories: Mapping[int, tuple[int, str]]) -> tuple[list[PictureItem], Optional[Annotations]]:
-    """Return the pictures of ``data``, and its annotations if it has any.
+def read(
+    request: ValidityRequest, categories: Mapping[int, tuple[int, str]], masks: bool = False
+) -> tuple[list[PictureItem], Optional[Annotations], list[DataNote]]:
+    """Return the pictures to judge, the annotations if there are any, and what is to be said about them.
 
     Args:
-        data: an ``instances_*.json``, a directory that holds one (or ``annotations/instances_*.json``), a directory
-            of pictures, or one picture.
+        request: its ``data`` is an ``instances_*.json``, a directory that holds one (or
+            ``annotations/instances_*.json``), a directory of pictures, or one picture.
         categories: (COCO category id, name) by the model's label.
+        masks: whether the model computes masks.
 
     Raises:
-        InputError: no such path, a malformed file, missing pictures (with their number), or no category in common.
+        InputError: no such path, a malformed or inconsistent file, pictures that are missing, cannot be read or have
+            another size than the file says, or no category in common.
     """
+    data = Path(request.data or "")
     if not data.exists():
         raise InputError(f"{data}: no such file or directory")
     file = data if data.suffix.lower() == ".json" else _annotation_file(data)
     if file is None:
-        if data.is_file():
-            return [_item(data, data.name, None, True)], None
-        paths = find_pictures(data)
+        paths = [data] if data.is_file() else find_pictures(data)
         if not paths:
             raise InputError(f"{data} holds neither an instances_*.json nor images")
-        return [_item(path, str(path.relative_to(data)), None, True) for path in paths], None
-    dataset = _load(file)
-    folder = _picture_folder(file, [image["file_name"] for image in dataset["images"]])
-    items = [_item(folder / image["file_name"], image["file_name"], image["id"], False) for image in dataset["images"]]
-    return items, Annotations(file, dataset, _categories(file, dataset, categories))
-
-
-def _item(path: Path, name: str, image_id: Optional[ImageId], upright: bool) -> PictureItem:
-    return PictureItem(name, PictureSource(str(path), upright=upright), image_id=image_id)
+        names = [path.name if path == data else str(path.relative_to(data)) for path in paths]
+        items = [PictureItem(name, PictureSource(str(path), upright=True)) for path, name in zip(paths, names)]
+        items, notes = readable(items, request)
+        return items, None, notes
+    found: Instances = read_json(file, Instances, "a COCO instances file")
+    for problem in _inconsistent(found):
+        raise InputError(f"{file} is not a COCO instances file: {problem}")
+    category_of, notes = _categories(file, found, categories)
+    images = sampled(found.images, request.limit, request.seed)
+    folder = _picture_folder(file, [image.file_name for image in found.images])
+    objects: dict[ImageId, list[Object]] = {image.id: [] for image in images}
+    for each in found.annotations:
+        if each.image_id in objects and each.category_id in category_of.values():
+            objects[each.image_id].append(each)
+    items, sizes, more = _fitting(images, folder, objects, request.skip_bad)
+    content = _content(file, objects, sizes, masks)
+    if not content:
+        raise InputError(f"{file}: none of the {len(items)} pictures has an object of a category that the model knows")
+    lacking = sum("segmentation" not in each for each in content)
+    if masks and lacking:
+        more.append(DataNote(DataNoteKind.NO_MASKS, lacking))
+    known = [{"id": each.id, "name": each.name} for each in found.categories if each.id in category_of.values()]
+    dataset = {
+        "images": [{"id": name, "width": width, "height": height} for name, (width, height) in sizes.items()],
+        "annotations": content,
+        "categories": known,
+    }
+    return items, Annotations(file, dataset, category_of, masks and not lacking), [*notes, *more]
 
 
 def _annotation_file(directory: Path) -> Optional[Path]:
@@ -71,93 +152,169 @@ def _annotation_file(directory: Path) -> Optional[Path]:
     return files[0] if files else None
 
 
-def _load(file: Path) -> dict[str, Any]:
-    """Read the file and check every field that is used."""
-    try:
-        dataset = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file} is not JSON: {' '.join(str(error).split())}") from None
-    problem = _malformed(dataset)
-    if problem:
-        raise InputError(f"{file} is not a COCO instances file: {problem}")
-    for annotation in dataset["annotations"]:
-        annotation.setdefault("iscrowd", 0)
-        annotation.setdefault("area", float(annotation["bbox"][2]) * float(annotation["bbox"][3]))
-    return dict(dataset)
-
-
-def _malformed(dataset: Any) -> str:
-    """What is wrong with the structure of a COCO file; empty if nothing is."""
-    if not isinstance(dataset, dict):
-        return f"it holds a {type(dataset).__name__}, not an object"
-    for key in REQUIRED_FIELDS:
-        if not isinstance(dataset.get(key), list):
-            return f"it has no list {key!r}"
-    if not dataset["images"]:
-        return "it names no images"
-    problems = chain(_missing_fields(dataset), _malformed_images(dataset["images"]), _malformed_annotations(dataset))
-    return next(problems, "")
-
-
-def _missing_fields(dataset: Mapping[str, Any]) -> Iterator[str]:
-    for key, fields in REQUIRED_FIELDS.items():
-        for number, entry in enumerate(dataset[key]):
-            for name in fields:
-                if not isinstance(entry, dict) or name not in entry:
-                    yield f"{key}[{number}] has no {name!r}"
-
-
-def _malformed_images(images: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for image in images:
-        if not isinstance(image["file_name"], str):
-            yield "an image's 'file_name' is not text"
-        if not isinstance(image["id"], (int, str)):
-            yield f"the 'id' of {image['file_name']} is neither a number nor text"
-
-
-def _malformed_annotations(dataset: Mapping[str, Any]) -> Iterator[str]:
-    images = {image["id"] for image in dataset["images"]}
-    categories = {category["id"] for category in dataset["categories"]}
-    for number, entry in enumerate(dataset["annotations"]):
-        box = entry["bbox"]
-        if not isinstance(box, list) or len(box) != 4 or not all(isinstance(v, (int, float)) for v in box):
-            yield f"annotations[{number}]'s 'bbox' is not four numbers"
-        if entry["image_id"] not in images:
-            yield f"annotations[{number}] names image {entry['image_id']}, which is not listed"
-        if entry["category_id"] not in categories:
-            yield f"annotations[{number}] names category {entry['category_id']}, which is not listed"
+def _inconsistent(found: Instances) -> Iterator[str]:
+    """What in the file contradicts itself."""
+    if not found.images:
+        yield "it names no images"
+    ids, categories = {image.id for image in found.images}, {category.id for category in found.categories}
+    if len({type(each) for each in ids}) > 1:
+        yield "the ids of some images are numbers, those of others are text"
+    unique: dict[str, list[Any]] = {
+        "image id": [image.id for image in found.images],
+        "file_name": [image.file_name for image in found.images],
+        "category id": [category.id for category in found.categories],
+        "category name": [category.name.strip().lower() for category in found.categories],
+    }
+    for what, values in unique.items():
+        value, count = Counter(values).most_common(1)[0] if values else ("", 0)
+        if count > 1:
+            yield f"the {what} {value!r} occurs {count} times"
+    for number, each in enumerate(found.annotations):
+        if each.image_id not in ids:
+            yield f"annotations[{number}] names image {each.image_id!r}, which is not listed"
+        if each.category_id not in categories:
+            yield f"annotations[{number}] names category {each.category_id}, which is not listed"
+        if min(each.bbox[2:]) < 0:
+            yield f"annotations[{number}] has a box of negative size"
+    if found.annotations and max(max(each.bbox) for each in found.annotations) <= 1:
+        yield "its boxes are fractions of the pictures' sizes, not pixels"
 
 
 def _picture_folder(file: Path, names: Sequence[str]) -> Path:
-    """The folder that holds the most of the pictures, among the usual places.
-
-    Raises:
-        InputError: some are missing.
-    """
+    """The folder that holds the most of the pictures, among the usual places."""
     split = file.stem.replace("instances_", "", 1)
-    parents = (file.parent, file.parent.parent)
-    folders = [p / sub for p in parents for sub in (split, f"images/{split}", "images", ".")]
-    counted = [(sum((folder / name).is_file() for name in names), folder) for folder in folders if folder.is_dir()]
-    most, folder = max(counted, key=lambda pair: pair[0])
-    if most < len(names):
-        lacking = [name for name in names if not (folder / name).is_file()]
-        where = folder if most else file.parent / split
-        raise InputError(
-            f"{file} names {len(names)} images and {len(lacking)} of them are missing in {where} (first: {lacking[0]})"
-        )
-    return folder
+    folders = [p / sub for p in (file.parent, file.parent.parent) for sub in (split, f"images/{split}", "images", ".")]
+    return max(folders, key=lambda folder: sum((folder / name).is_file() for name in names))
 
 
-def _categories(file: Path, dataset: Mapping[str, Any], categories: Mapping[int, tuple[int, str]]) -> dict[int, int]:
-    """The model's labels to the file's category ids, matched by name."""
-    by_name = {str(category["name"]).strip().lower(): category["id"] for category in dataset["categories"]}
-    matched = {
-        label: by_name[name.strip().lower()]
-        for label, (_, name) in categories.items()
-        if name.strip().lower() in by_name
-    }
+def _categories(
+    file: Path, found: Instances, categories: Mapping[int, tuple[int, str]]
+) -> tuple[dict[int, int], list[DataNote]]:
+    """The model's labels to the file's category ids, by name, and what is to be said about the names."""
+    by_name = {each.name.strip().lower(): each for each in found.categories}
+    by_letters = {_letters(each.name): each for each in found.categories}
+    matched, renamed = {}, []
+    for label, (_, name) in categories.items():
+        category = by_name.get(name.strip().lower())
+        if category is None and (category := by_letters.get(_letters(name))) is not None:
+            renamed.append(f"{category.name} is {name}")
+        if category is not None:
+            matched[label] = category.id
     if not matched:
         raise InputError(f"{file} has no category in common with the model (it has: {', '.join(list(by_name)[:5])} …)")
-    return matched
+    counts = Counter(each.category_id for each in found.annotations)
+    unknown = [each for each in found.categories if each.id not in matched.values() and counts[each.id]]
+    notes = [DataNote(DataNoteKind.SYNONYMS, len(renamed), tuple(renamed))] if renamed else []
+    if unknown:
+        names = tuple(f"{each.name} ({counts[each.id]})" for each in unknown)
+        notes.append(DataNote(DataNoteKind.UNKNOWN_CATEGORIES, sum(counts[each.id] for each in unknown), names))
+    return matched, notes
+
+
+def _letters(name: str) -> str:
+    letters = re.sub(r"[\W_]+", "", name.lower())
+    return SYNONYMS.get(letters, letters)
+
+
+def _fitting(
+    images: Sequence[Image], folder: Path, objects: Mapping[ImageId, Sequence[Object]], skip_bad: bool
+) -> tuple[list[PictureItem], dict[ImageId, tuple[int, int]], list[DataNote]]:
+    """Return the pictures that can be read and fit what the file says of them, their sizes, and notes.
+
+    A picture is read upright if a quarter turn by its EXIF orientation gives its size in the file. Where sizes do not
+    tell (half turns, mirrors, squares), all others decide if they agree; if not, it is read as stored.
+    """
+    sources = [PictureSource(str(folder / image.file_name)) for image in images]
+    items = [PictureItem(image.file_name, each, image_id=image.id) for image, each in zip(images, sources)]
+    stored = probed(items)
+    problems = [
+        each if isinstance(each, str) else _misfit(image, each, objects[image.id])
+        for image, each in zip(images, stored)
+    ]
+    kept, notes = without_bad(list(zip(items, images, stored)), problems, skip_bad)
+    sound = [(item, image.size, each) for item, image, each in kept if not isinstance(each, str)]
+    known = [_is_upright(size, each) for _, size, each in sound]
+    others = set(known) - {None}
+    upright = [others == {True} if each is None else each for each in known]
+    turned = [item.name for (item, _, each), applied in zip(sound, upright) if each[1] != 1 and applied]
+    unknown = [item.name for (item, _, each), told in zip(sound, known) if each[1] != 1 and told is None]
+    if turned:
+        notes.append(DataNote(DataNoteKind.UPRIGHT, len(turned), some(turned)))
+    if unknown and len(others) != 1:
+        notes.append(DataNote(DataNoteKind.UNKNOWN_ORIENTATION, len(unknown), some(unknown)))
+    found = [replace(each[0], source=replace(each[0].source, upright=up)) for each, up in zip(sound, upright)]
+    sizes = {item.image_id: size or each[0] for item, size, each in sound if item.image_id is not None}
+    return found, sizes, notes
+
+
+def _turned(stored: Stored) -> tuple[int, int]:
+    size, orientation = stored
+    return (size[1], size[0]) if orientation in EXIF_QUARTER_TURNS else size
+
+
+def _is_upright(size: Optional[tuple[int, int]], stored: Stored) -> Optional[bool]:
+    """Whether ``size`` is that of the upright picture; ``None`` if that and the stored one are equal."""
+    return None if _turned(stored) == stored[0] else size == _turned(stored)
+
+
+def _misfit(image: Image, stored: Stored, objects: Sequence[Object]) -> str:
+    """How a picture differs from what the file says of it; empty if it does not."""
+    turned, size = _turned(stored), image.size or stored[0]
+    shown, own = ("×".join(map(str, each)) for each in (size, stored[0]))
+    if size not in (stored[0], turned):
+        return f"{image.file_name} has {own} pixels, but {shown} in the annotations"
+    if image.size is None and turned != stored[0]:
+        return f"{image.file_name} is turned by its EXIF orientation, and its size in the annotations is missing"
+    for each in objects:
+        left, top, width, height = each.bbox
+        if min(left, top, size[0] - left - width, size[1] - top - height) < -OUTSIDE:
+            return f"{image.file_name}: the box {list(each.bbox)} (x, y, width, height) leaves the picture of {shown}"
+    return ""
+
+
+def _content(
+    file: Path, objects: Mapping[ImageId, Sequence[Object]], sizes: Mapping[ImageId, tuple[int, int]], masks: bool
+) -> list[dict[str, Any]]:
+    """The objects of the pictures in ``sizes`` as pycocotools takes them, with their masks if those are judged."""
+    content: list[dict[str, Any]] = []
+    for each in (each for image_id in sizes for each in objects[image_id]):
+        area = each.bbox[2] * each.bbox[3] if each.area is None else each.area
+        mask = _mask(file, each, sizes[each.image_id]) if masks else None
+        ids = {"id": len(content) + 1, "image_id": each.image_id, "category_id": each.category_id}
+        box = {"bbox": list(each.bbox), "area": area, "iscrowd": int(each.iscrowd)}
+        content.append({**ids, **box, **({"segmentation": mask} if mask else {})})
+    return content
+
+
+def _mask(file: Path, entry: Object, size: tuple[int, int]) -> Any:
+    """The mask of an object as pycocotools takes it, without polygons that have no area; empty if there is none."""
+    where = f"{file}: the segmentation of an object in image {entry.image_id}"
+    try:
+        found = msgspec.json.decode(entry.segmentation, type=Union[list[list[float]], RunLengths, None])
+    except msgspec.DecodeError as error:
+        raise InputError(f"{where} is neither polygons nor run lengths: {error}") from None
+    if isinstance(found, RunLengths):
+        counts = _decompressed(found.counts) if isinstance(found.counts, str) else found.counts
+        if found.size != (size[1], size[0]) or sum(counts) != size[0] * size[1] or min(counts) < 0:
+            raise InputError(f"{where} has run lengths for another picture than one of {size[0]}×{size[1]} pixels")
+        return msgspec.to_builtins(found)
+    if any(len(each) % 2 for each in found or ()):
+        raise InputError(f"{where} has a polygon with an odd number of coordinates")
+    return [each for each in found or () if len(each) > 4]
+
+
+def _decompressed(text: str) -> list[int]:
+    """The run lengths of COCO's compressed form, whose characters hold five bits each (pycocotools' ``maskApi.c``).
+
+    From the fourth on, they are differences to the last but one.
+    """
+    counts: list[int] = []
+    value = shift = 0
+    for bits in (ord(each) - 48 for each in text):
+        value |= (bits & 31) << shift
+        shift += 5
+        if not bits & 32:
+            value -= (1 << shift) if bits & 16 else 0
+            counts.append(value + (counts[-2] if len(counts) > 2 else 0))
+            value = shift = 0
+    return counts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from modelzoo.files import file_sha256
@@ -102,8 +101,8 @@ class Detection(PictureTask):
         if request.data is None:
             items = self.builtin(request, longest)
         else:
-            found, self.annotations = coco.read(Path(request.data), categories)
-            items = picture_sets.reduced(picture_sets.sampled(found, request.limit, request.seed), longest)
+            found, self.annotations, self.data_notes = coco.read(request, categories, self.masks)
+            items = picture_sets.reduced(found, longest)
         self.labelled = self.annotations is not None
         self.metric = "box_ap" if self.labelled else "detection_agreement"
         return items
@@ -178,7 +177,7 @@ class Detection(PictureTask):
     def findings(self, rows: Sequence[Row]) -> Findings:
         """With random weights nothing is concluded from the changes, whose intervals take seconds."""
         random = self.context.request.weights_are_random
-        evaluated = detection_figures.average_precisions(rows, self.annotations, self.masks, resampled=not random)
+        evaluated = detection_figures.average_precisions(rows, self.annotations, resampled=not random)
         figures, shown = detection_figures.figures(rows, evaluated), self._shown(rows, evaluated)
         if random:
             return Findings(figures, shown=shown)

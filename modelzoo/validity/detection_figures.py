@@ -164,9 +164,9 @@ class AveragePrecisions(msgspec.Struct, frozen=True):
 
 
 def average_precisions(
-    rows: Sequence[Row], annotations: Optional[Annotations], masks: bool, *, resampled: bool = True
+    rows: Sequence[Row], annotations: Optional[Annotations], *, resampled: bool = True
 ) -> list[AveragePrecisions]:
-    """AP of boxes, and of masks if the models compute them, against the annotations; empty without these.
+    """AP of boxes, and of masks if there are any, against the annotations; empty without these.
 
     Args:
         resampled: whether to draw pictures, which takes seconds.
@@ -177,7 +177,7 @@ def average_precisions(
     ids, sides = [image_id for image_id, _ in found], []
     for side in (0, 1):
         results = ap.coco_results([(image_id, both[side]) for image_id, both in found])
-        kinds = list(zip(("bbox", "segm"), results))[: 2 if masks else 1]
+        kinds = list(zip(("bbox", "segm"), results))[: 2 if annotations.masks else 1]
         sides.append([ap.evaluate(annotations, ids, found_there, kind) for kind, found_there in kinds])
     return [
         AveragePrecisions(

@@ -1,6 +1,7 @@
 """The pictures of a data set: where each one is, how to read it, and what is known about it.
 
-Data sets for classification come in their usual layouts: one directory per class, or WordNet ids in the file names.
+Data sets for classification come in their usual layouts: a directory for each class, WordNet ids in the file names, or
+a file that gives the classes of pictures.
 """
 
 from __future__ import annotations
@@ -9,47 +10,43 @@ import json
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Optional, TypeVar, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 
 import msgspec
 
-from modelzoo.errors import InputError
+from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.records.partial import PictureNote
-from modelzoo.workload.inputs import SUFFIXES, Picture, find_pictures, photograph, read_picture
+from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
+from modelzoo.validity.prefetch import model_threads, prefetch
+from modelzoo.workload.inputs import (
+    SUFFIXES,
+    Picture,
+    find_pictures,
+    large_pictures_allowed,
+    photograph,
+    probe_picture,
+    read_picture,
+    read_text,
+)
 
 T = TypeVar("T")
+Stored = tuple[tuple[int, int], int]
+"""A picture's (width, height) as stored, and its EXIF orientation."""
 _WNID = re.compile(r"(?<![0-9A-Za-z])(n\d{8})(?![0-9])")
-GROUPS = (
-    (0, "fish"),
-    (7, "birds"),
-    (25, "amphibians and reptiles"),
-    (69, "invertebrates"),
-    (80, "birds"),
-    (101, "other mammals"),
-    (107, "invertebrates"),
-    (127, "birds"),
-    (147, "other mammals"),
-    (151, "dogs"),
-    (269, "other mammals"),
-    (281, "cats"),
-    (294, "other mammals"),
-    (300, "invertebrates"),
-    (330, "other mammals"),
-    (389, "fish"),
-    (398, "objects"),
-    (924, "food"),
-    (970, "landscapes"),
-    (981, "people"),
-    (984, "plants and fungi"),
-    (999, "objects"),
-)
-"""First class and name of each group of the 1,000 ImageNet classes, whose order by WordNet id keeps related ones
-together. A sample of the data set has few pictures per class, but enough per group."""
+_LABEL_FILES = {
+    "val.txt": re.compile(r"(.+?)[\s,]+(n\d{8}|\d+)\s*"),
+    "LOC_val_solution.csv": re.compile(r"([^,]+),\s*(n\d{8})\b.*"),
+}
+"""Lines of the files that give the classes of pictures: as Caffe reads them, and as Kaggle publishes them."""
+_KIT_FILE = "ILSVRC2012_validation_ground_truth.txt"
+MAPPED = 5
+"""Classes that a note names."""
 
 
 class PictureItem(msgspec.Struct, frozen=True):
@@ -124,6 +121,51 @@ def sampled(items: Sequence[T], limit: Optional[int], seed: int) -> Sequence[T]:
     return [items[index] for index in chosen]
 
 
+def without_bad(
+    items: Sequence[T], problems: Sequence[str], skip_bad: bool, item: str = "picture"
+) -> tuple[list[T], list[DataNote]]:
+    """Return the items that can be judged, and a note of how many others are left out.
+
+    Args:
+        problems: of each item, why it cannot be judged; empty if it can.
+        skip_bad: whether those that cannot are left out.
+
+    Raises:
+        InputError: some cannot and are not to be left out, or none can.
+    """
+    bad = [each for each in problems if each]
+    if bad and (not skip_bad or len(bad) == len(items)):
+        advice = "" if skip_bad else "; mend or remove them, or leave them out with --skip-bad"
+        raise InputError(f"{len(bad)} of {len(items)} {item}s cannot be judged: {bad[0]}{advice}")
+    found = [each for each, problem in zip(items, problems) if not problem]
+    return found, [DataNote(DataNoteKind.SKIPPED, len(bad), some(bad, 1))] if bad else []
+
+
+def some(names: Sequence[str], count: int = MAPPED) -> tuple[str, ...]:
+    """The first ``count`` of ``names``, and an ellipsis if there are more."""
+    return (*names[:count], *(["…"] if len(names) > count else []))
+
+
+def probed(items: Sequence[PictureItem]) -> list[Union[Stored, str]]:
+    """Open and decode every picture; return what is stored, or why it cannot be read."""
+
+    def probe(item: PictureItem) -> Union[Stored, str]:
+        try:
+            return probe_picture(Path(item.source.path or ""))
+        except InputError as error:
+            return str(error)
+
+    with large_pictures_allowed():
+        return list(prefetch(items, probe, 1, model_threads()))
+
+
+def readable(items: Sequence[PictureItem], request: ValidityRequest) -> tuple[list[PictureItem], list[DataNote]]:
+    """Return the pictures of the sample that ``request`` asks for, of which each has been decoded once."""
+    chosen = sampled(items, request.limit, request.seed)
+    problems = [each if isinstance(each, str) else "" for each in probed(chosen)]
+    return without_bad(chosen, problems, request.skip_bad)
+
+
 def builtin_crops(count: int, seed: int, min_scale: float) -> list[PictureItem]:
     """Different crops of the built-in photograph, every second one mirrored; the first is the whole photograph.
 
@@ -149,73 +191,135 @@ def reduced(items: Sequence[PictureItem], longest: Optional[int]) -> list[Pictur
 
 
 def class_group(label: int) -> str:
-    """The group of the ImageNet class ``label`` (0 to 999): "dogs", "food", …"""
-    return GROUPS[bisect_right(GROUPS, (label, "\uffff")) - 1][1]
+    """The group of the ImageNet class ``label`` (0 to 999): "dogs", "food", …
+
+    Their order by WordNet id keeps related classes together. A sample of the data set has few pictures per class, but
+    enough per group.
+    """
+    groups: list[tuple[int, str]] = [(first, name) for first, name in _imagenet()["groups"]]
+    return groups[bisect_right(groups, (label, "\uffff")) - 1][1]
 
 
 def wnids() -> tuple[str, ...]:
     """The WordNet ids of the 1,000 ImageNet classes, in the order of the models' outputs."""
-    stored = json.loads(Path(__file__).with_name("imagenet_wnids.json").read_text(encoding="utf-8"))
-    return tuple(stored["wnids"])
+    return tuple(_imagenet()["wnids"])
 
 
-def read_classes(data: Path, names: Sequence[str], ids: Optional[Sequence[str]]) -> list[PictureItem]:
-    """Return the pictures of ``data``, either all with labels or none.
+@cache
+def _imagenet() -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads(Path(__file__).with_name("imagenet_wnids.json").read_text(encoding="utf-8"))
+    return stored
 
-    Classes are known from directories named by WordNet id or by class name, from one directory for each class (in
-    sorted order, like torchvision's ``ImageFolder``), or from WordNet ids in the file names.
+
+def read_classes(
+    request: ValidityRequest, names: Sequence[str], ids: Optional[Sequence[str]]
+) -> tuple[list[PictureItem], list[DataNote]]:
+    """Return the pictures of ``request.data``, either all with labels or none, and what is to be said about them.
+
+    Classes are known from directories that are named by WordNet id, by class name or, for 1,000 classes, by index
+    (ImageNetV2's layout: github.com/modestyachts/ImageNetV2, issue 4); from as many directories as there are classes,
+    in sorted order like torchvision's ``ImageFolder``; from WordNet ids in the file names; or from a ``val.txt`` or
+    ``LOC_val_solution.csv`` in the directory or the one above.
 
     Args:
-        data: a directory, or one picture.
         names: the model's class names. ids: its WordNet ids, if the classes are ImageNet's.
 
     Raises:
-        InputError: no such path, no pictures, or a class that the model does not have.
+        InputError: no such path, no pictures, a picture that cannot be read or whose class is not one of the model's.
+        UsageError: there are not as many ``ids`` as ``names``.
     """
+    data = Path(request.data or "")
     if not data.exists():
         raise InputError(f"{data}: no such file or directory")
-    if data.is_file():
-        return [_item(data, data.name, None)]
-    paths = find_pictures(data)
+    if ids is not None and len(ids) != len(names):
+        raise UsageError(f"the workload declares {len(names)} labels but {len(ids)} WordNet ids")
+    paths = [data] if data.is_file() else find_pictures(data)
     if not paths:
         raise InputError(f"{data} holds no images ({', '.join(SUFFIXES)})")
-    labels = _labels(data, paths, names, {wnid: number for number, wnid in enumerate(ids or ())})
-    return [_item(path, str(path.relative_to(data)), label) for path, label in zip(paths, labels)]
+    labels, key, notes = ({}, str, []) if data.is_file() else _classes(data, paths, names, ids or ())
+    keys = [key(path) for path in paths]
+    items = [
+        PictureItem(
+            path.name if path == data else str(path.relative_to(data)),
+            PictureSource(str(path), upright=not labels),
+            labels.get(each),
+        )
+        for path, each in zip(paths, keys)
+    ]
+    if labels:
+        unknown = (
+            f"{path}: {each!r} is not one of this model's {len(names)} classes" for path, each in zip(paths, keys)
+        )
+        problems = ["" if each in labels else problem for each, problem in zip(keys, unknown)]
+        items, skipped = without_bad(items, problems, request.skip_bad)
+        notes = [*notes, *skipped]
+    items, skipped = readable(items, request)
+    return items, [*notes, *skipped]
 
 
-def _labels(data: Path, paths: Sequence[Path], names: Sequence[str], index: dict[str, int]) -> Sequence[Optional[int]]:
-    in_folders = all(path.parent != data for path in paths)
-    if in_folders:
-        folders = sorted({path.parent.name for path in paths})
-        by_name = _by_name(names)
-        if index and all(_WNID.fullmatch(folder) for folder in folders):
-            return [_known(path.parent.name, index, path) for path in paths]
-        if all(_plain(folder) in by_name for folder in folders):
-            return [by_name[_plain(path.parent.name)] for path in paths]
-        if len(folders) == len(names):
-            return [folders.index(path.parent.name) for path in paths]
-    if index and all(_WNID.search(path.name) for path in paths):
-        return [_known(_wnid(path.name), index, path) for path in paths]
-    return [None] * len(paths)
+Labels = tuple[Mapping[str, int], Callable[[Path], str], list[DataNote]]
+"""The class by a key, what gives the key of a picture, and what is to be said; no classes if none are known."""
 
 
-def _item(path: Path, name: str, label: Optional[int]) -> PictureItem:
-    return PictureItem(name, PictureSource(str(path), upright=label is None), label)
+def _classes(data: Path, paths: Sequence[Path], names: Sequence[str], ids: Sequence[str]) -> Labels:
+    def folder(path: Path) -> str:
+        return path.parent.name if path.parent != data else path.name
+
+    folders = sorted({path.parent.name for path in paths if path.parent != data})
+    index = {wnid: number for number, wnid in enumerate(ids)}
+    if any(_WNID.fullmatch(each) for each in folders) and index:
+        return index, folder, []
+    by_name = _by_name(names)
+    named = {each: by_name[_plain(each)] for each in folders if _plain(each) in by_name}
+    if named:
+        return named, folder, []
+    if folders and len(names) == 1000 and all(each.isdecimal() for each in folders):
+        numbers = {each: int(each) for each in folders}
+        if max(numbers.values()) >= len(names):
+            raise InputError(f"{data}: directories named by number are class indices from 0 to 999, not {max(folders)}")
+        return numbers, folder, [_mapping(DataNoteKind.NUMBERED_CLASSES, numbers, names)]
+    if len(folders) == len(names):
+        in_order = {each: number for number, each in enumerate(folders)}
+        return in_order, folder, [_mapping(DataNoteKind.SORTED_CLASSES, in_order, names)]
+    if index and any(_WNID.search(path.name) for path in paths):
+        return index, lambda path: (_WNID.findall(path.name) or [path.name])[0], []
+    return _listed(data, paths, len(names), index) or (
+        {},
+        folder,
+        [DataNote(DataNoteKind.NO_CLASSES, len(folders))] if folders else [],
+    )
 
 
-def _wnid(name: str) -> str:
-    match = _WNID.search(name)
-    return match.group(1) if match else ""
+def _mapping(kind: DataNoteKind, labels: Mapping[str, int], names: Sequence[str]) -> DataNote:
+    return DataNote(kind, len(labels), some([f"{each} is {names[label]}" for each, label in labels.items()]))
 
 
-def _known(wnid: str, index: dict[str, int], path: Path) -> int:
-    if wnid not in index:
-        raise InputError(f"{path}: class {wnid} is not one of this model's {len(index)}")
-    return index[wnid]
+def _listed(data: Path, paths: Sequence[Path], count: int, index: Mapping[str, int]) -> Optional[Labels]:
+    """The classes by a label file, of which each line names a picture, and an index from 0 or a WordNet id."""
+    places = [place / name for name in _LABEL_FILES for place in (data, data.parent)]
+    for file in (each for each in places if each.is_file()):
+        labels: dict[str, int] = {}
+        for line in map(_LABEL_FILES[file.name].fullmatch, read_text(file).splitlines()):
+            if line is None:
+                continue
+            label = index.get(line[2], -1) if line[2].startswith("n") else int(line[2])
+            if not 0 <= label < count:
+                raise InputError(f"{file}: class {line[2]} of {line[1]} is not one of this model's {count}, from 0")
+            if labels.setdefault(Path(line[1]).stem, label) != label:
+                raise InputError(f"{file}: {line[1]} has two classes")
+        if any(path.stem in labels for path in paths):
+            return labels, lambda path: path.stem, [DataNote(DataNoteKind.LABEL_FILE, len(labels), (str(file),))]
+    for place in (data, data.parent):
+        if (place / _KIT_FILE).is_file():
+            raise InputError(
+                f"{place / _KIT_FILE} numbers classes by the ILSVRC development kit, not by sorted WordNet id as this "
+                "model does; write a val.txt of lines 'NAME WNID' by the kit's meta.mat, or move the file away"
+            )
+    return None
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", " ", name.lower()).strip()
+    return re.sub(r"[\W_]+", " ", name.lower()).strip()
 
 
 def _by_name(names: Sequence[str]) -> dict[str, int]:

@@ -19,7 +19,16 @@ from modelzoo.errors import UsageError
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit, Shown
 from modelzoo.records.partial import Row
-from modelzoo.records.validity import Check, MetricChange, PublishedQuality, Reason, ReasonKind, Table, ValidityRequest
+from modelzoo.records.validity import (
+    Check,
+    DataNote,
+    MetricChange,
+    PublishedQuality,
+    Reason,
+    ReasonKind,
+    Table,
+    ValidityRequest,
+)
 from modelzoo.validity.changes import FEWEST_ITEMS
 from modelzoo.validity.checks import check_value
 from modelzoo.validity.finite import usable
@@ -92,6 +101,7 @@ class Task:
         published: the published quality of the weights in per cent, by metric.
         layers: whether the module of a name computes the same rows in the same order in both models.
         arguments: makes the model's positional arguments of the rows of a batch.
+        data_notes: what was found when the items were read, and what the figures depend on besides; set by ``read``.
         context, items: what is judged, in an order that is the same in every process; set by ``bind``.
     """
 
@@ -109,6 +119,7 @@ class Task:
     layers: Callable[[str], bool] = staticmethod(any_layer)
     arguments: Callable[[Any], tuple[Any, ...]]
     labelled = True
+    data_notes: Sequence[DataNote] = ()
     context: TaskContext
     items: Sequence[Any]
 

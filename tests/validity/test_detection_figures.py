@@ -46,7 +46,7 @@ def test_the_agreement_changes_by_objects() -> None:
 
 def test_a_set_without_annotations_has_no_ap() -> None:
     """Its figures are those of the matched objects."""
-    assert detection_figures.average_precisions([picture(0, [pair(1)])], None, True) == []
+    assert detection_figures.average_precisions([picture(0, [pair(1)])], None) == []
     assert "box_ap_reference" not in detection_figures.figures([picture(0, [pair(1)])], [])
 
 
