@@ -89,7 +89,9 @@ class Answers(Task):
         questions = squad.read(Path(request.data) if request.data else squad.BUILTIN)
         self.may_be_empty = any(not question.answers for question in questions)
         self.encoder = self.tokenizer(Path(request.model_path) if request.model_path else None)
-        return sampled(questions, request.limit, request.seed)
+        chosen = sampled(questions, request.limit, request.seed)
+        found, self.data_notes = squad.checked(chosen, self.encoder, self, request.skip_bad)
+        return found
 
     def data_digest(self) -> str:
         return f"unanswerable questions: {self.may_be_empty}"  # decides whether an answer may be empty
@@ -139,7 +141,7 @@ class Answers(Task):
             margin = spans[0].score - span_score(spans[1], reference)
             bits = self.context.significant_bits
             near_tie = bits is not None and margin <= 2 * rounding_step(spans[0].score / 2, bits)
-            agreement_f1 = squad.f1(spans[1].text, spans[0].text)
+            agreement_f1 = squad.f1(spans[1].text, spans[0].text, question.cmrc)
             tokens = windows.fields["attention_mask"].astype(bool) & is_possible
             expected, observed = reference[tokens], tested[tokens]
             size = float(np.linalg.norm(expected))
@@ -179,7 +181,8 @@ class Answers(Task):
 def _scored(question: Question, span: Optional[AnswerSpan]) -> ScoredAnswer:
     if span is None:
         return ScoredAnswer("", 0.0, 0.0, 0.0, False)
-    return ScoredAnswer(span.text, span.probability, *squad.scores(span.text, question.answers), True)
+    em, f1 = squad.scores(span.text, question.answers, question.cmrc)
+    return ScoredAnswer(span.text, span.probability, em, f1, True)
 
 
 def row(q: AnsweredQuestion, passage: str) -> Row:

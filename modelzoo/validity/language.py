@@ -25,7 +25,7 @@ from modelzoo.records.partial import Row
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.validity import squad
 from modelzoo.validity.finite import usable
-from modelzoo.validity.picture_sets import sampled
+from modelzoo.validity.picture_sets import sampled, without_bad
 from modelzoo.validity.protocol import PreparedItem
 from modelzoo.validity.rows import TAIL, Metric, Rule, average, column, percentile, share, tail
 from modelzoo.validity.task import Findings, Task, any_layer, unchanged
@@ -53,10 +53,10 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 def read_passages(path: Optional[Path]) -> list[Passage]:
-    """Return the paragraphs of a SQuAD file (``.json``, or a directory with one), or those of a text.
+    """Return the paragraphs of a SQuAD file (``.json``, or a directory with one), or those of a text, or its articles.
 
     Args:
-        path: ``None`` for the built-in paragraphs. In a text, blank lines separate the paragraphs.
+        path: ``None`` for the built-in paragraphs.
 
     Raises:
         InputError: the file cannot be read, or holds no text.
@@ -66,7 +66,7 @@ def read_passages(path: Optional[Path]) -> list[Passage]:
     elif path.is_dir() or path.suffix == ".json":
         texts = squad.passages(squad.read(path))
     else:
-        texts = [each.strip() for each in read_text(path).split("\n\n")]
+        texts = squad.text_passages(read_text(path))
     found = [Passage(f"passage {number}", text) for number, text in enumerate(texts, 1) if text.strip()]
     if not found:
         raise InputError(f"{path} holds no text")
@@ -110,15 +110,17 @@ class LanguageModeling(Task):
     def read(self, request: ValidityRequest) -> Sequence[Passage]:
         self.encode = self.tokenizer(Path(request.model_path) if request.model_path else None)
         passages = read_passages(Path(request.data) if request.data else None)
-        return sampled(passages, request.limit, request.seed)
+        chosen = sampled(passages, request.limit, request.seed)
+        short = "{} has fewer than two tokens, so that none can be predicted"
+        problems = [short.format(each.name) if len(list(self.encode(each.text))) < 2 else "" for each in chosen]
+        found, self.data_notes = without_bad(chosen, problems, request.skip_bad, "passage")
+        return found
 
     def data_digest(self) -> str:
         return f"windows of {self.window} tokens"
 
     def prepare(self, item: Passage) -> PreparedItem:
         ids, size = list(self.encode(item.text)), self.window
-        if len(ids) < 2:
-            raise InputError(f"{item.name} has fewer than two tokens, so that none can be predicted; remove it")
         return PreparedItem([ids[start : start + size] for start in range(0, len(ids), size)])
 
     def batch_arguments(self, rows: Sequence[Sequence[int]]) -> tuple[Any, ...]:

@@ -275,8 +275,8 @@ def _classes(data: Path, paths: Sequence[Path], names: Sequence[str], ids: Seque
         return named, folder, []
     if folders and len(names) == 1000 and all(each.isdecimal() for each in folders):
         numbers = {each: int(each) for each in folders}
-        if max(numbers.values()) >= len(names):
-            raise InputError(f"{data}: directories named by number are class indices from 0 to 999, not {max(folders)}")
+        if (largest := max(numbers.values())) >= len(names):
+            raise InputError(f"{data}: directories named by number are class indices from 0 to 999, not {largest}")
         return numbers, folder, [_mapping(DataNoteKind.NUMBERED_CLASSES, numbers, names)]
     if len(folders) == len(names):
         in_order = {each: number for number, each in enumerate(folders)}

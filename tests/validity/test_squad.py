@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+import string
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from modelzoo.errors import InputError
-from modelzoo.validity import squad
+from modelzoo.frozen import replace
+from modelzoo.records.validity import DataNoteKind
+from modelzoo.validity import Answers, squad
 
 
 @pytest.mark.parametrize(
@@ -47,24 +53,83 @@ def test_builtin_questions_are_a_sound_set() -> None:
     assert len(squad.read(squad.BUILTIN)) == len(questions)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("no json", "is not JSON"),
-        ("[]", "not a SQuAD file"),
-        ('{"images": []}', "lacks 'data'"),
-        ('{"data": [{"paragraphs": [{"qas": [{}]}]}]}', "lacks 'context'"),
-        ('{"data": []}', "holds no questions"),
-        ('{"data": [{"paragraphs": [{"context": 3, "qas": [{"id": 1, "question": "?", "answers": []}]}]}]}', "SQuAD"),
-    ],
-)
-def test_files_of_another_shape_are_refused_in_one_line(tmp_path: Path, text: str, says: str) -> None:
-    """Each says what is wrong."""
-    path = tmp_path / "set.json"
-    path.write_text(text)
-    with pytest.raises(InputError, match=says) as caught:
-        squad.read(path)
-    assert "\n" not in str(caught.value)
+def dataset() -> dict[str, Any]:
+    """Two paragraphs with two questions each, the last of which has no answer."""
+    asked = [
+        {"id": f"q{number}", "question": f"Which {word}?", "answers": [{"text": word, "answer_start": 4}]}
+        for number, word in enumerate(("castle", "river", "tower", "bridge"))
+    ]
+    asked[3] |= {"is_impossible": True, "answers": [], "plausible_answers": [{"text": "The tower"}]}
+    contexts = ("The castle over the river is old.", "The tower is not.")
+    paragraphs = [{"context": each, "qas": asked[2 * n : 2 * n + 2]} for n, each in enumerate(contexts)]
+    return {"version": "v2.0", "data": [{"title": "Old", "paragraphs": paragraphs}]}
+
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def question(**values: Any) -> Change:
+    """Set fields of the first question; ``...`` removes one."""
+
+    def change(content: dict[str, Any]) -> None:
+        first = content["data"][0]["paragraphs"][0]["qas"][0]
+        for name, value in values.items():
+            first.pop(name) if value is ... else first.update({name: value})
+
+    return change
+
+
+def whole(change: Callable[[bytes], bytes]) -> Change:
+    return lambda content: change(json.dumps(content).encode())
+
+
+SAME = "judged the same"
+MUTATIONS: dict[str, tuple[Change, str]] = {
+    # ids and types
+    "ids are numbers": (question(id=7), SAME),
+    "ids repeat": (question(id="q1"), SAME),
+    "an id is missing": (question(id=...), r"missing required field `id` - at `\$.data\[0\].paragraphs\[0\].qas\[0\]`"),
+    "an id is a list": (question(id=[1]), "Expected `int | str`, got `array`"),
+    "a question is null": (question(question=None), "Expected `str`, got `null`"),
+    "a question is empty": (question(question=""), "Expected `str` of length >= 1"),
+    "answers are text": (question(answers="castle"), "Expected `array`, got `str`"),
+    "an answer is a number": (question(answers=[{"text": 3}]), "Expected `str`, got `int`"),
+    "places of answers are wrong": (question(answers=[{"text": "castle", "answer_start": 99}]), SAME),
+    # answers
+    "no answer": (question(answers=[]), "question q0 has 0 answers, and is_impossible is false"),
+    "answers are missing": (question(answers=...), "question q0 has 0 answers, and is_impossible is false"),
+    "an answer to an impossible question": (question(is_impossible=True), "has 1 answers, and is_impossible is true"),
+    # encoding, truncation, layout
+    "a byte order mark": (whole(lambda text: b"\xef\xbb\xbf" + text), SAME),
+    "lines end as in DOS": (whole(lambda text: text.replace(b", ", b",\r\n")), SAME),
+    "UTF-16": (whole(lambda text: text.decode().encode("utf-16")), "not UTF-8"),
+    "Latin-1": (whole(lambda text: text.replace(b"castle", b"ch\xe2teau")), "not UTF-8"),
+    "cut off": (whole(lambda text: text[:-9]), "is not JSON: Input data was truncated"),
+    "empty": (whole(lambda text: b""), "holds no text"),
+    "no JSON": (whole(lambda text: b"no json"), "is not JSON"),
+    "no paragraphs": (whole(lambda text: b"[]"), "holds no questions"),
+    "no articles": (whole(lambda text: b'{"data": []}'), "holds no questions"),
+    "annotations of COCO": (whole(lambda text: b'{"images": []}'), "missing required field `data`"),
+    "one line a question": (whole(lambda text: b'{"question": "?"}\n{"question": "?"}'), "is not "),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_an_inconsistent_file_is_refused_in_one_line_or_judged_the_same(tmp_path: Path, name: str) -> None:
+    """The questions are what they were, except for what they are called, or there is an error."""
+    change, expected = MUTATIONS[name]
+    original, content = dataset(), dataset()
+    changed = change(content)
+    for file, what in (("a", original), ("b", changed if isinstance(changed, bytes) else content)):
+        (tmp_path / file).write_bytes(what if isinstance(what, bytes) else json.dumps(what).encode())
+    if expected == SAME:
+        found, was = ([replace(each, id="") for each in squad.read(tmp_path / file)] for file in "ba")
+        assert found == was
+        assert [each.answers for each in found] == [("castle",), ("river",), ("tower",), ()]
+    else:
+        with pytest.raises(InputError, match=expected) as caught:
+            squad.read(tmp_path / "b")
+        assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_and_an_empty_directory_are_refused(tmp_path: Path) -> None:
@@ -74,12 +139,122 @@ def test_a_missing_file_and_an_empty_directory_are_refused(tmp_path: Path) -> No
             squad.read(path)
 
 
-def test_questions_without_an_answer_are_read(tmp_path: Path) -> None:
-    """SQuAD 2.0's is_impossible makes the gold answers empty."""
-    qa = {"id": "1", "question": "?", "is_impossible": True, "answers": []}
-    path = tmp_path / "v2.json"
-    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "Text.", "qas": [qa]}]}]}))
-    assert squad.read(path)[0].answers == ()
+CMRC = [
+    {
+        "context_id": "DEV_0",
+        "context_text": "北京大学在北京。",
+        "title": "北京",
+        "qas": [{"query_id": "DEV_0_QUERY_0", "query_text": "哪所大学？", "answers": ["北京大学", "大学", 1898.0]}],
+    }
+]
+DRCD = {
+    "version": "1.3",
+    "data": [
+        {
+            "title": "北京",
+            "id": "1",
+            "paragraphs": [
+                {
+                    "context": "北京大学在北京。",
+                    "id": "1-1",
+                    "qas": [{"id": "1-1-1", "question": "哪所大学？", "answers": [{"text": "北京大学", "id": "1"}]}],
+                }
+            ],
+        }
+    ],
+}
+
+
+def test_chinese_sets_are_read_in_their_own_layouts(tmp_path: Path) -> None:
+    """CMRC 2018's and DRCD's, both with the rules of CMRC; numbers among the answers are as published."""
+    for content, answers in ((CMRC, ("北京大学", "大学", "1898.0")), (DRCD, ("北京大学",))):
+        (tmp_path / "dev.json").write_text(json.dumps(content), encoding="utf-8")
+        (found,) = squad.read(tmp_path / "dev.json")
+        assert (found.question, found.context, found.answers) == ("哪所大学？", "北京大学在北京。", answers)
+        assert found.cmrc
+    assert not any(each.cmrc for each in squad.read(squad.BUILTIN))
+
+
+@pytest.mark.parametrize(
+    ("prediction", "gold", "exact", "f1"),
+    [
+        ("在北京大学", "北京大学", 0, 2 * (4 / 5) / (4 / 5 + 1)),
+        ("北京。", "北京", 1, 1),
+        ("北 京", "北京", 1, 1),
+        ("《三国演义》（小说）", "三国演义小说", 1, 1),
+        ("北海", "海北", 0, 1),
+        ("東京タワー。", "東京タワー", 1, 1),
+        ("NBA总冠军", "NBA 总冠军", 1, 1),
+        ("第3名", "3", 0, 2 * (1 / 3) / (1 / 3 + 1)),
+        ("。", "北京", 0, 0),
+    ],
+)
+def test_characters_are_the_words_of_chinese_and_japanese(prediction: str, gold: str, exact: float, f1: float) -> None:
+    """Punctuation of any width does not count, nor do blanks."""
+    assert squad.scores(prediction, [gold]) == (exact, pytest.approx(f1))
+
+
+@pytest.mark.parametrize(
+    ("prediction", "gold", "exact", "f1"),
+    [
+        ("在北京大学", "北京大学", 0, 2 * (4 / 5) / (4 / 5 + 1)),
+        ("北京。", "北京", 1, 1),
+        ("北京 ", "北京", 1, 1),
+        ("北海", "海北", 0, 1 / 2),
+        ("the NBA", "NBA", 0, 2 * (1 / 2) / (1 / 2 + 1)),
+        ("光荣和ω-force", "光荣和ωforce", 1, 1),
+        ("11.42亿元", "11.42", 0, 2 * (1 / 3) / (1 / 3 + 1)),
+        ("Henry A. Walsh", "Henry A.Walsh", 0, 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2)),
+        ("50%", "50", 0, 2 * (1 / 2) / (1 / 2 + 1)),
+        ("", "北京", 0, 0),
+    ],
+)
+def test_the_rules_of_cmrc_2018(prediction: str, gold: str, exact: float, f1: float) -> None:
+    """As its script gives with NLTK's words: the longest common substring, and the punctuation that is listed there."""
+    assert squad.scores(prediction, [gold], cmrc=True) == (exact, pytest.approx(f1))
+
+
+@pytest.mark.parametrize(
+    "text", ["“The “Broncos”", "3½ sacks – a record…", "l’été à la plage", "naïve co-operation", "¿Qué?"]
+)
+def test_other_texts_keep_their_punctuation(text: str) -> None:
+    """Only ASCII's is dropped, as in SQuAD's scripts, so that their scores are the same to the last bit."""
+    dropped = "".join(each for each in text.lower() if each not in string.punctuation)
+    assert squad.normalized(text) == " ".join(re.sub(r"\b(a|an|the)\b", " ", dropped).split())
+
+
+def test_what_is_said_of_questions() -> None:
+    """Rules other than SQuAD's, words that blanks do not separate, and answers that no span of the passage can be."""
+    asked = [
+        squad.Question("1", "谁？", "北京大学", ("北京",), cmrc=True),
+        squad.Question("2", "ใคร", "กรุงเทพมหานคร", ("กรุงเทพ",)),
+        squad.Question("3", "Who?", "The castle.", ("the river",)),
+        squad.Question("4", "why " * 90, "The castle.", ("The castle",)),
+    ]
+    task = Answers(tokenizer=lambda path: None, max_length=96, stride=32)
+
+    def words(text: str) -> dict[str, list[str]]:
+        return {"input_ids": text.split()}
+
+    with pytest.raises(InputError, match="1 of 4 questions cannot be judged: question 4 takes 90 of 96 tokens"):
+        squad.checked(asked, words, task, skip_bad=False)
+    found, notes = squad.checked(asked, words, task, skip_bad=True)
+    assert found == asked[:3]
+    assert [(note.kind, note.count, note.names) for note in notes[1:]] == [
+        (DataNoteKind.CMRC, 1, ()),
+        (DataNoteKind.NO_BLANKS, 1, ()),
+        (DataNoteKind.NOT_IN_PASSAGE, 1, ("3",)),
+    ]
+
+
+def test_the_articles_of_wikitext_are_passages() -> None:
+    """Each begins at a heading of the first level; in other texts, blank lines separate, even if blanks are in them."""
+    wikitext = " \n = Castle = \n \n The castle is old . \n \n = = Walls = = \n \n Thick . \n = River = \n \n Wet . \n"
+    first, second = squad.text_passages(wikitext)
+    assert first.startswith("= Castle =")
+    assert first.endswith("Thick .")
+    assert second == "= River = \n \n Wet ."
+    assert squad.text_passages("one\ntwo\n \nthree\n\n\nfour") == ["one\ntwo", "three", "four"]
 
 
 @pytest.mark.parametrize(
