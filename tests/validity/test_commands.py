@@ -143,6 +143,36 @@ def test_good_predictions_on_enough_pictures_are_valid(tiny: Path, tmp_path: Pat
     assert " more images would probably settle it)" in out
 
 
+def test_bad_pictures_end_in_one_line_or_are_left_out(tiny: Path, tmp_path: Path, called: Called) -> None:
+    """A truncated one is found before the models run; with --skip-bad, and in the order of the classes, all is said."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(10):
+        pictures(data / f"c{number}", 3)
+    cut = data / "c9" / "002.png"
+    cut.write_bytes(cut.read_bytes()[:4000])
+    code, out, err = called(*judging(tiny, "--data", str(data)))
+    assert (code, out) == (2, "")
+    (line,) = [line for line in err.splitlines() if "error" in line]
+    assert "1 of 30 pictures cannot be judged: " in line
+    assert "truncated; mend or remove them, or leave them out with --skip-bad" in line
+    code, out, err = called(*judging(tiny, "--data", str(data), "--skip-bad"))
+    assert out.startswith("[VALID] tiny top1 ")
+    said = " ".join(err.split())
+    assert "1 left out by --skip-bad: " in said
+    assert "directories in sorted order are the classes: c0 is class 0, c1 is class 1, " in said
+
+
+def test_another_number_of_outputs_than_labels_is_one_line(tmp_path: Path, called: Called) -> None:
+    """A background class would shift every label by one."""
+    folder = written(tmp_path / "tiny")
+    workload = folder / "workload.py"
+    workload.write_text(workload.read_text().replace("range(10)", "range(9)"))
+    code, out, err = called(*judging(folder))
+    assert (code, out) == (2, "")
+    assert "the model has 10 outputs, but the workload 9 labels: drop the background's, or name it" in err
+
+
 def test_wrong_predictions_are_not_valid(tmp_path: Path, called: Called) -> None:
     """A model that negates its scores under autocast ends with exit code 1."""
     code, out, err = called(*judging(written(tmp_path / "tiny", fault=True)))
