@@ -12,31 +12,46 @@ import os
 import signal
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Optional
 
 import msgspec
 
-from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WorkerError
+from modelzoo.frozen import replace
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import allowed_cpus, format_cpu_list, read_cgroup_limits
-from modelzoo.measure.answers import accepted
 from modelzoo.measure.guardian import CONTAINER, GUARDIAN
 from modelzoo.measure.launcher import WORKER, LocalWorker, explain_end, start_guarded
 from modelzoo.measure.mounts import (
     USER,
     cache_name,
     cache_options,
+    caches,
     inside,
+    is_within,
+    known_weights,
     mount_options,
     named_files,
     outside,
     own_weights,
     place,
 )
-from modelzoo.records.protocol import Job, Message, PrepareJob, decode_message
+from modelzoo.records.codec import encode_json
+from modelzoo.records.protocol import (
+    Exhibited,
+    Job,
+    Judged,
+    Measured,
+    Message,
+    PrepareJob,
+    SettingsPrepared,
+    decode_message,
+    encode_job,
+)
+from modelzoo.records.serving import Served
 
 OFFLINE = ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE")
 _OWN = ("MODELZOO_", "LD_PRELOAD")
@@ -103,13 +118,19 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
             passed["MODELZOO_WEIGHTS"] = place(own)
         return {**image.environment, **passed, **_NO_USER_SITE, IMAGE_ID_VARIABLE: image.digest}
 
-    def adapt(self, job: Job) -> Job:
+    def write(self, job: Job) -> bytes:
         """Return the job with the paths that its files have in the container, and without this process's id."""
-        return inside(job, self._cache())
+        if isinstance(job, PrepareJob):
+            line = encode_job(replace(job, parent=None))
+        else:
+            line = encode_job(replace(job, assignment=replace(job.assignment, parent=None)))
+        return inside(line, job, named_files(job, os.environ), self._cache())
 
     def read(self, job: Job, line: bytes) -> Message:
         names = named_files(job, os.environ)
-        return accepted(decode_message(outside(line, names, self._cache())), job, names, self._cache())
+        message = decode_message(outside(line, names, self._cache()))
+        check(message, job, names, self._cache())
+        return message
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Container:
         if isinstance(job, PrepareJob):  # the image's first container in this call
@@ -152,6 +173,31 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
 
     def _cache(self) -> str:
         return cache_name(read_image(self.image).digest)
+
+
+def check(message: Message, job: Job, names: Collection[str], cache: str) -> None:
+    """Raise ``WorkerError`` for what would make this process record, show or read anything but what ``job`` names.
+
+    Args:
+        message: what a container has answered, with the paths of this machine.
+        names: ``named_files`` of the job.
+        cache: the name of the cache of its image.
+    """
+    if isinstance(job, PrepareJob):
+        found = [each.prepared for each in message.settings] if isinstance(message, SettingsPrepared) else []
+        for each in found:
+            if each is not None and not caches([each.weights]) <= {cache, *caches(known_weights(job))}:
+                raise WorkerError(
+                    f"the worker names {each.weights.path}, in the cache of an image that it was not shown"
+                )
+        return
+    report = message.report if isinstance(message, (Measured, Judged)) else None
+    report = message.report.context if isinstance(message, Served) else report
+    if report is not None and encode_json(report.prepared) != encode_json(job.assignment.prepared):
+        raise WorkerError("the worker answered for another setting, or other weights, than it was given")
+    picture = message.exhibit.detections if isinstance(message, Exhibited) else None
+    if picture is not None and picture.source.path is not None and not is_within(picture.source.path, names):
+        raise WorkerError(f"the worker wants to draw on {picture.source.path}, a file that it was not shown")
 
 
 class Container(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ from typing import Callable, Optional
 
 import msgspec
 
-from modelzoo.errors import KINDS, ModelzooError
+from modelzoo.errors import KINDS, ModelzooError, WorkerError
+from modelzoo.frozen import replace
 from modelzoo.machine import environment
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.measure.container import ContainerLauncher
@@ -31,6 +32,7 @@ from modelzoo.records.protocol import (
 )
 from modelzoo.records.run import EnvironmentChanges, Prepared, ValidityReport
 from modelzoo.records.validity import ValidityRequest
+from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.setting import Setting, labels
 from modelzoo.workload import Workload
 
@@ -123,7 +125,7 @@ def prepare_job(
     workload: Workload,
     settings: tuple[Setting, ...],
     environ: Mapping[str, str] = os.environ,
-    earlier: tuple[Preparation, ...] = (),
+    earlier: tuple[Prepared, ...] = (),
 ) -> PrepareJob:
     """Return the job that resolves ``settings``.
 
@@ -200,12 +202,14 @@ def prepare(request: Request, on_event: OnEvent) -> tuple[Preparation, ...]:
     prepared: dict[int, Preparation] = {}
     for launcher in sorted(dict.fromkeys(launchers), key=lambda each: not each.is_local):
         indices = [index for index, each in enumerate(launchers) if each == launcher]
-        prepared.update(zip(indices, _prepare(request, launcher, indices, tuple(prepared.values()), on_event)))
+        found = (each.prepared for each in prepared.values() if each.prepared is not None)
+        earlier = tuple(Prepared(replace(each.setting, input=None, python=None), each.weights) for each in found)
+        prepared.update(zip(indices, _prepare(request, launcher, indices, earlier, on_event)))
     return tuple(prepared[index] for index in range(len(request.settings)))
 
 
 def _prepare(
-    request: Request, launcher: Launcher, indices: Sequence[int], earlier: tuple[Preparation, ...], on_event: OnEvent
+    request: Request, launcher: Launcher, indices: Sequence[int], earlier: tuple[Prepared, ...], on_event: OnEvent
 ) -> tuple[Preparation, ...]:
     """Resolve the settings with these indices in one process."""
     listen = listener(request.workload.name, labels(request.settings)[indices[0]], 0, on_event)
@@ -214,9 +218,33 @@ def _prepare(
         environ = launcher.environment()
         job = prepare_job(request.workload, settings, environ, earlier)
         variables = prepare_environment(environ).variables
-        return call(launcher, job, variables, SettingsPrepared, listen, request.timeout).settings
+        found = call(launcher, job, variables, SettingsPrepared, listen, request.timeout).settings
+        if len(found) != len(settings):
+            raise WorkerError(f"the worker answered for {len(found)} settings, not {len(settings)}")
+        return tuple(_known(*each, launcher.is_local, earlier) for each in zip(settings, found))
     except ModelzooError as problem:
         return (Preparation(error=str(problem), error_kind=type(problem).__name__),) * len(settings)
+
+
+def _known(requested: Setting, found: Preparation, is_local: bool, earlier: Sequence[Prepared]) -> Preparation:
+    """``found``, with weights of which this process knows whose they are.
+
+    Args:
+        is_local: whether the worker that has found them sees the files of this machine.
+
+    Raises:
+        WorkerError: the worker has changed what no engine decides.
+    """
+    if found.prepared is None:
+        return found
+    setting, weights = found.prepared.setting, found.prepared.weights
+    for name in ("weights", "input", "device", "image"):
+        if getattr(setting, name) != getattr(requested, name):
+            raise WorkerError(f"the worker resolved another setting than it was asked for: {name} differs")
+    if is_local:
+        weights = LocalWeights(*(getattr(weights, name) for name in Weights.__struct_fields__))
+    weights = next((each.weights for each in earlier if each.weights.path == weights.path), weights)
+    return replace(found, prepared=replace(found.prepared, weights=weights))
 
 
 def validate(

@@ -22,9 +22,8 @@ import msgspec
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WorkerError
 from modelzoo.formatting import printable
 from modelzoo.machine.linux import allowed_cpus, current_cpus
-from modelzoo.measure.answers import accepted
 from modelzoo.measure.guardian import GROUP, GUARDIAN
-from modelzoo.records.protocol import Job, Message, decode_message
+from modelzoo.records.protocol import Job, Message, decode_message, encode_job
 from modelzoo.workload.discovery import PACKAGE, import_root, installation_advice
 
 WORKER = ("-m", "modelzoo.measure.worker")
@@ -81,15 +80,19 @@ class Launcher(Protocol):
     def environment(self) -> Mapping[str, str]:
         """The environment variables that a worker inherits."""
 
-    def adapt(self, job: Job) -> Job:
-        """Return the job as the worker needs it."""
+    def write(self, job: Job) -> bytes:
+        """Return the job as one line of JSON, without the line break, in terms of the worker.
+
+        Raises:
+            UnicodeEncodeError: a path in it is not UTF-8.
+        """
 
     def read(self, job: Job, line: bytes) -> Message:
         """Return what a worker has answered to ``job``, in terms of this machine.
 
         Raises:
             msgspec.DecodeError: it is no message.
-            WorkerError: no worker of the suite would answer this.
+            WorkerError: it was not asked for this.
         """
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Worker:
@@ -138,11 +141,11 @@ class LocalLauncher(msgspec.Struct, frozen=True):
     def environment(self) -> Mapping[str, str]:
         return {**os.environ, **suite_path(self.python, os.environ)}
 
-    def adapt(self, job: Job) -> Job:
-        return job
+    def write(self, job: Job) -> bytes:
+        return encode_job(job)
 
     def read(self, job: Job, line: bytes) -> Message:
-        return accepted(decode_message(line), job)
+        return decode_message(line)
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> LocalWorker:
         try:

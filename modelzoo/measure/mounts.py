@@ -16,26 +16,15 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Optional, TypeVar, Union
+from typing import Optional
 
 import msgspec
 
 from modelzoo.errors import UsageError
-from modelzoo.frozen import replace
-from modelzoo.records.protocol import (
-    ConcludeJob,
-    Job,
-    Preparation,
-    PrepareJob,
-    SettingJob,
-    ShardJob,
-    ValidateJob,
-)
-from modelzoo.records.run import Prepared
+from modelzoo.records.protocol import ConcludeJob, Job, PrepareJob, ShardJob, ValidateJob
 from modelzoo.records.workload import LocalWeights, Weights
-from modelzoo.setting import Setting
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, workloads_directory
 from modelzoo.workload.weights import SOURCES
 
@@ -51,9 +40,9 @@ USER = 1000
 """The user, and the group, that containers run as; the images of the suite have it."""
 _IN_IMAGES = (*STANDARD_WORKLOADS, "llm", "examples")
 """What the Dockerfile copies there."""
-S = TypeVar("S", bound=Setting)
 _SPECIAL = ',"\n'
 """Characters with a meaning in ``--mount``."""
+_CACHE_NAME = re.compile(rf"{CACHES}/[0-9a-zA-Z]+(?=/)")
 _CACHED = re.compile(rb"(?<![\w.~/-])" + str(CACHE).encode() + rb"(?=/)")
 
 
@@ -93,54 +82,23 @@ def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
             yield setting.weights
         if setting.input is not None:
             yield setting.input
-    yield from (each.path for each in _known_weights(job) if isinstance(each, LocalWeights))
+    yield from (each.path for each in known_weights(job) if isinstance(each, LocalWeights))
     own = own_weights(environ)
-    if isinstance(job, PrepareJob) and own is not None:
+    if own is not None:
         yield own
     if isinstance(job, (ValidateJob, ShardJob, ConcludeJob)) and job.request.data is not None:
         yield job.request.data
 
 
-def _known_weights(job: Union[PrepareJob, SettingJob]) -> list[Weights]:
-    known = [each.prepared for each in job.earlier] if isinstance(job, PrepareJob) else [job.assignment.prepared]
-    return [each.weights for each in known if each is not None]
+def known_weights(job: Job) -> list[Weights]:
+    """Return the weights that other workers have found for ``job``."""
+    known = job.earlier if isinstance(job, PrepareJob) else (job.assignment.prepared,)
+    return [each.weights for each in known]
 
 
-def directory_of(job: Union[PrepareJob, SettingJob]) -> str:
+def directory_of(job: Job) -> str:
     """The workload's directory."""
     return job.directory if isinstance(job, PrepareJob) else job.assignment.directory
-
-
-# A job as a container needs it
-
-
-def inside(job: Job, cache: str) -> Job:
-    """Return ``job`` with the places of all files that it names, and without the id of this process.
-
-    Args:
-        job: as for a worker on this machine.
-        cache: the name of the cache of the container's image, see ``cache_name``.
-    """
-    directory = _in_image(directory_of(job)) or place(directory_of(job))
-    if isinstance(job, PrepareJob):
-        settings = tuple(_setting(each) for each in job.settings)
-        found = [each.prepared for each in job.earlier if each.prepared is not None]
-        earlier = tuple(Preparation(_prepared(each, cache)) for each in found)
-        return replace(job, directory=directory, parent=None, settings=settings, earlier=earlier)
-    own = job.assignment
-    export = own.prepared.export
-    if export is not None:
-        export = replace(export, path=_in_own_cache(export.path, cache))
-    assignment = replace(
-        own,
-        directory=directory,
-        parent=None,
-        requested=_setting(own.requested),
-        prepared=replace(_prepared(own.prepared, cache), export=export),
-    )
-    if isinstance(job, (ValidateJob, ShardJob, ConcludeJob)) and job.request.data is not None:
-        return replace(job, assignment=assignment, request=replace(job.request, data=place(job.request.data)))
-    return replace(job, assignment=assignment)
 
 
 def _in_image(directory: str) -> Optional[str]:
@@ -154,29 +112,23 @@ def _in_image(directory: str) -> Optional[str]:
     return None
 
 
-def _setting(setting: S) -> S:
-    return replace(
-        setting,
-        weights=setting.weights if setting.weights in SOURCES else place(setting.weights),
-        input=None if setting.input is None else place(setting.input),
-    )
+# What is said to a container, and what it answers
 
 
-def _prepared(found: Prepared, cache: str) -> Prepared:
-    return Prepared(_setting(found.setting), _weights(found.weights, cache))
+def inside(line: bytes, job: Job, names: Collection[str], cache: str) -> bytes:
+    """Return ``line``, which is ``job`` as JSON, with the places of all files that it names.
 
-
-def _weights(weights: Weights, cache: str) -> Weights:
-    """Weights that are not of this machine lie in the image or in a cache."""
-    is_local = isinstance(weights, LocalWeights)
-    return replace(weights, path=place(weights.path) if is_local else _in_own_cache(weights.path, cache))
-
-
-def _in_own_cache(path: str, cache: str) -> str:
-    return str(CACHE / PurePosixPath(path).relative_to(cache)) if is_within(path, [cache]) else path
-
-
-# What a container answers
+    Args:
+        names: ``named_files`` of the job.
+        cache: the name of the cache of the container's image, see ``cache_name``.
+    """
+    places = {**{name: place(name) for name in names}, cache: str(CACHE)}
+    directory = directory_of(job)
+    places.setdefault(directory, _in_image(directory) or directory)
+    for end in (b'"', b"/"):  # a file that was named is not looked for in a directory that was
+        for here, there in places.items():
+            line = line.replace(b'"' + _quoted(here) + end, b'"' + _quoted(there) + end)
+    return line
 
 
 def outside(line: bytes, names: Collection[str], cache: str) -> bytes:
@@ -206,6 +158,11 @@ def cache_name(image_id: str) -> str:
     return str(CACHES / image_id.rpartition(":")[2][:12])
 
 
+def caches(weights: Iterable[Weights]) -> set[str]:
+    """Return the names of the caches that hold ``weights``."""
+    return {found[0] for each in weights if (found := _CACHE_NAME.match(each.path))}
+
+
 def cache_options(job: Job, cache: str) -> list[str]:
     """Return the options of ``docker run`` that show the cache of its image, and those that hold weights of ``job``.
 
@@ -213,9 +170,8 @@ def cache_options(job: Job, cache: str) -> list[str]:
         job: as for a worker on this machine.
         cache: the name of the cache of the container's image.
     """
-    found = [PurePosixPath(each.path) for each in _known_weights(job) if is_within(each.path, [str(CACHES)])]
-    others = sorted({str(CACHES / path.relative_to(CACHES).parts[0]) for path in found} - {cache})
-    return [f"--volume={_volume(cache)}:{CACHE}", *(f"--volume={_volume(other)}:{other}:ro" for other in others)]
+    others = (f"--volume={_volume(other)}:{other}:ro" for other in sorted(caches(known_weights(job)) - {cache}))
+    return [f"--volume={_volume(cache)}:{CACHE}", *others]
 
 
 def _volume(cache: str) -> str:
@@ -248,60 +204,43 @@ def mount_options(job: Job, environ: Mapping[str, str]) -> list[str]:
 
 
 def _sources(name: str, is_code: bool) -> Iterator[tuple[str, str]]:
-    """What to mount, and where, so that a container sees ``name``."""
+    """What to mount, and where, so that a container sees ``name``: of a checkpoint in Hugging Face's cache, which has
+    links to files in another directory, each file.
+    """
     try:
         path = Path(name).expanduser().absolute().resolve(strict=True)
-        if path.parent.name == "snapshots" and path.is_dir():
-            yield from _snapshot(path, name)
-            return
-        for each in (path, path / "workload.py") if is_code else _tree(path, name):
-            _check_readable(each, name)
+        is_snapshot = path.parent.name == "snapshots" and path.is_dir()
+        root = path.parents[1] if is_snapshot else path
+        for each in (path, path / "workload.py") if is_code else _tree(path):
+            found = each.resolve()
+            if root not in (found, *found.parents):
+                raise UsageError(
+                    f"{each} is a link out of {root}, and a container is shown only what is in it: put a copy of "
+                    f"{each.readlink()} in its place"
+                )
+            if found.exists():
+                _check_readable(found, root)
+                if is_snapshot and found.is_file():
+                    yield str(found), f"{place(name)}/{each.relative_to(path)}"
     except FileNotFoundError:
         return  # the worker says so
     except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
         reason = error.strerror if isinstance(error, OSError) else "its links lead in a circle"
         raise UsageError(f"{name} cannot be shown to a container: {reason}; name another file") from error
-    yield str(path), place(name)
+    if not is_snapshot:
+        yield str(path), place(name)
 
 
-def _tree(path: Path, name: str) -> Iterator[Path]:
-    """``path`` and what lies below it; hidden files are of no interest.
-
-    Raises:
-        UsageError: a link leaves the directory. Whoever made the directory would decide what is shown.
-    """
+def _tree(path: Path) -> Iterator[Path]:
+    """``path`` and what lies below it; hidden files are of no interest."""
     yield path
     for directory, directories, files in os.walk(path):
         directories[:] = [each for each in directories if not each.startswith(".")]
-        for each in (*directories, *(file for file in files if not file.startswith("."))):
-            found = Path(directory, each)
-            if found.is_symlink():
-                target = found.readlink()
-                if target.is_absolute() or path not in Path(os.path.normpath(found.parent / target)).parents:
-                    raise UsageError(
-                        f"{found} is a link out of {name}, and a container is shown only what is in it: put a copy of "
-                        f"{target} in its place"
-                    )
-            else:
-                yield found
+        yield from (Path(directory, each) for each in (*directories, *files) if not each.startswith("."))
 
 
-def _snapshot(path: Path, name: str) -> Iterator[tuple[str, str]]:
-    """The files of a checkpoint in Hugging Face's cache: links to files in ``blobs``, which are mounted one by one."""
-    blobs = path.parents[1] / "blobs"
-    for directory, _, files in os.walk(path):
-        for file in files:
-            link = Path(directory, file)
-            found = link.resolve()
-            if path not in found.parents and blobs not in found.parents:
-                raise UsageError(f"{link} is a link out of its repository {path.parents[1]}; download it again")
-            if found.exists():
-                _check_readable(found, str(found))
-                yield str(found), str(PurePosixPath(place(name), link.relative_to(path).as_posix()))
-
-
-def _check_readable(path: Path, name: str) -> None:
-    """Raise ``UsageError`` unless the user of the containers can read ``path``, which is, or lies below, ``name``."""
+def _check_readable(path: Path, root: Path) -> None:
+    """Raise ``UsageError`` unless the user of the containers can read ``path``, which is, or lies below, ``root``."""
     about = path.stat()
     is_directory = stat.S_ISDIR(about.st_mode)
     if not is_directory and not stat.S_ISREG(about.st_mode):
@@ -309,8 +248,8 @@ def _check_readable(path: Path, name: str) -> None:
     shift = 6 if about.st_uid == USER else 3 if about.st_gid == USER else 0
     needed = 0o5 if is_directory else 0o4
     if about.st_mode >> shift & needed != needed:
-        options = "-R a+rX" if Path(name).is_dir() else "a+r"
+        options = "-R a+rX" if root.is_dir() else "a+r"
         raise UsageError(
             f"{path} cannot be read in a container, which runs as user {USER}: run 'chmod {options} "
-            f"{shlex.quote(name)}' (the directories above it may stay closed)"
+            f"{shlex.quote(str(root))}' (the directories above it may stay closed)"
         )

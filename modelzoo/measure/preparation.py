@@ -122,10 +122,9 @@ def _weights_key(resolved: ResolvedSetting) -> tuple[object, ...]:
     return resolved.weights, resolved.seed, tuple(sorted(resolved.options.items()))
 
 
-def _shared_weights(earlier: Sequence[Preparation]) -> dict[tuple[object, ...], Weights]:
+def _shared_weights(earlier: Sequence[Prepared]) -> dict[tuple[object, ...], Weights]:
     """The weights that other workers have found or made, as far as this one can read the same file."""
-    prepared = [each.prepared for each in earlier if each.prepared is not None]
-    found = {_weights_key(each.setting): each.weights for each in prepared}
+    found = {_weights_key(each.setting): each.weights for each in earlier}
     return {key: weights for key, weights in found.items() if _is_here(weights)}
 
 

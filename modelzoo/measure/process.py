@@ -15,9 +15,8 @@ from typing import Callable, Optional, TypeVar
 import msgspec
 
 from modelzoo.errors import KINDS, EnvironmentProblem, ModelzooError, NoAnswerError, UsageError, WorkerError
-from modelzoo.formatting import duration, printable
+from modelzoo.formatting import duration
 from modelzoo.frozen import replace
-from modelzoo.measure.answers import LONGEST_PLACE
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.whereabouts import ASK, DUMP, dumped
 from modelzoo.records.protocol import (
@@ -31,7 +30,6 @@ from modelzoo.records.protocol import (
     Paused,
     Progress,
     Silence,
-    encode_job,
 )
 from modelzoo.records.serving import BatchDone, Ready, Window
 from modelzoo.version import __version__
@@ -40,6 +38,8 @@ OnMessage = Callable[[Message], None]
 """Called with each ``Progress`` and ``Exhibited`` message of a worker."""
 LONGEST = 1 << 28
 """Bytes of a message at most; a million samples take a tenth of it."""
+LONGEST_PLACE = 1000
+"""Characters that are shown of where a worker is."""
 QUIET_SECONDS = 60.0
 """A worker that has sent nothing for so long is asked where it is."""
 LENGTHY = ("weights", "export", "load and compile")
@@ -85,7 +85,7 @@ class WorkerProcess:
         timeout: Optional[float] = None,
     ) -> None:
         try:
-            line = encode_job(launcher.adapt(job))
+            line = launcher.write(job)
         except UnicodeEncodeError as error:
             raise UsageError(f"the path {error.object!r} is not UTF-8 text; rename it") from error
         self._on_message = on_message
@@ -253,7 +253,7 @@ class WorkerProcess:
             if self._greeted:
                 self._worker.signal(DUMP)
                 sleep(_DUMP_SECONDS)
-            self._locate(printable(dumped(self._printed())[:LONGEST_PLACE]) or "place unknown")
+            self._locate(dumped(self._printed()) or "place unknown")
         else:
             problem = self.silence("ended by --timeout")
             self._worker.kill()
@@ -264,9 +264,9 @@ class WorkerProcess:
         """Take note of where the worker is, unless it has gone on meanwhile."""
         if self._asked is None or self._heard is None:
             return
-        self._where = where
+        self._where = where[:LONGEST_PLACE]
         if self._timeout > QUIET_SECONDS and self._progress.phase not in LENGTHY:
-            self._on_message(replace(self._progress, silence=Silence(monotonic() - self._heard, where)))
+            self._on_message(replace(self._progress, silence=Silence(monotonic() - self._heard, self._where)))
 
     def silence(self, cause: str) -> Optional[NoAnswerError]:
         """What to report of a worker that does not answer; ``None`` if it has not been silent for long.

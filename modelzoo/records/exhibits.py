@@ -6,7 +6,7 @@ A judge hands over one ``Exhibit`` at a time while it works, so that they are ne
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import Annotated, Optional, Union
 
 import msgspec
 
@@ -141,6 +141,10 @@ class CsvRows(msgspec.Struct, frozen=True):
     rows: tuple[tuple[str, ...], ...]
 
 
+Pixels = Annotated[int, msgspec.Meta(ge=0, le=10_000)]
+"""Of a side. Crops are of the built-in photograph; for masks, pictures are reduced to ``LONGEST_WITH_MASKS``."""
+
+
 class PictureSource(msgspec.Struct, frozen=True):
     """How to read an image again, pixel for pixel.
 
@@ -154,7 +158,7 @@ class PictureSource(msgspec.Struct, frozen=True):
 
     path: Optional[str] = None
     upright: bool = False
-    crop: Optional[tuple[int, int, int, int]] = None
+    crop: Optional[tuple[Pixels, Pixels, Pixels, Pixels]] = None
     mirrored: bool = False
     longest: Optional[int] = None
 
@@ -173,7 +177,7 @@ class DrawnDetections(msgspec.Struct, frozen=True):
     labels: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
-    mask_size: tuple[int, int] = (0, 0)
+    mask_size: tuple[Pixels, Pixels] = (0, 0)
 
 
 class DetectionPicture(msgspec.Struct, frozen=True):

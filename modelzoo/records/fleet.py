@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Annotated, Optional
 
 import msgspec
 
@@ -20,13 +20,13 @@ class Shard(msgspec.Struct, frozen=True):
         start: index of the first item.
         stop: index after the last item.
         identity: SHA-256 of everything that its predictions depend on, without the contents of images. Equal on every
-            host that would judge the same.
+            host that would judge the same. Files are named after it.
     """
 
     number: int
     start: int
     stop: int
-    identity: str
+    identity: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]+\Z")]
 
     @property
     def items(self) -> int:
@@ -46,7 +46,7 @@ class ShardPlan(msgspec.Struct, frozen=True):
 
     facts: dict[str, str]
     item_name: str
-    shards: tuple[Shard, ...]
+    shards: Annotated[tuple[Shard, ...], msgspec.Meta(min_length=1)]
 
     @property
     def items(self) -> int:

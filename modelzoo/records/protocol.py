@@ -6,7 +6,7 @@ installations of the suite; ``PROTOCOL`` changes whenever they would no longer u
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Annotated, Any, Optional, Union
 
 import msgspec
 
@@ -20,7 +20,10 @@ from modelzoo.records.serving import BatchDone, Ready, Served, Window
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.setting import ResolvedSetting, Setting
 
-PROTOCOL = 8
+PROTOCOL = 9
+VariableName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
+SystemText = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]
+"""No process can be started with anything else."""
 
 
 class Preparation(msgspec.Struct, frozen=True):
@@ -36,9 +39,9 @@ class Preparation(msgspec.Struct, frozen=True):
 
     prepared: Optional[Prepared] = None
     math_mode: str = ""
-    variables: dict[str, str] = {}
-    validation_variables: dict[str, str] = {}
-    interpreter: Optional[str] = None
+    variables: dict[VariableName, SystemText] = {}
+    validation_variables: dict[VariableName, SystemText] = {}
+    interpreter: Optional[SystemText] = None
     error: Optional[str] = None
     error_kind: str = ""
 
@@ -51,15 +54,15 @@ class PrepareJob(msgspec.Struct, frozen=True, tag="prepare"):
         parent: id of the process with which the worker ends; ``None`` if the worker is in a container, where it cannot
             see that process.
         math_mode: the oneDNN math mode that the user's environment asked for; empty: none.
-        earlier: settings of the same workload that other workers have resolved; their weights are used again, so that
-            all settings run the same ones.
+        earlier: settings of the same workload that other workers have resolved, without what names files of this
+            machine; their weights are used again, so that all settings run the same ones.
     """
 
     directory: str
     settings: tuple[Setting, ...]
     parent: Optional[int]
     math_mode: str = ""
-    earlier: tuple[Preparation, ...] = ()
+    earlier: tuple[Prepared, ...] = ()
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -191,7 +194,7 @@ class Progress(msgspec.Struct, frozen=True, tag="progress"):
     ``silence`` is added by the parent if the worker has not sent anything for long.
     """
 
-    phase: str
+    phase: Annotated[str, msgspec.Meta(max_length=200)]
     count: int = 0
     judged: Optional[JudgedSoFar] = None
     silence: Optional[Silence] = None

@@ -13,6 +13,11 @@ SECONDS = "s"
 """Unit of a series of times."""
 
 
+def is_time(seconds: float) -> bool:
+    """Whether a call can take ``seconds``: none takes a picosecond or 30 years."""
+    return 1e-12 < seconds < 1e9
+
+
 class Role(str, Enum):
     """What the values of a series stand for.
 
@@ -94,6 +99,11 @@ class Timing(msgspec.Struct, frozen=True):
     watched: str
     warmup_end: WarmUpEnd
     stop: SamplingStop
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` if nothing was sampled, or a time is not possible."""
+        if not self.steady or not all(map(is_time, (self.cold_start, *self.warmup, *self.steady))):
+            raise ValueError("no time was sampled, or one that is not possible")
 
     @property
     def steady(self) -> tuple[float, ...]:

@@ -38,7 +38,7 @@ from modelzoo.records.run import (
 )
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Throughput
-from modelzoo.records.timing import BETWEEN_TOKENS, FIRST_TOKEN, LATENCY, PER_TOKEN
+from modelzoo.records.timing import BETWEEN_TOKENS, FIRST_TOKEN, LATENCY, PER_TOKEN, is_time
 from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Validity
 from modelzoo.setting import Setting
@@ -48,8 +48,8 @@ MAJOR, MINOR = FORMAT_VERSION
 _HINT = "give a file that modelzoo wrote"
 _IN_FLIGHT = re.compile(rb'(?<!\\)"in_flight":\s*\d')
 """What a result says whose stages were timed when several batches could be in flight."""
-_SHORTEST, _LONGEST = 1e-12, 1e9
-"""Seconds; no call takes a picosecond or 30 years."""
+_LONGEST = 1e9
+"""Seconds, or requests a second."""
 _FIGURES = {
     ShownClasses: "flips near_ties",
     ShownObjects: "detection_agreement matched lost new moved",
@@ -226,8 +226,6 @@ def _check(result: Result) -> None:
         if workload != result.requested[group].workload:
             raise ValueError(f"{workload} belongs to group {group}, which is of {result.requested[group].workload}")
     for run in result.runs:
-        if not all(_SHORTEST < value < _LONGEST for value in run.steady):
-            raise ValueError(f"{run.workload} has a time that is not possible")
         if run.report is not None:
             _check_report(run.report)
     for entry in result.validity:
@@ -249,13 +247,11 @@ def _check_payload(found: Payload, settings: int) -> None:
 
 
 def _check_report(report: RunReport) -> None:
-    """Raises ``ValueError`` if a machine has no cores, or a time is not possible."""
+    """Raises ``ValueError`` if a machine has no cores, or a stage or a token no time."""
     machine = report.provenance.machine
     if min(machine.cores, machine.logical, machine.threads_per_core, machine.threads.physical_cores) < 1:
         raise ValueError("a machine has no cores")
     timing = report.timing
-    if timing is not None and not all(map(_is_time, (timing.cold_start, *timing.warmup))):
-        raise ValueError(f"{report.workload} has a time that is not possible")
     if timing is not None and report.pipeline is not None:
         timed = {series.name for series in timing.series if series.values}
         stages = {stage.name for stage in report.pipeline.stages}
@@ -268,7 +264,7 @@ def _check_report(report: RunReport) -> None:
         if report.generation.prompt_tokens < 1 or tokens < 2:
             raise ValueError(f"{report.workload} has generated nothing")
         for name, count in ((FIRST_TOKEN, calls), (PER_TOKEN, calls), (BETWEEN_TOKENS, calls * (tokens - 1))):
-            if len(timing.values(name)) != count or not all(map(_is_time, timing.values(name))):
+            if len(timing.values(name)) != count or not all(map(is_time, timing.values(name))):
                 raise ValueError(f"{report.workload} has tokens without a time, or with one that is not possible")
 
 
@@ -295,13 +291,9 @@ def _check_validity(judged: Validity) -> None:
             raise ValueError(f"the judgement of {judged.workload} has an image without a class")
 
 
-def _is_time(seconds: float) -> bool:
-    return _SHORTEST < seconds < _LONGEST
-
-
 def _check_bound(bound: Optional[LatencyBound]) -> None:
     """Raises ``ValueError`` if a bound on a latency is not possible."""
-    if bound is not None and not (0 < bound.percentile < 100 and _is_time(bound.seconds)):
+    if bound is not None and not (0 < bound.percentile < 100 and is_time(bound.seconds)):
         raise ValueError("a bound on the latency is not possible")
 
 
@@ -351,7 +343,7 @@ def _check_throughput(found: Throughput, settings: int) -> None:
         if len(run.instances) > len(found.configurations[run.configuration].places):
             raise ValueError("a round has more instances than its configuration")
         times = [value for each in run.instances for value in each.latencies]
-        if not all(0 <= value < _LONGEST for value in times) or not (run.window is None or _is_time(run.window)):
+        if not all(0 <= value < _LONGEST for value in times) or not (run.window is None or is_time(run.window)):
             raise ValueError("an instance has a time that is not possible")
     _check_bound(found.bound)
 

@@ -126,10 +126,11 @@ class ExhibitWriter:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             if exhibit.csv is not None:
-                self._write_csv(exhibit.csv, target)
+                self._write_csv(exhibit.csv, target.with_suffix(".csv"))
             elif exhibit.layer_errors is not None:
-                write_plot(exhibit.layer_errors, self._workload, target)
-                self.files.append(target)
+                path = target.with_suffix(".png")
+                write_plot(exhibit.layer_errors, self._workload, path)
+                self.files.append(path)
             elif exhibit.detections is not None:
                 self._write_pictures(exhibit.detections, exhibit.name)
         except OSError as error:

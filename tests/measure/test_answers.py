@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import fake_runs
+import msgspec
 import pytest
+from fake_docker import FakeDocker
+from toy_workloads import SHORT, mlp
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.measure.answers import accepted
-from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot, PictureSource
+from modelzoo.measure import jobs
+from modelzoo.measure.container import ContainerLauncher, check
+from modelzoo.measure.jobs import Request
+from modelzoo.measure.launcher import Launcher
+from modelzoo.measure.mounts import named_files, place
+from modelzoo.plan import Plan
+from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, PictureSource
 from modelzoo.records.fleet import Shard, ShardPlan
 from modelzoo.records.partial import Matches
 from modelzoo.records.protocol import (
     Assignment,
     Exhibited,
-    Failed,
     Measured,
     MeasureJob,
+    Message,
     Preparation,
     PrepareJob,
     Progress,
     SettingsPrepared,
     ShardsPlanned,
+    decode_message,
+    encode_line,
 )
 from modelzoo.records.run import Prepared
 from modelzoo.records.workload import LocalWeights, Verification, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 
-ASKED = Setting(weights="/home/me/w.pth", input="/data/pictures")
-RESOLVED = ResolvedSetting(weights="/home/me/w.pth", input="/data/pictures")
-JOB = PrepareJob("/work", (ASKED,), 1, math_mode="bf16")
+HERE = Setting(weights="/home/me/w.pth", input="/data/pictures")
+ASKED = HERE.replace(image="zoo:a")
 SHOWN = ("/home/me/w.pth", "/data/pictures")
+CACHE = "/modelzoo/caches/a"
+Answer = Callable[..., tuple[Preparation, ...]]
 
 
 def weights(path: str) -> Weights:
@@ -40,113 +52,136 @@ def weights(path: str) -> Weights:
     return Weights(WeightsKind.PATH, "w.pth", path, "0" * 64)
 
 
-def answer(job: PrepareJob = JOB, shown: tuple[str, ...] | None = SHOWN, **fields: Any) -> Preparation:
-    """What is made of one preparation, of a container unless ``shown`` is ``None``."""
-    prepared = Prepared(fields.pop("setting", RESOLVED), fields.pop("weights", weights("/home/me/w.pth")))
-    found = Preparation(**{"prepared": prepared, **fields})
-    message = accepted(SettingsPrepared((found,)), job, shown)
-    assert isinstance(message, SettingsPrepared)
-    return message.settings[0]
+def found(path: str = "/home/me/w.pth", setting: Setting = ASKED, **fields: Any) -> Preparation:
+    """A preparation that found weights there."""
+    resolved = ResolvedSetting(weights=setting.weights, input=setting.input, image=setting.image)
+    return Preparation(**{"prepared": Prepared(resolved, weights(path)), **fields})
 
 
-def weights_of(found: Preparation) -> Weights:
+@pytest.fixture
+def answer(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """What is made of the preparations that each worker answers with: one list for this machine, one for an image."""
+    for name in ("zoo:a", "zoo:b"):
+        engine.add(name)
+
+    def ask(answers: dict[str, list[Preparation]], *settings: Setting) -> tuple[Preparation, ...]:
+        def call(launcher: Launcher, job: PrepareJob, *others: object) -> Message:
+            name = launcher.image if isinstance(launcher, ContainerLauncher) else ""
+            return launcher.read(job, encode_line(SettingsPrepared(tuple(answers[name]))))
+
+        monkeypatch.setattr(jobs, "call", call)
+        return jobs.prepare(Request(mlp(), settings, SHORT), lambda event: None)
+
+    return ask
+
+
+def weights_of(preparation: Preparation) -> Weights:
     """The weights that were prepared."""
-    assert found.prepared is not None
-    return found.prepared.weights
+    assert preparation.prepared is not None, preparation.error
+    return preparation.prepared.weights
 
 
 @pytest.mark.parametrize(
-    ("path", "is_local"),
+    "path",
     [
-        ("/home/me/w.pth", True),
-        ("/data/pictures/below", True),
-        ("/etc/shadow", False),
-        ("/var/run/docker.sock", False),
-        ("/data/pictures/../../etc/shadow", False),
-        ("/home/me/w.pth.other", False),
-        ("/modelzoo/cache/modelzoo/random/w.safetensors", False),
-        ("", False),
+        "/etc/shadow",
+        "/var/run/docker.sock",
+        "/data/pictures/../../etc/shadow",
+        "/home/me/w.pth.other",
+        "/modelzoo/cache/modelzoo/random/w.safetensors",
+        "",
+        "/home/me/w.pth",
+        place("/data/pictures") + "/below",
     ],
 )
-def test_weights_of_a_container_are_files_of_this_machine_only_if_it_was_shown_them(path: str, is_local: bool) -> None:
-    """Others lie in the image: they are never mounted."""
-    found = weights_of(answer(weights=weights(path)))
-    assert type(found) is (LocalWeights if is_local else Weights)
-    assert found is not None
-    assert found.path == path
+def test_a_path_that_a_container_names_changes_nothing_that_is_shown_to_it(path: str, answer: Answer) -> None:
+    """What the user has named is shown, and nothing else."""
+    (prepared,) = answer({"zoo:a": [found(path)]}, ASKED)
+    assert type(weights_of(prepared)) is Weights
+    assert prepared.prepared is not None
+    job = MeasureJob(Assignment(str(mlp().directory), ASKED, prepared.prepared, 1), Plan())
+    assert named_files(job, {}) == SHOWN
 
 
-def test_weights_that_a_worker_of_this_machine_has_found_are_files_of_it() -> None:
+def test_weights_that_a_worker_of_this_machine_has_found_are_files_of_it(answer: Answer) -> None:
     """They may be anywhere."""
-    found = weights_of(answer(shown=None, weights=weights("/root/.cache/w.safetensors")))
-    assert type(found) is LocalWeights
+    (prepared,) = answer({"": [found("/root/.cache/w.safetensors", HERE)]}, HERE)
+    assert type(weights_of(prepared)) is LocalWeights
 
 
-def test_weights_that_others_have_found_stay_what_they_were() -> None:
+def test_weights_that_others_have_found_stay_what_they_were(answer: Answer) -> None:
     """A container may use them, and says nothing else about them; those of another image never become local."""
-    mine = LocalWeights(WeightsKind.RANDOM, "seed 0", "/root/w", "1" * 64, 0)
-    theirs = weights("/modelzoo/cache/w")
-    job = replace(JOB, earlier=(Preparation(Prepared(RESOLVED, mine)), Preparation(Prepared(RESOLVED, theirs))))
-    assert weights_of(answer(job, (*SHOWN, "/root/w"), weights=weights("/root/w"))) is mine
-    assert weights_of(answer(job, (*SHOWN, "/root/w"), weights=weights("/modelzoo/cache/w"))) is theirs
+    lie = replace(weights(place("/root/w")), sha256="1" * 64)
+    resolved = found().prepared
+    assert resolved is not None
+    claimed = Preparation(replace(resolved, weights=lie))
+    mine, used = answer({"": [found("/root/w", HERE)], "zoo:a": [claimed]}, HERE, ASKED)
+    assert type(weights_of(mine)) is LocalWeights
+    assert weights_of(used) is weights_of(mine)
+    other = ASKED.replace(image="zoo:b")
+    answers = {"zoo:a": [found("/etc/shadow")], "zoo:b": [found("/etc/shadow", other)]}
+    assert [type(weights_of(each)) for each in answer(answers, ASKED, other)] == [Weights, Weights]
 
 
 @pytest.mark.parametrize(
-    "change", [{"weights": "/etc/shadow"}, {"input": "/etc"}, {"device": "cuda"}, {"image": "b"}, {"python": "/p"}]
+    "change",
+    [
+        {"weights": "/etc/shadow"},
+        {"input": "/etc"},
+        {"device": "cuda"},
+        {"image": "b"},
+        {"image": None, "python": "/p"},
+    ],
 )
-def test_a_worker_resolves_what_it_was_asked(change: dict[str, str]) -> None:
+def test_a_worker_resolves_what_it_was_asked(change: dict[str, str | None], answer: Answer) -> None:
     """Nothing of this machine is decided by it."""
-    with pytest.raises(WorkerError) as error:
-        answer(setting=RESOLVED.replace(**change))
-    (name,) = change
-    assert str(error.value) == f"the worker resolved another setting than it was asked for: {name} differs"
+    resolved = found().prepared
+    assert resolved is not None
+    (prepared,) = answer({"zoo:a": [Preparation(replace(resolved, setting=resolved.setting.replace(**change)))]}, ASKED)
+    name = next(iter(change))
+    assert prepared.error == f"the worker resolved another setting than it was asked for: {name} differs"
 
 
-def test_every_setting_has_one_answer() -> None:
+def test_every_setting_has_one_answer(answer: Answer) -> None:
     """Neither too few nor too many."""
-    with pytest.raises(WorkerError, match="the worker answered for 0 settings, not 1"):
-        accepted(SettingsPrepared(()), JOB, SHOWN)
-    with pytest.raises(WorkerError, match="the worker answered for 2 settings, not 1"):
-        accepted(SettingsPrepared((Preparation(), Preparation())), JOB, SHOWN)
-
-
-def test_an_answer_without_weights_is_an_error_and_nothing_else() -> None:
-    """Whatever else it says; terminals show no control characters of it."""
-    found = answer(prepared=None, variables={"A": "b"}, error="no \x1b[2J", error_kind="InputError")
-    assert found == Preparation(error="no \\x1b[2J", error_kind="InputError")
-    assert answer(prepared=None).error == "the setting was not resolved"
+    for answers in ([], [Preparation(), Preparation()]):
+        (prepared,) = answer({"zoo:a": answers}, ASKED)
+        assert prepared.error == f"the worker answered for {len(answers)} settings, not 1"
 
 
 @pytest.mark.parametrize(("name", "value"), [("", "x"), ("A=B", "x"), ("A B", "x"), ("A\x1b", "x"), ("A", "\0")])
 @pytest.mark.parametrize("field", ["variables", "validation_variables"])
-def test_variables_must_be_possible(field: str, name: str, value: str) -> None:
-    """No process could be started with others."""
-    with pytest.raises(WorkerError, match="which no process can have"):
-        answer(**{field: {name: value}})
+def test_variables_must_be_possible(field: str, name: str, value: str, answer: Answer) -> None:
+    """No process could be started with others, or as a program whose name has a null character."""
+    for lie in ({field: {name: value}}, {"interpreter": "python\0"}):
+        with pytest.raises(msgspec.ValidationError):
+            answer({"zoo:a": [found(**lie)]}, ASKED)
+    (prepared,) = answer({"zoo:a": [found(**{field: {"A_1": "x\ny"}}, interpreter="/opt/python")]}, ASKED)
+    assert prepared.error is None
 
 
-def test_what_is_shown_of_a_worker_is_printable() -> None:
-    """A phase is short, and nothing of it is a command to the terminal."""
-    assert accepted(Progress("\x1b[2J" + "x" * 1000, 3), JOB) == Progress("\\x1b[2J" + "x" * 196, 3)
-    assert accepted(Failed("a\x07", "InputError"), JOB) == Failed("a\\x07", "InputError")
+def test_a_phase_is_short() -> None:
+    """It is drawn once a second."""
+    assert decode_message(encode_line(Progress("x" * 200))) == Progress("x" * 200)
+    with pytest.raises(msgspec.ValidationError):
+        decode_message(encode_line(Progress("x" * 201)))
 
 
-def exhibit(path: str | None) -> Exhibited:
+def exhibit(path: str | None, **changes: Any) -> Exhibited:
     """A picture to draw on."""
     none = DrawnDetections()
     picture = DetectionPicture(PictureSource(path), (10, 10), none, none, Matches(), 0.5, "fp32", "bf16")
-    return Exhibited(Exhibit("a.jpg", detections=picture))
+    return Exhibited(Exhibit("a.jpg", detections=replace(picture, **changes)))
 
 
 def test_a_container_has_drawn_only_on_pictures_that_it_was_shown() -> None:
     """The parent reads the picture, with the rights of the user."""
-    for path in (None, "/data/pictures/a.jpg"):
-        assert accepted(exhibit(path), JOB, SHOWN) == exhibit(path)
-    for path in ("/home/me/.ssh/id_rsa", "/data/pictures/../secret.jpg", "a.jpg"):
+    for path in (None, "/data/pictures/a.jpg", "/data/pictures"):
+        check(exhibit(path), measuring(), SHOWN, CACHE)
+    for path in ("/home/me/.ssh/id_rsa", "/data/pictures/../secret.jpg", "/data/pictures.jpg", "a.jpg"):
         with pytest.raises(WorkerError) as error:
-            accepted(exhibit(path), JOB, SHOWN)
+            check(exhibit(path), measuring(), SHOWN, CACHE)
         assert str(error.value) == f"the worker wants to draw on {path}, a file that it was not shown"
-        assert accepted(exhibit(path), JOB) == exhibit(path), "a worker on this machine sees all files anyway"
 
 
 def measured(**changes: Any) -> Measured:
@@ -163,30 +198,26 @@ def measuring() -> MeasureJob:
 
 
 def test_a_report_is_of_what_the_worker_was_given() -> None:
-    """Its setting and its weights; it has samples to compute with."""
+    """Its setting and its weights, also in the report of an instance."""
     report = measured().report
-    assert accepted(measured(), measuring(), SHOWN) == measured()
-    assert report.timing is not None
-    for changes, message in (
-        ({"setting": report.setting.replace(batch=1000)}, "the worker answered for another setting than it was given"),
-        (
-            {"weights": replace(report.prepared.weights, sha256="0")},
-            "the worker answered for other weights than it was given",
-        ),
-        (
-            {"weights": replace(report.prepared.weights, verification=Verification.FULL)},
-            "the worker answered for other weights than it was given",
-        ),
-        ({"timing": replace(report.timing, series=())}, "the worker sent no samples, or some that are not positive"),
-        (
-            {"timing": replace(report.timing, series=(replace(report.timing.series[0], values=(0.1, 0.0)),))},
-            "the worker sent no samples, or some that are not positive",
-        ),
+    check(measured(), measuring(), SHOWN, CACHE)
+    for changes in (
+        {"setting": report.setting.replace(batch=1000)},
+        {"weights": replace(report.prepared.weights, sha256="0")},
+        {"weights": replace(report.prepared.weights, verification=Verification.FULL)},
     ):
         with pytest.raises(WorkerError) as error:
-            accepted(measured(**changes), measuring(), SHOWN)
-        assert str(error.value) == message
-    assert accepted(measured(), JOB, SHOWN) == measured(), "as the answer to another job it counts for nothing"
+            check(measured(**changes), measuring(), SHOWN, CACHE)
+        assert str(error.value) == "the worker answered for another setting, or other weights, than it was given"
+
+
+@pytest.mark.parametrize("values", [(), (0.1, 0.0), (0.1, -1.0), (1e30,)])
+def test_a_worker_sends_samples_to_compute_with(values: tuple[float, ...]) -> None:
+    """At least one, and times that can be."""
+    line = encode_line(measured())
+    assert b'"values":[0.1,0.2]' in line
+    with pytest.raises(msgspec.ValidationError, match="no time was sampled, or one that is not possible"):
+        decode_message(line.replace(b'"values":[0.1,0.2]', b'"values":' + msgspec.json.encode(values)))
 
 
 @pytest.mark.parametrize(
@@ -194,34 +225,23 @@ def test_a_report_is_of_what_the_worker_was_given() -> None:
     [
         {"source": PictureSource(crop=(0, 0, 100_000, 100_000))},
         {"source": PictureSource(crop=(-1, 0, 3, 4))},
-        {"source": PictureSource(crop=(5, 0, 3, 4))},
         {"tested": DrawnDetections(mask_size=(100_000, 100_000))},
         {"reference": DrawnDetections(mask_size=(-5, 4))},
     ],
 )
 def test_no_memory_is_allocated_for_a_picture_that_cannot_be(change: dict[str, Any]) -> None:
     """Neither for a crop nor for a mask."""
-    picture = exhibit(None).exhibit.detections
-    assert picture is not None
-    message = Exhibited(Exhibit("a.jpg", detections=replace(picture, **change)))
-    with pytest.raises(WorkerError) as error:
-        accepted(message, JOB)
-    assert str(error.value) == "the worker describes a crop or a mask that is larger than any image"
+    with pytest.raises(msgspec.ValidationError):
+        decode_message(encode_line(exhibit(None, **change)))
+    possible = exhibit(None, source=PictureSource(crop=(0, 0, 640, 480)), tested=DrawnDetections(mask_size=(800, 1333)))
+    assert decode_message(encode_line(possible)) == possible
 
 
-def test_the_suffix_of_a_file_is_that_of_its_content() -> None:
-    """No worker writes a program."""
-    for part, name in (({"csv": CsvRows((), ())}, "a.csv"), ({"layer_errors": LayerErrorPlot((), "b", 4.0)}, "a.png")):
-        accepted(Exhibited(Exhibit(name, **part)), JOB)
-        with pytest.raises(WorkerError, match=f"calls an exhibit a.py, which does not end in {name[1:]}"):
-            accepted(Exhibited(Exhibit("a.py", **part)), JOB)
-
-
-@pytest.mark.parametrize("identity", ["", "../../etc/cron.d/job", "a/b", "a.b", "²³"])
+@pytest.mark.parametrize("identity", ["", "../../etc/cron.d/job", "a/b", "a.b", "²³", "a\n"])
 def test_the_name_of_a_shard_is_one(identity: str) -> None:
     """A file is called after it, which stays in the directory of finished shards."""
     plan = ShardPlan({}, "picture", (Shard(0, 0, 4, "0a" * 32),))
-    assert accepted(ShardsPlanned(plan), JOB) == ShardsPlanned(plan)
+    assert decode_message(encode_line(ShardsPlanned(plan))) == ShardsPlanned(plan)
     for shards in ((*plan.shards, Shard(1, 4, 5, identity)), ()):
-        with pytest.raises(WorkerError, match="into no shards, or into shards that have no name"):
-            accepted(ShardsPlanned(replace(plan, shards=shards)), JOB)
+        with pytest.raises(msgspec.ValidationError):
+            decode_message(encode_line(ShardsPlanned(replace(plan, shards=shards))))

@@ -17,7 +17,7 @@ from modelzoo.measure import container, jobs, process
 from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.jobs import Event, Request, prepare_environment, prepare_job
 from modelzoo.measure.mounts import place
-from modelzoo.records.protocol import PROTOCOL, Hello, Message, PrepareJob, SettingsPrepared, encode_line
+from modelzoo.records.protocol import PROTOCOL, Hello, Message, PrepareJob, SettingsPrepared, decode_job, encode_line
 from modelzoo.records.validity import ValidityRequest
 
 A = RANDOM.replace(image="zoo:a")
@@ -167,7 +167,7 @@ from modelzoo.setting import ResolvedSetting
 job = decode_job(sys.stdin.buffer.readline())
 weights = Weights(WeightsKind.RANDOM, "seed 0", os.environ["MODELZOO_CACHE"] + "/w", "0" * 64)
 if job.earlier:
-    weights = job.earlier[0].prepared.weights
+    weights = job.earlier[0].weights
     open(weights.path)
 else:
     os.makedirs(os.environ["MODELZOO_CACHE"])
@@ -193,11 +193,12 @@ def test_an_image_reads_the_weights_that_another_has_made_and_writes_to_its_own_
     assert second == ["modelzoo-cache-b:/modelzoo/cache", "modelzoo-cache-a:/modelzoo/caches/a:ro"]
 
 
-def test_an_image_that_names_weights_in_the_cache_of_another_is_not_shown_them(engine: FakeDocker) -> None:
+@pytest.mark.parametrize("lie", ["/modelzoo/caches/b/w", "/modelzoo/caches/b/../b/w"])
+def test_an_image_that_names_weights_in_the_cache_of_another_is_not_shown_them(lie: str, engine: FakeDocker) -> None:
     """Unless it was shown that cache, it guesses."""
-    engine.add("zoo:a", worker=PREPARES, LIE="/modelzoo/caches/b/w")
+    engine.add("zoo:a", worker=PREPARES, LIE=lie)
     (prepared,) = jobs.prepare(Request(mlp(), (A,), SHORT), silent)
-    assert prepared.error == "the worker names /modelzoo/caches/b/w, in the cache of an image that it was not shown"
+    assert prepared.error == f"the worker names {lie}, in the cache of an image that it was not shown"
 
 
 def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path) -> None:
@@ -371,7 +372,7 @@ def test_every_end_is_explained(
 def test_the_job_does_not_name_this_process(engine: FakeDocker) -> None:
     """A container has process ids of its own."""
     engine.add("zoo:a")
-    job = ContainerLauncher("zoo:a").adapt(PrepareJob(str(mlp().directory), (A,), 1234))
-    assert job.parent is None
+    job = decode_job(ContainerLauncher("zoo:a").write(PrepareJob(str(mlp().directory), (A,), 1234)))
     assert isinstance(job, PrepareJob)
+    assert job.parent is None
     assert job.directory == "/modelzoo/examples/mlp"

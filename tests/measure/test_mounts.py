@@ -28,9 +28,10 @@ from modelzoo.records.protocol import (
     InstanceJob,
     Job,
     MeasureJob,
-    Preparation,
     PrepareJob,
     ValidateJob,
+    decode_job,
+    encode_job,
     encode_line,
 )
 from modelzoo.records.run import EnvironmentChanges, Prepared
@@ -67,6 +68,11 @@ def measuring(found: Weights, requested: Setting = DEFAULT) -> MeasureJob:
     """The job of a worker that measures with these weights."""
     resolved = ResolvedSetting(weights=requested.weights, input=requested.input)
     return MeasureJob(Assignment(RESNET50, requested, Prepared(resolved, found), 1), PLAN)
+
+
+def sent(job: Job, **environ: str) -> Job:
+    """The job as a container of image A reads it."""
+    return decode_job(inside(encode_job(job), job, named_files(job, environ), CACHE_A))
 
 
 def made(path: Path) -> Path:
@@ -109,7 +115,7 @@ def test_an_image_has_the_workloads_that_are_copied_into_it(tmp_path: Path) -> N
         "/home/me/mine": place("/home/me/mine"),
     }.items():
         job = PrepareJob(directory, (Setting(),), 1)
-        found = inside(job, CACHE_A)
+        found = sent(job)
         assert isinstance(found, PrepareJob)
         assert found.directory == expected
         assert named_files(job, {}) == ((directory,) if expected == place(directory) else ())
@@ -136,10 +142,10 @@ def test_what_an_image_names_is_not_shown(tmp_path: Path) -> None:
     resolved = ResolvedSetting(weights=secret, input=secret)
     job = MeasureJob(Assignment(RESNET50, Setting(), Prepared(resolved, in_image(secret)), 1), PLAN)
     assert shown(job) == []
-    found = inside(job, CACHE_A)
+    found = sent(job)
     assert isinstance(found, MeasureJob)
     assert found.assignment.prepared.weights == in_image(secret)
-    earlier = (Preparation(Prepared(resolved, in_image(secret))),)
+    earlier = (Prepared(resolved, in_image(secret)),)
     assert shown(PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)) == []
 
 
@@ -147,21 +153,19 @@ def test_weights_found_on_this_machine_and_the_users_own_are_shown_to_the_prepar
     """What images have made themselves lies in their caches."""
     found, own = made(tmp_path / "found.pth"), made(tmp_path / "own" / "w.pth").parent
     earlier = (
-        Preparation(Prepared(ResolvedSetting(), weights(found)), variables={"PATH_OF": "this machine"}),
-        Preparation(error="none"),
-        Preparation(Prepared(ResolvedSetting(), in_image(f"{CACHE_A}/modelzoo/random/w.safetensors"))),
-        Preparation(Prepared(ResolvedSetting(), in_image(f"{CACHE_B}/modelzoo/random/w.safetensors"))),
+        Prepared(ResolvedSetting(), weights(found)),
+        Prepared(ResolvedSetting(), in_image(f"{CACHE_A}/modelzoo/random/w.safetensors")),
+        Prepared(ResolvedSetting(), in_image(f"{CACHE_B}/modelzoo/random/w.safetensors")),
     )
     job = PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)
     assert shown(job, MODELZOO_WEIGHTS=str(own)) == [str(found), str(own)]
-    sent = inside(job, CACHE_A)
-    assert isinstance(sent, PrepareJob)
-    assert [each.prepared and each.prepared.weights.path for each in sent.earlier] == [
+    seen = sent(job, MODELZOO_WEIGHTS=str(own))
+    assert isinstance(seen, PrepareJob)
+    assert [each.weights.path for each in seen.earlier] == [
         place(str(found)),
         "/modelzoo/cache/modelzoo/random/w.safetensors",
         f"{CACHE_B}/modelzoo/random/w.safetensors",
     ]
-    assert sent.earlier[0].variables == {}, "only the weights are of interest"
 
 
 def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
@@ -171,10 +175,10 @@ def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
     resolved = ResolvedSetting(weights=checkpoint, input=picture)
     request = ValidityRequest(data=data)
     job = ValidateJob(Assignment("/work", requested, Prepared(resolved, weights(Path(checkpoint))), 7), request)
-    sent = inside(job, CACHE_A)
-    assert isinstance(sent, ValidateJob)
-    own = sent.assignment
-    assert (own.directory, own.parent, sent.request.data) == (place("/work"), None, place(data))
+    seen = sent(job)
+    assert isinstance(seen, ValidateJob)
+    own = seen.assignment
+    assert (own.directory, seen.request.data) == (place("/work"), place(data))
     assert (own.requested.weights, own.requested.input) == (place(checkpoint), place(picture))
     assert (own.setting.weights, own.setting.input) == (place(checkpoint), place(picture))
     assert own.prepared.weights.path == place(checkpoint)
@@ -190,11 +194,11 @@ def test_an_image_has_a_cache_of_its_own_and_reads_weights_in_others() -> None:
     for path, expected in {
         f"{CACHE_A}/w": [own],
         f"{CACHE_B}/w": [own, f"--volume={other}"],
-        f"{CACHE_B}/../{Path(CACHE_B).name}/w": [own],
+        f"{CACHE_A}/../{Path(CACHE_B).name}/w": [own],
         "/modelzoo/hub/w": [own],
     }.items():
         assert cache_options(measuring(in_image(path)), CACHE_A) == expected
-        earlier = (Preparation(Prepared(ResolvedSetting(), in_image(path))),)
+        earlier = (Prepared(ResolvedSetting(), in_image(path)),)
         assert cache_options(PrepareJob(RESNET50, (Setting(),), None, earlier=earlier), CACHE_A) == expected
 
 
@@ -206,10 +210,10 @@ def test_the_cache_of_an_image_has_a_name_of_its_own_here() -> None:
     conversion = Conversion("toy", "1")
     export = Export(f"{CACHE_A}/exports/e", "b", conversion, "", "")
     prepared = Prepared(ResolvedSetting(), in_image(f"{CACHE_A}/w"), export)
-    sent = inside(MeasureJob(Assignment(RESNET50, DEFAULT, prepared, 1), PLAN), CACHE_A)
-    assert isinstance(sent, MeasureJob) and sent.assignment.prepared.export is not None
-    assert sent.assignment.prepared.export.path == "/modelzoo/cache/exports/e"
-    assert sent.assignment.prepared.weights.path == "/modelzoo/cache/w"
+    seen = sent(MeasureJob(Assignment(RESNET50, DEFAULT, prepared, 1), PLAN))
+    assert isinstance(seen, MeasureJob) and seen.assignment.prepared.export is not None
+    assert seen.assignment.prepared.export.path == "/modelzoo/cache/exports/e"
+    assert seen.assignment.prepared.weights.path == "/modelzoo/cache/w"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +241,10 @@ def test_a_checkpoint_in_a_hubs_cache_is_shown_file_by_file(tmp_path: Path) -> N
     (snapshot / "evil").symlink_to("/etc/passwd")
     with pytest.raises(UsageError) as error:
         mounts(measuring(weights(snapshot)))
-    assert str(error.value) == f"{snapshot}/evil is a link out of its repository {repository}; download it again"
+    assert str(error.value) == (
+        f"{snapshot}/evil is a link out of {repository}, and a container is shown only what is in it: put a copy of "
+        "/etc/passwd in its place"
+    )
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../elsewhere", "deep/../../elsewhere"])

@@ -11,7 +11,7 @@ from toy_workloads import BF16, RANDOM, mlp, odd
 
 from modelzoo.frozen import replace
 from modelzoo.measure.preparation import prepare
-from modelzoo.records.protocol import Preparation, PrepareJob, Progress, SettingsPrepared
+from modelzoo.records.protocol import PrepareJob, Progress, SettingsPrepared
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import find_workload, load_workload
@@ -44,7 +44,7 @@ def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(
     earlier = changed(made, weights=replace(made.prepared.weights, path=str(elsewhere)))
 
     def weights(setting: Setting) -> str | None:
-        job = PrepareJob(str(mlp().directory), (setting,), None, earlier=(Preparation(error="none"), earlier))
+        job = PrepareJob(str(mlp().directory), (setting,), None, earlier=(earlier.prepared,))
         (found,) = prepare(job, lambda message: None).settings
         return found.prepared and found.prepared.weights.path
 

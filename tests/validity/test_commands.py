@@ -12,7 +12,7 @@ from cli.test_app import MLP, MODELZOO, SHORT, TARGET, run, valid
 from modelzoo import cli
 from modelzoo.measure import jobs, worker
 from modelzoo.measure.launcher import Launcher
-from modelzoo.records.protocol import Job, Message, decode_job, encode_job
+from modelzoo.records.protocol import Job, Message, decode_job
 
 CLASSIFIER = """
 from modelzoo.validity import Classification
@@ -85,7 +85,7 @@ def called(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
         on_message: Callable[[Message], None],
         timeout: object,
     ):
-        return worker.do(decode_job(encode_job(launcher.adapt(job))), on_message)
+        return worker.do(decode_job(launcher.write(job)), on_message)
 
     monkeypatch.setattr(jobs, "call", call)
 

@@ -44,6 +44,15 @@ def test_rows_of_the_same_file_are_appended(tmp_path: Path) -> None:
     assert writer.files == [old]
 
 
+def test_the_suffix_of_a_file_is_that_of_its_content(tmp_path: Path) -> None:
+    """No worker writes a program."""
+    writer = ExhibitWriter(tmp_path, "toy")
+    for name in ("a.py", "b"):
+        writer.write(Exhibit(name, csv=CsvRows((), ())))
+        writer.write(Exhibit(name, layer_errors=LayerErrorPlot((LAYER,), "bf16", 4.0)))
+    assert [path.name for path in writer.files] == ["toy_a.csv", "toy_a.png", "toy_b.csv", "toy_b.png"]
+
+
 def test_spreadsheets_evaluate_no_cell_of_an_exhibit(tmp_path: Path) -> None:
     """A question or the name of a picture may begin like a formula; numbers stay numbers, and a row is one line."""
     writer = ExhibitWriter(tmp_path, "toy")
