@@ -8,7 +8,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from hypothesis import strategies as st
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import modelzoo.records
 from modelzoo import setting, warning
 from modelzoo.plan import Effort, Plan
+from modelzoo.records.timing import Series, Timing
 from modelzoo.setting import METHODS, ResolvedSetting, Setting, choices
 
 LARGEST = 3
@@ -56,6 +57,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     if kind in CONSTRAINED:
         return CONSTRAINED[kind]()
     origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _limited(*parts)
     if origin is Union:
         return st.one_of(*map(values, parts))
     if origin is tuple:
@@ -67,6 +70,18 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     return fields(kind)
 
 
+def _limited(kind: Any, limits: msgspec.Meta) -> st.SearchStrategy[Any]:
+    if limits.pattern is not None:
+        return st.from_regex(limits.pattern)
+    if kind is int:
+        return st.integers(limits.ge, 2**64 - 1 if limits.le is None else limits.le)
+    if kind is float:
+        has_end = limits.lt is not None
+        return st.floats(limits.gt, limits.lt, exclude_min=True, exclude_max=has_end, allow_infinity=False)
+    least, most = limits.min_length or 0, limits.max_length or LARGEST
+    return values(kind).filter(lambda each: least <= len(each) <= most)
+
+
 def _tuples(parts: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     if len(parts) == 2 and parts[1] is Ellipsis:
         return st.lists(values(parts[0]), max_size=LARGEST).map(tuple)
@@ -75,7 +90,11 @@ def _tuples(parts: tuple[Any, ...]) -> st.SearchStrategy[Any]:
 
 def fields(record: type, **constrained: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Records of a type, whose fields follow their annotations, except ``constrained``."""
-    found = {name: values(kind) for name, kind in get_type_hints(record).items() if name not in constrained}
+    found = {
+        name: values(kind)
+        for name, kind in get_type_hints(record, include_extras=not issubclass(record, Setting)).items()
+        if name not in constrained
+    }
     return st.builds(record, **found, **constrained)
 
 
@@ -130,5 +149,18 @@ def _efforts() -> st.SearchStrategy[Effort]:
     return fields(Effort, processes=st.none() | COUNTS, margin=margin, budget=st.none() | _SECONDS)
 
 
-CONSTRAINED = {Setting: _settings, ResolvedSetting: _resolved, Plan: _plans, Effort: _efforts}
+@st.composite
+def _timings(draw: st.DrawFn) -> Timing:
+    times = st.lists(st.floats(1e-9, 1e6), min_size=1, max_size=LARGEST).map(tuple)
+    watched = draw(fields(Series, values=times))
+    others = draw(st.lists(values(Series), max_size=LARGEST))
+    series = (watched, *(each for each in others if each.name != watched.name))
+    return draw(
+        fields(
+            Timing, cold_start=st.floats(1e-9, 1e6), warmup=times, series=st.just(series), watched=st.just(watched.name)
+        )
+    )
+
+
+CONSTRAINED = {Setting: _settings, ResolvedSetting: _resolved, Plan: _plans, Effort: _efforts, Timing: _timings}
 """Records that refuse some values of their annotations."""

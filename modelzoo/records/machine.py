@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Annotated, Optional
 
 import msgspec
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 OPENMP_AND_BLAS_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Variables that set a worker's number of threads; the OpenMP and BLAS libraries read them when they are loaded, before
@@ -39,7 +41,7 @@ class Threads(msgspec.Struct, frozen=True):
     """
 
     count: int
-    physical_cores: int
+    physical_cores: Positive
     affinity: int
     quota: Optional[float]
     cpus_allowed: Optional[str] = None
@@ -123,9 +125,9 @@ class Machine(msgspec.Struct, frozen=True):
     has_bf16: bool
     sve_bits: Optional[int]
     sockets: Optional[int]
-    cores: int
-    logical: int
-    threads_per_core: int
+    cores: Positive
+    logical: Positive
+    threads_per_core: Positive
     numa_nodes: Optional[int]
     numa_allowed: Optional[int]
     caches: tuple[Cache, ...]

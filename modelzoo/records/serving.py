@@ -5,7 +5,7 @@ All times are seconds of ``time.monotonic``, one clock for all processes of a ma
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Annotated, Any, Optional, Union
 
 import msgspec
 
@@ -21,8 +21,8 @@ class LatencyBound(msgspec.Struct, frozen=True):
         seconds: the limit.
     """
 
-    percentile: float
-    seconds: float
+    percentile: Annotated[float, msgspec.Meta(gt=0, lt=100)]
+    seconds: Annotated[float, msgspec.Meta(gt=1e-12, lt=1e9)]
 
     @property
     def text(self) -> str:

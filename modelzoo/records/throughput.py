@@ -9,7 +9,7 @@ import msgspec
 
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
-from modelzoo.records.machine import CpuUsage, Machine, Placement, Topology
+from modelzoo.records.machine import CpuUsage, Machine, Placement, Positive, Topology
 from modelzoo.records.profile import Ceilings
 from modelzoo.records.serving import LatencyBound
 
@@ -49,9 +49,9 @@ class Configuration(msgspec.Struct, frozen=True):
     """
 
     group: int
-    instances: int
-    cores: int
-    batch: int
+    instances: Positive
+    cores: Positive
+    batch: Positive
     smt: Smt
     places: tuple[InstancePlace, ...]
 
@@ -236,7 +236,7 @@ class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
     price: Optional[MachinePrice] = None
     confirmation: Optional[Confirmation] = None
     is_complete: bool = False
-    per_item: int = 1
+    per_item: Positive = 1
 
     def plus(self, run: ConfigurationRun) -> Throughput:
         """Return a copy with ``run`` appended."""

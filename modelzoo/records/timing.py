@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Optional
+from typing import Annotated, Optional
 
 import msgspec
 
@@ -203,8 +203,8 @@ class Generated(msgspec.Struct, frozen=True):
         new_tokens: tokens that were generated for each of them.
     """
 
-    prompt_tokens: int
-    new_tokens: int
+    prompt_tokens: Annotated[int, msgspec.Meta(ge=1)]
+    new_tokens: Annotated[int, msgspec.Meta(ge=2)]
 
 
 class StopReason(str, Enum):

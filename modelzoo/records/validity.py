@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Optional, Union
+from typing import Annotated, Optional, Union
 
 import msgspec
 
@@ -235,7 +235,7 @@ class MetricChange(msgspec.Struct, frozen=True):
     tested: float
     low: float
     high: float
-    detectable_loss: float
+    detectable_loss: Annotated[float, msgspec.Meta(gt=0)]
     possible_loss: float
     items: int
     worse: Optional[int] = None

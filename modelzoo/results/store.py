@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 import msgspec
 
@@ -36,7 +36,6 @@ from modelzoo.records.run import (
     SettingRequest,
     ValidityEntry,
 )
-from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.timing import BETWEEN_TOKENS, FIRST_TOKEN, LATENCY, PER_TOKEN, is_time
 from modelzoo.records.tuning import Tuning
@@ -247,10 +246,7 @@ def _check_payload(found: Payload, settings: int) -> None:
 
 
 def _check_report(report: RunReport) -> None:
-    """Raises ``ValueError`` if a machine has no cores, or a stage or a token no time."""
-    machine = report.provenance.machine
-    if min(machine.cores, machine.logical, machine.threads_per_core, machine.threads.physical_cores) < 1:
-        raise ValueError("a machine has no cores")
+    """Raises ``ValueError`` if a stage or a token has no time."""
     timing = report.timing
     if timing is not None and report.pipeline is not None:
         timed = {series.name for series in timing.series if series.values}
@@ -261,8 +257,6 @@ def _check_report(report: RunReport) -> None:
             raise ValueError(f"{report.workload} has a pipeline without stages")
     if timing is not None and report.generation is not None:
         tokens, calls = report.generation.new_tokens, len(timing.steady)
-        if report.generation.prompt_tokens < 1 or tokens < 2:
-            raise ValueError(f"{report.workload} has generated nothing")
         for name, count in ((FIRST_TOKEN, calls), (PER_TOKEN, calls), (BETWEEN_TOKENS, calls * (tokens - 1))):
             if len(timing.values(name)) != count or not all(map(is_time, timing.values(name))):
                 raise ValueError(f"{report.workload} has tokens without a time, or with one that is not possible")
@@ -274,8 +268,6 @@ def _check_validity(judged: Validity) -> None:
     missing = [name for name in required if name not in judged.figures]
     if missing:
         raise ValueError(f"the judgement of {judged.workload} has no figure {missing[0]}")
-    if not all(change.detectable_loss > 0 for change in judged.changes):
-        raise ValueError(f"the judgement of {judged.workload} could detect a loss of nothing")
     if judged.layers is not None and not 0 <= (judged.layers.suspect or 0) <= max(0, len(judged.layers.layers) - 1):
         raise ValueError(f"the judgement of {judged.workload} suspects a layer that it does not have")
     for table in judged.tables:
@@ -289,12 +281,6 @@ def _check_validity(judged: Validity) -> None:
             raise ValueError(f"the judgement of {judged.workload} has a class without a name or a probability")
         if not all(top.classes or not top.finite for top in tops):
             raise ValueError(f"the judgement of {judged.workload} has an image without a class")
-
-
-def _check_bound(bound: Optional[LatencyBound]) -> None:
-    """Raises ``ValueError`` if a bound on a latency is not possible."""
-    if bound is not None and not (0 < bound.percentile < 100 and is_time(bound.seconds)):
-        raise ValueError("a bound on the latency is not possible")
 
 
 def _check_latency(found: Latency) -> None:
@@ -325,7 +311,6 @@ def _check_load(found: Load) -> None:
             raise ValueError("a run under load has a rate that is not possible")
     if not all(each.calibration.seconds and each.calibration.rate > 0 for each in found.sessions):
         raise ValueError("instances under load were not calibrated")
-    _check_bound(found.plan.bound)
 
 
 def _check_throughput(found: Throughput, settings: int) -> None:
@@ -337,15 +322,12 @@ def _check_throughput(found: Throughput, settings: int) -> None:
         named += [found.confirmation.winner, *filter(None, (found.confirmation.baseline,))]
     if not all(0 <= index < len(found.configurations) for index in named):
         raise ValueError("a round names a configuration that does not exist")
-    if found.per_item < 1 or not all(min(each.instances, each.cores, each.batch) > 0 for each in found.configurations):
-        raise ValueError("a configuration has no instances, cores or items")
     for run in found.runs:
         if len(run.instances) > len(found.configurations[run.configuration].places):
             raise ValueError("a round has more instances than its configuration")
         times = [value for each in run.instances for value in each.latencies]
         if not all(0 <= value < _LONGEST for value in times) or not (run.window is None or is_time(run.window)):
             raise ValueError("an instance has a time that is not possible")
-    _check_bound(found.bound)
 
 
 def _check_numbers(data: Any) -> None:
