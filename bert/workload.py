@@ -27,13 +27,10 @@ from modelzoo.workload import (
     Option,
     Stage,
     Stages,
-    WeightsError,
     Workload,
-    load_state_dict,
-    read_state_dict,
+    load_pretrained,
     read_text,
-    skip_initialization,
-    weights_file,
+    read_tokenizer,
 )
 
 CHECKPOINTS = {
@@ -95,38 +92,15 @@ def answering(bert: Any) -> Any:
         def forward(self, ids: Any, mask: Any, segments: Any) -> Any:
             return self.bert(input_ids=ids, attention_mask=mask, token_type_ids=segments, return_dict=False)
 
-        def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-            return self.bert.state_dict(*args, **kwargs)
-
-        def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-            return self.bert.load_state_dict(*args, **kwargs)
-
     return Answering(bert)
 
 
 def load(options: Mapping[str, Any], path: Path) -> Any:
     """Load a checkpoint directory in transformers' format; its config decides the size."""
-    from transformers import BertConfig, BertForQuestionAnswering
+    from transformers import BertForQuestionAnswering
 
-    if not (path / "config.json").is_file():
-        raise WeightsError(f"{path} has no config.json; give the directory of a BertForQuestionAnswering checkpoint")
-    try:
-        config = BertConfig.from_pretrained(str(path))
-    except (OSError, ValueError) as error:
-        raise WeightsError(f"{path}/config.json cannot be read: {str(error).splitlines()[0]}") from error
-    if config.model_type != "bert":
-        raise WeightsError(f"{path} holds a {config.model_type!r} model, and this workload needs 'bert'")
-    model = skip_initialization(lambda: BertForQuestionAnswering(config))
-    file = weights_file(path)
-    if file is None:
-        raise WeightsError(f"{path} holds neither model.safetensors nor pytorch_model.bin")
-    # from_pretrained would fill missing tensors with random numbers, and only log it.
-    names = set(model.state_dict())
-    state = {key: value.float() if value.is_floating_point() else value for key, value in read_state_dict(file).items()}
-    # Older checkpoints hold a pooler and position ids, which this model's inference does not use.
-    unused = {k for k in state if k not in names and (".pooler." in k or k.endswith("position_ids"))}
-    load_state_dict(model, {key: value for key, value in state.items() if key not in unused}, file)
-    return answering(model)
+    # Older checkpoints hold a pooler.
+    return answering(load_pretrained(BertForQuestionAnswering, path, unused=(".pooler.",)))
 
 
 def tokenizer(model_path: Path | None, texts: list[str]) -> Any:
@@ -134,13 +108,11 @@ def tokenizer(model_path: Path | None, texts: list[str]) -> Any:
 
     The latter is sufficient for random weights: BERT's time does not depend on the values of the ids.
     """
-    if model_path is not None and model_path.is_dir():
-        from transformers import BertTokenizerFast
-
-        return BertTokenizerFast.from_pretrained(str(model_path))
     from tokenizers import BertWordPieceTokenizer
     from transformers import BertTokenizerFast
 
+    if model_path is not None:
+        return read_tokenizer(BertTokenizerFast, model_path)
     own = BertWordPieceTokenizer(vocabulary(texts), lowercase=True)
     return BertTokenizerFast(tokenizer_object=own._tokenizer, do_lower_case=True)
 
@@ -236,12 +208,12 @@ def judge(options: Mapping[str, Any]) -> Answers:
     Neighbouring windows share a third of their tokens, at most the 128 of BERT's ``run_squad.py``. Windows shorter
     than those of the published quality may cut answers off, so it does not apply to them.
     """
-    length = options["sequence"]
+    length, size = options["sequence"], options.get("size")
     return Answers(
         tokenizer=lambda path: tokenizer(path, [read_text(PASSAGES)]),
         max_length=length,
         stride=min(MAX_STRIDE, length // 3),
-        published=CHECKPOINTS[options["size"]].quality if length >= PUBLISHED_SEQUENCE else {},
+        published=CHECKPOINTS[size].quality if size is not None and length >= PUBLISHED_SEQUENCE else {},
     )
 
 
@@ -259,6 +231,7 @@ WORKLOAD = Workload(
             default="base",
             help="base (12 layers, hidden 768) or large (24, 1024)",
             choices=("base", "large"),
+            by_checkpoint=True,
         ),
         Option(
             name="sequence",

@@ -17,11 +17,9 @@ from modelzoo.workload import (
     Option,
     WeightsError,
     Workload,
-    load_state_dict,
-    read_state_dict,
+    load_pretrained,
     read_text,
-    skip_initialization,
-    weights_file,
+    read_tokenizer,
 )
 
 SMOLLM2 = "smollm2-135m"
@@ -63,8 +61,6 @@ CHECKPOINTS = {
 """Those that can be had without an account."""
 LAST_ONLY = ("logits_to_keep", "num_logits_to_keep")
 """The argument by which transformers' models compute logits of the last positions only: today and up to 4.48."""
-HEAD = "lm_head.weight"
-FREQUENCIES = "inv_freq"
 WORDS_APART = 97
 """The prompts of a batch start this many words apart."""
 
@@ -97,53 +93,18 @@ def decoding(model: Any) -> Any:
             own = {keep: last, "past_key_values": cache, "use_cache": cache is not None}
             return self.model(input_ids=ids, **own).logits
 
-        def _apply(self, *args: Any, **kwargs: Any) -> Any:
-            """Move and cast the model, but leave the frequencies of rotary embeddings in fp32, as from_pretrained does.
-
-            Rounded to bf16 they are off by up to 0.4 %, and so is every position.
-            """
-            rotary = [module for module in self.modules() if FREQUENCIES in module._buffers]
-            exact = [module.get_buffer(FREQUENCIES) for module in rotary]
-            super()._apply(*args, **kwargs)
-            for module, frequencies in zip(rotary, exact):
-                module.register_buffer(FREQUENCIES, frequencies.to(module.get_buffer(FREQUENCIES).device), False)
-            return self
-
-        # A head that is tied to the embedding is no tensor of its own in a checkpoint.
-        def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-            state = self.model.state_dict(*args, **kwargs)
-            return {name: state[name] for name in state if name != HEAD or not model.config.tie_word_embeddings}
-
-        def load_state_dict(self, state: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-            return self.model.load_state_dict(state, *args, **kwargs)
-
     return Decoding()
 
 
 def load(options: Mapping[str, Any], path: Path) -> Any:
     """Load a checkpoint directory in transformers' format; its config decides the architecture and the size."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    if not (path / "config.json").is_file():
-        raise WeightsError(f"{path} has no config.json; give the directory of a causal language model")
-    file = weights_file(path)
-    if file is None:
-        raise WeightsError(f"{path} holds neither model.safetensors nor pytorch_model.bin")
-    try:
-        config = AutoConfig.from_pretrained(str(path))
-        model = decoding(skip_initialization(lambda: AutoModelForCausalLM.from_config(config)).float())
-    except (OSError, ValueError, KeyError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise WeightsError(f"{path}/config.json is of no causal language model that can be built: {reason}") from error
-    positions, wanted = getattr(config, "max_position_embeddings", None), sum(lengths(options))
+    model = load_pretrained(AutoModelForCausalLM, path)
+    positions, wanted = getattr(model.config, "max_position_embeddings", None), sum(lengths(options))
     if positions is not None and wanted > positions:
         raise WeightsError(f"{path} has {positions} positions, and prompt and new tokens together are {wanted}")
-    # from_pretrained would fill missing tensors with random numbers, and only log it.
-    state = {key: value.float() if value.is_floating_point() else value for key, value in read_state_dict(file).items()}
-    if config.tie_word_embeddings:
-        state.pop(HEAD, None)
-    load_state_dict(model, state, file)
-    return model
+    return decoding(model)
 
 
 def lengths(options: Mapping[str, Any]) -> tuple[int, int]:
@@ -210,11 +171,7 @@ def encoder(model_path: Path | None) -> Any:
         return lambda text: list(text.encode())
     from transformers import AutoTokenizer
 
-    try:
-        return AutoTokenizer.from_pretrained(str(model_path)).encode
-    except (OSError, ValueError, KeyError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise WeightsError(f"{model_path} holds no tokenizer that can be read: {reason}") from error
+    return read_tokenizer(AutoTokenizer, model_path).encode
 
 
 WORKLOAD = Workload(
@@ -231,6 +188,7 @@ WORKLOAD = Workload(
             default=SMOLLM2,
             help="the architecture without --weights DIR: SmolLM2-135M, or that of Llama 3.2 1B with random weights",
             choices=tuple(CONFIGS),
+            by_checkpoint=True,
         ),
         Option(
             name="prompt-tokens",

@@ -360,7 +360,7 @@ def labels(settings: Sequence[Setting], *, with_open: bool = True) -> list[str]:
     for setting in settings:
         parts = [setting._label(short)]
         said = [(name, getattr(setting, name)) for name in varied]
-        said += [(name, setting.options.get(name)) for name in varied_options]
+        said += [(name, setting.options[name]) for name in varied_options if name in setting.options]
         parts += [f"{name}={value_text(value)}" for name, value in said if with_open or value is not None]
         label = " ".join(parts)
         count = 1 + sum(other == label or other.startswith(f"{label} #") for other in found)

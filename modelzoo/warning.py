@@ -289,6 +289,13 @@ class WarningCode(Enum):
         "load it in fp32 (transformers: dtype=torch.float32) if there are weights that were never rounded; what it "
         "computes in is chosen by --precision",
     )
+    SUBNORMALS = (
+        Severity.DISTORTS,
+        "{percent:.2g} % of the weights and activations that products read are subnormal numbers, with which many CPUs "
+        "compute a hundred times slower",
+        "set them to zero in the checkpoint, or take them for zero where the model is served: "
+        "torch.set_flush_denormal(True)",
+    )
     CHANGED_INPUTS = (
         Severity.DISTORTS,
         "the model changes its inputs in place, so they were restored before each call, outside of the timing",
@@ -308,6 +315,11 @@ class WarningCode(Enum):
         Severity.NOTE,
         "MODELZOO_BACKEND selects the backend {value}: {meaning}",
         "use --backend auto to leave the choice to PyTorch",
+    )
+    RENAMED_WEIGHTS = (
+        Severity.NOTE,
+        "{detail}, which was removed to load them",
+        "save the state dict of the model itself: that of model.module, or of model._orig_mod",
     )
     OUTLIERS = (
         Severity.NOTE,

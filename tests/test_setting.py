@@ -196,7 +196,7 @@ def test_a_resolved_setting_leaves_no_bf16_method_open(changes: dict[str, Any]) 
         ([Setting(threads=1), Setting()], ["fp32 threads=1", "fp32 threads=default"]),
         ([Setting(), Setting(device="cuda:1")], ["fp32 device=cpu", "fp32 device=cuda:1"]),
         ([Setting(seed=1), Setting("bf16", seed=2)], ["fp32 seed=1", "bf16 seed=2"]),
-        ([Setting(options={"size": "base"}), Setting()], ["fp32 size=base", "fp32 size=default"]),
+        ([Setting(options={"size": "base"}), Setting()], ["fp32 size=base", "fp32"]),
         (
             [Setting(options={"size": "base", "n": 1}), Setting(options={"size": "base", "n": 2})],
             ["fp32 n=1", "fp32 n=2"],

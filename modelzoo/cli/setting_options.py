@@ -23,8 +23,8 @@ from modelzoo.errors import UsageError, suggestion
 from modelzoo.field import parse_words
 from modelzoo.setting import METHOD_OPTIONS, METHODS, OptionValue, Setting, option_name
 from modelzoo.workload import Workload
+from modelzoo.workload.declaration import SOURCES
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
-from modelzoo.workload.weights import SOURCES
 
 THREADS_PER_CPU = 16
 """More threads per CPU than this measure nothing useful, and starting them may take minutes."""
@@ -216,7 +216,7 @@ def make_setting(
         python=_python(args.python),
         image=image,
     )
-    return Setting(**given, options=workload.option_values(options))
+    return Setting(**given, options=workload.option_values(options, given["weights"]))
 
 
 def _methods(args: argparse.Namespace, precision: str) -> dict[str, str | None]:

@@ -259,5 +259,6 @@ def _joined_replays(audits: Sequence[tuple[AttributedAudit, int]]) -> Replays | 
         order=(),  # of no use any more: the parts know their products
         seconds=sum(replays.seconds for replays, _ in found),
         foreign=sum(replays.foreign * times for replays, times in found),
+        subnormal=max(replays.subnormal for replays, _ in found),
         outputs_differ=any(replays.outputs_differ for replays, _ in found),
     )

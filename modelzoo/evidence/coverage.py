@@ -182,6 +182,7 @@ def coverage(
         unread=unread,
         lists_all=lists_all,
         foreign=replays.foreign if replays is not None else 0,
+        subnormal=replays.subnormal if replays is not None else 0.0,
         outputs_differ=whole.outputs_differ or (replays is not None and replays.outputs_differ),
         beyond_parts=whole.beyond_parts,
         is_whole_logged=whole.is_logged,

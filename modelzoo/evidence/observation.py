@@ -231,6 +231,7 @@ class Replays(msgspec.Struct, frozen=True):
         order: the product of each call of the pass, by its place in ``products``.
         seconds: what calling them again took.
         foreign: floating-point numbers that operators of the pass read, and that no operator had computed.
+        subnormal: share of subnormal numbers in the operands of its products, by samples.
         outputs_differ: whether the model computed other outputs while it was observed.
         unread: of each product, what ``LoggedCall`` has of one call.
     """
@@ -239,6 +240,7 @@ class Replays(msgspec.Struct, frozen=True):
     order: tuple[int, ...]
     seconds: float
     foreign: int = 0
+    subnormal: float = 0.0
     outputs_differ: bool = False
     unread: tuple[tuple[str, ...], ...] = ()
 

@@ -1,4 +1,4 @@
-"""Find numbers that operators read in a pass although no operator computed them.
+"""Find numbers that operators read in a pass although no operator computed them, and how many are subnormal.
 
 A product in numpy, in a function of a C++ extension, in another thread or in another process calls no operator that can
 be observed. But its result comes back as a tensor whose memory no operator has written, and which did not exist before
@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modelzoo.evidence.flops import Run, run_operator, tensors_in
-from modelzoo.evidence.kernel_names import base_name
+from modelzoo.evidence.kernel_names import base_name, operator_class
 
 _EMPTY = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 """Operators whose outputs have no values yet."""
+_SAMPLED = 4096
+"""Numbers of an operand, evenly apart, that are looked at."""
 
 
 class Provenance:
@@ -32,6 +34,7 @@ class Provenance:
 
         self.foreign = 0
         """How many floating-point numbers were read that no operator computed."""
+        self._read_numbers = self._subnormal_numbers = 0.0
         self._known: dict[int, object] = {}
         self._changed: dict[Any, list[tuple[int, str]]] = {}
         gc.unfreeze()  # frozen objects are not listed, and instances freeze their models and inputs
@@ -46,11 +49,31 @@ class Provenance:
 
         def noting(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
             self._read(operator, args, named)
+            for each in tensors_in([args, named]) if operator_class(name) is not None else ():
+                self._count_subnormal(each)
             output = run(name, operator, args, named)
             self._wrote(name, operator, args, named, output)
             return output
 
         return noting
+
+    @property
+    def subnormal(self) -> float:
+        """The share of subnormal numbers in the operands of products, by samples."""
+        return self._subnormal_numbers / self._read_numbers if self._read_numbers else 0.0
+
+    def _count_subnormal(self, tensor: Any) -> None:
+        import torch
+
+        if not _has_memory(tensor) or tensor.dtype not in (torch.float32, torch.float64, torch.bfloat16):
+            return  # fp16 is converted to fp32, in which its numbers are normal
+        total = tensor.untyped_storage().nbytes() // tensor.element_size()
+        if count := min(total, _SAMPLED):
+            sample = tensor.detach().as_strided((count,), (total // count,), 0)
+            self._read_numbers += total
+            # If the CPU takes them for zero, they are equal to it.
+            is_subnormal = (sample != 0) & (sample.abs() < torch.finfo(tensor.dtype).tiny)
+            self._subnormal_numbers += total * is_subnormal.float().mean().item()
 
     def _read(self, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> None:
         """Note what an operator is about to read."""

@@ -105,7 +105,8 @@ def ask_products(
                 answers[index] = replace(product, not_replayed=NotReplayed.BUDGET)
         products = tuple(answers[index] for index in range(len(answers)))
         unread = tuple(each.logged.unread if each.logged is not None else () for each in collector.found)
-        return calls, Replays(products, tuple(collector.order), clock() - began, provenance.foreign, unread=unread)
+        shown = provenance.foreign, provenance.subnormal
+        return calls, Replays(products, tuple(collector.order), clock() - began, *shown, unread=unread)
 
 
 def follow_pass(call: Callable[[], object], module: Any = None) -> tuple[list[Call], Replays]:
@@ -115,7 +116,7 @@ def follow_pass(call: Callable[[], object], module: Any = None) -> tuple[list[Ca
     """
     provenance = Provenance(module)
     calls = record_calls(call, provenance.following())
-    return calls, Replays((), (), 0.0, provenance.foreign)
+    return calls, Replays((), (), 0.0, provenance.foreign, provenance.subnormal)
 
 
 def _each_once(layers: Sequence[str]) -> tuple[str, ...]:

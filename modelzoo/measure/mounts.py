@@ -25,8 +25,9 @@ import msgspec
 from modelzoo.errors import UsageError
 from modelzoo.records.protocol import ConcludeJob, Job, PrepareJob, ShardJob, ValidateJob
 from modelzoo.records.workload import LocalWeights, Weights
+from modelzoo.workload.declaration import SOURCES
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, workloads_directory
-from modelzoo.workload.weights import SOURCES
+from modelzoo.workload.state import MEMBER
 
 IMAGE_ROOT = PurePosixPath("/modelzoo")
 """Where an image of the suite has its workloads."""
@@ -79,10 +80,10 @@ def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
         yield directory
     for setting in job.settings if isinstance(job, PrepareJob) else (job.assignment.requested,):
         if setting.weights not in SOURCES:
-            yield setting.weights
+            yield setting.weights.partition(MEMBER)[0]
         if setting.input is not None:
             yield setting.input
-    yield from (each.path for each in known_weights(job) if isinstance(each, LocalWeights))
+    yield from (each.path.partition(MEMBER)[0] for each in known_weights(job) if isinstance(each, LocalWeights))
     own = own_weights(environ)
     if own is not None:
         yield own
@@ -125,7 +126,7 @@ def inside(line: bytes, job: Job, names: Collection[str], cache: str) -> bytes:
     places = {**{name: place(name) for name in names}, cache: str(CACHE)}
     directory = directory_of(job)
     places.setdefault(directory, _in_image(directory) or directory)
-    for end in (b'"', b"/"):  # a file that was named is not looked for in a directory that was
+    for end in (b'"', MEMBER.encode(), b"/"):  # a file that was named is not looked for in a directory that was
         for here, there in places.items():
             line = line.replace(b'"' + _quoted(here) + end, b'"' + _quoted(there) + end)
     return line

@@ -10,8 +10,7 @@ from typing import Callable, Optional
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import TorchSource
 from modelzoo.engines.protocol import Engine
-from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
-from modelzoo.files import file_sha256
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WeightsError
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import memory_variables
 from modelzoo.machine.installation import import_torch
@@ -22,7 +21,7 @@ from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload import InputRequest, Workload
 from modelzoo.workload.discovery import load_workload
-from modelzoo.workload.state import weights_file
+from modelzoo.workload.state import files_sha256, weights_files
 from modelzoo.workload.weights import resolve_weights
 
 
@@ -130,9 +129,9 @@ def _shared_weights(earlier: Sequence[Prepared]) -> dict[tuple[object, ...], Wei
 
 def _is_here(weights: Weights) -> bool:
     try:
-        file = weights_file(Path(weights.path))
-        return file is not None and file_sha256(file) == weights.sha256
-    except OSError:  # closed to this process's user, which need not be that of the other worker
+        files = weights_files(Path(weights.path))
+        return bool(files) and files_sha256(files) == weights.sha256
+    except (OSError, WeightsError):  # closed to this process's user, which need not be that of the other worker
         return False
 
 
@@ -146,7 +145,7 @@ def resolve(engine: Engine, work: Workload, requested: Setting, threads: int, ma
         UsageError: an option of the workload is not valid.
         EnvironmentProblem: this machine or engine cannot run the setting.
     """
-    complete = requested.replace(options=work.option_values(requested.options))
+    complete = requested.replace(options=work.option_values(requested.options, requested.weights))
     engine.check(complete)
     return engine.resolve(complete, batch=work.batch, threads=threads, math_mode=math_mode)
 

@@ -39,7 +39,6 @@ from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import BACKEND_VARIABLE, ResolvedSetting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.declaration import inputs_digest
-from modelzoo.workload.weights import conversion_warnings
 
 LINEAR_SHARE = 0.1
 """Part of a pass from which on slow Linear layers are worth a warning."""
@@ -189,7 +188,7 @@ def _switch_warnings(report: RunReport) -> Iterator[WarningMessage]:
 
 def _weights_warnings(report: RunReport) -> Iterator[WarningMessage]:
     if report.prepared.export is not None:
-        yield from conversion_warnings(report.prepared.export.converted)
+        yield from report.prepared.export.warnings
     if report.prepared.weights.kind is not WeightsKind.RANDOM:
         return
     reason = report.prepared.weights.problem or "asked for by --weights random"

@@ -11,6 +11,10 @@ KNOWN_SHARE = 0.95
 FOREIGN_NUMBERS = 256
 """So many numbers that no operator computed may be a product; fewer are constants that a model writes in Python."""
 
+SUBNORMAL_SHARE = 1e-3
+"""Share of subnormal numbers from which there is a warning: one in 125 vectors of 8 has one then. The microcode that
+computes with it takes about 150 cycles on Intel's CPUs (Fog, "The microarchitecture of Intel, AMD and VIA CPUs")."""
+
 
 class TimeShare(msgspec.Struct, frozen=True):
     """One line of a table.
@@ -45,6 +49,8 @@ class Coverage(msgspec.Struct, frozen=True):
         unexplained: types narrower than the requested precision that were logged, although no product has them.
         unread: lines of the kernel log that could not be read, without those that replayed products printed.
         foreign: floating-point numbers that operators of a pass read, and that no operator had computed.
+        subnormal: share of subnormal numbers in the operands of its products, by samples; of a generation, in the part
+            that has most of them.
         outputs_differ: whether the model computed other outputs while it was observed.
         beyond_parts: precisions in which a call that was audited by its parts multiplied other amounts than these do.
         is_whole_logged: whether the kernels of that call were logged, if those of a part were.
@@ -61,6 +67,7 @@ class Coverage(msgspec.Struct, frozen=True):
     unread: int = 0
     lists_all: bool = False
     foreign: int = 0
+    subnormal: float = 0.0
     outputs_differ: bool = False
     beyond_parts: tuple[str, ...] = ()
     is_whole_logged: bool = True

@@ -8,7 +8,7 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
-from modelzoo.records.coverage import Coverage, TimeShare
+from modelzoo.records.coverage import SUBNORMAL_SHARE, Coverage, TimeShare
 from modelzoo.records.faults import ProductCall, WrongOutputs
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
@@ -359,8 +359,10 @@ class Evidence(msgspec.Struct, frozen=True):
 
     @property
     def warnings(self) -> tuple[WarningMessage, ...]:
-        """A warning if reference kernels ran, with their share of the time."""
-        if not self.reference_share:
-            return ()
-        names = ", ".join(self.reference_kernels)
-        return (warning_for(WarningCode.REFERENCE_KERNELS, percent=100 * self.reference_share, names=names),)
+        """A warning if reference kernels ran, with their share of the time, and of subnormal numbers."""
+        found, names = [], ", ".join(self.reference_kernels)
+        if self.reference_share:
+            found.append(warning_for(WarningCode.REFERENCE_KERNELS, percent=100 * self.reference_share, names=names))
+        if self.coverage.subnormal >= SUBNORMAL_SHARE:
+            found.append(warning_for(WarningCode.SUBNORMALS, percent=100 * self.coverage.subnormal))
+        return tuple(found)

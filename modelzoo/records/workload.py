@@ -9,6 +9,8 @@ from typing import Optional, Union
 
 import msgspec
 
+from modelzoo.warning import WarningMessage
+
 
 class WeightsKind(str, Enum):
     """Where the weights of a run come from.
@@ -120,6 +122,7 @@ class Export(msgspec.Struct, frozen=True):
             if it is whole.
         converted: types other than fp32 in which the torch module had weights, with their shares of all; they were
             converted to fp32 before.
+        warnings: of its weights.
     """
 
     path: str
@@ -129,6 +132,7 @@ class Export(msgspec.Struct, frozen=True):
     sha256: str
     parts: tuple[str, ...] = ()
     converted: dict[str, float] = msgspec.field(default_factory=dict)
+    warnings: tuple[WarningMessage, ...] = ()
 
 
 FP32_BOUND = 1e-5

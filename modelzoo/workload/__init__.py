@@ -27,7 +27,8 @@ from modelzoo.workload.initialization import (
     standardize_outputs,
 )
 from modelzoo.workload.inputs import photograph, picture_files, pictures, read_picture, read_text
-from modelzoo.workload.state import load_state_dict, read_state_dict, weights_file
+from modelzoo.workload.pretrained import load_pretrained, read_tokenizer
+from modelzoo.workload.state import load_state_dict, read_state_dict
 
 __all__ = [
     "Checkpoint",
@@ -52,6 +53,7 @@ __all__ = [
     "detector_inputs",
     "detector_stages",
     "detector_tensor",
+    "load_pretrained",
     "load_state_dict",
     "photograph",
     "picture_files",
@@ -59,8 +61,8 @@ __all__ = [
     "read_picture",
     "read_state_dict",
     "read_text",
+    "read_tokenizer",
     "skip_initialization",
     "solve_background_bias",
     "standardize_outputs",
-    "weights_file",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.records.workload import Verification
-from modelzoo.workload.state import REPOSITORY_WEIGHTS, SHORTEST_DIGEST, weights_file
+from modelzoo.workload.state import INDEX, REPOSITORY_WEIGHTS, SHORTEST_DIGEST, joined_sha256, weights_files
 
 NETWORK_TIMEOUT_SECONDS = 20
 REPOSITORY_FILES = (
@@ -39,8 +40,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
         quality: published fp32 quality by metric, in percent.
         commit: the revision of the repository, 40 hexadecimal digits. If it is empty, the one that the hub calls
             ``main`` when it is asked.
-        sha256: SHA-256 of the file that holds the tensors, 64 hexadecimal digits; empty if nobody has pinned it.
-            ``modelzoo weights pin`` prints both.
+        sha256: SHA-256 of the file that holds the tensors, or of its shards (``joined_sha256``), 64 hexadecimal digits;
+            empty if nobody has pinned it. ``modelzoo weights pin`` prints both.
 
     Raises:
         UsageError: ``commit`` or ``sha256`` is not what its name says, or contradicts ``source``.
@@ -147,7 +148,9 @@ def _cached_repository(checkpoint: Checkpoint) -> Path | None:
     if not isinstance(config, str):
         return None
     directory = Path(config).parent
-    return directory if weights_file(directory) is not None else None
+    with contextlib.suppress(WeightsError):  # an interrupted download lacks shards
+        return directory if weights_files(directory) else None
+    return None
 
 
 def fetch_checkpoint(checkpoint: Checkpoint) -> Path:
@@ -245,9 +248,18 @@ def _fetch_repository(checkpoint: Checkpoint, directory: Path | None) -> Path:
         raise WeightsError(f"{checkpoint.source} holds none of {', '.join(REPOSITORY_WEIGHTS)}")
     return Path(
         snapshot_download(
-            checkpoint.source, revision=revision, cache_dir=directory, allow_patterns=[*REPOSITORY_FILES, weights]
+            checkpoint.source,
+            revision=revision,
+            cache_dir=directory,
+            allow_patterns=[*REPOSITORY_FILES, weights, *([_shards(weights)] if weights.endswith(INDEX) else [])],
         )
     )
+
+
+def _shards(index: str) -> str:
+    """The pattern of the files that an index names: ``model-*.safetensors`` for ``model.safetensors.index.json``."""
+    name, _, suffix = index.removesuffix(INDEX).rpartition(".")
+    return f"{name}-*.{suffix}"
 
 
 def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> Checksum:
@@ -260,17 +272,23 @@ def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> Checksum:
         DamagedWeightsError: the file is truncated or altered, or is another one.
         WeightsError: there is no weights file at ``path``.
     """
-    file = weights_file(path)
-    if file is None:
+    files = weights_files(path)
+    if not files:
         raise WeightsError(f"{path} holds no weights (looked for {', '.join(REPOSITORY_WEIGHTS)})")
-    digest = file_sha256(file)
-    blob = file.resolve().name
-    kept = blob if re.fullmatch(f"[0-9a-f]{{{SHA256_DIGITS}}}", blob) else ""
-    for known in filter(None, (checkpoint.digest, kept)):
+    digests = {file: file_sha256(file) for file in files}
+    sha256 = joined_sha256(digests)
+    blobs = {file: file.resolve().name for file in files}
+    kept = [
+        (file, digests[file], blob)
+        for file, blob in blobs.items()
+        if re.fullmatch(f"[0-9a-f]{{{SHA256_DIGITS}}}", blob)
+    ]
+    whole = (files[0] if len(files) == 1 else path, sha256, checkpoint.digest)
+    for file, digest, known in (whole, *kept):
         if not digest.startswith(known):
             shown = SHORTEST_DIGEST if digest[:SHORTEST_DIGEST] != known[:SHORTEST_DIGEST] else SHA256_DIGITS
             raise DamagedWeightsError(
                 f"{file} is damaged or altered: its SHA-256 begins {digest[:shown]}, not {known[:shown]}; "
                 f"delete it and run 'modelzoo weights fetch', or use it as your own with --weights {file}"
             )
-    return Checksum(digest, checkpoint.digest, is_as_downloaded=bool(kept))
+    return Checksum(sha256, checkpoint.digest, is_as_downloaded=bool(kept))

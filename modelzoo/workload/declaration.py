@@ -22,6 +22,9 @@ from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.checkpoints import Checkpoint
 from modelzoo.workload.generation import Generation
 
+SOURCES = ("auto", "pretrained", "random")
+"""Values of ``--weights`` that are not paths."""
+
 
 class ModelInput(msgspec.Struct, frozen=True):
     """What the last stage before the model returns.
@@ -135,6 +138,7 @@ class Option(msgspec.Struct, frozen=True):
         minimum: smallest value that is allowed.
         maximum: largest value that is allowed.
         is_input: whether the option changes the inputs only, and not the weights.
+        by_checkpoint: whether a checkpoint directory decides it: it has no value with ``--weights PATH``.
     """
 
     name: str
@@ -145,6 +149,7 @@ class Option(msgspec.Struct, frozen=True):
     minimum: float | None = None
     maximum: float | None = None
     is_input: bool = False
+    by_checkpoint: bool = False
 
     def parse(self, text: Any, typed: str = "") -> Any:
         """Return the value of ``text``.
@@ -259,18 +264,24 @@ class Workload:
     libraries: tuple[str, ...] = ()
     directory: Path = field(default=Path(), compare=False)
 
-    def option_values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def option_values(self, given: Mapping[str, Any], weights: str = "auto") -> dict[str, Any]:
         """Return the value of every option: those ``given``, as text or values, and the others' defaults.
+
+        Args:
+            given: by name.
+            weights: value of ``--weights``; a path leaves out what the checkpoint decides.
 
         Raises:
             UsageError: a name is unknown, or a value is not allowed.
         """
-        by_name = {option.name: option for option in self.options}
+        by_name = {each.name: each for each in self.options if weights in SOURCES or not each.by_checkpoint}
         for name in given:
             if name not in by_name:
+                if any(option.name == name for option in self.options):
+                    raise UsageError(f"--{name} is decided by --weights {weights}: leave one of both out")
                 known = ", ".join(sorted(by_name)) or "none"
                 raise UsageError(f"workload {self.name} has no option {name!r} (it has: {known})")
-        defaults = {option.name: option.default for option in self.options}
+        defaults = {name: option.default for name, option in by_name.items()}
         return {**defaults, **{name: by_name[name].parse(value) for name, value in given.items()}}
 
     def checkpoints(self) -> list[Checkpoint]:

@@ -32,6 +32,7 @@ RENAMED = {
     "open_picture": "read_picture",
     "read_state": "read_state_dict",
     "scale_outputs": "standardize_outputs",
+    "weights_file": "read_state_dict",
 }
 """Former names of functions that workloads use."""
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -75,7 +76,7 @@ def _problem(module: str, names: Sequence[str]) -> str:
         problem = f"{PUBLIC} has no {', '.join(missing)}"
     else:
         return ""
-    current = [RENAMED.get(name, name) for name in names]
+    current = list(dict.fromkeys(RENAMED.get(name, name) for name in names))
     if current and all(map(_offers, current)):
         return f"{problem}; write 'from {PUBLIC} import {', '.join(current)}'"
     return f"{problem}; import what a workload needs from {PUBLIC}, and judges from modelzoo.validity"

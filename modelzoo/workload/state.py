@@ -10,10 +10,12 @@ as older.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 import warnings
-from collections.abc import Collection, Mapping
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +29,15 @@ CORRECTED = (2, 10)
 """The first release of torch whose unpickler is not known to be vulnerable."""
 SHORTEST_DIGEST = 8
 """Hexadecimal digits that a published digest has at least: those in the file names of torchvision's hub."""
-REPOSITORY_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-"""Names of the weights file in a checkpoint directory, in order of preference."""
 SUFFIX = ".safetensors"
+INDEX = ".index.json"
+REPOSITORY_WEIGHTS = tuple(f"{name}{end}" for name in ("model.safetensors", "pytorch_model.bin") for end in ("", INDEX))
+"""Names of the weights file in a checkpoint directory, or of the index of its shards, in transformers' order."""
+MEMBER = "::"
+"""What is between a file and the name of one of its state dicts."""
+METADATA = "_metadata"
+"""The attribute of torch's state dicts with the versions of their modules."""
+LFS_POINTER = b"version https://git-lfs"
 
 
 def refuse_unsafe(path: Path, torch_version: str, published: Collection[str] = ()) -> None:
@@ -67,55 +75,103 @@ def is_published(path: Path, published: Collection[str]) -> bool:
     return bool(known) and file_sha256(path).startswith(known)
 
 
-def weights_file(path: Path) -> Path | None:
-    """Return the file that holds the tensors.
+def split_member(path: Path) -> tuple[Path, str]:
+    """Split ``FILE::NAME``, which names one of several state dicts in a file, into both; the name may be empty.
 
-    Args:
-        path: a weights file, or a checkpoint directory in Hugging Face's layout.
-
-    Returns:
-        ``path`` itself if it is a file, or else the weights file in the directory; ``None`` if there is no such file.
+    >>> split_member(Path("mine.pth::state_dict_ema"))
+    (PosixPath('mine.pth'), 'state_dict_ema')
     """
-    if path.is_file():
-        return path
-    return next((path / name for name in REPOSITORY_WEIGHTS if (path / name).is_file()), None)
+    file, _, name = str(path).partition(MEMBER)
+    return (path, "") if path.exists() else (Path(file), name)
 
 
-def read_state_dict(path: Path, published: Collection[str] = ()) -> dict[str, Any]:
-    """Read tensors by name from a ``.safetensors`` file, or from a pickle with ``weights_only=True``.
+def weights_files(path: Path) -> tuple[Path, ...]:
+    """Return the files that hold the tensors, in order.
 
     Args:
-        path: the file.
+        path: a weights file, an index of shards, or a checkpoint directory in Hugging Face's layout.
+
+    Raises:
+        WeightsError: an index cannot be read, or one of its shards is missing.
+    """
+    path, _ = split_member(path)
+    if path.is_dir():
+        path = next((path / name for name in REPOSITORY_WEIGHTS if (path / name).is_file()), path)
+    if not path.is_file() or not path.name.endswith(INDEX):
+        return (path,) if path.is_file() else ()
+    try:
+        shards = sorted(set(msgspec.json.decode(path.read_bytes(), type=_Index).weight_map.values()))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise WeightsError(f"{path} is not an index of shards: {error}; download it again") from error
+    for name in shards:
+        if Path(name).name != name or not path.with_name(name).is_file():
+            raise WeightsError(f"{path} names {name!r}, which is not in its directory; download it again")
+    return tuple(path.with_name(name) for name in shards)
+
+
+class _Index(msgspec.Struct):
+    """What an index of shards says: the file of each tensor."""
+
+    weight_map: dict[str, str]
+
+
+def files_sha256(files: Sequence[Path]) -> str:
+    """Return the ``joined_sha256`` of files."""
+    return joined_sha256({file: file_sha256(file) for file in files})
+
+
+def joined_sha256(digests: Mapping[Path, str]) -> str:
+    """Return the SHA-256 of a file; of several, that of what ``sha256sum`` prints for their names, in this order."""
+    if len(digests) == 1:
+        return next(iter(digests.values()))
+    return hashlib.sha256("".join(f"{each}  {file.name}\n" for file, each in digests.items()).encode()).hexdigest()
+
+
+def read_state_dict(path: Path, published: Collection[str] = ()) -> Mapping[str, Any]:
+    """Read tensors by name from ``.safetensors`` files, or from pickles with ``weights_only=True``.
+
+    If a file holds a state dict beside other things, such as the state of an optimizer, it is that one.
+
+    Args:
+        path: as for ``weights_files``, or ``FILE::NAME`` for one of several state dicts in a file.
         published: digests of published checkpoints (``Checkpoint.digest``). Below torch 2.10, no other pickles are
             read, because crafted ones could run code there.
 
     Raises:
-        WeightsError: the file is truncated, is not a state dict, or holds objects other than tensors; or this torch
-            cannot read it safely.
+        WeightsError: there is no such file; it is truncated, is not a state dict, holds several of them, or objects
+            other than tensors; or this torch cannot read it safely.
     """
+    files, (place, name) = weights_files(path), split_member(path)
+    if not files:
+        raise WeightsError(f"{place} holds no weights (looked for {', '.join(REPOSITORY_WEIGHTS)})")
+    read = [_read(file, published) for file in files]
+    if len(read) == 1:
+        return _state_dict(read[0], place, name)
+    return {key: tensor for each, file in zip(read, files) for key, tensor in _state_dict(each, file, name).items()}
+
+
+def _read(path: Path, published: Collection[str]) -> Any:
+    """The content of one file."""
     torch = import_torch()
+
     try:
-        if path.suffix == ".safetensors":
+        if path.suffix == SUFFIX:
             from safetensors.torch import load_file
 
-            return dict(load_file(str(path)))
+            return load_file(str(path))
         refuse_unsafe(path, torch.__version__, published)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of TorchScript archives, which are then refused
-            state = torch.load(str(path), map_location="cpu", weights_only=True)
+            return torch.load(str(path), map_location="cpu", weights_only=True)
     except WeightsError:
         raise
     except Exception as error:  # pickle, zipfile and safetensors each raise their own exceptions
+        with path.open("rb") as file:
+            is_pointer = file.read(len(LFS_POINTER)) == LFS_POINTER
+        reason = "it is a pointer of Git LFS, without the content" if is_pointer else _reason(error)
         raise WeightsError(
-            f"{path} cannot be read as weights: {_reason(error)}; fetch it again, or name another file"
+            f"{path} cannot be read as weights: {reason}; fetch it again, or name another file"
         ) from error
-    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
-        state = state["state_dict"]
-    if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in state.items()
-    ):
-        raise WeightsError(f"{path} is not a state dict (names to tensors); save model.state_dict()")
-    return state
 
 
 def _reason(error: Exception) -> str:
@@ -131,8 +187,42 @@ def _reason(error: Exception) -> str:
     return line if " " in line else f"it is not a checkpoint ({type(error).__name__})"
 
 
+def _state_dict(content: Any, path: Path, name: str) -> Mapping[str, Any]:
+    """The state dict in what a file holds: ``name``, or the only one."""
+    entries: dict[str, Any] = content if isinstance(content, dict) else {"": None}
+    if not name and _is_state_dict(entries):
+        return entries
+    inner = {
+        key: value for key, value in entries.items() if isinstance(value, dict) and value and _is_state_dict(value)
+    }
+    if name in inner or (len(inner) == 1 and not name):
+        found: Mapping[str, Any] = inner[name or next(iter(inner))]
+        return found
+    if not inner and not name:
+        raise WeightsError(f"{path} is not a state dict (names to tensors); save model.state_dict()")
+    names = ", ".join(f"{key} ({len(value)} tensors)" for key, value in inner.items()) or "none in it"
+    problem = f"holds no state dict {name!r}" if name else "holds several state dicts"
+    example = f"; name one, as in --weights {shlex.quote(f'{path}{MEMBER}{next(iter(inner))}')}" if inner else ""
+    raise WeightsError(f"{path} {problem}: {names}{example}")
+
+
+def _is_state_dict(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str) and isinstance(each, torch.Tensor) for name, each in value.items()
+    )
+
+
+class WeightsNote(UserWarning):
+    """What was changed in a state dict so that it fits a model."""
+
+
 def load_state_dict(model: Any, state: Mapping[str, Any], path: Path) -> None:
-    """Load ``state`` into ``model``; every name and shape must match.
+    """Load ``state`` into ``model``; every name, shape and kind of type must match.
+
+    If all names share a prefix that the model's names do not have, such as the ``module.`` of ``DataParallel``, it is
+    removed, with a ``WeightsNote``. Of tensors that are one in the model, one name is sufficient.
 
     Args:
         model: a ``torch.nn.Module``.
@@ -140,14 +230,82 @@ def load_state_dict(model: Any, state: Mapping[str, Any], path: Path) -> None:
         path: the file that ``state`` comes from, for the error message.
 
     Raises:
-        WeightsError: names or shapes differ; the message counts the mismatches and names the first of each kind.
+        WeightsError: names, shapes or types differ; the message counts the mismatches and names the first of each kind.
     """
-    expected = without_counters(model.state_dict())
-    given = without_counters(state)
-    found = mismatches(expected, given)
+    own = tensors_of(model)
+    expected, given = without_counters(own), without_counters(state)
+    prefix, given = _without_prefix(given, expected)
+    found = _spread(given, expected)
+    found += mismatches(expected, given)
+    common = [name for name in expected if name in given and type_kind(expected[name]) != type_kind(given[name])]
+    if common:
+        first = common[0]
+        found.append(f"{len(common)} of another type (first: {first} is {given[first].dtype})".replace("torch.", ""))
     if found:
         raise WeightsError(f"{path} does not fit the model: {'; '.join(found)}; give a checkpoint of this workload")
-    model.load_state_dict(given, strict=False)
+    if prefix:
+        warnings.warn(f"all names in {path.name} begin with {prefix!r}", WeightsNote, stacklevel=2)
+    # The versions of modules, by which some of them convert what older releases have written. If a file does not say
+    # them (safetensors cannot), it is of this release.
+    versions = getattr(state, METADATA, None) or getattr(own, METADATA, {})
+    loaded = OrderedDict(given)
+    inner = {f"{name}."[len(prefix) :]: each for name, each in versions.items() if f"{name}.".startswith(prefix)}
+    setattr(loaded, METADATA, {name.removesuffix("."): each for name, each in inner.items()})
+    model.load_state_dict(loaded, strict=False)
+
+
+def tensors_of(model: Any) -> Mapping[str, Any]:
+    """Return the state dict of ``model``, with nothing but tensors of numbers in it.
+
+    Raises:
+        WeightsError: it holds something else, as that of a quantized model does.
+    """
+    state: Mapping[str, Any] = model.state_dict()
+    for name, each in state.items():
+        if not _is_state_dict({name: each}) or each.is_quantized:
+            raise WeightsError(
+                f"the model holds {name!r}, which is not a tensor of numbers, as quantized layers do: build it in fp32 "
+                "and quantize it by --int8, or --recipe dynamic for torch's quantize_dynamic"
+            )
+    return state
+
+
+def _without_prefix(given: dict[str, Any], expected: Collection[str]) -> tuple[str, dict[str, Any]]:
+    """The prefix that all names share, if the model has some of the names only without it, and ``given`` without it."""
+    prefix, found = "", given
+    while found and found.keys().isdisjoint(expected):
+        part = "".join(min(found).partition(".")[:2])
+        if not part.endswith(".") or not all(name.startswith(part) for name in found):
+            return "", given
+        prefix, found = prefix + part, {name[len(part) :]: tensor for name, tensor in found.items()}
+    return prefix, found
+
+
+def _spread(given: dict[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    """Add to ``given`` the other names of tensors that are one in the model; one phrase for each that is not one."""
+    names: dict[object, list[str]] = {}
+    for name, tensor in expected.items():
+        if tensor.numel():
+            names.setdefault((tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype), []).append(name)
+    found = []
+    for same in names.values():
+        first, *others = [name for name in same if name in given] or [""]
+        found += [f"{first} and {name} are one tensor in the model" for name in others if _differ(given, first, name)]
+        given.update({name: given[first] for name in same if first and name not in given})
+    return found
+
+
+def _differ(given: Mapping[str, Any], first: str, second: str) -> bool:
+    import torch
+
+    return given[first] is not given[second] and not torch.equal(given[first], given[second])
+
+
+def type_kind(tensor: Any) -> str:
+    """What a type means: numbers in fp8 or of 1 byte mean nothing without their scales."""
+    if not tensor.is_floating_point():
+        return "complex" if tensor.is_complex() else "integer"
+    return "floating" if tensor.element_size() > 1 else str(tensor.dtype)
 
 
 def without_counters(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,18 +319,23 @@ def mismatches(expected: Mapping[str, Any], given: Mapping[str, Any]) -> list[st
     Returns:
         One phrase for each kind of mismatch; empty if all names and shapes are the same.
     """
-    found = []
-    if missing := sorted(expected.keys() - given.keys()):
-        found.append(f"{len(missing)} tensors missing (first: {missing[0]})")
-    if unknown := sorted(given.keys() - expected.keys()):
-        found.append(f"{len(unknown)} unknown (first: {unknown[0]})")
     common = sorted(expected.keys() & given.keys())
-    if reshaped := [name for name in common if tuple(expected[name].shape) != tuple(given[name].shape)]:
-        first = reshaped[0]
-        found.append(
-            f"{len(reshaped)} of another shape (first: {first} is {tuple(given[first].shape)}, the model needs "
-            f"{tuple(expected[first].shape)})"
-        )
+    shapes = [(name, tuple(given[name].shape), tuple(expected[name].shape)) for name in common]
+    reshaped = [each for each in shapes if each[1] != each[2]]
+    return phrases(expected.keys() - given.keys(), given.keys() - expected.keys(), reshaped)
+
+
+def phrases(missing: Collection[str], unknown: Collection[str], reshaped: Sequence[tuple[str, Any, Any]]) -> list[str]:
+    """One phrase for each kind of mismatch; ``reshaped``: name, shape in the file and shape in the model."""
+    found = []
+    if missing:
+        found.append(f"{len(missing)} tensors missing (first: {min(missing)})")
+    if unknown:
+        found.append(f"{len(unknown)} unknown (first: {min(unknown)})")
+    if reshaped:
+        name, given, needed = min(reshaped)
+        shapes = f"first: {name} is {tuple(given)}, the model needs {tuple(needed)}"
+        found.append(f"{len(reshaped)} of another shape ({shapes})")
     return found
 
 
@@ -202,19 +365,21 @@ def convert_weights(source: Path, target: Path | None = None) -> Converted:
         UsageError: ``source`` is safetensors already, or the default target exists.
         WeightsError: ``source`` holds no weights or cannot be read safely, or the target cannot be written.
     """
-    file = weights_file(source)
-    if file is None:
-        problem = f"holds none of {', '.join(REPOSITORY_WEIGHTS)}" if source.exists() else "does not exist"
-        raise WeightsError(f"{source} {problem}; name a checkpoint file")
+    files, (place, _) = weights_files(source), split_member(source)
+    if not files:
+        problem = f"holds none of {', '.join(REPOSITORY_WEIGHTS)}" if place.exists() else "does not exist"
+        raise WeightsError(f"{place} {problem}; name a checkpoint file")
+    file = files[0]
     if file.suffix == SUFFIX:
         raise UsageError(f"{file} is safetensors already; there is nothing to convert")
     if target is None:
-        target = file.with_name(REPOSITORY_WEIGHTS[0]) if file.name in REPOSITORY_WEIGHTS else file.with_suffix(SUFFIX)
+        is_repository = len(files) > 1 or file.name in REPOSITORY_WEIGHTS
+        target = file.with_name(REPOSITORY_WEIGHTS[0]) if is_repository else file.with_suffix(SUFFIX)
         if target.exists():
             raise UsageError(f"{target} exists; remove it, or name the file to write with -o")
     elif target.suffix != SUFFIX:
         raise UsageError(f"{target} does not end in {SUFFIX}, by which the format is recognized; rename it")
-    state = read_state_dict(file)
+    state = read_state_dict(source)
     try:
         save_state_dict(state, target)
     except Exception as error:  # safetensors and torch raise errors of many types for tensors that cannot be written

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from modelzoo.errors import DamagedWeightsError, WeightsError
+from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.machine.directories import cache_directory, own_temporary_directory
@@ -27,12 +28,19 @@ from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.checkpoints import Checkpoint, fetch_checkpoint, find_checkpoint, verify_checkpoint
-from modelzoo.workload.declaration import InputRequest, Workload
+from modelzoo.workload.declaration import SOURCES, InputRequest, Workload
 from modelzoo.workload.initialization import skip_initialization
-from modelzoo.workload.state import load_state_dict, read_state_dict, save_state_dict, weights_file
+from modelzoo.workload.state import (
+    WeightsNote,
+    files_sha256,
+    load_state_dict,
+    read_state_dict,
+    save_state_dict,
+    split_member,
+    tensors_of,
+    weights_files,
+)
 
-SOURCES = ("auto", "pretrained", "random")
-"""Values of ``--weights`` that are not paths."""
 RECIPE = 3
 """Version of how random weights are made, a part of their file name. Increase it if a change of ``random_weights`` or
 ``detectors`` changes the tensors; a change of ``workload.py`` is detected by its checksum."""
@@ -109,11 +117,11 @@ def resolve_weights(workload: Workload, options: Mapping[str, Any], source: str,
 
 def _named(source: str) -> Weights:
     path = Path(source).expanduser()
-    file = weights_file(path) if path.exists() else None
-    if file is None:
-        problem = "holds no weights" if path.exists() else "does not exist"
+    files = weights_files(path)
+    if not files:
+        problem = "holds no weights" if split_member(path)[0].exists() else "does not exist"
         raise WeightsError(f"--weights {source}: it {problem}; give {', '.join(SOURCES)}, a file or a directory")
-    return Weights(WeightsKind.PATH, path.name, str(path.resolve()), file_sha256(file))
+    return Weights(WeightsKind.PATH, path.name, str(path.resolve()), files_sha256(files))
 
 
 def _pretrained(checkpoint: Checkpoint) -> Weights:
@@ -129,7 +137,7 @@ def _random(workload: Workload, options: Mapping[str, Any], seed: int) -> Weight
     options = {**options, **{option.name: option.default for option in workload.options if option.is_input}}
     path = _writable(cache_directory() / "random") / _random_file_name(workload, options, seed)
     if not _is_readable(path):
-        save_state_dict(_random_model(workload, options, seed).state_dict(), path)
+        save_state_dict(tensors_of(_random_model(workload, options, seed)), path)
     return Weights(WeightsKind.RANDOM, f"seed {seed}", str(path), file_sha256(path), seed)
 
 
@@ -169,7 +177,7 @@ def _random_model(workload: Workload, options: Mapping[str, Any], seed: int) -> 
     import torch
 
     torch.manual_seed(seed)
-    model = workload.build(options).eval()
+    model = built(workload.build(options), f"build of workload {workload.name}")
     constants = _not_finite(model) - {name for name, _ in model.named_parameters()}
     if workload.randomize is not None:
         inputs = workload.inputs(InputRequest(batch=1, seed=seed, path=None, options=options))
@@ -184,8 +192,22 @@ def _not_finite(model: Any) -> set[str]:
     """The names of the tensors in the model's state that hold NaN or Inf, such as a mask of -inf."""
     import torch
 
-    state = model.state_dict().items()
+    state = tensors_of(model).items()
     return {name for name, each in state if each.is_floating_point() and not torch.isfinite(each).all()}
+
+
+def built(model: Any, source: str) -> Any:
+    """Return ``model``, which ``source`` has made, in eval mode; its own ``eval`` may return nothing.
+
+    Raises:
+        UsageError: it is not a ``torch.nn.Module``.
+    """
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(f"{source} returned {type(model).__name__}, and must return a torch.nn.Module")
+    model.eval()
+    return model
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -195,10 +217,12 @@ class Loaded(msgspec.Struct, frozen=True):
         module: the ``torch.nn.Module``.
         converted: the other types that its parameters and buffers had, by torch's name, with their share of all
             floating-point elements; empty if it was made in fp32.
+        warnings: of that, and of what else was changed.
     """
 
     module: Any
     converted: dict[str, float]
+    warnings: tuple[WarningMessage, ...]
 
 
 def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights) -> Loaded:
@@ -206,24 +230,40 @@ def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights)
 
     Raises:
         WeightsError: the weights cannot be read or do not fit the model.
+        UsageError: the workload makes something else than a model.
     """
     import torch
 
     path = Path(weights.path)
     # Parameters that are created in inference mode cannot be compiled or traced outside of it.
-    with torch.inference_mode(False):
+    with torch.inference_mode(False), _noted() as found:
         if weights.kind != WeightsKind.RANDOM and workload.load is not None:
-            model = workload.load(options, path).eval()
+            model = built(workload.load(options, path), f"load of workload {workload.name}")
             own_memory(model)
-            return Loaded(model, convert_to_fp32(model))
-        file = weights_file(path)
-        if file is None:
-            raise WeightsError(f"{path} holds no weights any more; run again")
-        model = skip_initialization(lambda: workload.build(options)).eval()
-        converted = convert_to_fp32(model)  # first, or weights in fp32 would be rounded to the model's type
-        digests = [checkpoint.digest for checkpoint in workload.checkpoints()]
-        load_state_dict(model, read_state_dict(file, digests), file)
-        return Loaded(model, converted)
+            converted = convert_to_fp32(model)
+        else:
+            model = built(skip_initialization(lambda: workload.build(options)), f"build of workload {workload.name}")
+            converted = convert_to_fp32(model)  # first, or weights in fp32 would be rounded to the model's type
+            digests = [checkpoint.digest for checkpoint in workload.checkpoints()]
+            load_state_dict(model, read_state_dict(path, digests), path)
+    if converted:
+        types = ", ".join(f"{100 * share:.0f} % {name}" for name, share in converted.items())
+        found.append(warning_for(WarningCode.CONVERTED_WEIGHTS, types=types))
+    return Loaded(model, converted, tuple(found))
+
+
+@contextlib.contextmanager
+def _noted() -> Iterator[list[WarningMessage]]:
+    """Collect what ``load_state_dict`` says; other warnings are given again."""
+    found: list[WarningMessage] = []
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", WeightsNote)
+        yield found
+    for each in said:
+        if each.category is WeightsNote:
+            found.append(warning_for(WarningCode.RENAMED_WEIGHTS, detail=str(each.message)))
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def convert_to_fp32(model: Any) -> dict[str, float]:
@@ -249,10 +289,3 @@ def convert_to_fp32(model: Any) -> dict[str, float]:
     model._apply(lambda tensor: tensor.float() if tensor.dtype in kinds else tensor)
     total = sum(sizes.values())
     return {str(kind).removeprefix("torch."): sizes[kind] / total for kind in sorted(kinds, key=str) if sizes[kind]}
-
-
-def conversion_warnings(converted: Mapping[str, float]) -> Iterator[WarningMessage]:
-    """Warn of weights that were converted to fp32, as ``Loaded.converted`` has them."""
-    if converted:
-        types = ", ".join(f"{100 * share:.0f} % {name}" for name, share in converted.items())
-        yield warning_for(WarningCode.CONVERTED_WEIGHTS, types=types)

@@ -189,7 +189,7 @@ def test_convert_ends_with_one_line_for_every_mistake(
         (["convert"], "give one checkpoint: modelzoo weights convert FILE"),
         (["convert", "x.pth", "cut.pth"], "give one checkpoint: modelzoo weights convert FILE"),
         (["convert", "y.pth"], "y.pth does not exist; name a checkpoint file"),
-        (["convert", "empty"], "empty holds none of model.safetensors, pytorch_model.bin; name a checkpoint file"),
+        (["convert", "empty"], "empty holds none of model.safetensors, model.safetensors.index.json, "),
         (["convert", "x.pth"], "x.safetensors exists; remove it, or name the file to write with -o"),
         (["convert", "x.safetensors"], "x.safetensors is safetensors already; there is nothing to convert"),
         (

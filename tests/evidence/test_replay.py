@@ -17,7 +17,7 @@ from torch.nn import functional
 from modelzoo.evidence.observation import Replays
 from modelzoo.evidence.precision import COARSE
 from modelzoo.evidence.probes import relative_error
-from modelzoo.evidence.replay import ask_products, budget_after
+from modelzoo.evidence.replay import ask_products, budget_after, follow_pass
 from modelzoo.records.evidence import NotReplayed, Product
 from modelzoo.records.faults import Fault
 
@@ -45,6 +45,17 @@ def only(call: Callable[[], object], **options: Any) -> Product:
 
 def noise(*shape: int) -> torch.Tensor:
     return torch.randn(*shape)
+
+
+@pytest.mark.parametrize(("what", "least"), [("weights", 0.2), ("activations", 0.3), ("nothing", 0.0)])
+def test_subnormal_numbers_of_products_are_counted(what: str, least: float) -> None:
+    """Of weights and of what layers pass on, in the pass that is observed; CPUs compute with them very slowly."""
+    layers = nn.Sequential(nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False))
+    with torch.no_grad():
+        layers[1].weight.mul_(1e-41 if what == "weights" else 1)
+    rows = noise(64, 64) * (1e-40 if what == "activations" else 1)
+    for found in (asked(lambda: layers(rows)), follow_pass(lambda: layers(rows))[1]):
+        assert least <= found.subnormal <= (1 if least else 0)
 
 
 IMAGE = (2, 8, 12, 12)

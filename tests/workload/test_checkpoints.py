@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,10 +154,13 @@ def test_a_repository_without_its_tensors_is_not_cached(tmp_path: Path, monkeypa
 @pytest.mark.parametrize("name", REPOSITORY_WEIGHTS)
 def test_a_repository_is_fetched_once_and_only_what_is_needed(name: str, served: FakeHub) -> None:
     """Only one weights file is downloaded, preferably safetensors, and none for other frameworks."""
-    names = {"config.json", "tf_model.h5", "pytorch_model.bin", name}
-    served.repositories["someone/toy", COMMIT] = {each: each.encode() for each in names}
+    shards = {"model-1.safetensors", "pytorch_model-1.bin"}
+    names = {"config.json", "tf_model.h5", *REPOSITORY_WEIGHTS[REPOSITORY_WEIGHTS.index(name) :], *shards}
+    own = {each for each in shards if name.endswith("index.json") and each[:5] == name[:5]}
+    index = json.dumps({"weight_map": dict.fromkeys("ab", *own)}) if own else ""
+    served.repositories["someone/toy", COMMIT] = {each: index.encode() or each.encode() for each in names}
     snapshot = checkpoints.fetch_checkpoint(MODEL)
-    assert {each.name for each in snapshot.iterdir()} == {"config.json", name}
+    assert {each.name for each in snapshot.iterdir()} == {"config.json", name, *own}
     assert snapshot.name == COMMIT
     assert checkpoints.find_checkpoint(MODEL) == snapshot
 
@@ -177,7 +181,7 @@ def test_a_repository_is_fetched_at_its_commit(served: FakeHub) -> None:
 def test_a_repository_without_usable_tensors_is_refused(served: FakeHub) -> None:
     """A repository with weights for another framework only is an error."""
     served.repositories["someone/toy", COMMIT] = {"config.json": b"{}", "tf_model.h5": b""}
-    with pytest.raises(WeightsError, match="someone/toy holds none of model.safetensors, pytorch_model.bin"):
+    with pytest.raises(WeightsError, match="someone/toy holds none of model.safetensors, "):
         checkpoints.fetch_checkpoint(MODEL)
 
 

@@ -28,7 +28,7 @@ from modelzoo.workload.discovery import check_imports, load_workload
         ),
         (
             "from modelzoo.weights import fit, read_state, weights_file",
-            "write 'from modelzoo.workload import load_state_dict, read_state_dict, weights_file'",
+            "write 'from modelzoo.workload import load_state_dict, read_state_dict'",
         ),
         ("from modelzoo.workload import ROOT", "modelzoo.workload has no ROOT; import what a workload needs from"),
         ("from modelzoo.workload import Workload, capture", "has no capture; write 'from modelzoo.workload import"),

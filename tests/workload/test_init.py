@@ -36,6 +36,7 @@ PUBLIC = [
     "detector_inputs",
     "detector_stages",
     "detector_tensor",
+    "load_pretrained",
     "load_state_dict",
     "photograph",
     "picture_files",
@@ -43,10 +44,10 @@ PUBLIC = [
     "read_picture",
     "read_state_dict",
     "read_text",
+    "read_tokenizer",
     "skip_initialization",
     "solve_background_bias",
     "standardize_outputs",
-    "weights_file",
 ]
 MINIMAL = """
 from modelzoo.workload import Inputs, Workload

@@ -72,15 +72,6 @@ def test_a_checkpoint_generates_what_transformers_generates(work: Workload, chec
     assert len(set(found.flatten().tolist())) > 2
 
 
-def test_a_cast_leaves_positions_exact(work: Workload, checkpoint: tuple[Path, Any]) -> None:
-    """Rotary frequencies in bf16 would move every position; everything else is cast."""
-    ours = work.load(options(work, prompt_tokens=7, new_tokens=9), checkpoint[0])  # type: ignore[misc]
-    before = ours.model.model.rotary_emb.inv_freq.clone()
-    cast = ours.to(torch.bfloat16)
-    assert torch.equal(cast.model.model.rotary_emb.inv_freq, before)
-    assert {parameter.dtype for parameter in cast.parameters()} == {torch.bfloat16}
-
-
 def test_lengths_beyond_the_positions_of_a_model_are_refused(work: Workload, checkpoint: tuple[Path, Any]) -> None:
     """Learned positions would end in an error of torch."""
     path, _ = checkpoint
@@ -90,11 +81,11 @@ def test_lengths_beyond_the_positions_of_a_model_are_refused(work: Workload, che
 
 def test_what_is_no_language_model_is_one_line(work: Workload, tmp_path: Path) -> None:
     """It names the file, and what it should be."""
-    with pytest.raises(WeightsError, match="has no config.json; give the directory of a causal language model"):
+    with pytest.raises(WeightsError, match="has no config.json; give the directory of a checkpoint for "):
         work.load(options(work), tmp_path)  # type: ignore[misc]
     (tmp_path / "config.json").write_text('{"model_type": "resnet"}')
     (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(WeightsError, match="config.json is of no causal language model that can be built: "):
+    with pytest.raises(WeightsError, match="config.json is of no AutoModelForCausalLM that can be built: "):
         work.load(options(work), tmp_path)  # type: ignore[misc]
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from toy_workload import STATE, publish
+from toy_workload import OPTIONS, STATE, TOY, publish
 
 from modelzoo.errors import WeightsError
 from modelzoo.workload import discovery, weights
-from modelzoo.workload.state import load_state_dict, read_state_dict
+from modelzoo.workload.state import WeightsNote, load_state_dict, read_state_dict, save_state_dict
 
 
 class Payload:
@@ -64,14 +67,186 @@ def test_unreadable_files_are_named_with_the_reason(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [[1, 2], {"model": {"weight": torch.ones(1)}}, {"epoch": 3}])
+@pytest.mark.parametrize("content", [[1, 2], {"model": {"weight": 1}}, {"epoch": 3}, {"optimizer": {}}, torch.ones(3)])
 def test_what_is_no_state_dict_is_refused(content: Any, tmp_path: Path) -> None:
-    """A state dict maps names to tensors, possibly below the key ``state_dict``."""
+    """A state dict maps names to tensors."""
     torch.save(content, tmp_path / "x.pth")
     with pytest.raises(WeightsError, match="is not a state dict"):
         read_state_dict(tmp_path / "x.pth")
-    torch.save({"state_dict": STATE, "epoch": 3}, tmp_path / "y.pth")
-    assert read_state_dict(tmp_path / "y.pth").keys() == STATE.keys()
+
+
+def test_the_only_state_dict_in_a_file_is_read_and_of_several_one_is_asked_for(tmp_path: Path) -> None:
+    """Training scripts save a model beside an optimizer, and often its moving average beside it."""
+    torch.save({"model": STATE, "epoch": 3, "optimizer": {"state": {}}}, tmp_path / "one.pth")
+    assert read_state_dict(tmp_path / "one.pth").keys() == STATE.keys()
+    path, averaged = tmp_path / "two.pth", {name: 2 * tensor for name, tensor in STATE.items()}
+    torch.save({"state_dict": STATE, "state_dict_ema": averaged}, path)
+    several = (
+        rf"holds several state dicts: state_dict \(2 tensors\), state_dict_ema \(2 tensors\); .* {path}::state_dict"
+    )
+    with pytest.raises(WeightsError, match=several):
+        read_state_dict(path)
+    found = weights.resolve_weights(TOY, OPTIONS, f"{path}::state_dict_ema", 0)
+    assert (found.name, found.path) == ("two.pth::state_dict_ema", f"{path}::state_dict_ema")
+    assert torch.equal(read_state_dict(Path(found.path))["weight"], averaged["weight"])
+    with pytest.raises(WeightsError, match="holds no state dict 'ema': state_dict "):
+        read_state_dict(tmp_path / "two.pth::ema")
+
+
+def test_shards_are_read_together(tmp_path: Path) -> None:
+    """By the index of a directory, safetensors first; the checksum covers all of them."""
+    names = write_shards(tmp_path)
+    assert read_state_dict(tmp_path).keys() == STATE.keys()
+    found = weights.resolve_weights(TOY, OPTIONS, str(tmp_path), 0)
+    lines = "".join(f"{hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}  {name}\n" for name in names)
+    assert found.sha256 == hashlib.sha256(lines.encode()).hexdigest(), "what sha256sum SHARDS | sha256sum prints"
+
+
+def write_shards(directory: Path) -> list[str]:
+    """Write ``STATE`` as a shard for each tensor, and their index; returns the names of the shards."""
+    from safetensors.torch import save_file
+
+    places = {name: f"model-{number}.safetensors" for number, name in enumerate(STATE)}
+    for name, file in places.items():
+        save_file({name: STATE[name]}, directory / file)
+    (directory / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return sorted(places.values())
+
+
+def test_a_prefix_that_all_names_share_is_removed_and_said() -> None:
+    """DataParallel and torch.compile add one; the versions of the modules stay with their names."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    compiled = torch.nn.DataParallel(model).state_dict(prefix="_orig_mod.")
+    loaded = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    with pytest.warns(WeightsNote, match="all names in x.pth begin with '_orig_mod.module.'"):
+        load_state_dict(loaded, compiled, Path("x.pth"))
+    assert torch.equal(loaded[0].weight, model[0].weight)
+    with pytest.raises(WeightsError, match="x.pth does not fit .*first: other.a.weight"):
+        load_state_dict(loaded, {"other.a.weight": torch.ones(1)}, Path("x.pth"))
+
+
+def test_a_removed_prefix_is_a_warning_of_the_result(tmp_path: Path) -> None:
+    """It comes from the load, whoever calls it."""
+    torch.save({f"module.{name}": tensor for name, tensor in STATE.items()}, tmp_path / "x.pth")
+    found = weights.load_model(TOY, OPTIONS, weights.resolve_weights(TOY, OPTIONS, str(tmp_path / "x.pth"), 0))
+    assert [each.code for each in found.warnings] == ["RENAMED_WEIGHTS"]
+
+
+def test_versions_of_modules_are_kept_or_those_of_this_release(tmp_path: Path) -> None:
+    """torchvision's MNASNet refuses a state dict without one, also its own as safetensors."""
+    from torchvision.models import mnasnet0_5
+
+    seen = []
+
+    class Versioned(torch.nn.Linear):
+        _version = 3
+
+        def _load_from_state_dict(self, state: Any, prefix: str, metadata: Any, *rest: Any) -> None:
+            seen.append(metadata.get("version"))
+            super()._load_from_state_dict(state, prefix, metadata, *rest)
+
+    model = Versioned(3, 2)
+    old = model.state_dict()
+    old._metadata[""]["version"] = 2
+    load_state_dict(model, old, Path("x.pth"))
+    load_state_dict(model, dict(model.state_dict()), Path("x.pth"))
+    assert seen == [2, 3]
+    network = mnasnet0_5(weights=None)
+    save_state_dict(network.state_dict(), tmp_path / "x.safetensors")
+    load_state_dict(network, read_state_dict(tmp_path / "x.safetensors"), tmp_path)
+
+
+class Tied(torch.nn.Module):
+    """Two names of one tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = torch.nn.Embedding(5, 3), torch.nn.Linear(3, 5, bias=False)
+        self.head.weight = self.table.weight
+
+
+def test_one_name_of_a_tied_tensor_is_sufficient(tmp_path: Path) -> None:
+    """safetensors' save_model writes one of them; if both are there, they must be equal."""
+    from safetensors.torch import save_model
+
+    save_model(Tied(), str(tmp_path / "x.safetensors"))
+    state = read_state_dict(tmp_path / "x.safetensors")
+    assert len(state) == 1
+    model = Tied()
+    load_state_dict(model, state, tmp_path)
+    assert torch.equal(model.table.weight, next(iter(state.values())))
+    assert model.head.weight is model.table.weight
+    both = {"table.weight": torch.ones(5, 3), "head.weight": torch.zeros(5, 3)}
+    with pytest.raises(WeightsError, match=r"table.weight and head.weight are one tensor in the model"):
+        load_state_dict(model, both, tmp_path)
+
+
+MUTATIONS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "name": (lambda path: edit(path, lambda state: state.update(extra=state.pop("bias"))), "1 tensors missing"),
+    "missing": (lambda path: edit(path, lambda state: state.pop("bias")), "1 tensors missing"),
+    "unknown": (lambda path: edit(path, lambda state: state.update(extra=torch.ones(1))), "1 unknown"),
+    "shape": (lambda path: edit(path, lambda state: state.update(bias=torch.ones(9))), "1 of another shape"),
+    "integers": (lambda path: edit(path, lambda state: state.update(bias=state["bias"].int())), "1 of another type"),
+    "fp8": (lambda path: edit(path, lambda s: s.update(bias=s["bias"].to(torch.float8_e4m3fn))), "1 of another type"),
+    "complex": (lambda path: edit(path, lambda s: s.update(bias=s["bias"].to(torch.cfloat))), "1 of another type"),
+    "a number": (lambda path: edit(path, lambda state: state.update(bias=1.0)), "is not a state dict"),
+    "a number as name": (
+        lambda path: edit(path, lambda state: state.update({3: state["bias"]})),
+        "is not a state dict",
+    ),
+    "truncated": (lambda path: path.write_bytes(path.read_bytes()[:-40]), "cannot be read as weights"),
+    "empty": (lambda path: path.write_bytes(b""), "cannot be read as weights"),
+    "a page": (lambda path: path.write_text("<!DOCTYPE html><html>Not found"), "it is not a checkpoint"),
+    "Git LFS": (lambda path: path.write_text("version https://git-lfs.github.com/spec/v1\nsize 9"), "Git LFS"),
+}
+"""What makes a checkpoint inconsistent, and how the line that refuses it goes on."""
+
+
+def edit(path: Path, change: Callable[[dict[Any, Any]], object]) -> None:
+    """Change the state dict in a file."""
+    state = torch.load(path)
+    change(state)
+    torch.save(state, path)
+
+
+@pytest.mark.parametrize(("mutate", "message"), MUTATIONS.values(), ids=MUTATIONS)
+def test_an_inconsistent_file_is_refused_in_one_line(
+    mutate: Callable[[Path], object], message: str, tmp_path: Path
+) -> None:
+    """Nothing is taken for a random or a rounded tensor."""
+    path, _ = publish(tmp_path)
+    mutate(path)
+    with pytest.raises(WeightsError, match=message) as caught:
+        weights.load_model(TOY, OPTIONS, weights.resolve_weights(TOY, OPTIONS, str(path), 0))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ('{"weight_map": {"weight": "model-9.safetensors"}}', "names 'model-9.safetensors', which is not in its direc"),
+        ('{"weight_map": {"weight": "../model.safetensors"}}', "names '../model.safetensors', which is not"),
+        ('{"weight_map": {"weight": 3}}', "is not an index of shards: Expected `str`, got `int`"),
+        ("[]", "is not an index of shards"),
+        ('{"weight_map": {"weight": "model-0.safetensors"}}', "1 tensors missing"),
+    ],
+)
+def test_an_inconsistent_index_is_refused_in_one_line(index: str, message: str, tmp_path: Path) -> None:
+    """A shard is missing, lies elsewhere, or is not named."""
+    write_shards(tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(WeightsError, match=message) as caught:
+        weights.load_model(TOY, OPTIONS, weights.resolve_weights(TOY, OPTIONS, str(tmp_path), 0))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_another_precision_is_judged_the_same(dtype: torch.dtype, tmp_path: Path) -> None:
+    """The values of the toy are exact in all of them."""
+    path, _ = publish(tmp_path)
+    edit(path, lambda state: state.update({name: tensor.to(dtype) for name, tensor in state.items()}))
+    model = weights.load_model(TOY, OPTIONS, weights.resolve_weights(TOY, OPTIONS, str(path), 0)).module
+    assert all(torch.equal(model.state_dict()[name], tensor.to(dtype).float()) for name, tensor in STATE.items())
 
 
 def test_every_mismatch_is_named() -> None:
@@ -122,7 +297,7 @@ def test_bert_refuses_another_kind_of_model(tmp_path: Path) -> None:
     save_file(STATE, tmp_path / "model.safetensors")
     for config, message in (
         ('{"model_type": "roberta"}', "holds a 'roberta' model, and this workload needs 'bert'"),
-        ("not json", "config.json cannot be read"),
+        ("not json", "config.json is of no BertForQuestionAnswering that can be built: .*not a valid JSON"),
         ('{"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}', "missing"),
     ):
         (tmp_path / "config.json").write_text(config)

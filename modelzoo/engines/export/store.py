@@ -191,7 +191,7 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
     if manifest is None:
         raise EnvironmentProblem(f"the exported model in {directory} cannot be read; remove that directory")
     files = manifest.state_sha256, manifest.sha256, manifest.parts
-    return Export(str(directory), batch, manifest.conversion, *files, source.loaded.converted)
+    return Export(str(directory), batch, manifest.conversion, *files, source.loaded.converted, source.loaded.warnings)
 
 
 def _key(source: TorchSource, conversion: Conversion) -> str:

@@ -162,7 +162,7 @@ class TorchSession:
                 self._export_canary()
             calibration = calibration_inputs(workload, self._setting, weights)
         built = execution.build(workload, loaded.module, inputs, self._setting, calibration, loaded.converted)
-        return TorchModel(workload, self._setting, built, self.device)
+        return TorchModel(workload, self._setting, built, self.device, notes=loaded.warnings)
 
     def changed_switches(self) -> tuple[ChangedSwitch, ...]:
         return switches.changed(self._setting)
@@ -212,7 +212,9 @@ class TorchModel:
         executable: execution.Executable,
         device: TorchDevice | None = None,
         compose: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda forward: forward,
+        notes: tuple[WarningMessage, ...] = (),
     ) -> None:
+        self._notes = notes
         self._workload, self._setting, self._executable, self._device = workload, setting, executable, device
         self._compose = compose
         self.call, self._eager = compose(executable.call), compose(executable.model)
@@ -220,7 +222,7 @@ class TorchModel:
 
     def composed(self, compose: Callable[[Callable[..., Any]], Callable[..., Any]]) -> TorchModel:
         own, given = self._compose, (self._workload, self._setting, self._executable, self._device)
-        return TorchModel(*given, lambda forward: compose(own(forward)))
+        return TorchModel(*given, lambda forward: compose(own(forward)), self._notes)
 
     def weight_bytes(self) -> int | None:
         return execution.weight_bytes(self._executable.model)
@@ -254,7 +256,7 @@ class TorchModel:
             raise execution.refusal(self._workload, self._setting, error, self._executable.converted) from error
 
     def warnings(self) -> tuple[WarningMessage, ...]:
-        return self._executable.warnings()
+        return (*self._notes, *self._executable.warnings())
 
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         if self._workload.count is None:

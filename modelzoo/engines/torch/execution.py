@@ -17,7 +17,7 @@ from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.compilation import AOT, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem, first_line
-from modelzoo.engines.torch.precision import autocast, cast, dtype_of, mapped
+from modelzoo.engines.torch.precision import autocast, cast, cast_model, dtype_of, mapped
 from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.frozen import replace
@@ -26,7 +26,6 @@ from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.declaration import Inputs, Workload, batches_digest
-from modelzoo.workload.weights import conversion_warnings
 
 LONGEST_REASON = 200
 """Characters of torch's reason why a model cannot run; an expression in it can be longer than a screen."""
@@ -58,12 +57,10 @@ class Executable(msgspec.Struct, frozen=True):
     was_training: Sequence[str]
 
     def warnings(self) -> tuple[WarningMessage, ...]:
-        """What was converted, and that modules have gone into training mode, as far as either happened."""
-        names, found = _in_training(self.model, self.was_training), list(conversion_warnings(self.converted))
-        if names:
-            detail = f"{', '.join(names[:_NAMED])}{' …' if len(names) > _NAMED else ''} in training mode after a pass"
-            found.append(warning_for(WarningCode.NOT_REPEATABLE, detail=detail))
-        return tuple(found)
+        """That modules have gone into training mode, if they have."""
+        names = _in_training(self.model, self.was_training)
+        detail = f"{', '.join(names[:_NAMED])}{' …' if len(names) > _NAMED else ''} in training mode after a pass"
+        return (warning_for(WarningCode.NOT_REPEATABLE, detail=detail),) if names else ()
 
 
 _NAMED = 3
@@ -109,7 +106,7 @@ def build(
         return moved if dtype is None else cast(moved, dtype)
 
     if setting.bf16_method == "cast":
-        model = model.to(dtype)
+        model = cast_model(model, dtype)
     if setting.recipe is not None:
         batches = [cast(each.args, dtype) if converted else each.args for each in calibration]
         model = _quantized(workload, model, setting.recipe, batches)
