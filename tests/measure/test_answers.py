@@ -8,6 +8,7 @@ from typing import Any
 import fake_runs
 import msgspec
 import pytest
+from example_machine import QUIET
 from fake_docker import FakeDocker
 from toy_workloads import SHORT, mlp
 
@@ -21,6 +22,7 @@ from modelzoo.measure.mounts import named_files, place
 from modelzoo.plan import Plan
 from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, PictureSource
 from modelzoo.records.fleet import Shard, ShardPlan
+from modelzoo.records.machine import Placement
 from modelzoo.records.partial import Matches
 from modelzoo.records.protocol import (
     Assignment,
@@ -37,6 +39,8 @@ from modelzoo.records.protocol import (
     encode_line,
 )
 from modelzoo.records.run import Prepared
+from modelzoo.records.run_report import Observed
+from modelzoo.records.serving import InstanceReport, Served
 from modelzoo.records.workload import LocalWeights, Verification, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 
@@ -206,9 +210,12 @@ def test_a_report_is_of_what_the_worker_was_given() -> None:
         {"weights": replace(report.prepared.weights, sha256="0")},
         {"weights": replace(report.prepared.weights, verification=Verification.FULL)},
     ):
-        with pytest.raises(WorkerError) as error:
-            check(measured(**changes), measuring(), SHOWN, CACHE)
-        assert str(error.value) == "the worker answered for another setting, or other weights, than it was given"
+        lie = measured(**changes)
+        own = InstanceReport(Placement((1,), (0,)), Observed(), 0, QUIET, 0.1, 0.1, 0.1, (), lie.report)
+        for message in (lie, Served(own)):
+            with pytest.raises(WorkerError) as error:
+                check(message, measuring(), SHOWN, CACHE)
+            assert str(error.value) == "the worker answered for another setting, or other weights, than it was given"
 
 
 @pytest.mark.parametrize("values", [(), (0.1, 0.0), (0.1, -1.0), (1e30,)])
