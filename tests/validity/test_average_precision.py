@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelzoo.records.validity import MetricChange
+from modelzoo.records.validity import MetricChange, ValidityRequest
 from modelzoo.validity import average_precision as ap
 from modelzoo.validity import coco
 from modelzoo.validity.bounds import typical_size
 from modelzoo.validity.detection_figures import AveragePrecisions
 
 SIZE = 200
-CATEGORIES = {1: (1, "person"), 2: (3, "car")}
 
 
 def annotated(pictures: int, seed: int = 0) -> dict[str, Any]:
@@ -145,7 +145,9 @@ def test_ap_is_cocoevals_on_real_annotations(shared: Path) -> None:
     data = shared / "data" / "coco"
     if not data.exists():
         pytest.skip(f"{data} is absent; set MODELZOO_TEST_DATA")
-    _, annotations = coco.read(data, CATEGORIES)
+    names = json.loads((shared / "data" / "coco91.json").read_text(encoding="utf-8"))
+    categories = {number: (number, name) for number, name in enumerate(names)}
+    _, annotations, _ = coco.read(ValidityRequest(data=str(data)), categories)
     assert annotations is not None
     ids = sorted(image["id"] for image in annotations.dataset["images"])
     results = noisy(annotations.dataset, 0, noise=6.0)
