@@ -17,8 +17,17 @@ from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
-from modelzoo.validity.picture_sets import PictureItem, Stored, probed, readable, sampled, some, without_bad
-from modelzoo.workload.inputs import EXIF_QUARTER_TURNS, find_pictures, read_json
+from modelzoo.validity.picture_sets import (
+    PictureItem,
+    Stored,
+    pictures_at,
+    probed,
+    readable,
+    sampled,
+    some,
+    without_bad,
+)
+from modelzoo.workload.inputs import EXIF_QUARTER_TURNS, read_json
 
 ImageId = Union[int, str]
 SYNONYMS = {
@@ -106,27 +115,24 @@ def read(
             another size than the file says, or no category in common.
     """
     data = Path(request.data or "")
-    if not data.exists():
-        raise InputError(f"{data}: no such file or directory")
     file = data if data.suffix.lower() == ".json" else _annotation_file(data)
     if file is None:
-        paths = [data] if data.is_file() else find_pictures(data)
-        if not paths:
-            raise InputError(f"{data} holds neither an instances_*.json nor images")
-        names = [path.name if path == data else str(path.relative_to(data)) for path in paths]
-        items = [PictureItem(name, PictureSource(str(path), upright=True)) for path, name in zip(paths, names)]
+        paths = pictures_at(data).items()
+        items = [PictureItem(name, PictureSource(str(path), upright=True)) for name, path in paths]
         items, notes = readable(items, request)
         return items, None, notes
     found: Instances = read_json(file, Instances, "a COCO instances file")
     for problem in _inconsistent(found):
         raise InputError(f"{file} is not a COCO instances file: {problem}")
-    category_of, notes = _categories(file, found, categories)
     images = sampled(found.images, request.limit, request.seed)
-    folder = _picture_folder(file, [image.file_name for image in found.images])
     objects: dict[ImageId, list[Object]] = {image.id: [] for image in images}
+    counts = Counter(each.category_id for each in found.annotations if each.image_id in objects)
+    category_of, notes = _categories(file, found.categories, counts, categories)
+    known = {each.id: each.name for each in found.categories if each.id in category_of.values()}
     for each in found.annotations:
-        if each.image_id in objects and each.category_id in category_of.values():
+        if each.image_id in objects and each.category_id in known:
             objects[each.image_id].append(each)
+    folder = _picture_folder(file, [image.file_name for image in found.images])
     items, sizes, more = _fitting(images, folder, objects, request.skip_bad)
     content = _content(file, objects, sizes, masks)
     if not content:
@@ -134,11 +140,10 @@ def read(
     lacking = sum("segmentation" not in each for each in content)
     if masks and lacking:
         more.append(DataNote(DataNoteKind.NO_MASKS, lacking))
-    known = [{"id": each.id, "name": each.name} for each in found.categories if each.id in category_of.values()]
     dataset = {
         "images": [{"id": name, "width": width, "height": height} for name, (width, height) in sizes.items()],
         "annotations": content,
-        "categories": known,
+        "categories": [{"id": number, "name": name} for number, name in known.items()],
     }
     return items, Annotations(file, dataset, category_of, masks and not lacking), [*notes, *more]
 
@@ -188,11 +193,11 @@ def _picture_folder(file: Path, names: Sequence[str]) -> Path:
 
 
 def _categories(
-    file: Path, found: Instances, categories: Mapping[int, tuple[int, str]]
+    file: Path, found: Sequence[Category], counts: Mapping[int, int], categories: Mapping[int, tuple[int, str]]
 ) -> tuple[dict[int, int], list[DataNote]]:
-    """The model's labels to the file's category ids, by name, and what is to be said about the names."""
-    by_name = {each.name.strip().lower(): each for each in found.categories}
-    by_letters = {_letters(each.name): each for each in found.categories}
+    """The model's labels to the file's category ids, by name; and notes on the names of the ``counts`` of objects."""
+    by_name = {each.name.strip().lower(): each for each in found}
+    by_letters = {_letters(each.name): each for each in found}
     matched, renamed = {}, []
     for label, (_, name) in categories.items():
         category = by_name.get(name.strip().lower())
@@ -202,8 +207,7 @@ def _categories(
             matched[label] = category.id
     if not matched:
         raise InputError(f"{file} has no category in common with the model (it has: {', '.join(list(by_name)[:5])} …)")
-    counts = Counter(each.category_id for each in found.annotations)
-    unknown = [each for each in found.categories if each.id not in matched.values() and counts[each.id]]
+    unknown = [each for each in found if each.id not in matched.values() and counts[each.id]]
     notes = [DataNote(DataNoteKind.SYNONYMS, len(renamed), tuple(renamed))] if renamed else []
     if unknown:
         names = tuple(f"{each.name} ({counts[each.id]})" for each in unknown)

@@ -11,6 +11,7 @@ import random
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any, Callable, Optional, TypeVar, Union
@@ -19,11 +20,11 @@ import msgspec
 
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
+from modelzoo.machine.linux import allowed_cpus, leave_bound_cpu
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.records.partial import PictureNote
 from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
-from modelzoo.validity.prefetch import model_threads, prefetch
 from modelzoo.workload.inputs import (
     SUFFIXES,
     Picture,
@@ -45,6 +46,8 @@ _LABEL_FILES = {
 }
 """Lines of the files that give the classes of pictures: as Caffe reads them, and as Kaggle publishes them."""
 _KIT_FILE = "ILSVRC2012_validation_ground_truth.txt"
+MOST_THREADS = 16
+"""Threads that open pictures at once; each may hold one of 24 megapixels."""
 MAPPED = 5
 """Classes that a note names."""
 
@@ -121,6 +124,22 @@ def sampled(items: Sequence[T], limit: Optional[int], seed: int) -> Sequence[T]:
     return [items[index] for index in chosen]
 
 
+def pictures_at(data: Path) -> dict[str, Path]:
+    """Return the pictures in a directory, or the one that ``data`` is, by their names in results.
+
+    Raises:
+        InputError: no such path, or no pictures.
+    """
+    if not data.exists():
+        raise InputError(f"{data}: no such file or directory")
+    if data.is_file():
+        return {data.name: data}
+    found = {str(path.relative_to(data)): path for path in find_pictures(data)}
+    if not found:
+        raise InputError(f"{data} holds no images ({', '.join(SUFFIXES)})")
+    return found
+
+
 def without_bad(
     items: Sequence[T], problems: Sequence[str], skip_bad: bool, item: str = "picture"
 ) -> tuple[list[T], list[DataNote]]:
@@ -155,8 +174,9 @@ def probed(items: Sequence[PictureItem]) -> list[Union[Stored, str]]:
         except InputError as error:
             return str(error)
 
-    with large_pictures_allowed():
-        return list(prefetch(items, probe, 1, model_threads()))
+    threads = min(len(allowed_cpus()), MOST_THREADS)
+    with large_pictures_allowed(), ThreadPoolExecutor(threads, initializer=leave_bound_cpu) as pool:
+        return list(pool.map(probe, items))
 
 
 def readable(items: Sequence[PictureItem], request: ValidityRequest) -> tuple[list[PictureItem], list[DataNote]]:
@@ -229,28 +249,18 @@ def read_classes(
         UsageError: there are not as many ``ids`` as ``names``.
     """
     data = Path(request.data or "")
-    if not data.exists():
-        raise InputError(f"{data}: no such file or directory")
     if ids is not None and len(ids) != len(names):
         raise UsageError(f"the workload declares {len(names)} labels but {len(ids)} WordNet ids")
-    paths = [data] if data.is_file() else find_pictures(data)
-    if not paths:
-        raise InputError(f"{data} holds no images ({', '.join(SUFFIXES)})")
-    labels, key, notes = ({}, str, []) if data.is_file() else _classes(data, paths, names, ids or ())
-    keys = [key(path) for path in paths]
+    paths = pictures_at(data)
+    labels, key, notes = ({}, str, []) if data.is_file() else _classes(data, list(paths.values()), names, ids or ())
+    keys = [key(path) for path in paths.values()]
     items = [
-        PictureItem(
-            path.name if path == data else str(path.relative_to(data)),
-            PictureSource(str(path), upright=not labels),
-            labels.get(each),
-        )
-        for path, each in zip(paths, keys)
+        PictureItem(name, PictureSource(str(path), upright=not labels), labels.get(each))
+        for (name, path), each in zip(paths.items(), keys)
     ]
     if labels:
-        unknown = (
-            f"{path}: {each!r} is not one of this model's {len(names)} classes" for path, each in zip(paths, keys)
-        )
-        problems = ["" if each in labels else problem for each, problem in zip(keys, unknown)]
+        unknown = "{}: {!r} is not one of this model's {} classes"
+        problems = ["" if each in labels else unknown.format(path, each, len(names)) for path, each in zip(paths, keys)]
         items, skipped = without_bad(items, problems, request.skip_bad)
         notes = [*notes, *skipped]
     items, skipped = readable(items, request)

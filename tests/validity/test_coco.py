@@ -78,7 +78,7 @@ def test_annotations_in_their_own_directory(tmp_path: Path) -> None:
 
 def test_a_directory_of_pictures_has_no_annotations(tmp_path: Path) -> None:
     """Agreement only; an empty directory is refused."""
-    with pytest.raises(InputError, match="neither"):
+    with pytest.raises(InputError, match="holds no images"):
         read(tmp_path)
     Image.new("RGB", (50, 40)).save(tmp_path / "a.png")
     items, annotations, _ = read(tmp_path)
