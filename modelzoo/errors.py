@@ -16,6 +16,7 @@ Each message is one sentence that says what is wrong and how to fix it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -28,6 +29,33 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {close[0]!r}?" if close and word else ""
+
+
+def own_place(error: BaseException) -> str:
+    """Return the file and the line of the user's code that raised ``error``; empty if it came from none of it.
+
+    >>> own_place(KeyError("x"))
+    ''
+    """
+    import sysconfig
+    import traceback
+
+    others = (str(Path(__file__).parent), *sysconfig.get_paths().values(), "<")
+    places = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(others)]
+    return f"{places[-1].filename}, line {places[-1].lineno}" if places else ""
+
+
+def in_own_code(error: Exception) -> UsageError:
+    """Return the error for what the user's code raised.
+
+    Raises:
+        Exception: ``error`` itself, if it came from elsewhere.
+    """
+    place = own_place(error)
+    if not place:
+        raise error
+    reason = (str(error).strip().splitlines() or [""])[0]
+    return UsageError(f"{place}: {type(error).__name__}{reason and ': '}{reason}; correct it there")
 
 
 class ModelzooError(Exception):

@@ -75,11 +75,13 @@ def file_sha256(path: Path) -> str:
 
 
 def files_sha256(directory: Path, files: Iterable[Path]) -> str:
-    """Return the SHA-256 of the names, below ``directory``, and the contents of files."""
+    """Return the SHA-256 of the names, below ``directory``, and the contents of files; of one, that of its content."""
     import hashlib
 
-    whole = hashlib.sha256()
-    for path in sorted(files):
+    whole, several = hashlib.sha256(), sorted(files)
+    if len(several) == 1:
+        return file_sha256(several[0])
+    for path in several:
         whole.update(f"{path.relative_to(directory)} {file_sha256(path)}\n".encode())
     return whole.hexdigest()
 

@@ -28,6 +28,7 @@ from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.sensors import Sensors, npu_sensors, nvml_sensors
 from modelzoo.records.accelerator import AcceleratorUse, Copies, Phase, Reading
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Timing
+from modelzoo.workload.declaration import mapped
 
 INTERVAL = 0.25
 """Seconds between readings: two in a turn of half a second. A reading by NVML takes well under a millisecond."""
@@ -296,10 +297,4 @@ def time_copies(model: Model, args: tuple[Any, ...], device: Accelerator, *, inc
 
 def on_host(value: Any) -> Any:
     """The tensors in ``value`` (nested lists, tuples and dicts) on the host; copying them waits for the device."""
-    if hasattr(value, "cpu"):
-        return value.cpu()
-    if isinstance(value, (list, tuple)):
-        return [on_host(item) for item in value]
-    if isinstance(value, dict):
-        return {key: on_host(item) for key, item in value.items()}
-    return value
+    return mapped(value, lambda each: each.cpu() if hasattr(each, "cpu") else each)

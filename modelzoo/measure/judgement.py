@@ -53,7 +53,7 @@ from modelzoo.version import __version__
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import REPOSITORY_FILES
 from modelzoo.workload.declaration import make_inputs
-from modelzoo.workload.discovery import load_workload
+from modelzoo.workload.discovery import code_sha256, load_workload
 
 LOCAL_FIELDS = ("weights", "input", "python", "image")
 """Fields of a setting that name files of a host; the weights' checksum and the versions say what they are."""
@@ -107,7 +107,7 @@ def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str,
     facts = {
         "modelzoo": __version__,
         "source code of modelzoo": files_sha256(suite, sources)[:DIGEST_DIGITS],
-        "workload files": files_sha256(work.directory, work.directory.glob("*.py"))[:DIGEST_DIGITS],
+        "workload files": code_sha256(work.directory)[:DIGEST_DIGITS],
         "weights": f"{prepared.weights.name} ({prepared.weights.sha256[:DIGEST_DIGITS]})",
     }
     if weights.is_dir():  # the model's layout and its tokenizer

@@ -7,7 +7,7 @@ measured. A copy to the host waits for the device by itself, because the next st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any, Callable, Optional, Union
 
@@ -17,7 +17,7 @@ from modelzoo.engines.protocol import AsynchronousDevice, DeviceEvent
 from modelzoo.frozen import replace
 from modelzoo.measure.clock import Events
 from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, TO_DEVICE, TO_HOST, UNDIVIDED, PipelineStage, Place
-from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
+from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages, mapped
 
 _Mark = Union[int, DeviceEvent]
 
@@ -88,11 +88,7 @@ def moved(value: Any, move: Callable[[Any], Any]) -> Any:
         return replace(value, args=moved(value.args, move))
     if isinstance(value, ModelOutput):
         return replace(value, output=moved(value.output, move))
-    if isinstance(value, Mapping):
-        return {key: moved(each, move) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)([moved(each, move) for each in value])
-    return move(value) if hasattr(value, "cpu") else value
+    return mapped(value, lambda each: move(each) if hasattr(each, "cpu") else each)
 
 
 class Origin(msgspec.Struct, frozen=True):

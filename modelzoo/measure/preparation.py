@@ -21,7 +21,7 @@ from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload import InputRequest, Workload
 from modelzoo.workload.discovery import load_workload
-from modelzoo.workload.state import files_sha256, weights_files
+from modelzoo.workload.state import weights_files, weights_sha256
 from modelzoo.workload.weights import resolve_weights
 
 
@@ -130,7 +130,7 @@ def _shared_weights(earlier: Sequence[Prepared]) -> dict[tuple[object, ...], Wei
 def _is_here(weights: Weights) -> bool:
     try:
         files = weights_files(Path(weights.path))
-        return bool(files) and files_sha256(files) == weights.sha256
+        return bool(files) and weights_sha256(files) == weights.sha256
     except (OSError, WeightsError):  # closed to this process's user, which need not be that of the other worker
         return False
 

@@ -12,7 +12,6 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.engines.protocol import Engine
-from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings, roofline_bound
 from modelzoo.machine.diagnosis import forced_kernels, library_warnings, system_warnings, usage_warnings
@@ -39,6 +38,7 @@ from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import BACKEND_VARIABLE, ResolvedSetting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.declaration import inputs_digest
+from modelzoo.workload.discovery import imported_sha256
 
 LINEAR_SHARE = 0.1
 """Part of a pass from which on slow Linear layers are worth a warning."""
@@ -71,7 +71,7 @@ def provenance(assignment: Assignment, engine: Engine, machine: Machine, cpus: C
         machine=machine,
         engine=engine.name,
         versions=dict(engine.versions()),
-        digest=file_sha256(Path(assignment.directory) / "workload.py"),
+        digest=imported_sha256(Path(assignment.directory)),
         libraries=engine.libraries(),
         fingerprint=fingerprint(machine),
         cpus=tuple(sorted(cpus)),

@@ -17,7 +17,7 @@ from typing import Callable
 
 import msgspec
 
-from modelzoo.errors import ModelzooError, UsageError, WorkerError
+from modelzoo.errors import ModelzooError, UsageError, WorkerError, in_own_code
 from modelzoo.machine import environment
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.whereabouts import answer_when_asked
@@ -75,11 +75,11 @@ def main() -> int:
         return _fail(send, error)
     except MemoryError:
         return _fail(send, WorkerError(OUT_OF_MEMORY))
-    except RuntimeError as error:
+    except Exception as error:
         # torch reports a failed allocation as a RuntimeError.
-        if "can't allocate memory" not in str(error) and "out of memory" not in str(error):
-            raise
-        return _fail(send, WorkerError(OUT_OF_MEMORY))
+        if "can't allocate memory" in str(error) or "out of memory" in str(error):
+            return _fail(send, WorkerError(OUT_OF_MEMORY))
+        return _fail(send, in_own_code(error))
     return 0
 
 

@@ -92,8 +92,8 @@ class Provenance(msgspec.Struct, frozen=True):
     Attributes:
         engine: name of the inference framework.
         versions: the versions of all libraries that affect the result, by name; empty if not recorded.
-        digest: SHA-256 of the workload's file; together with the digests of the weights and the inputs it says what
-            ran.
+        digest: SHA-256 of the workload's file, with the modules beside it that were imported; together with the digests
+            of the weights and the inputs it says what ran.
         machine: the machine that it ran on.
         libraries: the numerical libraries in the process.
         fingerprint: equal on machines of equal speed; see ``modelzoo.records.machine.fingerprint``.

@@ -14,7 +14,7 @@ from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.records.workload import Verification
-from modelzoo.workload.state import INDEX, REPOSITORY_WEIGHTS, SHORTEST_DIGEST, joined_sha256, weights_files
+from modelzoo.workload.state import INDEX, REPOSITORY_WEIGHTS, SHORTEST_DIGEST, weights_files, weights_sha256
 
 NETWORK_TIMEOUT_SECONDS = 20
 REPOSITORY_FILES = (
@@ -40,8 +40,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
         quality: published fp32 quality by metric, in percent.
         commit: the revision of the repository, 40 hexadecimal digits. If it is empty, the one that the hub calls
             ``main`` when it is asked.
-        sha256: SHA-256 of the file that holds the tensors, or of its shards (``joined_sha256``), 64 hexadecimal digits;
-            empty if nobody has pinned it. ``modelzoo weights pin`` prints both.
+        sha256: SHA-256 of the file that holds the tensors, or ``weights_sha256`` of its shards, 64 hexadecimal
+            digits; empty if nobody has pinned it. ``modelzoo weights pin`` prints both.
 
     Raises:
         UsageError: ``commit`` or ``sha256`` is not what its name says, or contradicts ``source``.
@@ -275,16 +275,11 @@ def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> Checksum:
     files = weights_files(path)
     if not files:
         raise WeightsError(f"{path} holds no weights (looked for {', '.join(REPOSITORY_WEIGHTS)})")
-    digests = {file: file_sha256(file) for file in files}
-    sha256 = joined_sha256(digests)
-    blobs = {file: file.resolve().name for file in files}
-    kept = [
-        (file, digests[file], blob)
-        for file, blob in blobs.items()
-        if re.fullmatch(f"[0-9a-f]{{{SHA256_DIGITS}}}", blob)
-    ]
-    whole = (files[0] if len(files) == 1 else path, sha256, checkpoint.digest)
-    for file, digest, known in (whole, *kept):
+    sha256, is_one = weights_sha256(files), len(files) == 1
+    blobs = [(file, file.resolve().name) for file in files]
+    kept = [each for each in blobs if re.fullmatch(f"[0-9a-f]{{{SHA256_DIGITS}}}", each[1])]
+    for file, known in ((files[0] if is_one else path, checkpoint.digest), *kept):
+        digest = file_sha256(file) if file.is_file() and not is_one else sha256
         if not digest.startswith(known):
             shown = SHORTEST_DIGEST if digest[:SHORTEST_DIGEST] != known[:SHORTEST_DIGEST] else SHA256_DIGITS
             raise DamagedWeightsError(

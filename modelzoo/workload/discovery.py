@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from modelzoo.errors import EnvironmentProblem, UsageError, suggestion
+from modelzoo.files import files_sha256
 from modelzoo.frozen import replace
 from modelzoo.machine.directories import cache_directory
 from modelzoo.version import DISTRIBUTION
@@ -170,14 +171,54 @@ def available_workloads() -> list[str]:
     return [name for name in STANDARD_WORKLOADS if name in found] + sorted(found.difference(STANDARD_WORKLOADS))
 
 
+def code_sha256(directory: Path) -> str:
+    """Return the SHA-256 of the Python files below ``directory``, but for hidden directories and environments."""
+    found = []
+    for folder, inner, names in os.walk(directory):
+        place = Path(folder)
+        inner[:] = [each for each in inner if each[0] != "." and not (place / each / "pyvenv.cfg").exists()]
+        found += [place / name for name in names if name.endswith(".py")]
+    return files_sha256(directory, found)
+
+
+def imported_sha256(directory: Path) -> str:
+    """Return the SHA-256 of a workload's ``workload.py`` and of the modules beside it that were imported so far."""
+    files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    found = {Path(file) for file in files if file.startswith(f"{directory}{os.sep}")}
+    return files_sha256(directory, found | {directory / "workload.py"})
+
+
+_loaded: list[str] = []
+"""The directories of the workloads that this process has imported."""
+
+
+def _import_from(directory: Path) -> None:
+    """Let ``import`` find the modules beside a ``workload.py`` first, now and later, as if Python ran that file.
+
+    Modules of the same names that belong to workloads which were imported before are forgotten.
+    """
+    place = str(directory)
+    if place in sys.path:
+        sys.path.remove(place)
+    sys.path.insert(0, place)
+    others = tuple(each + os.sep for each in _loaded if each != place)
+    for name, module in list(sys.modules.items()):
+        top = directory / name.partition(".")[0]
+        is_other = (getattr(module, "__file__", None) or "").startswith(others)
+        if is_other and (top.is_dir() or top.with_suffix(".py").is_file()):
+            del sys.modules[name]
+    _loaded.append(place)
+
+
 def load_workload(directory: Path) -> Workload:
-    """Import ``workload.py`` in ``directory`` and return its ``WORKLOAD``.
+    """Import ``workload.py`` in ``directory``, and what lies beside it, and return its ``WORKLOAD``.
 
     Raises:
         UsageError: the file cannot be imported, or does not define a workload.
     """
     path = directory / "workload.py"
     check_imports(path)
+    _import_from(directory)
     spec = importlib.util.spec_from_file_location(f"modelzoo_workload_{directory.name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

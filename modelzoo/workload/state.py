@@ -10,7 +10,6 @@ as older.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 import warnings
@@ -22,7 +21,7 @@ from typing import Any
 import msgspec
 
 from modelzoo.errors import UsageError, WeightsError
-from modelzoo.files import file_sha256, replace_atomically
+from modelzoo.files import file_sha256, files_sha256, replace_atomically
 from modelzoo.machine.installation import import_torch
 
 CORRECTED = (2, 10)
@@ -115,16 +114,9 @@ class _Index(msgspec.Struct):
     weight_map: dict[str, str]
 
 
-def files_sha256(files: Sequence[Path]) -> str:
-    """Return the ``joined_sha256`` of files."""
-    return joined_sha256({file: file_sha256(file) for file in files})
-
-
-def joined_sha256(digests: Mapping[Path, str]) -> str:
-    """Return the SHA-256 of a file; of several, that of what ``sha256sum`` prints for their names, in this order."""
-    if len(digests) == 1:
-        return next(iter(digests.values()))
-    return hashlib.sha256("".join(f"{each}  {file.name}\n" for file, each in digests.items()).encode()).hexdigest()
+def weights_sha256(files: Sequence[Path]) -> str:
+    """Return the SHA-256 of a weights file, or of the names and contents of shards."""
+    return files_sha256(files[0].parent, files)
 
 
 def read_state_dict(path: Path, published: Collection[str] = ()) -> Mapping[str, Any]:

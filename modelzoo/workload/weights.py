@@ -29,21 +29,22 @@ from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.checkpoints import Checkpoint, fetch_checkpoint, find_checkpoint, verify_checkpoint
 from modelzoo.workload.declaration import SOURCES, InputRequest, Workload
+from modelzoo.workload.discovery import code_sha256
 from modelzoo.workload.initialization import skip_initialization
 from modelzoo.workload.state import (
     WeightsNote,
-    files_sha256,
     load_state_dict,
     read_state_dict,
     save_state_dict,
     split_member,
     tensors_of,
     weights_files,
+    weights_sha256,
 )
 
 RECIPE = 3
 """Version of how random weights are made, a part of their file name. Increase it if a change of ``random_weights`` or
-``detectors`` changes the tensors; a change of ``workload.py`` is detected by its checksum."""
+``detectors`` changes the tensors; changes of ``workload.py`` and of the modules beside it are detected by checksum."""
 
 
 def own_memory(model: Any) -> None:
@@ -121,7 +122,7 @@ def _named(source: str) -> Weights:
     if not files:
         problem = "holds no weights" if split_member(path)[0].exists() else "does not exist"
         raise WeightsError(f"--weights {source}: it {problem}; give {', '.join(SOURCES)}, a file or a directory")
-    return Weights(WeightsKind.PATH, path.name, str(path.resolve()), files_sha256(files))
+    return Weights(WeightsKind.PATH, path.name, str(path.resolve()), weights_sha256(files))
 
 
 def _pretrained(checkpoint: Checkpoint) -> Weights:
@@ -146,8 +147,8 @@ def _random_file_name(workload: Workload, options: Mapping[str, Any], seed: int)
     import torch
 
     values = "".join(f"-{option.name}{options[option.name]}" for option in workload.options if not option.is_input)
-    declaration = workload.directory / "workload.py"
-    recipe = f"r{RECIPE}" + (f".{file_sha256(declaration)[:8]}" if declaration.is_file() else "")
+    is_own = (workload.directory / "workload.py").is_file()
+    recipe = f"r{RECIPE}" + (f".{code_sha256(workload.directory)[:8]}" if is_own else "")
     name = f"{workload.name}{values}-seed{seed}-torch{torch.__version__}-{recipe}"
     return re.sub(r"[^\w.-]", "_", name) + ".safetensors"
 

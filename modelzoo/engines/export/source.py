@@ -19,6 +19,7 @@ from modelzoo.records.profile import Flops
 from modelzoo.records.workload import INPUT_CHANGE, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload, calibration_inputs, make_inputs
+from modelzoo.workload.state import tensors_of
 from modelzoo.workload.weights import Loaded, load_model
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Structure(msgspec.Struct, frozen=True):
 
     Attributes:
         kind: ``array``; ``scalar`` (a Python number, kept as an array without dimensions); ``none``; ``tuple``,
-            ``list``; ``dict``; or ``output`` (a ``ModelOutput`` of transformers).
+            ``list``; ``dict``; or ``output`` (another mapping, such as those of transformers).
         keys: of a ``dict`` or ``output``, in order.
         parts: what a container holds, in order.
     """
@@ -60,7 +61,7 @@ class Structure(msgspec.Struct, frozen=True):
 
 
 class NamedOutput(dict[str, Any]):
-    """The arrays of a ``ModelOutput``, which are found by key, attribute and number."""
+    """The arrays of a mapping of a library, which are found by key, attribute and number."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -85,7 +86,7 @@ def flatten(value: Any) -> tuple[Structure, list[Any]]:
     if isinstance(value, (bool, int, float)):
         return Structure(SCALAR), [value]
     if isinstance(value, Mapping):
-        kind = OUTPUT if hasattr(value, "to_tuple") else DICT
+        kind = DICT if type(value) is dict else OUTPUT
         found = [flatten(each) for each in value.values()]
         return _container(kind, found, tuple(map(str, value)))
     if isinstance(value, (tuple, list)):
@@ -225,7 +226,8 @@ class TorchSource:
         from modelzoo.evidence.flops import FlopCountError, count_flops
 
         # Making them runs models too; and torch's exporter to ONNX leaves the module in training mode.
-        module, args = self.module.eval(), rebuild(self.input_structure, self.flat_inputs)
+        self.module.eval()
+        module, args = self.module, rebuild(self.input_structure, self.flat_inputs)
         try:
             with torch.no_grad():
                 return count_flops(lambda: module(*args))
@@ -327,7 +329,7 @@ def state_sha256(module: Any) -> str:
     import torch
 
     digest = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
+    for name, tensor in sorted(tensors_of(module).items()):
         array = tensor.detach().cpu().contiguous()
         digest.update(f"{name} {array.dtype} {tuple(array.shape)} ".encode())
         digest.update(array.flatten().view(torch.uint8).numpy().data)

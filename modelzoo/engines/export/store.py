@@ -6,8 +6,8 @@
         batch-0123456789abcdef.npz    inputs and torch's outputs
         batch-0123456789abcdef.json   how they are nested; written last
 
-The name of a directory is a digest of everything that decides its content: the state of the torch module, the
-conversion, and the shapes of the inputs. Nothing here imports torch. Those that were used longest ago are
+The name of a directory is a digest of everything that decides its content: the workload's code, the state of the torch
+module, the conversion, and the shapes of the inputs. Nothing here imports torch. Those that were used longest ago are
 removed if the cache is too large.
 
 The process that prepares a call reads all files of an export that it finds, and compares their SHA-256 with the
@@ -38,6 +38,7 @@ from modelzoo.records.codec import decode, encode_json
 from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.workload.declaration import Inputs, inputs_digest
+from modelzoo.workload.discovery import code_sha256
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -201,7 +202,9 @@ def _key(source: TorchSource, conversion: Conversion) -> str:
         (str(each.dtype), tuple(each.shape)) if hasattr(each, "shape") else (type(each).__name__, each)
         for each in source.flat_inputs
     ]
-    key = (LAYOUT, source.workload.name, source.state_sha256, conversion, source.input_structure, shapes)
+    directory = source.workload.directory
+    code = code_sha256(directory) if (directory / "workload.py").is_file() else ""
+    key = (LAYOUT, source.workload.name, code, source.state_sha256, conversion, source.input_structure, shapes)
     return hashlib.sha256(encode_json(key)).hexdigest()
 
 

@@ -26,7 +26,7 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.directories import make_own
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
-from modelzoo.workload.declaration import Workload
+from modelzoo.workload.declaration import Workload, leaves
 
 CALLS_BEFORE_CAPTURE = 3
 """Calls on a side stream before the capture, as torch's documentation of CUDA graphs has them: libraries allocate and
@@ -81,19 +81,15 @@ def kept(value: Any) -> Any:
 def _copy(source: Any, target: Any) -> None:
     import torch
 
-    if isinstance(target, torch.Tensor):
-        if source.shape != target.shape or source.dtype != target.dtype:
+    for given, item in zip(leaves(source), leaves(target)):
+        if not isinstance(item, torch.Tensor):
+            continue
+        if given.shape != item.shape or given.dtype != item.dtype:
             raise UsageError(
-                f"--mode graph: the graph was captured with a tensor of shape {tuple(target.shape)}, not "
-                f"{tuple(source.shape)}; use another --mode for inputs of several shapes"
+                f"--mode graph: the graph was captured with a tensor of shape {tuple(item.shape)}, not "
+                f"{tuple(given.shape)}; use another --mode for inputs of several shapes"
             )
-        target.copy_(source)
-    elif isinstance(target, dict):
-        for key, item in target.items():
-            _copy(source[key], item)
-    elif isinstance(target, (list, tuple)):
-        for given, item in zip(source, target):
-            _copy(given, item)
+        item.copy_(given)
 
 
 WARM_UP_CALLS = 2

@@ -19,7 +19,7 @@ from modelzoo.engines.torch.compilation import AOT, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem, first_line
 from modelzoo.engines.torch.precision import autocast, cast, cast_model, dtype_of, mapped
 from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
-from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, own_place
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import KernelDigest
 from modelzoo.records.run_report import Compilation
@@ -111,7 +111,7 @@ def build(
         batches = [cast(each.args, dtype) if converted else each.args for each in calibration]
         model = _quantized(workload, model, setting.recipe, batches)
     if setting.channels_last:
-        model = model.to(memory_format=torch.channels_last)
+        model._apply(_channels_last)
 
     uses_autocast = setting.bf16_method == "autocast"
     if setting.mode == "graph":
@@ -241,7 +241,15 @@ def refusal(
     # TorchScript's and inductor's errors end with the reason; those of a device and of torch.export begin with it.
     is_capture = setting.mode == "graph"
     reason = _reason(error, comes_first=is_capture or setting.mode == AOT)
+    place = own_place(error)
     advice = "use --mode eager or compile" if is_capture else "choose another --bf16 method or --mode"
+    if "does not require grad" in str(error) or "nference tensor" in str(error):
+        advice = (
+            "models are called in inference mode, where not even torch.enable_grad records: compute gradients in "
+            "forward within torch.inference_mode(False) and torch.enable_grad(), from clones of the inputs"
+        )
+    elif place and setting.precision == "fp32" and setting.mode == "eager":
+        advice = f"correct {place}"
     if converted:
         advice = (
             f"its weights were converted from {', '.join(converted)} to fp32: build it in fp32, and do not convert "
@@ -270,15 +278,20 @@ def _refusing(workload: Workload, setting: Setting) -> Iterator[None]:
 
 
 def _moved(value: Any, setting: Setting) -> Any:
-    import torch
-
     def move(tensor: Any) -> Any:
         tensor = tensor.to(setting.device)
-        if setting.channels_last and tensor.dim() == 4:
-            tensor = tensor.contiguous(memory_format=torch.channels_last)
-        return tensor
+        return _channels_last(tensor) if setting.channels_last else tensor
 
     return mapped(value, move)
+
+
+def _channels_last(tensor: Any) -> Any:
+    """A batch of pictures or videos, or the weights of their convolutions, with channels last; others as they are."""
+    import torch
+
+    if tensor.dim() not in (4, 5):
+        return tensor
+    return tensor.contiguous(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d)
 
 
 def _own(setting: Setting) -> Callable[[Any], Any]:

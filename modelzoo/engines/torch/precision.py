@@ -6,34 +6,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Callable
 
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
+from modelzoo.workload import declaration
 
 
 def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     """Return ``value`` with ``function`` applied to its tensors.
 
     Args:
-        value: a tensor, or nested lists, tuples and mappings of them, such as the outputs of transformers; anything
-            else stays as it is.
+        value: a tensor, or containers of them as ``declaration.mapped`` has them; anything else stays as it is.
         function: takes a tensor.
     """
     import torch
 
-    if isinstance(value, torch.Tensor):
-        return function(value)
-    if isinstance(value, Mapping):
-        items = {key: mapped(item, function) for key, item in value.items()}
-        return items if type(value) is dict else type(value)(**items)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(mapped(item, function) for item in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(mapped(item, function) for item in value)
-    return value
+    return declaration.mapped(value, lambda each: function(each) if isinstance(each, torch.Tensor) else each)
 
 
 TF32_CAPABILITY = (8, 0)
