@@ -36,6 +36,8 @@ from modelzoo.records.validity import (
     Check,
     ClassChange,
     ClassLosses,
+    DataNote,
+    DataNoteKind,
     MetricChange,
     PublishedQuality,
     Reason,
@@ -256,6 +258,11 @@ def test_the_verdict_comes_first_with_what_the_set_can_show() -> None:
     seen = "F1 -0.3 points [-1.1, +0.5]; losses of up to 5.0 points cannot be ruled out with these 42 questions"
     found = replace(ANSWERS, changes=(F1,), notes=(PictureNote.LARGE,))
     assert str(check_table(found).note) == "large: decoded at reduced size"
+    for kind in DataNoteKind:
+        said = str(check_table(replace(found, data_notes=(DataNote(kind, 3, ("cat", "d\n[VALID]")),))).note)
+        assert said.endswith("\nlarge: decoded at reduced size")
+        assert said.count("\n") == 1
+        assert "[VALID]" not in said
     (entry,) = store.read(DATA / "results" / "bert.json").validity
     assert entry.report is not None
     first, *_ = validity.document(replace(entry, report=replace(entry.report, validity=found)))
