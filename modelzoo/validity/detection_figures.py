@@ -188,7 +188,7 @@ def average_precisions(
 
 
 def figures(rows: Sequence[Row], evaluated: Sequence[AveragePrecisions]) -> dict[str, float]:
-    """The figures over the matched objects of all pictures, and COCO's: ``box_ap_reference`` …"""
+    """The figures over the matched objects of all pictures, and COCO's"""
     import numpy as np
 
     sums = {name: sum(column(rows, name)) for name in ("common", "lost", "new", "moved", "objects")}

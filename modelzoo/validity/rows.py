@@ -67,7 +67,7 @@ def mean(rows: Sequence[Row], name: str) -> float:
 
 
 def means_and_largest(rows: Sequence[Row], *names: str) -> dict[str, float]:
-    """The figures ``NAME_mean`` and ``NAME_max`` of the numbers that there are."""
+    """The figures ``NAME``_mean and ``NAME``_max of the numbers that there are."""
     values = {name: found for name in names if (found := column(rows, name))}
     return {
         **{f"{name}_mean": sum(found) / len(found) for name, found in values.items()},
@@ -76,7 +76,7 @@ def means_and_largest(rows: Sequence[Row], *names: str) -> dict[str, float]:
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A metric that is a mean over items, from 0 to 1: of the numbers ``NAME_reference`` and ``NAME_tested``.
+    """A metric that is a mean over items, from 0 to 1: of the numbers ``NAME``_reference and ``NAME``_tested.
 
     Attributes:
         name: of the metric.

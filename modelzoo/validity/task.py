@@ -61,7 +61,7 @@ class Findings(msgspec.Struct, frozen=True):
     """What a task concludes from the rows of all items, before the verdict.
 
     Attributes:
-        figures: of the whole data set, by name; the metric's are ``METRIC_reference`` and ``METRIC_tested``, or, for an
+        figures: of the whole data set, by name; the metric's are ``METRIC``_reference and ``METRIC``_tested, or, for an
             agreement, ``METRIC``.
         checks: of which the items are a sample; not used with random weights.
         changes: how each metric changed, as far as it is known.

@@ -43,7 +43,7 @@ from modelzoo.workload.state import (
 )
 
 RECIPE = 3
-"""Version of how random weights are made, a part of their file name. Increase it if a change of ``random_weights`` or
+"""Version of how random weights are made, a part of their file name. Increase it if a change of how they are made or
 ``detectors`` changes the tensors; changes of ``workload.py`` and of the modules beside it are detected by checksum."""
 
 
