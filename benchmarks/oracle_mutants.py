@@ -174,8 +174,8 @@ MUTANTS = (
            "min(1.0, 1 * binomial_tail("),
     Mutant("articles count in answers", "validity/squad.py", "r\"\\b(a|an|the)\\b\"", "r\"\\b(zzz)\\b\""),
     Mutant("the worst gold answer counts", "validity/squad.py",
-           "max(f1(prediction, gold, cmrc)",
-           "min(f1(prediction, gold, cmrc)"),
+           "max(f1(prediction, gold, rules)",
+           "min(f1(prediction, gold, rules)"),
 )
 # fmt: on
 

@@ -141,7 +141,7 @@ class Answers(Task):
             margin = spans[0].score - span_score(spans[1], reference)
             bits = self.context.significant_bits
             near_tie = bits is not None and margin <= 2 * rounding_step(spans[0].score / 2, bits)
-            agreement_f1 = squad.f1(spans[1].text, spans[0].text, question.cmrc)
+            agreement_f1 = squad.f1(spans[1].text, spans[0].text, question.rules)
             tokens = windows.fields["attention_mask"].astype(bool) & is_possible
             expected, observed = reference[tokens], tested[tokens]
             size = float(np.linalg.norm(expected))
@@ -181,7 +181,7 @@ class Answers(Task):
 def _scored(question: Question, span: Optional[AnswerSpan]) -> ScoredAnswer:
     if span is None:
         return ScoredAnswer("", 0.0, 0.0, 0.0, False)
-    em, f1 = squad.scores(span.text, question.answers, question.cmrc)
+    em, f1 = squad.scores(span.text, question.answers, question.rules)
     return ScoredAnswer(span.text, span.probability, em, f1, True)
 
 

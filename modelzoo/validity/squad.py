@@ -2,9 +2,8 @@
 
 As in the authors' ``evaluate-v1.1.py`` and ``evaluate-v2.0.py``: texts are normalized (lower case, no punctuation, no
 articles, single blanks), then compared by exact match and by F1 over the multiset of words; the best gold answer
-counts. For a question without an answer, an empty prediction scores 1 and any other 0. A text with Chinese or Japanese
-characters has each of these for a word, no articles, and no punctuation of any script, as in MLQA's
-``mlqa_evaluation_v1.py``.
+counts. For a question without an answer, an empty prediction scores 1 and any other 0. In Chinese and Japanese, each
+character is a word, and there are no articles and no punctuation of any script, as in MLQA's ``mlqa_evaluation_v1.py``.
 
 CMRC 2018 and DRCD are scored as by ``cmrc2018_evaluate.py`` (github.com/ymcui/cmrc2018): exact match without the
 punctuation listed there, and F1 over the longest common substring of tokens, which are the Chinese characters and the
@@ -25,7 +24,7 @@ import string
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
 
 import msgspec
 
@@ -50,7 +49,7 @@ _HAN = re.compile(r"[\u4e00-\u9fa5]")
 _CJK = re.compile(
     r"[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]"
 )
-_WIDE = re.compile(rf"[\u3000-\u303f\uff00-\uff65]|{_CJK.pattern}")
+_WORD = re.compile(rf"[^\W{_CJK.pattern[1:-1]}]+")
 _NO_BLANKS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 """Thai, Lao, Burmese and Khmer, which have no blanks between words."""
 _CMRC_DROPPED = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》…·、「」（）－～『』")
@@ -58,20 +57,22 @@ _CMRC_WORD = rf"[^\s{_HAN.pattern[1:-1]}{re.escape(string.punctuation)}]"
 _CMRC_TOKEN = re.compile(rf"\.?{_CMRC_WORD}+(?:[.,']{_CMRC_WORD}+)*(?:\.(?=\s+{_CMRC_WORD}))?|\S")
 
 
+Rules = Literal["words", "characters", "cmrc"]
+"""What counts in an answer: its words, as in SQuAD, its characters, or what CMRC 2018 counts."""
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Question(msgspec.Struct, frozen=True):
     """A question about the paragraph ``context``; ``answers`` are the gold answers (SQuAD 2.0: possibly none).
 
-    ``cmrc``: whether it is scored by the rules of CMRC 2018.
+    ``rules``: by which it is scored; those of the paragraph's language.
     """
 
     id: str
     question: str
     context: str
     answers: tuple[str, ...]
-    cmrc: bool = False
+    rules: Rules = "words"
 
 
 class _Answer(msgspec.Struct):
@@ -115,7 +116,7 @@ class _CmrcParagraph(msgspec.Struct):
 def read(path: Path) -> list[Question]:
     """Return the questions of a file in the layout of SQuAD, CMRC 2018 or DRCD.
 
-    In the latter two, paragraphs have ids: Chinese ones with ids are scored by the rules of CMRC 2018.
+    In the latter two, paragraphs have ids.
 
     Args:
         path: a file, or a directory that holds exactly one ``*.json``.
@@ -132,7 +133,7 @@ def read(path: Path) -> list[Question]:
     paragraphs = [each for article in found.data for each in article.paragraphs] if isinstance(found, _Squad) else found
     questions = []
     for paragraph in paragraphs:
-        is_cmrc = paragraph.id is not None and _HAN.search(paragraph.context) is not None
+        rules = rules_of(paragraph.context, has_id=paragraph.id is not None)
         for qa in paragraph.qas:
             answers = tuple(each.text if isinstance(each, _Answer) else str(each) for each in qa.answers)
             if qa.is_impossible == bool(answers):
@@ -140,7 +141,7 @@ def read(path: Path) -> list[Question]:
                     f"{path} is not a SQuAD file: question {qa.id} has {len(answers)} answers, and is_impossible is "
                     f"{str(qa.is_impossible).lower()}"
                 )
-            questions.append(Question(str(qa.id), qa.question, paragraph.context, answers, is_cmrc))
+            questions.append(Question(str(qa.id), qa.question, paragraph.context, answers, rules))
     if not questions:
         raise InputError(f"{path} holds no questions")
     return questions
@@ -164,7 +165,7 @@ def checked(
     ]
     found, notes = without_bad(questions, problems, skip_bad, "question")
     elsewhere = [each.id for each in found if each.answers and not any(text in each.context for text in each.answers)]
-    cmrc = sum(each.cmrc for each in found)
+    cmrc = sum(each.rules == "cmrc" for each in found)
     no_blanks = sum(any(map(_NO_BLANKS.search, each.answers)) for each in found)
     counted = ((DataNoteKind.CMRC, cmrc, ()), (DataNoteKind.NO_BLANKS, no_blanks, ()))
     more = [*counted, (DataNoteKind.NOT_IN_PASSAGE, len(elsewhere), some(elsewhere))]
@@ -200,36 +201,46 @@ def question_kind(question: str) -> str:
     return "who" if word in ("whom", "whose") else word
 
 
-def normalized(text: str) -> str:
-    """``text`` in lower case, without punctuation, articles and superfluous blanks; words are separated by blanks."""
-    text = text.lower()
-    if _WIDE.search(text):
+def rules_of(text: str, has_id: bool = False) -> Rules:
+    """The rules for answers from ``text``; Chinese and Japanese texts have more characters than other words.
+
+    Of these, paragraphs that have an id and Chinese characters are CMRC 2018's or DRCD's.
+    """
+    if len(_CJK.findall(text)) <= len(_WORD.findall(text)):
+        return "words"
+    return "cmrc" if has_id and _HAN.search(text) else "characters"
+
+
+def normalized(text: str, rules: Rules = "words") -> str:
+    """``text`` as it is compared: in lower case, without punctuation, with a blank between what counts by ``rules``."""
+    if rules == "cmrc":
+        return " ".join(_CMRC_TOKEN.findall(_without_cmrc_punctuation(text)))
+    if rules == "characters":
         text = "".join(each for each in text if unicodedata.category(each)[0] != "P" and each not in string.punctuation)
-        return " ".join(_CJK.sub(r" \g<0> ", text).split())
-    text = "".join(character for character in text if character not in set(string.punctuation))
+        return " ".join(_CJK.sub(r" \g<0> ", text.lower()).split())
+    text = "".join(character for character in text.lower() if character not in set(string.punctuation))
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
-
-
-def exact(prediction: str, gold: str, cmrc: bool = False) -> float:
-    """1 if the normalized texts are equal, else 0."""
-    if cmrc:
-        return float(_without_cmrc_punctuation(prediction) == _without_cmrc_punctuation(gold))
-    return float(normalized(prediction) == normalized(gold))
 
 
 def _without_cmrc_punctuation(text: str) -> str:
     return text.lower().strip().translate(_CMRC_DROPPED)
 
 
-def f1(prediction: str, gold: str, cmrc: bool = False) -> float:
+def exact(prediction: str, gold: str, rules: Optional[Rules] = None) -> float:
+    """1 if both texts are equal as they are compared, else 0; ``rules`` are by default those of ``gold``'s language."""
+    rules = rules or rules_of(gold)
+    if rules == "cmrc":
+        return float(_without_cmrc_punctuation(prediction) == _without_cmrc_punctuation(gold))
+    return float(normalized(prediction, rules) == normalized(gold, rules))
+
+
+def f1(prediction: str, gold: str, rules: Optional[Rules] = None) -> float:
     """Harmonic mean of precision and recall over the words; if one text is empty, 1 if both are, else 0."""
-    if cmrc:
-        predicted, expected = (_CMRC_TOKEN.findall(_without_cmrc_punctuation(each)) for each in (prediction, gold))
-    else:
-        predicted, expected = normalized(prediction).split(), normalized(gold).split()
+    rules = rules or rules_of(gold)
+    predicted, expected = normalized(prediction, rules).split(), normalized(gold, rules).split()
     if not predicted or not expected:
         return float(predicted == expected)
-    if cmrc:
+    if rules == "cmrc":
         shared = difflib.SequenceMatcher(None, predicted, expected, autojunk=False).find_longest_match().size
     else:
         shared = sum((collections.Counter(predicted) & collections.Counter(expected)).values())
@@ -239,14 +250,14 @@ def f1(prediction: str, gold: str, cmrc: bool = False) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def scores(prediction: str, answers: Sequence[str], cmrc: bool = False) -> tuple[float, float]:
+def scores(prediction: str, answers: Sequence[str], rules: Optional[Rules] = None) -> tuple[float, float]:
     """Return (exact match, F1), each the best over the gold answers, from 0 to 1.
 
     As in evaluate-v2.0, gold answers that are empty once normalized are left out; if none remains, the empty text is
     the correct answer.
     """
-    golds = [answer for answer in answers if normalized(answer)] or [""]
-    return max(exact(prediction, gold, cmrc) for gold in golds), max(f1(prediction, gold, cmrc) for gold in golds)
+    golds = [answer for answer in answers if normalized(answer, rules or rules_of(answer))] or [""]
+    return max(exact(prediction, gold, rules) for gold in golds), max(f1(prediction, gold, rules) for gold in golds)
 
 
 _HEADING = re.compile(r"^ ?= [^=].* = *$", re.MULTILINE)

@@ -171,8 +171,8 @@ def test_chinese_sets_are_read_in_their_own_layouts(tmp_path: Path) -> None:
         (tmp_path / "dev.json").write_text(json.dumps(content), encoding="utf-8")
         (found,) = squad.read(tmp_path / "dev.json")
         assert (found.question, found.context, found.answers) == ("哪所大学？", "北京大学在北京。", answers)
-        assert found.cmrc
-    assert not any(each.cmrc for each in squad.read(squad.BUILTIN))
+        assert found.rules == "cmrc"
+    assert {each.rules for each in squad.read(squad.BUILTIN)} == {"words"}
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,9 @@ def test_chinese_sets_are_read_in_their_own_layouts(tmp_path: Path) -> None:
 )
 def test_characters_are_the_words_of_chinese_and_japanese(prediction: str, gold: str, exact: float, f1: float) -> None:
     """Punctuation of any width does not count, nor do blanks."""
-    assert squad.scores(prediction, [gold]) == (exact, pytest.approx(f1))
+    assert squad.scores(prediction, [gold], "characters") == (exact, pytest.approx(f1))
+    if not gold.isascii():
+        assert squad.scores(prediction, [gold]) == (exact, pytest.approx(f1))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_characters_are_the_words_of_chinese_and_japanese(prediction: str, gold:
 )
 def test_the_rules_of_cmrc_2018(prediction: str, gold: str, exact: float, f1: float) -> None:
     """As its script gives with NLTK's words: the longest common substring, and the punctuation that is listed there."""
-    assert squad.scores(prediction, [gold], cmrc=True) == (exact, pytest.approx(f1))
+    assert squad.scores(prediction, [gold], "cmrc") == (exact, pytest.approx(f1))
 
 
 @pytest.mark.parametrize(
@@ -223,10 +225,20 @@ def test_other_texts_keep_their_punctuation(text: str) -> None:
     assert squad.normalized(text) == " ".join(re.sub(r"\b(a|an|the)\b", " ", dropped).split())
 
 
+def test_an_english_passage_with_chinese_words_is_scored_as_before(tmp_path: Path) -> None:
+    """The language is the passage's, so that scores of English sets do not depend on which span is predicted."""
+    content = dataset()
+    content["data"][0]["paragraphs"][0]["context"] = "The castle 大元通制 over the river is old."
+    (tmp_path / "set.json").write_text(json.dumps(content))
+    first, *_ = squad.read(tmp_path / "set.json")
+    assert first.rules == "words"
+    assert squad.f1("大元通制, the castle", "castle", first.rules) == pytest.approx(2 / 3)
+
+
 def test_what_is_said_of_questions() -> None:
     """Rules other than SQuAD's, words that blanks do not separate, and answers that no span of the passage can be."""
     asked = [
-        squad.Question("1", "谁？", "北京大学", ("北京",), cmrc=True),
+        squad.Question("1", "谁？", "北京大学", ("北京",), "cmrc"),
         squad.Question("2", "ใคร", "กรุงเทพมหานคร", ("กรุงเทพ",)),
         squad.Question("3", "Who?", "The castle.", ("the river",)),
         squad.Question("4", "why " * 90, "The castle.", ("The castle",)),
