@@ -11,29 +11,27 @@ import verdicts_validity as verdicts
 from promises import Bound, Counted, Promise, Replayed
 
 from modelzoo.records.validity import Check, Relation, ValidityVerdict
+from modelzoo.validity import rows
+from modelzoo.validity.rows import column, mean
 
 
 def test_the_worlds_lose_what_they_say() -> None:
     """On large sets, where it is seen."""
     random = np.random.default_rng(0)
     pictures = worlds.classified(random, 40_000, 0.05, 0.05, kl=0.01)
-    first, second = (
-        sum(0 in top.classes for top in side) for side in zip(*((p.reference, p.tested) for p in pictures))
-    )
-    assert second / first == pytest.approx(0.95, abs=0.01)
-    assert np.mean([p.kl for p in pictures]) == pytest.approx(0.01, rel=0.2)
-    questions, places = worlds.answered(random, 8000, 0.04, 0.02, 0.05)
-    means = [np.mean([getattr(q, side).f1 for q in questions]) for side in ("reference", "tested")]
+    assert mean(pictures, "top1_tested") / mean(pictures, "top1_reference") == pytest.approx(0.95, abs=0.01)
+    assert mean(pictures, "kl") == pytest.approx(0.01, rel=0.2)
+    questions = worlds.answered(random, 8000, 0.04, 0.02, 0.05)
+    means = [mean(questions, f"f1_{side}") for side in ("reference", "tested")]
     assert means[0] == pytest.approx(worlds.MEAN_F1, abs=0.02)
     assert means[1] / means[0] == pytest.approx(0.96 * 0.93 + 0.05, abs=0.02)
-    assert len(places) == len(questions) > 3 * 8000
+    assert len(questions) > 3 * 8000
     for crowded in (False, True):
         found = worlds.detected(random, 8000, lost=0.1, crowded=crowded, iou=0.95, bias=0.01, drift=0.02)
-        pairs = [pair for p in found for pair in p.matches.pairs]
-        assert len(pairs) / sum(p.matches.total for p in found) == pytest.approx(0.9, abs=0.02)
-        assert np.mean([pair.iou for pair in pairs]) == pytest.approx(0.95, abs=0.003)
-        assert np.mean([pair.edge_shifts[0] for pair in pairs]) == pytest.approx(0.01, abs=0.001)
-        assert np.median([abs(pair.score_change) for pair in pairs]) == pytest.approx(0.02, rel=0.1)
+        assert mean(found, "common") / mean(found, "objects") == pytest.approx(0.9, abs=0.02)
+        assert mean(found, "box_iou") == pytest.approx(0.95, abs=0.003)
+        assert np.mean(column(found, "edge_shifts")[::4]) == pytest.approx(0.01, abs=0.001)
+        assert np.median(column(found, "score_drift")) == pytest.approx(0.02, rel=0.1)
 
 
 def test_a_detector_loses_the_ap_that_it_is_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,11 +57,9 @@ def test_a_verdict_by_the_observed_value_is_detected() -> None:
 
     def observed(random: np.random.Generator) -> ValidityVerdict:
         pictures = worlds.classified(random, 500, 0.0101)
-        first, second = (
-            sum(0 in top.classes for top in side) for side in zip(*((p.reference, p.tested) for p in pictures))
-        )
-        passed = second / first >= 0.99
-        check = Check("accuracy", "", second / first, Relation.AT_LEAST, 0.99, "", passed, None, not passed)
+        ratio = mean(pictures, "top1_tested") / mean(pictures, "top1_reference")
+        passed = ratio >= 0.99
+        check = Check("accuracy", ratio, Relation.AT_LEAST, 0.99, passed, None, undecided=not passed)
         return verdicts.verdict_of([check], 500)
 
     broken = Promise("validate", "", "VALID", Bound.AT_MOST, verdicts.FALSELY_VALID,
@@ -75,9 +71,7 @@ def test_a_verdict_by_the_observed_value_is_detected() -> None:
 
 def test_an_interval_without_the_added_cluster_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then nothing is said to be possible but what was observed."""
-    from modelzoo.validity import bounds
-
-    monkeypatch.setattr(bounds, "typical_size", lambda sizes: 1e-9)
+    monkeypatch.setattr(rows, "typical_size", lambda sizes: 1e-9)
     counted = verdicts.count_unseen(
         partial(verdicts.changed_accuracy, pictures=32, loss=0.05), np.random.default_rng(0), 60
     )

@@ -80,3 +80,16 @@ def test_an_audit_that_fails_does_not_lose_the_judgement(tmp_path: Path, monkeyp
     report = judge(job, lambda message: None).report
     assert report.validity.counts["crops"] == 3
     assert report.tested.observed.evidence_problem == "the audit failed: RuntimeError: no profiler"
+
+
+def test_the_tested_model_is_audited_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the judgement, which is not VALID here, so with replays; the reference also before it."""
+    replays: list[object] = []
+
+    def recording(*args: object, **options: object) -> None:
+        replays.append(options["replay"])
+        raise RuntimeError("no profiler")
+
+    monkeypatch.setattr("engines.fake_engine.FakeModel.audit", recording)
+    judge(job_for(numpy_classifier(tmp_path), ValidityRequest(limit=3)), lambda message: None)
+    assert replays == [False, True, True]

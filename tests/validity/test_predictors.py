@@ -11,7 +11,7 @@ import pytest
 from engines.fake_engine import FakeEngine, FakeSession
 from validity import toys
 
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.errors import EnvironmentProblem, InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
@@ -83,6 +83,14 @@ def test_a_workload_without_a_judge_is_refused(tmp_path: Path, weights: Weights)
     silent = replace(workload(tmp_path, []), judge=None)
     with pytest.raises(UsageError, match="set judge in workload.py"):
         validate(FakeEngine(), silent, resolved(), WEIGHTS, Inputs((), ()), ValidityRequest())
+
+
+def test_data_are_read_before_models_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with them shows at once."""
+    monkeypatch.setattr(FakeSession, "load", lambda *args: pytest.fail("a model was loaded"))
+    request = ValidityRequest(data=str(tmp_path / "none"))
+    with pytest.raises(InputError, match="no such file or directory"):
+        validate(FakeEngine(), workload(tmp_path, []), resolved(), WEIGHTS, Inputs((), ()), request)
 
 
 def test_the_request_is_completed_from_setting_and_weights(tmp_path: Path) -> None:
