@@ -6,13 +6,12 @@ import math
 from typing import NamedTuple, Optional
 
 from modelzoo.document import Column, Table, Text, Tone
-from modelzoo.formatting import MISSING, apart, for_people, significant, word
-from modelzoo.records.partial import LONGEST_WITH_MASKS, OUTPUT, JudgedSoFar, PictureNote, Unrepeatable
+from modelzoo.formatting import MISSING, apart, significant, word
+from modelzoo.records.partial import OUTPUT, JudgedSoFar, Unrepeatable
 from modelzoo.records.run import ValidityEntry, ValidityReport
 from modelzoo.records.validity import (
     Check,
     ClassChange,
-    DataNoteKind,
     MetricChange,
     PublishedQuality,
     Reason,
@@ -22,6 +21,7 @@ from modelzoo.records.validity import (
     ValidityVerdict,
     WorstLayer,
 )
+from modelzoo.views.data_notes import data_notes
 
 METRICS = {
     "top1": "top-1 accuracy",
@@ -107,31 +107,6 @@ CHECKS: dict[str, Requirement] = {
     ),
 }
 """Every check by its name; all but the first two have a limit that ``--tolerance`` replaces."""
-NOTES = {
-    PictureNote.FIRST_FRAME: "animated: the first frame was taken",
-    PictureNote.TO_8_BITS: "16-bit: scaled to 8 bits",
-    PictureNote.FROM_CMYK: "CMYK: converted to RGB",
-    PictureNote.LARGE: "large: decoded at reduced size",
-    PictureNote.REDUCED: f"reduced to {LONGEST_WITH_MASKS} pixels, as the model does",
-}
-DATA_NOTES = {
-    DataNoteKind.SKIPPED: "{count} left out by --skip-bad: {names}",
-    DataNoteKind.UPRIGHT: "{count} pictures turned by their EXIF orientation, as the annotations' sizes are",
-    DataNoteKind.UNKNOWN_ORIENTATION: "{count} pictures have an EXIF orientation that may apply to their boxes; it is "
-    "not applied: {names}",
-    DataNoteKind.SYNONYMS: "{count} categories known by another name: {names}",
-    DataNoteKind.UNKNOWN_CATEGORIES: "{count} objects not judged, because the model does not know their categories: "
-    "{names}",
-    DataNoteKind.NO_MASKS: "{count} objects have no mask: only boxes are judged",
-    DataNoteKind.NUMBERED_CLASSES: "directory names are class indices, from 0: {names}",
-    DataNoteKind.SORTED_CLASSES: "directories in sorted order are the classes: {names}",
-    DataNoteKind.LABEL_FILE: "classes by {names}",
-    DataNoteKind.NO_CLASSES: "no directory is named after a class: agreement only",
-    DataNoteKind.CMRC: "answers scored by the rules of CMRC 2018",
-    DataNoteKind.NO_BLANKS: "{count} questions have answers in a script without blanks between words, in which F1 says "
-    "little",
-    DataNoteKind.NOT_IN_PASSAGE: "{count} questions have no answer that occurs in their passage: {names}",
-}
 
 
 def valid_line(judged: Validity) -> str:
@@ -348,12 +323,7 @@ def check_table(judged: Validity, *, is_brief: bool = False) -> Table:
             order=0 if is_brief else None,
         ),
     )
-    read = sorted(NOTES[note] for note in judged.notes)
-    about = [
-        DATA_NOTES[each.kind].format(count=each.count, names=for_people(", ".join(each.names)))
-        for each in judged.data_notes
-    ]
-    notes = "\n".join([*about, *read])
+    notes = data_notes(judged)
     return Table("Checks", columns, Text(notes) if notes else None, is_brief=is_brief)
 
 
