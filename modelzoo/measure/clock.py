@@ -28,7 +28,7 @@ from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.sensors import Sensors, npu_sensors, nvml_sensors
 from modelzoo.records.accelerator import AcceleratorUse, Copies, Phase, Reading
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Timing
-from modelzoo.workload.declaration import mapped
+from modelzoo.workload.nested import mapped
 
 INTERVAL = 0.25
 """Seconds between readings: two in a turn of half a second. A reading by NVML takes well under a millisecond."""

@@ -13,7 +13,7 @@ from modelzoo.frozen import replace
 from modelzoo.measure.clock import Clock, Timed
 from modelzoo.measure.loading import Built
 from modelzoo.measure.pipeline import moved
-from modelzoo.workload.declaration import leaves
+from modelzoo.workload.nested import leaves
 
 
 class KeptInputs:

@@ -17,7 +17,8 @@ from modelzoo.engines.protocol import AsynchronousDevice, DeviceEvent
 from modelzoo.frozen import replace
 from modelzoo.measure.clock import Events
 from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, TO_DEVICE, TO_HOST, UNDIVIDED, PipelineStage, Place
-from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages, mapped
+from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
+from modelzoo.workload.nested import mapped
 
 _Mark = Union[int, DeviceEvent]
 

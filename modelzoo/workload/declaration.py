@@ -7,9 +7,8 @@ wants (labels, boxes, an answer); the model is the stage between ``before`` and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
@@ -22,6 +21,7 @@ from modelzoo.records.workload import Count, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.checkpoints import Checkpoint
 from modelzoo.workload.generation import Generation
+from modelzoo.workload.nested import leaves
 
 SOURCES = ("auto", "pretrained", "random")
 """Values of ``--weights`` that are not paths."""
@@ -371,42 +371,3 @@ def inputs_digest(inputs: Inputs) -> str | None:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Return ``value`` with ``function`` applied to its arrays and scalars.
-
-    Args:
-        value: nested lists, tuples, mappings and dataclasses, each of which becomes another one of its type, with the
-            attributes that it has besides: a named tuple, a ``BatchEncoding`` or an output of transformers.
-        function: takes anything else but ``None``.
-    """
-    if isinstance(value, MutableMapping) or is_dataclass(value):
-        found: Any = copy(value)
-        if isinstance(value, MutableMapping):
-            for key, each in value.items():
-                found[key] = mapped(each, function)
-        else:
-            for field in fields(value):
-                object.__setattr__(found, field.name, mapped(getattr(value, field.name), function))
-        return found
-    if isinstance(value, Mapping):
-        return {key: mapped(each, function) for key, each in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(mapped(each, function) for each in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)([mapped(each, function) for each in value])
-    return value if value is None else function(value)
-
-
-def leaves(value: Any) -> Iterator[Any]:
-    """The arrays and scalars that ``mapped`` would apply a function to, in order."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if is_dataclass(value):
-        value = [getattr(value, each.name) for each in fields(value)]
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from leaves(item)
-    elif value is not None:
-        yield value

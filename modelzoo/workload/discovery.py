@@ -1,18 +1,14 @@
-"""Find and load workload directories, and check what they import.
+"""Find and load workload directories.
 
-Nothing is registered: ``modelzoo run path/to/directory`` takes any directory that holds a ``workload.py``. The whole
-file is checked before it runs, so that an outdated import is reported in one line: imports inside functions would
-otherwise fail minutes later, in a worker.
+Nothing is registered: ``modelzoo run path/to/directory`` takes any directory that holds a ``workload.py``.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,77 +19,11 @@ from modelzoo.machine.directories import cache_directory
 from modelzoo.version import DISTRIBUTION
 from modelzoo.workload.declaration import Workload
 
-PUBLIC = "modelzoo.workload"
-RENAMED = {
-    "background_bias": "solve_background_bias",
-    "candidates": "count_candidates",
-    "capture": "capture_outputs",
-    "fit": "load_state_dict",
-    "fit_normalization": "calibrate_batch_norm",
-    "open_picture": "read_picture",
-    "read_state": "read_state_dict",
-    "scale_outputs": "standardize_outputs",
-    "weights_file": "read_state_dict",
-}
-"""Former names of functions that workloads use."""
 PACKAGE = Path(__file__).resolve().parents[1]
 CHECKOUT = PACKAGE.parent
 """The directory that holds the package: the checkout's root, or site-packages (see ``is_checkout``)."""
 STANDARD_WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert")
 """The workloads that run if none is named."""
-
-
-def check_imports(path: Path) -> None:
-    """Check that the modules of modelzoo that a ``workload.py`` imports exist, and the names from modelzoo.workload.
-
-    Raises:
-        UsageError: one does not; the message gives the line of the file and the import to write instead.
-    """
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
-        return  # importing it reports the error
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level == 0 and _is_ours(node.module or ""):
-            problem = _problem(str(node.module), [alias.name for alias in node.names])
-        elif isinstance(node, ast.Import):
-            problems = (_problem(alias.name, []) for alias in node.names if _is_ours(alias.name))
-            problem = next(filter(None, problems), "")
-        else:
-            continue
-        if problem:
-            raise UsageError(f"{path}, line {node.lineno}: {problem}")
-
-
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == "modelzoo"
-
-
-def _problem(module: str, names: Sequence[str]) -> str:
-    """What is wrong with ``from module import names``, and what to write instead; empty if nothing is."""
-    if not _exists(module):
-        problem = f"there is no module {module}"
-    elif module == PUBLIC and (missing := [name for name in names if not _offers(name)]):
-        problem = f"{PUBLIC} has no {', '.join(missing)}"
-    else:
-        return ""
-    current = list(dict.fromkeys(RENAMED.get(name, name) for name in names))
-    if current and all(map(_offers, current)):
-        return f"{problem}; write 'from {PUBLIC} import {', '.join(current)}'"
-    return f"{problem}; import what a workload needs from {PUBLIC}, and judges from modelzoo.validity"
-
-
-def _exists(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # its parent does not exist, or is not a package
-        return False
-
-
-def _offers(name: str) -> bool:
-    """Whether ``from modelzoo.workload import NAME`` works."""
-    public = importlib.import_module(PUBLIC)
-    return name == "*" or hasattr(public, name) or _exists(f"{PUBLIC}.{name}")
 
 
 def is_checkout() -> bool:
@@ -139,7 +69,9 @@ def import_root() -> Path:
 
 
 def installation_advice(module: str = "torch") -> str:
-    """What to do if a module is missing; the end of an error."""
+    """What to do if a module is missing, or lacks a name; the end of an error."""
+    if module.partition(".")[0] == PACKAGE.name:
+        return "docs/workload.md says what a workload imports from modelzoo.workload and modelzoo.validity"
     if module.partition(".")[0] not in INSTALLED:
         return "install it, or name its directory in PYTHONPATH"
     if is_checkout():
@@ -172,7 +104,12 @@ def available_workloads() -> list[str]:
 
 
 def code_sha256(directory: Path) -> str:
-    """Return the SHA-256 of the Python files below ``directory``, but for hidden directories and environments."""
+    """Return the SHA-256 of the Python files below a workload's directory; empty if there is no ``workload.py``.
+
+    Hidden directories and environments are left out.
+    """
+    if not (directory / "workload.py").is_file():
+        return ""
     found = []
     for folder, inner, names in os.walk(directory):
         place = Path(folder)
@@ -217,7 +154,6 @@ def load_workload(directory: Path) -> Workload:
         UsageError: the file cannot be imported, or does not define a workload.
     """
     path = directory / "workload.py"
-    check_imports(path)
     _import_from(directory)
     spec = importlib.util.spec_from_file_location(f"modelzoo_workload_{directory.name}", path)
     assert spec is not None and spec.loader is not None
@@ -225,6 +161,9 @@ def load_workload(directory: Path) -> Workload:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
+    except ImportError as error:
+        advice = installation_advice(error.name or "")
+        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}; {advice}") from error
     except (Exception, SystemExit) as error:
         raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     workload = getattr(module, "WORKLOAD", None)

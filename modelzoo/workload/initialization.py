@@ -14,12 +14,10 @@ gradients.
 
 from __future__ import annotations
 
-import io
-import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Callable
+from weakref import ref
 
 from modelzoo.workload.declaration import Inputs
 
@@ -41,79 +39,51 @@ def skip_initialization(build: Callable[[], Any]) -> Any:
     """Build a model whose state dict will be overwritten completely.
 
     Calls that fill a tensor with random numbers do nothing meanwhile. The model is built again, normally, if that
-    could change anything but its state dict: if it holds another tensor that was to be filled, or that was computed
-    from one that was; or if it draws other random numbers, which normally follow those of the initialization.
+    could change anything but its state dict: if another tensor that was to be filled, or that was computed from one
+    that was, is still in use; or if it draws other random numbers, which normally follow those of the initialization.
 
     Args:
         build: creates the ``torch.nn.Module``; may be called twice.
     """
     import torch
+    from torch.overrides import TorchFunctionMode
+
+    plain = (torch.Tensor, tuple, list, int, str, type(None), torch.dtype, torch.device, torch.layout)
+    unfilled: dict[int, list[Any]] = {}  # by address, which is not used again while its tensors are here
+
+    class Unfilled(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+            if name in _FILLS:
+                filled = args[0] if args else kwargs["tensor"]
+                unfilled.setdefault(_address(filled), []).append(filled)
+                return filled
+            result = func(*args, **kwargs)
+            if any(_address(tensor) in unfilled for tensor in _tensors((*args, *kwargs.values()))):
+                if name in _READS or not isinstance(result, plain):
+                    raise _ValueNeededError
+                for tensor in _tensors((result,)):
+                    unfilled.setdefault(_address(tensor), []).append(tensor)
+            return result
 
     state = torch.get_rng_state()
-    model = _built_unfilled(build)
-    if model is None or not torch.equal(state, torch.get_rng_state()):
+    try:
+        with Unfilled():
+            model = build()
+        for tensor in _tensors(tuple(model.state_dict().values())):
+            unfilled.pop(_address(tensor), None)
+    except Exception:  # a constructor may refuse such values; if there is another reason, a normal build shows it
+        model = None
+    others = [ref(tensor) for tensors in unfilled.values() for tensor in tensors if tensor.numel()]
+    unfilled.clear()
+    if model is None or any(each() is not None for each in others) or not torch.equal(state, torch.get_rng_state()):
         torch.set_rng_state(state)
         return build()
     return model
 
 
-def _built_unfilled(build: Callable[[], Any]) -> Any:
-    """The model without initial values; ``None`` if more than its state dict may depend on them."""
-    from torch.overrides import TorchFunctionMode
-
-    unfilled: dict[int, Any] = {}  # tensors by address; an address is not used again while its tensor is here
-
-    class Unfilled(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs = kwargs or {}
-            name = getattr(func, "__name__", "")
-            if name in _FILLS:
-                tensor = args[0] if args else kwargs["tensor"]
-                if tensor.numel():  # empty tensors have one address
-                    unfilled[_address(tensor)] = tensor
-                return tensor
-            result = func(*args, **kwargs)
-            if any(_address(tensor) in unfilled for tensor in _tensors((*args, *kwargs.values()))):
-                if name in _READS:
-                    raise _ValueNeededError
-                unfilled.update((_address(tensor), tensor) for tensor in _tensors((result,)) if tensor.numel())
-            return result
-
-    try:
-        with Unfilled():
-            model = build()
-        held = _held_addresses(model)
-    except Exception:  # a constructor may refuse such values; if there is another reason, a normal build shows it
-        return None
-    loaded = {_address(tensor) for tensor in model.state_dict().values()}
-    return model if unfilled.keys() & held <= loaded else None
-
-
 class _ValueNeededError(Exception):
     """The build depends on a random number that was not drawn."""
-
-
-def _held_addresses(model: Any) -> set[int]:
-    """The addresses of all tensors that ``model`` refers to, be they parameters, buffers or plain attributes.
-
-    Raises:
-        Exception: it holds an object that cannot be looked into.
-    """
-    import torch
-
-    held: set[int] = set()
-
-    class Explorer(pickle.Pickler):
-        """Pickling visits every object; those with a ``persistent_id`` are not looked into."""
-
-        def persistent_id(self, value: Any) -> str | None:
-            if isinstance(value, torch.Tensor):
-                held.add(_address(value))
-                return "tensor"
-            return "code" if isinstance(value, (type, FunctionType, BuiltinFunctionType, ModuleType)) else None
-
-    Explorer(io.BytesIO()).dump(model)
-    return held
 
 
 def _tensors(values: tuple[Any, ...]) -> list[Any]:
@@ -126,7 +96,8 @@ def _tensors(values: tuple[Any, ...]) -> list[Any]:
 
 def _address(tensor: Any) -> int:
     """The address of the memory that holds a tensor, which is the same for all of its views."""
-    return int(tensor.untyped_storage().data_ptr())
+    address: int = tensor.untyped_storage().data_ptr()
+    return address
 
 
 @contextmanager

@@ -12,9 +12,8 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.machine.directories import cache_directory, own_temporary_directory
-from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.checkpoints import Checkpoint, fetch_checkpoint, find_checkpoint, verify_checkpoint
@@ -43,43 +41,14 @@ from modelzoo.workload.state import (
 )
 
 RECIPE = 3
-"""Version of how random weights are made, a part of their file name. Increase it if a change of how they are made or
+"""Version of how random weights are made, a part of their file name. Increase it if a change of ``resolve_weights`` or
 ``detectors`` changes the tensors; changes of ``workload.py`` and of the modules beside it are detected by checksum."""
 
 
 def own_memory(model: Any) -> None:
-    """Copy the parameters and buffers that lie in mapped files into memory of this process, in place.
-
-    Args:
-        model: a ``torch.nn.Module`` on the CPU. Its other tensors are left alone, and so is everything on a system
-            without ``/proc/self/maps``.
-    """
-    ranges = file_mappings(read_text(FILESYSTEM_ROOT / "proc/self/maps") or "")
+    """Copy the parameters and buffers of a ``torch.nn.Module`` on the CPU, in place: they may lie in mapped files."""
     for tensor in (*model.parameters(), *model.buffers()):
-        if lies_in(tensor.data_ptr(), ranges):
-            tensor.data = tensor.data.clone()
-
-
-def file_mappings(maps: str) -> list[tuple[int, int]]:
-    """Return the address ranges that files are mapped to, in order, ends excluded.
-
-    Args:
-        maps: content of ``/proc/PID/maps``. Its fifth field is the inode of the mapped file, 0 for memory without one
-            (source: proc_pid_maps(5)).
-    """
-    ranges = []
-    for line in maps.splitlines():
-        fields = line.split(maxsplit=5)
-        if len(fields) >= 5 and fields[4] != "0":
-            start, _, end = fields[0].partition("-")
-            ranges.append((int(start, 16), int(end, 16)))
-    return sorted(ranges)
-
-
-def lies_in(address: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    """Whether one of ``ranges``, in order and apart from each other, contains ``address``."""
-    index = bisect_right(ranges, (address, 1 << 64)) - 1
-    return index >= 0 and address < ranges[index][1]
+        tensor.data = tensor.data.clone()
 
 
 def resolve_weights(workload: Workload, options: Mapping[str, Any], source: str, seed: int) -> Weights:
@@ -147,8 +116,7 @@ def _random_file_name(workload: Workload, options: Mapping[str, Any], seed: int)
     import torch
 
     values = "".join(f"-{option.name}{options[option.name]}" for option in workload.options if not option.is_input)
-    is_own = (workload.directory / "workload.py").is_file()
-    recipe = f"r{RECIPE}" + (f".{code_sha256(workload.directory)[:8]}" if is_own else "")
+    recipe = f"r{RECIPE}.{code_sha256(workload.directory)[:8]}".rstrip(".")
     name = f"{workload.name}{values}-seed{seed}-torch{torch.__version__}-{recipe}"
     return re.sub(r"[^\w.-]", "_", name) + ".safetensors"
 

@@ -66,6 +66,7 @@ def probed() -> Any:
         lambda: WithBuffer(lambda weight: torch.arange(4)),
         lambda: WithBuffer(torch.clone, persistent=True),
         lambda: WithAttribute(lambda weight: torch.ones(weight.shape)),
+        lambda: WithAttribute(lambda weight: iter(weight)),
         older_style,
         probed,
     ],
@@ -99,7 +100,7 @@ def test_values_that_are_loaded_later_are_not_drawn(build: Callable[[], Any]) ->
         lambda: WithAttribute(lambda weight: weight.detach()[0].sum().item()),
         lambda: WithAttribute(lambda weight: torch.tensor(weight.tolist())),
         lambda: WithAttribute(lambda weight: nn.init.orthogonal_(torch.empty(3, 3))),
-        lambda: WithAttribute(lambda weight: (each for each in weight)),
+        lambda: WithAttribute(lambda weight: iter(weight.detach() + 1)),
         lambda: nn.utils.weight_norm(nn.Linear(3, 2)),
     ],
 )

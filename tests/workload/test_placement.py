@@ -11,27 +11,7 @@ from toy_workload import OPTIONS, TOY
 
 from modelzoo.frozen import replace
 from modelzoo.workload import weights
-from modelzoo.workload.weights import file_mappings, lies_in, own_memory
-
-MAPS = """\
-55d0c8a00000-55d0c8a28000 r--p 00000000 fe:00 1573143                    /usr/bin/python3.11
-55d0ca1f2000-55d0ca4b1000 rw-p 00000000 00:00 0                          [heap]
-7f1a40000000-7f1a5a400000 r--p 00000000 fe:00 2097411                    /root/with space/model.safetensors
-7f1a5c000000-7f1a5c021000 rw-p 00000000 00:00 0
-7f1a6d200000-7f1a6d300000 rw-s 00000000 00:01 4099                       /dev/shm/x (deleted)
-7ffd1a5e2000-7ffd1a603000 rw-p 00000000 00:00 0                          [stack]
-ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
-"""
-
-
-def test_files_and_shared_memory_are_told_from_memory_of_the_process() -> None:
-    """By their inode; the end of a range is not part of it."""
-    ranges = file_mappings(MAPS)
-    assert len(ranges) == 3
-    assert [lies_in(address, ranges) for address in (0x7F1A40000000, 0x7F1A5A3FFFFF, 0x7F1A6D200010)] == [True] * 3
-    others = (0x55D0CA1F2000, 0x7F1A5A400000, 0x7F1A5C000000, 0x7FFD1A5E2000, 0, 0xFFFFFFFFFF600000)
-    assert [lies_in(address, ranges) for address in others] == [False] * len(others)
-    assert file_mappings("") == []
+from modelzoo.workload.weights import own_memory
 
 
 def anonymous_and_private(tensor: Any) -> bool:
@@ -62,14 +42,6 @@ def test_mapped_weights_are_copied(mapped: Any) -> None:
     assert mapped.weight.equal(values)
     assert mapped.weight.stride() == (1, 512)
     assert anonymous_and_private(mapped.weight)
-
-
-def test_other_weights_stay_where_they_are() -> None:
-    """Nothing is copied without need."""
-    layer = torch.nn.Linear(512, 512)
-    address = layer.weight.data_ptr()
-    own_memory(layer)
-    assert layer.weight.data_ptr() == address
 
 
 def test_loaded_weights_lie_in_private_anonymous_memory(mapped: Any, tmp_path: Path) -> None:

@@ -202,8 +202,7 @@ def _key(source: TorchSource, conversion: Conversion) -> str:
         (str(each.dtype), tuple(each.shape)) if hasattr(each, "shape") else (type(each).__name__, each)
         for each in source.flat_inputs
     ]
-    directory = source.workload.directory
-    code = code_sha256(directory) if (directory / "workload.py").is_file() else ""
+    code = code_sha256(source.workload.directory)
     key = (LAYOUT, source.workload.name, code, source.state_sha256, conversion, source.input_structure, shapes)
     return hashlib.sha256(encode_json(key)).hexdigest()
 

@@ -26,7 +26,8 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.directories import make_own
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
-from modelzoo.workload.declaration import Workload, leaves
+from modelzoo.workload.declaration import Workload
+from modelzoo.workload.nested import leaves
 
 CALLS_BEFORE_CAPTURE = 3
 """Calls on a side stream before the capture, as torch's documentation of CUDA graphs has them: libraries allocate and

@@ -11,19 +11,19 @@ from typing import Any, Callable
 
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
-from modelzoo.workload import declaration
+from modelzoo.workload import nested
 
 
 def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     """Return ``value`` with ``function`` applied to its tensors.
 
     Args:
-        value: a tensor, or containers of them as ``declaration.mapped`` has them; anything else stays as it is.
+        value: a tensor, or containers of them as ``nested.mapped`` has them; anything else stays as it is.
         function: takes a tensor.
     """
     import torch
 
-    return declaration.mapped(value, lambda each: function(each) if isinstance(each, torch.Tensor) else each)
+    return nested.mapped(value, lambda each: function(each) if isinstance(each, torch.Tensor) else each)
 
 
 TF32_CAPABILITY = (8, 0)
