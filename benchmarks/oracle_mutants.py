@@ -1,12 +1,12 @@
 """Do the tests notice a wrong rule? Hand-made mutants of the parts that decide, and the tests that kill them.
 
-    .venv/bin/python benchmarks/oracle_mutants.py [--only TEXT] [--check]
+    .venv/bin/python benchmarks/oracle_mutants.py [--only TEXT] [--check] [--deselect TEST …]
 
-A mutant changes one line of a copy of the tree: a sign, a bound, a missing case. The tests that import its module run
-on the copy, then those of its room, then those of the other ``ROOMS``, until the first that fails: it kills the mutant.
-Each runs in a fork of this process, which has imported torch. The tests that killed must pass without a mutant, and
-that is seen last. benchmarks/oracle/mutants-before.txt has the outcome for ``before-halving``. A mutant whose line has
-gone is reported as such: its rule has moved, and the mutant with it.
+A mutant changes one line of a copy of the tree: a sign, a bound, a missing case. The test that killed it in
+``BASELINE``, the outcome for ``before-halving``, runs on the copy; if it passes, those that import its module, those of
+its room, and those of the other ``ROOMS``, until the first that fails: it kills the mutant. Each runs in a fork of this
+process, which has imported torch. The tests that killed must pass without a mutant, and that is seen last. A mutant
+whose line has gone is reported as such: its rule has moved, and the mutant with it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import pytest
 import torch  # noqa: F401  (once, before the forks)
 
 ROOT = Path(__file__).resolve().parent.parent
+BASELINE = ROOT / "benchmarks/oracle/mutants-before.txt"
 ROOMS = ("stats", "comparison", "evidence", "results", "validity", "views")
 """Whose tests run, in this order."""
 
@@ -205,17 +206,21 @@ def failures(tree: Path, tests: Sequence[str], *options: str) -> list[str]:
     found = Failures()
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         code = pytest.main(["-n", "0", "-p", "no:cacheprovider", *options, *tests], plugins=[found])
-    return found.names or ([] if code in (0, 5) else [f"pytest ended with {code}"])
+    nothing = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.USAGE_ERROR)  # a test has gone
+    return found.names or ([] if code in nothing else [f"pytest ended with {code}"])
 
 
-def stages(tree: Path, file: str) -> Iterator[list[str]]:
-    """The tests that may see a mutant of ``file``, the nearest first."""
-    room, stem = file.split("/")[0], Path(file).stem
+def stages(tree: Path, mutant: Mutant) -> Iterator[list[str]]:
+    """The tests that may see a mutant: its known killer, then the nearest, those without torch first."""
+    known = BASELINE.read_text() if BASELINE.exists() else ""
+    yield re.findall(rf"^killed +{re.escape(mutant.says)} \(.*\): (.+)", known, re.MULTILINE)
+    room, stem = mutant.file.split("/")[0], Path(mutant.file).stem
     imports = re.compile(rf"modelzoo\.{room}(\.{stem}| import .*\b{stem})\b")
     own = f"tests/{room}/test_{stem}.py"
-    files = [path.relative_to(tree).as_posix() for each in ROOMS for path in (tree / "tests" / each).rglob("test_*.py")]
-    near = [name for name in files if name == own or imports.search((tree / name).read_text())]
-    yield sorted(near, key=lambda name: (name != own, not name.startswith(f"tests/{room}/"), name))
+    paths = [path for each in ROOMS for path in (tree / "tests" / each).rglob("test_*.py")]
+    texts = {path.relative_to(tree).as_posix(): path.read_text() for path in paths}
+    near = [name for name, text in texts.items() if name == own or imports.search(text)]
+    yield sorted(near, key=lambda name: (name != own, "import torch" in texts[name], name))
     yield [f"tests/{room}"]
     yield [f"tests/{each}" for each in ROOMS if each != room]
 
@@ -225,7 +230,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="some of the mutants, by a part of what they say")
     parser.add_argument("--check", action="store_true", help="only see whether each can be made")
+    parser.add_argument("--deselect", action="append", default=[], metavar="TEST", help="that fails without a mutant")
     args = parser.parse_args()
+    options = [f"--deselect={test}" for test in args.deselect]
     chosen = [each for each in MUTANTS if not args.only or args.only in each.says]
     kept, killers = 0, set()
     with tempfile.TemporaryDirectory() as scratch, get_context("fork").Pool(1, maxtasksperchild=1) as pool:
@@ -241,7 +248,7 @@ def main() -> int:
             if args.check:
                 continue
             path.write_text(text.replace(mutant.before, mutant.after))
-            runs = (pool.apply(failures, (tree, tests, "-x")) for tests in stages(tree, mutant.file) if tests)
+            runs = (pool.apply(failures, (tree, tests, "-x", *options)) for tests in stages(tree, mutant) if tests)
             found = next((names[0] for names in runs if names), "")
             path.write_text(text)
             kept += not found
