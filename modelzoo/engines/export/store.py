@@ -7,8 +7,7 @@
         batch-0123456789abcdef.json   how they are nested; written last
 
 The name of a directory is a digest of everything that decides its content: the workload's code, the state of the torch
-module, the conversion, and the shapes of the inputs. Nothing here imports torch. Those that were used longest ago are
-removed if the cache is too large.
+module, the conversion, and the shapes of the inputs. Those used longest ago are removed if the cache is too large.
 
 The process that prepares a call reads all files of an export that it finds, and compares their SHA-256 with the
 manifest's; the workers of the call, which start again and again, compare only their sizes.
@@ -181,9 +180,7 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
             manifest = _read(directory / MANIFEST, _Manifest)
             prune(directory.parent, MANIFEST)
         elif not _is_intact(directory, manifest):
-            raise EnvironmentProblem(
-                f"the exported model in {directory} is damaged, its files have changed; remove that directory"
-            )
+            raise EnvironmentProblem(f"the exported model in {directory} has changed; remove that directory")
         mark_used(directory / MANIFEST)
         batch = _save_batch(directory, source)
     except OSError as error:
@@ -202,8 +199,8 @@ def _key(source: TorchSource, conversion: Conversion) -> str:
         (str(each.dtype), tuple(each.shape)) if hasattr(each, "shape") else (type(each).__name__, each)
         for each in source.flat_inputs
     ]
-    code = code_sha256(source.workload.directory)
-    key = (LAYOUT, source.workload.name, code, source.state_sha256, conversion, source.input_structure, shapes)
+    model = source.workload.name, code_sha256(source.workload.directory), source.state_sha256
+    key = (LAYOUT, *model, conversion, source.input_structure, shapes)
     return hashlib.sha256(encode_json(key)).hexdigest()
 
 

@@ -202,9 +202,7 @@ def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
         model.unlink() if content is None else model.write_bytes(content)
         with pytest.raises(EnvironmentProblem) as caught:
             export(made, write=never)
-        assert str(caught.value) == (
-            f"the exported model in {found.path} is damaged, its files have changed; remove that directory"
-        )
+        assert str(caught.value) == (f"the exported model in {found.path} has changed; remove that directory")
     with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
         store.read_inputs(found)
     shutil.rmtree(found.path)
