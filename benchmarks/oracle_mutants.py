@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import torch  # noqa: F401  (once, before the forks)
 
 ROOT = Path(__file__).resolve().parent.parent
 BASELINE = ROOT / "benchmarks/oracle/mutants-before.txt"
@@ -232,6 +231,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only see whether each can be made")
     parser.add_argument("--deselect", action="append", default=[], metavar="TEST", help="that fails without a mutant")
     args = parser.parse_args()
+    import torch  # noqa: F401  (once, before the forks)
+
     options = [f"--deselect={test}" for test in args.deselect]
     chosen = [each for each in MUTANTS if not args.only or args.only in each.says]
     kept, killers = 0, set()

@@ -72,7 +72,8 @@ def test_a_killed_worker_is_named_by_its_signal(tmp_path: Path) -> None:
 def test_a_crash_gives_its_last_line(tmp_path: Path) -> None:
     """An unforeseen exception: one line of it, not the traceback."""
     error, kind = failure(odd_numpy(tmp_path / "odd", inputs="raise ArithmeticError('seven is not eight')"))
-    assert error == "the worker process ended with code 1: ArithmeticError: seven is not eight"
+    place = f"{tmp_path / 'odd' / 'workload.py'}, line 11"
+    assert error == f"{place}: ArithmeticError: seven is not eight; correct it there"
     assert kind == "WorkerError"
 
 

@@ -122,13 +122,13 @@ def test_settings_are_told_apart_by_whatever_differs() -> None:
     settings = (Setting(), Setting(batch=8), Setting(threads=2, options={"size": "large"}))
     found = rows(*(make([1.0], setting=setting) for setting in settings))
     assert [row.label for row in found] == [
-        "fp32 batch=default threads=default size=default",
-        "fp32 batch=8 threads=default size=default",
+        "fp32 batch=default threads=default",
+        "fp32 batch=8 threads=default",
         "fp32 batch=default threads=2 size=large",
     ]
     assert [line.split()[1] for line in summary.target_lines(found)] == [
         "toy",
-        "toy-fp32-batch-8-threads-default-size-default",
+        "toy-fp32-batch-8-threads-default",
         "toy-fp32-batch-default-threads-2-size-large",
     ]
 

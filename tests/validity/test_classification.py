@@ -241,7 +241,7 @@ def planted(
     """Judge 140 pictures of 7 classes; ``right`` says of which pictures the two models are right."""
     task, reference, tested, request = toys.classification(folder, 140)
     if not labelled:  # as many directories as classes would be labels
-        task = replace(task, labels=lambda: [*(f"c{i}" for i in range(6)), "a", "b"])
+        task = replace(task, labels=lambda: [f"other {i}" for i in range(8)])
     bound = bind("toy", task, reference, tested, replace(request, tolerance=tolerance or {}))
     rows = []
     for index, item in enumerate(bound.items):
@@ -268,7 +268,7 @@ def test_pictures_without_labels_are_compared_by_the_class_that_fp32_sees(tmp_pa
     judged = planted(tmp_path, lambda index: (True, index >= 20), labelled=False)
     assert judged.metric == "top1_agreement"
     assert judged.classes is not None
-    assert (judged.classes.worst[0].name, judged.classes.worst[0].broken) == ("c0", True)
+    assert (judged.classes.worst[0].name, judged.classes.worst[0].broken) == ("other 0", True)
 
 
 def test_changes_in_both_directions_are_inconclusive_on_few_pictures(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_an_annotation_file_without_its_pictures_is_an_input_error(
     """The message counts the missing ones."""
     path = tmp_path / "instances_val2017.json"
     path.write_text((detector.data / "instances_val2017.json").read_text())
-    with pytest.raises(InputError, match="names 79 images and 79 of them are missing"):
+    with pytest.raises(InputError, match="79 of 79 pictures cannot be judged: no such image"):
         run(data=str(path))
 
 

@@ -144,6 +144,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
         "reference_name tested_name": _TEXT,
     },
     validity.Check: {"name": _SHOWN},
+    validity.DataNote: {"names": _OWN},
     validity.WorstLayer: {"name": _SHOWN},
     partial.Unrepeatable: {"layer": _SHOWN},
     validity.ClassChange: {"name": _SHOWN},
