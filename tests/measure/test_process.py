@@ -74,7 +74,7 @@ def test_a_crash_gives_its_last_line(tmp_path: Path) -> None:
     error, kind = failure(odd_numpy(tmp_path / "odd", inputs="raise ArithmeticError('seven is not eight')"))
     place = f"{tmp_path / 'odd' / 'workload.py'}, line 11"
     assert error == f"{place}: ArithmeticError: seven is not eight; correct it there"
-    assert kind == "WorkerError"
+    assert kind == "UsageError"
 
 
 @pytest.mark.parametrize("line", ["import torch; torch.empty(10**15)", "raise MemoryError"])
