@@ -241,6 +241,14 @@ def test_thresholds() -> None:
     assert [verdict(share) for share in (90.0, 89.9, 1.0, 0.9)] == ["ACTIVE", "PARTLY", "PARTLY", "NOT_ACTIVE"]
 
 
+def test_a_product_narrower_than_bf16_is_not_active() -> None:
+    """However little of the time it takes."""
+    audit = blas_audit(gemm_event("aten::_int_mm", "int8", 1.0), gemm_event("aten::addmm", "c10::BFloat16", 99.0))
+    evidence = judge(audit, ALL_BF16, "bf16", "autocast")
+    assert evidence.verdict == "PARTLY"
+    assert "matmul ran in int8: aten::_int_mm (int8)" in sentence(evidence)
+
+
 def test_active_names_what_stayed_in_fp32() -> None:
     """A class that takes little time does not change the verdict, but is named."""
     line = sentence(judge(mixed(0.1, 99.9), ALL_BF16, "bf16", "autocast"))
