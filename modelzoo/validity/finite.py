@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
 from typing import Any
+
+from modelzoo.workload.nested import leaves
 
 
 def places(output: Any) -> str:
     """Return a digest of where NaN, inf and -inf are in the tensors of ``output``; empty if there are none.
 
     Args:
-        output: nested lists, tuples and mappings of tensors.
+        output: tensors, nested as in ``leaves``.
     """
     import torch
 
     digest, found = hashlib.sha256(), False
-    for number, tensor in enumerate(_floating(output)):
+    tensors = (each for each in leaves(output) if isinstance(each, torch.Tensor) and each.is_floating_point())
+    for number, tensor in enumerate(tensors):
         if not torch.isfinite(tensor).all():
             found = True
             kinds = torch.isnan(tensor) * 3 + torch.isposinf(tensor) * 2 + torch.isneginf(tensor) * 1
             digest.update(f"{number} {tuple(tensor.shape)}".encode())
             digest.update(kinds.to("cpu", torch.uint8).numpy().tobytes())
     return digest.hexdigest() if found else ""
-
-
-def _floating(output: Any) -> Iterator[Any]:
-    import torch
-
-    if isinstance(output, torch.Tensor):
-        if output.is_floating_point():
-            yield output.detach()
-    elif isinstance(output, (Mapping, list, tuple)):
-        for each in output.values() if isinstance(output, Mapping) else output:
-            yield from _floating(each)
 
 
 def without_alike(first: Any, second: Any) -> tuple[Any, Any]:
