@@ -144,7 +144,7 @@ def test_copies_are_timed_apart(device: SimulatedDevice, monkeypatch: pytest.Mon
 
     found = time_copies(SimpleNamespace(prepare=prepare, call=call), (Slow(),), device, included=True)  # type: ignore[arg-type]
     assert (found.to_device, found.to_host, found.included) == (pytest.approx(2.001e-3), pytest.approx(3.001e-3), True)
-    assert on_host({"a": [Tensor(), (Tensor(), 3)]}) == {"a": ["host", ["host", 3]]}
+    assert on_host({"a": [Tensor(), (Tensor(), 3)]}) == {"a": ["host", ("host", 3)]}
 
 
 @pytest.fixture

@@ -89,10 +89,10 @@ def test_errors_of_an_instance_keep_their_class(tmp_path: Path) -> None:
 
 
 def test_an_instance_whose_model_fails_is_never_ready(tmp_path: Path) -> None:
-    """The last line that it printed says why."""
+    """The reason is that of the workload's own code."""
     with (
         started(odd_numpy(tmp_path / "odd", inputs="raise ArithmeticError('seven is not eight')")) as instance,
-        pytest.raises(WorkerError, match="ended with code 1: ArithmeticError: seven is not eight"),
+        pytest.raises(UsageError, match="line 11: ArithmeticError: seven is not eight; correct it there"),
     ):
         instance.wait(Ready)
 

@@ -23,6 +23,7 @@ def test_names_contents_and_number_of_files_all_count(tmp_path: Path, change: st
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.py").write_text("1")
+        (tmp_path / name / "z.py").write_text("1")
     first, second = tmp_path / "one", tmp_path / "two"
     assert files_sha256(first, first.glob("*.py")) == files_sha256(second, second.glob("*.py"))
     if change == "name":

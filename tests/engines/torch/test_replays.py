@@ -23,9 +23,9 @@ def budgets(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
     ask = replay.ask_products
 
-    def noting(call: Callable[[], object], module: Any, budget: float) -> Any:
+    def noting(call: Callable[[], object], module: Any, budget: float, asked: Any) -> Any:
         found.append(budget)
-        return ask(call, module, budget)
+        return ask(call, module, budget, asked=asked)
 
     monkeypatch.setattr(replay, "ask_products", noting)
     return found
