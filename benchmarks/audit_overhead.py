@@ -21,7 +21,6 @@ from typing import Any
 from common import BLOCK, compare_alternating, ready_model, report, sampled
 
 from modelzoo.engines.protocol import Model
-from modelzoo.evidence.audit import run_audit
 from modelzoo.records.evidence import Evidence
 from modelzoo.setting import Setting
 from modelzoo.workload import discovery
@@ -61,7 +60,6 @@ def time_replays(name: str, precision: str) -> bool:
         began = time.perf_counter()
         model.call(*args)
         seconds = time.perf_counter() - began
-        run_audit(lambda: model.call(*args), 1)  # the first use of the profiler takes longer, whatever follows
         _, without = audit(model, args, replay=False)
         found, with_replays = audit(model, args, replay=True)
     replayed = sum(each.not_replayed is None for each in found.products)

@@ -31,7 +31,7 @@ KERNELS = {1: (1, 2, 3, 5, 8, 15, 16, 31, 32, 64, 128), 2: (1, 2, 3, 4, 5, 7, 8,
 
 
 def recorded(engines: Sequence[str]) -> Iterator[Call]:
-    """Calls of faults that were reported publicly (docs/proof.md), those of a process's first calls first."""
+    """Calls of faults that were reported publicly (docs/wrong_kernels.md), those of a process's first calls first."""
     for name in ELEMENTWISE:
         yield Call(name, ((1_000_000,),), "float32")
     for precision in PRECISIONS:

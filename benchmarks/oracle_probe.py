@@ -22,19 +22,18 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 
 def proofs() -> dict[str, Any]:
-    """The evidence of each recorded audit of oneDNN, with what tells one proof from another."""
+    """The evidence of each recorded pass, with what tells one proof from another."""
     import onednn_recordings as recordings
 
-    from modelzoo.evidence.verdict import build_evidence
+    from modelzoo.evidence.attribution import attribute_recording
+    from modelzoo.evidence.verdict import judge_attributed
     from modelzoo.records.codec import encode
 
     found = {}
-    for path in [*recordings.OWN_RECORDINGS, *recordings.ARM_RECORDINGS]:
-        each = recordings.load_recording(path)
-        calls = recordings.calls_of(each.mode, "1.13" not in path.name)
-        found[path.stem] = encode(
-            build_evidence(each.audit, each.canary, each.requested, each.bf16_method, calls=calls)
-        )
+    for path in recordings.TABLES:
+        each = recordings.load_table(path)
+        attributed = attribute_recording(each.recording, each.canary, each.bf16_method)
+        found[path.stem] = encode(judge_attributed(attributed, each.canary, each.requested, each.bf16_method))
     return found
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from modelzoo.evidence.flops import product_flop
-from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.matching import classify
-from modelzoo.evidence.mkl_log import BlasCall
-from modelzoo.evidence.observation import Audit, Event
-from modelzoo.evidence.onednn_log import OneDnnLog
-from modelzoo.evidence.verdict import build_evidence
+from modelzoo.evidence.attribution import attribute_recording
+from modelzoo.evidence.flops import Call, product_flop
+from modelzoo.evidence.kernel_names import named_precision, operator_class
+from modelzoo.evidence.mkl_log import parse_mkl
+from modelzoo.evidence.observation import logged_call_of
+from modelzoo.evidence.onednn_log import parse_onednn
+from modelzoo.evidence.precision import precision_of
+from modelzoo.evidence.recording import Printed, RecordedCall, Recording
+from modelzoo.evidence.verdict import judge_attributed
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
-from modelzoo.records.evidence import Evidence, LogSource, OperatorClass
-from modelzoo.records.profile import Flops
+from modelzoo.records.evidence import Evidence, LogSource, Product
 from modelzoo.views import proof
 
 _ERRORS = {
@@ -41,24 +43,45 @@ def canary(matmul: str, linear: str, conv: str, *, kernels: Mapping[str, str] | 
     )
 
 
-def judge(audit: Audit, canary: Canary | None, requested: str, bf16_method: str | None = None) -> Evidence:
-    """Judge an audit whose products are all that the eager model was counted to do in a pass."""
-    return build_evidence(audit, canary, requested, bf16_method, counted=counted(audit))
+def judge(recording: Recording, canary: Canary | None, requested: str, bf16_method: str | None = None) -> Evidence:
+    """Judge a recorded pass."""
+    return judge_attributed(attribute_recording(recording, canary, bf16_method), canary, requested, bf16_method)
 
 
-def counted(audit: Audit) -> Flops:
-    """The operations of the products among the events of an audit of one pass."""
-    by_operator: Counter[str] = Counter()
-    for event, kind in zip(audit.events, classify(audit.events)):
-        if kind is OperatorClass.CONV:
-            by_operator[event.name] += CONV_FLOP
-        elif kind is not None:
-            by_operator[event.name] += product_flop(event.name, event.shapes) or 0
-    return Flops(sum(by_operator.values()), 0, dict(by_operator))
+def called(
+    name: str, dtype: str, seconds: float, *shapes: tuple[int, ...], flop: int | None = None, lines: str = ""
+) -> RecordedCall:
+    """A call of an operator with tensors of these shapes, during which ``lines`` were printed."""
+    found = product_flop(name, shapes) if flop is None else flop
+    call = Call(name, shapes, found, 0, (dtype,) * len(shapes))
+    return RecordedCall(call, seconds, printed=Printed(parse_onednn(lines), parse_mkl(lines)))
 
 
-CONV_FLOP = 2 * 8 * 8 * 8 * 8 * 3 * 3
-"""Of ``conv_event``."""
+def recording(*calls: RecordedCall, outside: str = "", seconds: float = 0.0, **facts: Any) -> Recording:
+    """A pass of these calls that took at least ``seconds``; each product is a distinct one, and none was replayed."""
+    products: list[Product] = []
+    placed = []
+    for each in calls:
+        kind = operator_class(each.call.name)
+        placed.append(replace(each, product=len(products) if kind is not None else None))
+        if kind is not None:
+            logged = logged_call_of(each.printed.log, each.printed.blas_calls)
+            types = {precision_of(dtype) or "unknown" for dtype in each.call.dtypes}
+            operands = named_precision(each.call.name) or (types.pop() if len(types) == 1 else "unknown")
+            products.append(
+                Product(each.call.name, kind, each.call.shapes, operands, 1, (), logged.kernels, logged.precision)
+            )
+    found = Recording(
+        calls=tuple(placed),
+        outside=(Printed(parse_onednn(outside), parse_mkl(outside)),) if outside else (),
+        products=tuple(products),
+        seconds={"": max(seconds, sum(each.seconds for each in calls))},
+        log_source=LogSource.RUNTIME_SWITCH,
+        blas="openblas 0.3.29 neoversen2",
+        onednn_version="3",
+        eager=tuple(("", each.call) for each in calls),
+    )
+    return replace(found, **facts)
 
 
 ALL_FP32 = canary("fp32", "fp32", "fp32")
@@ -72,42 +95,23 @@ def adds_up(evidence: Evidence) -> bool:
 
 
 def conv_line(kernel: str, dtype: str, milliseconds: float) -> str:
-    """oneDNN's line for the convolution of ``conv_event``."""
+    """oneDNN's line for the convolution of ``conv``."""
     tensors = f"src:{dtype}::blocked:abcd::f0 wei:{dtype}::blocked:abcd::f0 dst:{dtype}::blocked:abcd::f0"
     sizes = "alg:convolution_direct,mb1_ic8oc8_ih8oh8kh3_iw8ow8kw3"
     kind = f"convolution,{kernel},forward_training"
     return f"onednn_verbose,v1,primitive,exec,cpu,{kind},{tensors},attr-scratchpad:user,{sizes},{milliseconds}"
 
 
-def conv_event(seconds: float, dtype: str = "float") -> Event:
+def conv(seconds: float, dtype: str = "float32", lines: str = "") -> RecordedCall:
     """A 3×3 convolution of 8 channels, 8×8 pixels."""
-    return Event("aten::mkldnn_convolution", seconds, 0, ((1, 8, 8, 8), (8, 8, 3, 3)), (dtype, dtype))
+    flop = 2 * 8 * 8 * 8 * 8 * 3 * 3
+    return called("aten::convolution", dtype, seconds, (1, 8, 8, 8), (8, 8, 3, 3), flop=flop, lines=lines)
 
 
-def gemm_event(name: str, dtype: str, seconds: float = 1.0) -> Event:
-    """A matrix product (4×16 by 16×8), with a bias if the operator adds one."""
-    shapes = ((8,), (4, 16), (16, 8)) if "add" in name else ((4, 16), (16, 8))
-    return Event(name, seconds, 0, shapes, (dtype,) * len(shapes))
-
-
-def blas_audit(
-    *events: Event,
-    blas: str = "openblas 0.3.29 neoversen2",
-    sbgemm: bool | None = None,
-    blas_calls: tuple[BlasCall, ...] = (),
-) -> Audit:
-    """One pass with these events and without a oneDNN primitive."""
-    seconds = sum(event.seconds for event in events)
-    return Audit(
-        iterations=1,
-        seconds=seconds,
-        events=(Event(PASS_EVENT, 0.0, -1), *events),
-        log=OneDnnLog("3"),
-        log_source=LogSource.RUNTIME_SWITCH,
-        blas=blas,
-        sbgemm=sbgemm,
-        blas_calls=blas_calls,
-    )
+def gemm(name: str, dtype: str, seconds: float = 1.0, *, rows: int = 4, lines: str = "") -> RecordedCall:
+    """A matrix product (rows×16 by 16×8), with a bias if the operator adds one."""
+    shapes = ((rows, 16), (16, 8))
+    return called(name, dtype, seconds, *(((8,), *shapes) if "add" in name else shapes), lines=lines)
 
 
 def sentence(evidence: Evidence) -> str:

@@ -72,17 +72,6 @@ WORKLOAD = Workload(
 '''
 
 
-LOCKED = {
-    "TOKENS = 64\n": """TOKENS = 64
-
-
-class Locked(list):
-    def __deepcopy__(self, memo):
-        raise TypeError("cannot copy a lock\\nin its second line")
-""",
-    "cache = []": "cache = Locked()",
-}
-"""A state that cannot be copied."""
 LATE_BF16 = {
     "return self.head(": "return (self.head if seen.shape[1] <= 5 else self.rounding)(",
     "def forward(": """def rounding(self, rows):
@@ -90,7 +79,7 @@ LATE_BF16 = {
 
         def forward(""",
 }
-"""The last two steps, which are not audited, multiply in bf16."""
+"""The last two steps multiply in bf16."""
 LATE_NUMPY = {
     "return self.head(": "return (self.head if seen.shape[1] <= 5 else self.outside)(",
     "def forward(": """def outside(self, rows):
@@ -109,22 +98,6 @@ NOTICED_TOKENS = {
     "seen.sum(1) + 1": f"seen.sum(1) + (2 if seen.shape[1] > 5 and {_INTERCEPTED} else 1)",
 }
 """The last two tokens are others while operators are intercepted."""
-LOCKED_LATER = {
-    "TOKENS = 64\n": """TOKENS = 64
-
-
-class Locked(list):
-    copies = 0
-
-    def __deepcopy__(self, memo):
-        Locked.copies += 1
-        if Locked.copies > 1:
-            raise TypeError("cannot copy a lock")
-        return Locked(self)
-""",
-    "cache = []": "cache = Locked()",
-}
-"""A state that can be copied once."""
 KEPT = {
     "    cache = []\n": "    cache = CACHE\n    assert not cache\n",
     "def prefill": "CACHE = []\n\n\ndef prefill",

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import re
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from modelzoo.evidence.flops import Call, record_calls
-from modelzoo.evidence.observation import Audit, Event, Observation, parse_observation
+from evidence_samples import called
+
 from modelzoo.evidence.onednn_log import OneDnnLog, parse_onednn
+from modelzoo.evidence.recording import Printed, RecordedCall, Recording
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.codec import decode
-from modelzoo.records.evidence import LogSource
 
 DATA = Path(__file__).parent / "data"
 OWN_RECORDINGS = sorted(DATA.glob("onednn_x86_64*.json"))
@@ -33,6 +31,7 @@ AMX_ATTENTION = sorted(DATA.glob("x86_64-amx_torch*_attention_bf16.log"))
 
 MATRIX, BIAS = (128, 256), (128,)
 IMAGE, FILTER = (4, 32, 56, 56), (64, 32, 3, 3)
+CONVOLUTION_FLOP = 2 * IMAGE[0] * FILTER[0] * math.prod(IMAGE[2:]) * math.prod(FILTER[1:])
 
 LOGS = (
     "neoverse-n1_torch2.10.0_fpmath-strict",
@@ -54,35 +53,40 @@ def log_path(shared: Path, name: str) -> Path:
 
 
 @dataclass(frozen=True)
-class Recording:
-    """One of ``OWN_RECORDINGS``: what ran, and what the canary showed."""
+class Logged:
+    """One of ``OWN_RECORDINGS`` or ``ARM_RECORDINGS``: what oneDNN printed."""
+
+    mode: str
+    bf16_method: str | None
+    output: str
+
+
+def load_log(path: Path) -> Logged:
+    """Load one of ``OWN_RECORDINGS`` or ``ARM_RECORDINGS``."""
+    data = json.loads(path.read_text())
+    return Logged(data["mode"], data["bf16_method"], data["output"])
+
+
+TABLES = sorted(DATA.glob("table_*.json"))
+"""Recorded passes, by tests/data/record_onednn.py, under each setting of oneDNN."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One of ``TABLES``: a recorded pass, and what the canary showed."""
 
     mode: str
     requested: str
     bf16_method: str | None
-    output: str
-    audit: Audit
+    recording: Recording
     canary: Canary
 
 
-def load_recording(path: Path) -> Recording:
-    """Load one of ``OWN_RECORDINGS``."""
+def load_table(path: Path) -> Table:
+    """Load one of ``TABLES``."""
     data = json.loads(path.read_text())
-    observation = decode(Observation, data["observation"])
-    audit, canary = parse_observation(observation), decode(Canary, data["canary"])
-    if not any(primitive.kind == "matmul" for primitive in audit.log.primitives):
-        # Neither did the canary's products run in oneDNN then; its log was not recorded.
-        canary = Canary(
-            tuple(replace(check, kernels=None if check.operator == "conv" else ()) for check in canary.operators)
-        )
-    return Recording(
-        mode=data["mode"],
-        requested=data["requested"],
-        bf16_method=data["bf16_method"],
-        output=observation.onednn_output,
-        audit=audit,
-        canary=canary,
-    )
+    recording, canary = decode(Recording, data["recording"]), decode(Canary, data["canary"])
+    return Table(data["mode"], data["requested"], data["bf16_method"], recording, canary)
 
 
 @dataclass(frozen=True)
@@ -130,23 +134,17 @@ def fp32_probes(shared: Path, name: str) -> list[Probe]:
     return [probe for probe in probes(log_path(shared, name)) if probe.section == "fp32"]
 
 
-def event_of(probe: Probe, seconds: float = 100.0) -> Event:
-    """The profiler's event for a probe's operator, which gets bf16 tensors from autocast and cast."""
-    dtype = "float" if probe.section == "fp32" else "c10::BFloat16"
-    name, shapes = {
-        "matmul": ("aten::mm", (MATRIX, MATRIX[::-1])),
-        "linear": ("aten::addmm", (BIAS, MATRIX, MATRIX[::-1])),
-        "conv": ("aten::mkldnn_convolution", (IMAGE, FILTER, (64,))),
+def call_of(probe: Probe, seconds: float | None = None) -> RecordedCall:
+    """The call of a probe's operator, which gets bf16 tensors from autocast and cast; by default it took what its
+    kernels took."""
+    dtype = "float32" if probe.section == "fp32" else "bfloat16"
+    name, flop, shapes = {
+        "matmul": ("aten::mm", None, (MATRIX, MATRIX[::-1])),
+        "linear": ("aten::addmm", None, (BIAS, MATRIX, MATRIX[::-1])),
+        "conv": ("aten::convolution", CONVOLUTION_FLOP, (IMAGE, FILTER, (64,))),
     }[probe.operator]
-    if probe.operator == "conv" and not probe.log.primitives:
-        name = "aten::_slow_conv2d_forward"
-    return Event(name, seconds, -1, shapes, (dtype,) * len(shapes))
-
-
-def audit_of(probe: Probe) -> Audit:
-    """An audit of this operator alone."""
-    event = event_of(probe)
-    return Audit(1, event.seconds, (event,), probe.log, LogSource.ENVIRONMENT, "openblas")
+    taken = max(sum(primitive.seconds for primitive in probe.log.primitives), 1.0) if seconds is None else seconds
+    return replace(called(name, dtype, taken, *shapes, flop=flop), printed=Printed(probe.log))
 
 
 def canary_of(all_probes: list[Probe], probe: Probe) -> Canary:
@@ -163,39 +161,3 @@ def canary_of(all_probes: list[Probe], probe: Probe) -> Canary:
             if each.section == probe.section
         )
     )
-
-
-def counted_calls(*some: Probe) -> tuple[Call, ...]:
-    """What torch would count of the operators of some probes, once each."""
-    product = 2 * math.prod(MATRIX) * MATRIX[0]
-    convolution = 2 * IMAGE[0] * FILTER[0] * math.prod(IMAGE[2:]) * math.prod(FILTER[1:])
-    calls = {
-        "matmul": Call("aten::mm", (MATRIX, MATRIX[::-1]), product, 0),
-        "linear": Call("aten::addmm", (BIAS, MATRIX, MATRIX[::-1]), product, 0),
-        "conv": Call("aten::convolution", (IMAGE, FILTER, FILTER[:1]), convolution, 0),
-    }
-    return tuple(calls[probe.operator] for probe in some)
-
-
-@cache
-def calls_of(mode: str, has_attention: bool = True) -> tuple[Call, ...]:
-    """What torch counts in a pass of the network of ``OWN_RECORDINGS``; torch 1.13 has no attention."""
-    import sys
-    from unittest.mock import patch
-
-    import torch
-
-    sys.path.insert(0, str(DATA))
-    import record_onednn
-
-    sys.path.remove(str(DATA))
-    model, x = record_onednn.small_network(), torch.randn(1, 16, 56, 56)
-    if mode == "cast":
-        model, x = model.bfloat16(), x.bfloat16()
-    with contextlib.ExitStack() as stack:
-        if not has_attention:
-            stack.enter_context(patch.object(torch.nn.functional, "scaled_dot_product_attention"))
-            del torch.nn.functional.scaled_dot_product_attention
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(torch.autocast("cpu", torch.bfloat16, enabled=mode == "autocast"))
-        return tuple(record_calls(lambda: model(x)))

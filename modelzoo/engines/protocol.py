@@ -38,7 +38,7 @@ Only measuring workers run in it. In the other two processes, ``load`` checks th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, Union, runtime_checkable
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from modelzoo.engines.export.source import Structure, TorchSource
+    from modelzoo.evidence.recording import Phases
 
 
 T = TypeVar("T")
@@ -219,23 +220,6 @@ class Model(Protocol):
         """Profile a few passes on prepared ``args``."""
 
 
-class Part(msgspec.Struct, frozen=True):
-    """A part of a call, such as the prefill of a generation.
-
-    Attributes:
-        model: one whose calls are this part alone, made by ``ComposableModel.composed``; each call does the same.
-        args: its prepared arguments.
-        times: how often the call runs it.
-        ready: makes the next call of ``model`` ready, which then does nothing but this part; a call that was not made
-            ready does that itself.
-    """
-
-    model: Model
-    args: tuple[Any, ...]
-    times: int
-    ready: Callable[[], None] = lambda: None
-
-
 @runtime_checkable
 class ComposableModel(Model, Protocol):
     """A model whose forward passes can be put together to larger calls: generations of a language model."""
@@ -248,14 +232,18 @@ class ComposableModel(Model, Protocol):
         pass.
         """
 
-    def audit_parts(
-        self, args: tuple[Any, ...], parts: Sequence[Part], *, canary: Canary | None
-    ) -> tuple[Observed[Evidence], list[Observed[Evidence]]]:
-        """Prove which kernels ran in a call on prepared ``args``, and in each of its ``parts``.
+    def audit_phases(
+        self, args: tuple[Any, ...], phases: Phases, *, canary: Canary | None
+    ) -> tuple[Observed[Evidence], Mapping[str, tuple[Observed[Evidence], Observed[Flops]]]]:
+        """Prove which kernels ran in a call, and in each of its phases, and count their operations, by name.
 
-        On a CPU, each part is observed once, its products are called again, as by ``audit`` with ``replay``, and the
-        evidence for the call is combined from its parts; the kernel log and the operators of the whole call show
-        whether they stand for all of it. On an accelerator the call itself is observed.
+        On a CPU, the call is recorded once, and its products are called again, as by ``audit`` with ``replay``; of a
+        phase with several passes, the operations are the mean. On an accelerator the call is observed as a whole only.
+
+        Args:
+            args: prepared, of one call.
+            phases: told by the call which phase is running; ``composed`` must see to that.
+            canary: what the canary showed.
         """
 
     def weight_bytes(self) -> int | None:

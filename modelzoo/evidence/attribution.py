@@ -1,57 +1,41 @@
-"""Attribute every second of an audit to a kernel and a precision. Pure.
+"""Attribute the time of a recorded pass to kernels and precisions. Pure.
 
-``attribute_time`` works in these steps:
-
-1. Match each operator with the oneDNN primitive that ran in it (``modelzoo.evidence.matching``).
-2. Attribute each operator's self time. With a primitive: the primitive's time to its kernel; the remaining time is left
-   for step 3. A product without a primitive: to BLAS or to a native kernel. Any other operator: to memory movement,
-   dispatch or a native kernel (``modelzoo.evidence.kernel_names``).
-3. Divide the remaining time of the operators with a primitive into reorders, set-up and unattributed time.
-4. Take the primitives that match no operator, and what MKL's log shows beyond the operators, out of the time between
-   operators, where a compiler or TorchScript calls the libraries directly. All of them are kept, even if that time is
-   too short for them.
-
-Time that no source explains stays ``unattributed``; it is never spread over other rows. The parts therefore add up to
-the time of the audited passes.
-
-The precision of a product is decided by ``modelzoo.evidence.precision``.
+An operator's seconds are divided by what was printed during its call: the kernels of a product, oneDNN's reorders, its
+set-up, and what nothing explains (``UNATTRIBUTED``). The rest of the pass was spent between operators: in Python, in an
+interpreter, or in generated code. What the libraries print outside every operator ran there.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
-import msgspec
-
-from modelzoo.evidence.flops import Call, CostTable, product_flop, tensor_shapes
+from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
     DISPATCH,
     INDUCTOR,
     MOVEMENT,
     NATIVE,
+    PASS_EVENT,
+    UNATTRIBUTED,
     UNKNOWN_KERNEL,
     UNREAD_KERNEL,
     attention_kernel,
-    display_name,
+    converts_back,
     is_native_loop,
     library_kernel,
-    named_precision,
+    moves_memory,
+    multiplies_nothing,
     operator_class,
-    other_kernel,
-    product_type,
 )
-from modelzoo.evidence.matching import classify, is_gemm, is_of_attention, match_primitives, owners
-from modelzoo.evidence.observation import Audit, Event, Replays
-from modelzoo.evidence.onednn_log import Primitive, problem_flop
-from modelzoo.evidence.precision import NO_PROOF, PrecisionProof, PrecisionProver, own_proof
+from modelzoo.evidence.mkl_log import BlasCall
+from modelzoo.evidence.onednn_log import OneDnnLog, Primitive, logged_types, problem_flop
+from modelzoo.evidence.precision import PrecisionProver, precision_of
+from modelzoo.evidence.recording import RecordedCall, Recording
 from modelzoo.frozen import replace
+from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import OperatorClass, Product, ProofSource
-from modelzoo.records.profile import Shape
-
-UNATTRIBUTED = "unattributed"
-_NOT_A_PRECISION = (MOVEMENT, NATIVE, DISPATCH, UNATTRIBUTED, UNKNOWN_KERNEL)
 
 SETUP_SECONDS = 1e-3
 """The longest time per call of a oneDNN operator that is attributed to set-up.
@@ -62,328 +46,228 @@ one (measured). Time beyond 1 ms has another cause and stays unattributed.
 """
 
 
-class AttributedTime(msgspec.Struct, frozen=True):
-    """A part of one operator's self time, and what it was spent on.
-
-    ``precision`` is that of the product, or a category (``MOVEMENT``, ``NATIVE``, ``DISPATCH``, ``UNATTRIBUTED``,
-    ``UNKNOWN_KERNEL``) if it is not known to be one. ``count`` is the number of calls that this part stands for: the
-    parts of one call count only once. ``flop`` are the operations of a product, ``None`` if they are not known.
-    ``product`` is the place of the product that was replayed, ``None`` if it is a part of none; ``is_confirmed`` says
-    that the replay ran the same kernel.
-    """
-
-    operator: str
-    operator_class: OperatorClass | None
-    shapes: tuple[Shape, ...]
-    implementation: str
-    precision: str
-    decided_by: ProofSource
-    seconds: float
-    count: int = 1
-    is_reference: bool = False
-    flop: int | None = None
-    product: int | None = None
-    is_confirmed: bool = False
-
-    @property
-    def is_compute(self) -> bool:
-        """Whether the time was spent multiplying matrices."""
-        return self.precision not in _NOT_A_PRECISION
-
-
-def attribute_time(
-    audit: Audit, prover: PrecisionProver, calls: Sequence[Call] = (), replays: Replays | None = None
-) -> list[AttributedTime]:
-    """Attribute the time of ``audit``.
+def attribute_recording(
+    recording: Recording, canary: Canary | None, bf16_method: str | None, *, is_compiled: bool = False
+) -> AttributedAudit:
+    """Attribute a recorded pass of torch.
 
     Args:
-        audit: what ran.
-        prover: decides the precision of products that show none themselves.
-        calls: the recorded calls of one eager pass, for operations that an operator's shapes do not show, and for data
-            types that the profiler did not record.
-        replays: what the products of one pass showed themselves.
-
-    Returns:
-        The parts, whose seconds add up to the time of the audited passes.
+        recording: what ran.
+        canary: what the canary showed under the same setting, if it ran.
+        bf16_method: how bf16 was requested; ``None`` for other precisions.
+        is_compiled: whether ``torch.compile`` generated the code between operators.
     """
-    if not audit.events:
-        return _attribute_log(audit, prover)
-    classes = classify(audit.events)
-    table = CostTable(calls)
-    matches, unmatched = match_primitives(audit.events, classes, audit.log.primitives)
-    calls_of = owners(audit.events, replays, audit.iterations) if replays is not None else {}
-    unread_in = {place for place, lines in enumerate(replays.unread) if lines} if replays is not None else set()
-    # Attention calls oneDNN from several threads at once: its products match no operator, and their times overlap.
-    has_attention = OperatorClass.ATTENTION in classes
-    attention_products = [each for each in unmatched if has_attention and is_gemm(each)]
-    unclaimed = [each for each in unmatched if not (has_attention and is_of_attention(each))]
-    of_groups = _GroupCosts(audit.events, classes, table)
-    parts: list[AttributedTime] = []
-    remainders: list[AttributedTime] = []
-    for index, (event, kind) in enumerate(zip(audit.events, classes)):
-        place = calls_of.get(index)
-        product = replays.products[place] if replays is not None and place is not None else None
-        if index in matches:
-            in_primitive, remainder = _attribute_matched(event, kind, matches[index], prover, table)
-            in_primitive = _by_itself(in_primitive, product, matches[index])
-            parts.append(replace(in_primitive, product=place))
-            remainders.append(replace(remainder, product=place))
-        elif kind is not None:
-            typed = event if event.dtypes else replace(event, dtypes=table.dtypes(event, kind))
-            part = _by_itself(_attribute_library_call(typed, kind, attention_products, audit, prover), product, None)
-            flop = of_groups.flop(index)
-            part = replace(part, flop=_event_flop(event, kind, table) if flop is None else flop, product=place)
-            if product is not None and place in unread_in and not product.kernels:
-                part = replace(part, implementation=UNREAD_KERNEL)
-            parts += _with_reference_apart(part, attention_products) if kind is OperatorClass.ATTENTION else [part]
-        else:
-            parts.append(replace(_attribute_other(event), product=place))
-    reorders = [primitive for primitive in audit.log.primitives if primitive.kind == "reorder"]
-    parts += _divide_remainders(remainders, reorders)
-    hidden = [_attribute_primitive(primitive, None, prover) for primitive in unclaimed]
-    hidden += _hidden_blas_calls(audit, parts, prover)
-    return _place(parts, hidden)
-
-
-def _by_itself(part: AttributedTime, product: Product | None, primitive: Primitive | None) -> AttributedTime:
-    """``part`` in the precision that its product showed itself, if the audited pass ran the same kernel in it."""
-    if product is None or not part.is_compute or not _ran_in(part, product, primitive):
-        return part
-    proof = own_proof(product) or PrecisionProof(part.precision, part.decided_by)
-    return replace(part, precision=proof.precision, decided_by=proof.decided_by, is_confirmed=True)
-
-
-def _ran_in(part: AttributedTime, product: Product, primitive: Primitive | None) -> bool:
-    """Whether an audited call ran the kernels that ``product`` ran in the recorded pass, as far as they are logged."""
-    if product.kernels is None or part.operator_class is OperatorClass.ATTENTION:
-        return True  # attention calls oneDNN from several threads, whose products match no operator
-    in_onednn = [each for each in product.kernels if each.startswith("oneDNN ")]
-    return not in_onednn if primitive is None else f"oneDNN {primitive.kernel}" in in_onednn
-
-
-def _event_flop(event: Event, kind: OperatorClass, table: CostTable) -> int | None:
-    """The operations of a product without a primitive."""
-    found, shapes = product_flop(event.name, event.shapes), tensor_shapes(event)
-    if found is not None:
-        return found
-    cost = (table.take(event.name, shapes) if named_precision(event.name) else None) or table.find(
-        event.name, kind, shapes
+    prover = PrecisionProver(canary, bf16_method)
+    parts = [part for each in recording.calls for part in _call_parts(each, recording, prover)]
+    in_operators = sum(part.seconds for part in parts)
+    rest = max(sum(recording.seconds.values()) - in_operators, 0.0)
+    hidden = [part for each in recording.outside for part in log_parts(each.log, each.blas_calls, prover)]
+    needed = sum(part.seconds for part in hidden)
+    scale = min(1.0, rest / needed) if needed else 0.0
+    parts += [replace(part, seconds=part.seconds * scale) for part in hidden]
+    if left := rest - needed * scale:
+        where = (INDUCTOR, NATIVE) if is_compiled else (BETWEEN_OPERATORS, DISPATCH)
+        parts.append(AttributedTime(PASS_EVENT, None, (), *where, ProofSource.NOTHING, left))
+    printed = [each.printed for each in recording.calls] + list(recording.outside)
+    replayed = recording.products if recording.replay_seconds is not None else ()
+    unread, unread_in_products = _unread(recording)
+    primitives = [primitive for each in printed for primitive in each.log.primitives]
+    return AttributedAudit(
+        parts=parts,
+        iterations=recording.iterations,
+        log_source=recording.log_source,
+        library="oneDNN",
+        bf16_allowed=onednn_allowed_bf16(primitives),
+        counted=recording.counted(),
+        logged=logged_types(primitives),
+        dequantized=tuple(sorted({each.call.name for each in recording.calls if _converts_back(each)})),
+        unread=unread,
+        unread_in_products=unread_in_products,
+        products=answered(replayed, parts),
+        replay_seconds=recording.replay_seconds,
+        foreign=recording.foreign,
+        subnormal=recording.subnormal,
+        outputs_differ=recording.outputs_differ,
+        onednn_version=next((each.log.version for each in printed if each.log.version), recording.onednn_version),
+        onednn_isa=next((each.log.isa for each in printed if each.log.isa), ""),
+        blas=recording.blas,
+        problems=recording.problems,
     )
-    return cost[0] if cost is not None else None
 
 
-class _GroupCosts:
-    """The operations of the groups of a convolution, each of which is a call of its own without oneDNN.
-
-    Their shapes may be those of a layer with other strides, so they are not looked up.
-    """
-
-    def __init__(self, events: Sequence[Event], classes: Sequence[OperatorClass | None], table: CostTable) -> None:
-        self._events, self._table = events, table
-        whole = [self._whole(index) if kind is OperatorClass.CONV else None for index, kind in enumerate(classes)]
-        self._groups = Counter(whole)
-        self._whole_of = whole
-
-    def flop(self, index: int) -> int | None:
-        """Those of the event at ``index``: the convolution's, divided by its groups; ``None`` if it is of no group."""
-        whole = self._whole_of[index]
-        if whole is None:
-            return None
-        event = self._events[whole]
-        cost = self._table.find(event.name, OperatorClass.CONV, tensor_shapes(event))
-        return None if cost is None or cost[0] is None else cost[0] // self._groups[whole]
-
-    def _whole(self, index: int) -> int | None:
-        """The place of the outermost convolution that calls this one."""
-        found = None
-        while (index := self._events[index].parent) >= 0:
-            if operator_class(self._events[index].name) is OperatorClass.CONV:
-                found = index
-        return found
-
-
-def _attribute_matched(
-    event: Event, kind: OperatorClass | None, primitive: Primitive, prover: PrecisionProver, table: CostTable
-) -> tuple[AttributedTime, AttributedTime]:
-    """Divide a call into the time inside its primitive and the remainder."""
-    inside = min(primitive.seconds, event.seconds)
-    in_primitive = _attribute_primitive(primitive, kind, prover)
-    if primitive.is_compute and kind is OperatorClass.CONV and is_gemm(primitive):
-        in_primitive = replace(in_primitive, implementation=f"im2col and {in_primitive.implementation}")
-    if kind is not None and in_primitive.flop is None:
-        in_primitive = replace(in_primitive, flop=_event_flop(event, kind, table))
-    in_primitive = replace(in_primitive, operator=display_name(event), shapes=event.shapes, seconds=inside)
-    remainder = replace(
-        in_primitive,
-        precision=UNATTRIBUTED,
-        decided_by=ProofSource.NOTHING,
-        seconds=event.seconds - inside,
-        count=0,
-        is_reference=False,
-        flop=None,
+def answered(products: Sequence[Product], parts: Sequence[AttributedTime]) -> tuple[Product, ...]:
+    """``products`` with their precision, and the share of the time of ``parts``; those that no part is of are left."""
+    total = sum(part.seconds for part in parts)
+    seconds: dict[int, float] = defaultdict(float)
+    proofs: dict[int, tuple[str, ProofSource]] = {}
+    for part in parts:
+        if part.product is not None:
+            seconds[part.product] += part.seconds
+            if part.is_compute:
+                proofs[part.product] = (part.precision, part.decided_by)
+    return tuple(
+        replace(
+            product,
+            precision=proofs[place][0],
+            known_by=proofs[place][1],
+            share=seconds[place] / total if total else 0.0,
+        )
+        if place in proofs
+        else product
+        for place, product in enumerate(products)
     )
-    return in_primitive, remainder
 
 
-def _attribute_primitive(primitive: Primitive, kind: OperatorClass | None, prover: PrecisionProver) -> AttributedTime:
-    """A primitive by itself; without a ``kind`` its own kind decides the class."""
-    if primitive.is_compute:
-        proof = prover.prove_primitive(primitive)
-        implementation = f"oneDNN {primitive.implementation or primitive.kind}"
-        precision, decided_by = proof.precision, proof.decided_by
-        kind = kind or (OperatorClass.CONV if "convolution" in primitive.kind else OperatorClass.LINEAR)
-    else:
-        implementation = f"oneDNN {primitive.kernel}"
-        precision = MOVEMENT if primitive.kind in ("reorder", "transform") else NATIVE
-        decided_by = ProofSource.KERNEL_LOG
-    return AttributedTime(
-        operator=f"onednn::{primitive.kind}",
+def onednn_allowed_bf16(primitives: Sequence[Primitive]) -> bool | None:
+    """Whether oneDNN was allowed to round fp32 operands; ``None`` if it multiplied nothing."""
+    modes = {each.attributes.get("fpmath", "strict") for each in primitives if each.is_compute}
+    return not modes <= {"strict", ""} if modes else None
+
+
+def _call_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProver) -> Iterator[AttributedTime]:
+    """What an operator's time was spent on."""
+    call, log = noted.call, noted.printed.log
+    kind = operator_class(call.name)
+    computing = [each for each in log.primitives if each.is_compute]
+    if kind is None or noted.product is None:
+        hidden = list(log_parts(OneDnnLog(primitives=tuple(computing)), noted.printed.blas_calls, prover))
+        inside = sum(part.seconds for part in hidden)
+        scale = min(1.0, noted.seconds / inside) if inside else 0.0
+        yield from (replace(part, seconds=part.seconds * scale) for part in hidden)
+        kernel, category = _other_kernel(call.name, log.primitives)
+        rest = noted.seconds - inside * scale
+        yield AttributedTime(call.name, None, call.shapes, kernel, category, ProofSource.DATA_TYPES, rest)
+        return
+    product = recording.products[noted.product]
+    proof = prover.prove_product(product, noted.printed.log, noted.printed.blas_calls, recording.shows_onednn)
+    in_kernels, in_reorders = sum(each.seconds for each in computing), _reorder_seconds(log)
+    # Attention calls oneDNN from several threads at once, whose times overlap.
+    is_whole = not computing or kind is OperatorClass.ATTENTION or in_kernels + in_reorders > noted.seconds
+    part = AttributedTime(
+        operator=call.name,
         operator_class=kind,
-        shapes=(),
-        implementation=implementation,
-        precision=precision,
-        decided_by=decided_by,
-        seconds=primitive.seconds,
-        is_reference=primitive.is_reference,
-        flop=problem_flop(primitive) if primitive.is_compute else None,
+        shapes=call.shapes,
+        implementation=_kernel(noted, kind, product, recording),
+        precision=proof.precision,
+        decided_by=proof.decided_by,
+        seconds=noted.seconds if is_whole else in_kernels,
+        is_reference=recording.shows_onednn and not computing and is_native_loop(call.name),
+        flop=_logged_flop(computing) if call.flop is None else call.flop,
+        product=noted.product if recording.replay_seconds is not None else None,
     )
+    yield from _with_reference_apart(part, computing)
+    if not is_whole:
+        rest = noted.seconds - in_kernels - in_reorders
+        around = replace(part, count=0, flop=None, is_reference=False, decided_by=ProofSource.KERNEL_LOG)
+        yield replace(around, implementation="oneDNN reorder", precision=MOVEMENT, seconds=in_reorders)
+        yield replace(around, implementation="oneDNN set-up", precision=DISPATCH, seconds=min(rest, SETUP_SECONDS))
+        unexplained = max(rest - SETUP_SECONDS, 0.0)
+        yield replace(around, implementation=UNATTRIBUTED, precision=UNATTRIBUTED, seconds=unexplained)
 
 
-def _attribute_library_call(
-    event: Event,
-    kind: OperatorClass,
-    attention_products: Sequence[Primitive],
-    audit: Audit,
-    prover: PrecisionProver,
-) -> AttributedTime:
-    """A product without a primitive of its own."""
-    if kind is OperatorClass.ATTENTION and attention_products:
-        kernel, proof = attention_kernel(attention_products), _attention_proof(event, attention_products, prover)
-    else:
-        given = product_type(event)
-        kernel = library_kernel(event, kind, audit)
-        proof = prover.prove_library_call(given, event.name, ProofSource.DATA_TYPES)
-        always_onednn = "mkldnn" in event.name or event.name == "aten::_convolution"
-        if given == "fp32" and (always_onednn or not audit.shows_onednn):
-            proof = NO_PROOF  # oneDNN may have run it, but no log shows how
-    is_slow = audit.shows_onednn and is_native_loop(event.name)
-    return AttributedTime(
-        display_name(event), kind, event.shapes, kernel, proof.precision, proof.decided_by, event.seconds, 1, is_slow
-    )
+def _logged_flop(primitives: Sequence[Primitive]) -> int | None:
+    """The operations of an operator whose arguments do not show them, as of packed weights; ``None`` if no log does."""
+    found = [problem_flop(each) for each in primitives]
+    return None if None in found or not found else sum(each for each in found if each is not None)
 
 
-def _with_reference_apart(attention: AttributedTime, products: Sequence[Primitive]) -> list[AttributedTime]:
-    """Divide attention by the time that its products took in reference kernels and in others, summed over threads."""
+def _reorder_seconds(log: OneDnnLog) -> float:
+    return sum(each.seconds for each in log.primitives if each.kind == "reorder")
+
+
+def _other_kernel(name: str, primitives: Sequence[Primitive]) -> tuple[str, str]:
+    """Kernel and category of an operator that is no product."""
+    if moves_memory(name):
+        return "native memory movement", MOVEMENT
+    if not multiplies_nothing(name):
+        return name, UNKNOWN_KERNEL
+    named = (f"oneDNN {each.kernel}" for each in primitives if not each.is_compute and each.kind != "reorder")
+    return next(named, "native"), NATIVE
+
+
+def _kernel(noted: RecordedCall, kind: OperatorClass, product: Product, recording: Recording) -> str:
+    """What multiplied: by the libraries' logs, by the operator's name, or by the library that has no log."""
+    log, calls = noted.printed.log, [each for each in noted.printed.blas_calls if each.is_product]
+    computing = [each for each in log.primitives if each.is_compute]
+    if computing and kind is OperatorClass.ATTENTION:
+        return attention_kernel(computing)
+    if computing:
+        found = ", ".join(sorted({each.implementation or each.kind for each in computing}))
+        is_unfolded = kind is OperatorClass.CONV and all(each.kind in ("matmul", "gemm_api") for each in computing)
+        return f"{'im2col and ' if is_unfolded else ''}oneDNN {found}"
+    if log.unread:
+        return UNREAD_KERNEL
+    if not recording.shows_onednn and not calls:
+        return "no kernel log"
+    functions = sorted({each.function.lower() for each in calls}) if recording.logs_mkl else None
+    return library_kernel(noted.call.name, kind, product.operands, functions, recording.blas, recording.sbgemm)
+
+
+def _with_reference_apart(part: AttributedTime, products: Sequence[Primitive]) -> Iterator[AttributedTime]:
+    """Divide a product's time by what its kernels took, reference kernels and others, if it ran both."""
     slow, others = ([each for each in products if each.is_reference is wanted] for wanted in (True, False))
-    if not slow:
-        return [attention]
-    if not others:
-        return [replace(attention, is_reference=True)]
-    in_slow = attention.seconds * sum(each.seconds for each in slow) / sum(each.seconds for each in products)
-    known = replace(attention, implementation=attention_kernel(others), seconds=attention.seconds - in_slow)
-    kernel, flop = attention_kernel(slow), None if attention.flop is None else 0
-    return [known, replace(known, implementation=kernel, seconds=in_slow, count=0, is_reference=True, flop=flop)]
+    if not slow or not others:
+        yield replace(part, is_reference=bool(slow) or part.is_reference)
+        return
+    total = sum(each.seconds for each in products)
+    share = sum(each.seconds for each in slow) / total if total else 1.0
+    names = "flash attention over oneDNN" if part.operator_class is OperatorClass.ATTENTION else "oneDNN"
+
+    def kernel(some: Sequence[Primitive]) -> str:
+        return f"{names} {', '.join(sorted({each.implementation or each.kind for each in some}))}"
+
+    yield replace(part, implementation=kernel(others), seconds=part.seconds * (1 - share))
+    yield replace(
+        part,
+        implementation=kernel(slow),
+        seconds=part.seconds * share,
+        count=0,
+        is_reference=True,
+        flop=None if part.flop is None else 0,
+    )
 
 
-def _attention_proof(event: Event, products: Sequence[Primitive], prover: PrecisionProver) -> PrecisionProof:
-    """What all products of attention ran in. Those without types in the log multiply what attention was given."""
-    given = product_type(event)
-    by_type = prover.prove_library_call(given, event.name, ProofSource.DATA_TYPES) if given != "fp32" else NO_PROOF
-    proofs = [prover.prove_primitive(each) if each.tensors else by_type for each in products]
-    return proofs[0] if len({proof.precision for proof in proofs}) == 1 else NO_PROOF
-
-
-def _attribute_other(event: Event) -> AttributedTime:
-    """An operator that multiplies no matrices."""
-    kernel, category = other_kernel(event)
-    name = display_name(event)
-    return AttributedTime(name, None, event.shapes, kernel, category, ProofSource.DATA_TYPES, event.seconds)
-
-
-def _divide_remainders(remainders: Sequence[AttributedTime], reorders: Sequence[Primitive]) -> list[AttributedTime]:
-    """Divide the time that oneDNN's operators spent outside their primitive: reorders, set-up, unattributed.
-
-    The log does not show which operator a reorder belongs to, so reorders take the same fraction of every remainder.
-    """
-    available = sum(remainder.seconds for remainder in remainders)
-    logged = sum(primitive.seconds for primitive in reorders)
-    fraction = min(1.0, logged / available) if available > 0 else 0.0
-    parts = []
-    for remainder in remainders:
-        reorder = remainder.seconds * fraction
-        setup = min(remainder.seconds - reorder, SETUP_SECONDS)
-        known = replace(remainder, decided_by=ProofSource.KERNEL_LOG)
-        parts.append(replace(known, implementation="oneDNN reorder", precision=MOVEMENT, seconds=reorder))
-        parts.append(replace(known, implementation="oneDNN set-up", precision=DISPATCH, seconds=setup))
-        unexplained = remainder.seconds - reorder - setup
-        parts.append(replace(remainder, implementation=UNATTRIBUTED, seconds=unexplained))
-    return parts
-
-
-def _hidden_blas_calls(audit: Audit, parts: Sequence[AttributedTime], prover: PrecisionProver) -> list[AttributedTime]:
-    """What MKL's log shows beyond the operators that called MKL: generated code calls it directly.
-
-    Its log is of one further pass; the time of the calls is what MKL reports of the main thread.
-    """
-    products = [call for call in audit.blas_calls if call.is_product]
-    hidden = []
-    for precision in sorted({call.precision for call in products}):
-        calls = [call for call in products if call.precision == precision]
-        names = [call.function.lower() for call in calls]
-        logged = audit.iterations * sum(call.flop for call in calls)
-        known = sum(part.flop or 0 for part in parts if _calls_mkl(part, names))
-        if logged - known <= _NEGLIGIBLE * logged:
-            continue
-        proof = prover.prove_library_call(precision, "aten::mm", ProofSource.KERNEL_LOG)
-        hidden.append(
-            AttributedTime(
-                operator=f"mkl::{names[0]}",
+def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionProver) -> Iterator[AttributedTime]:
+    """What the libraries' logs alone show."""
+    for each in log.primitives:
+        if each.is_compute:
+            proof = prover.prove_primitive(each)
+            kind = OperatorClass.CONV if "convolution" in each.kind else OperatorClass.LINEAR
+            kernel = f"oneDNN {each.implementation or each.kind}"
+            precision, decided_by, flop = proof.precision, proof.decided_by, problem_flop(each)
+        else:
+            kind, kernel, flop, decided_by = None, f"oneDNN {each.kernel}", None, ProofSource.KERNEL_LOG
+            precision = MOVEMENT if each.kind in ("reorder", "transform") else NATIVE
+        operator = f"onednn::{each.kind}"
+        yield AttributedTime(
+            operator, kind, (), kernel, precision, decided_by, each.seconds, 1, each.is_reference, flop
+        )
+    for call in blas_calls:
+        if call.is_product:
+            proof = prover.prove_library_call(call.precision, "aten::mm", ProofSource.KERNEL_LOG)
+            name = call.function.lower()
+            yield AttributedTime(
+                operator=f"mkl::{name}",
                 operator_class=OperatorClass.MATMUL,
                 shapes=(),
-                implementation=f"mkl {', '.join(names)}",
+                implementation=f"mkl {name}",
                 precision=proof.precision,
                 decided_by=proof.decided_by,
-                seconds=audit.iterations * sum(call.main_seconds for call in calls) * (logged - known) / logged,
-                count=audit.iterations * sum(call.count for call in calls),
-                flop=logged - known,
+                seconds=call.main_seconds,
+                count=call.count,
+                flop=call.flop,
             )
-        )
-    return hidden
 
 
-_NEGLIGIBLE = 1e-3
-"""What of MKL's operations may be left over: an operator's formula need not count what its kernel pads."""
+def _unread(recording: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines of the log that could not be read: all but those that replayed products printed, and those."""
+    outside = [line for each in recording.outside for line in each.log.unread]
+    inside: list[str] = []
+    for noted in recording.calls:
+        is_replayed = noted.product is not None and recording.products[noted.product].shown is not None
+        (inside if is_replayed else outside).extend(noted.printed.log.unread)
+    return tuple(outside), tuple(inside)
 
 
-def _calls_mkl(part: AttributedTime, functions: Sequence[str]) -> bool:
-    """Whether an operator's products were attributed to MKL, and to any of these functions."""
-    called = part.implementation.partition("mkl ")[2].split(", ")
-    return any(name in functions for name in called)
-
-
-def _place(parts: list[AttributedTime], hidden: Sequence[AttributedTime]) -> list[AttributedTime]:
-    """Take the time of ``hidden`` out of the time between operators, longest part first.
-
-    If that is too short, ``hidden`` gets what there is: it ran, whatever time can be found for it.
-    """
-    hosts = [index for index, part in enumerate(parts) if part.implementation in (BETWEEN_OPERATORS, INDUCTOR)]
-    hosts.sort(key=lambda index: -parts[index].seconds)
-    needed = sum(part.seconds for part in hidden)
-    available = sum(parts[index].seconds for index in hosts)
-    scale = min(1.0, available / needed) if needed > 0 else 0.0
-    parts, left = list(parts), needed * scale
-    for index in hosts:
-        taken = min(parts[index].seconds, left)
-        parts[index] = replace(parts[index], seconds=parts[index].seconds - taken)
-        left -= taken
-    return parts + [replace(part, seconds=part.seconds * scale) for part in hidden]
-
-
-def _attribute_log(audit: Audit, prover: PrecisionProver) -> list[AttributedTime]:
-    """Without profiler events: oneDNN's primitives, and the rest of the wall time unattributed."""
-    parts = [_attribute_primitive(primitive, None, prover) for primitive in audit.log.primitives]
-    rest = max(audit.seconds - sum(part.seconds for part in parts), 0.0)
-    unattributed = AttributedTime(
-        UNATTRIBUTED, None, (), UNATTRIBUTED, UNATTRIBUTED, ProofSource.NOTHING, rest, count=0
-    )
-    return [*parts, unattributed]
+def _converts_back(noted: RecordedCall) -> bool:
+    return converts_back(noted.call.name, [precision_of(each) for each in (*noted.call.dtypes, noted.call.output)])

@@ -1,8 +1,6 @@
-"""Run a few forward passes under observation and record which operators and kernels they used.
+"""Switch the logs of oneDNN and MKL on, and say which libraries torch computes with.
 
-Audits are never part of the timing: the worker calls ``run_audit`` after the last timed sample. They record;
-``modelzoo.evidence.verdict`` judges. ``log_kernels`` only shows whether a process ran the kernels of another one that
-was audited.
+``log_kernels`` shows whether a process ran the kernels of another one that was audited.
 """
 
 from __future__ import annotations
@@ -10,62 +8,17 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import platform
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Callable, Optional
 
-from modelzoo.evidence.observation import Audit, Observation, kernel_digest, logged_operations, parse_observation
+from modelzoo.evidence.observation import kernel_digest
 from modelzoo.evidence.onednn_log import parse_onednn
-from modelzoo.evidence.profiler import Written, captured_output, run_profiled
+from modelzoo.evidence.profiler import Written, captured_output
 from modelzoo.machine.libraries import parse_torch_config
 from modelzoo.records.evidence import KernelDigest, LogSource
 
 _VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
-
-
-def run_audit(call: Callable[[], object], iterations: int = 2) -> Audit:
-    """Run ``call`` under the profiler and with oneDNN's verbose mode on.
-
-    With MKL, one further pass records which BLAS functions are called. Standard output and error are captured at
-    file-descriptor level during the passes; what the model itself printed goes to standard error afterwards.
-
-    Args:
-        call: one warmed-up forward pass, with its own autocast and inference mode.
-        iterations: number of passes.
-    """
-    return parse_observation(observe(call, iterations))
-
-
-def observe(call: Callable[[], object], iterations: int) -> Observation:
-    """Run the passes of ``run_audit``; return what was recorded, unparsed."""
-    problems: list[str] = []
-    with _verbose_onednn(problems) as source, captured_output(problems) as written:
-        begin = time.perf_counter()
-        events = run_profiled(call, iterations, problems)
-        seconds = time.perf_counter() - begin
-        output = written()
-    mkl_output = ""
-    with _verbose_mkl(problems) as is_verbose, captured_output(problems) as written:
-        if is_verbose:
-            call()
-            mkl_output = written()
-    # The time to start and stop the profiler is not part of a pass.
-    seconds = sum(event.seconds for event in events) or seconds
-    return Observation(
-        iterations=iterations,
-        seconds=seconds,
-        events=events,
-        onednn_output=output,
-        mkl_output=mkl_output,
-        log_source=source,
-        blas=blas_name(),
-        sbgemm=calls_sbgemm(),
-        onednn_version=onednn_version(),
-        problems=tuple(dict.fromkeys(problems)),
-        architecture=platform.machine(),
-    )
 
 
 class NoKernelLogError(RuntimeError):
@@ -75,50 +28,46 @@ class NoKernelLogError(RuntimeError):
 def log_kernels(call: Callable[[], object]) -> KernelDigest:
     """Run ``call`` once with oneDNN's and MKL's verbose modes on, and say which kernels ran.
 
-    Unlike ``run_audit``, this takes little longer than the pass itself.
+    This takes little longer than the pass itself.
 
     Raises:
         NoKernelLogError: there is no log, or it names no kernel.
     """
     problems: list[str] = []
-    digest = kernel_digest(_logged(call, problems))
+    with library_logs(problems) as (written, _):
+        call()
+        digest = kernel_digest(written())
     if digest is None:
         raise NoKernelLogError("; ".join(problems) or "the logs of oneDNN and MKL name no kernel that ran")
     return digest
 
 
-def log_operations(call: Callable[[], object]) -> Mapping[str, int] | None:
-    """Run ``call`` once as ``log_kernels`` does, and return what ``logged_operations`` does."""
-    return logged_operations(_logged(call, []))
-
-
-def _logged(call: Callable[[], object], problems: list[str]) -> str:
-    with library_logs(problems) as (written, _):
-        call()
-        return written()
-
-
 @contextlib.contextmanager
-def library_logs(problems: list[str]) -> Iterator[tuple[Written, bool]]:
-    """Switch oneDNN's and MKL's verbose modes on; yield what returns their output, and whether it shows all of oneDNN.
+def library_logs(problems: list[str]) -> Iterator[tuple[Written, LogSource]]:
+    """Switch oneDNN's and MKL's verbose modes on; yield what returns their output, and how oneDNN's was switched on.
 
     Args:
         problems: receives a message if a mode cannot be switched on.
     """
+    with _verbose_onednn(problems) as source, _verbose_mkl(problems), captured_output(problems) as written:
+        yield written, source
+
+
+def shows_onednn(source: LogSource) -> bool:
+    """Whether it is known what oneDNN runs: there is a log, or this torch has no oneDNN."""
     from torch.backends import mkldnn
 
-    with _verbose_onednn(problems) as source, _verbose_mkl(problems), captured_output(problems) as written:
-        yield written, source is not LogSource.NONE or not mkldnn.is_available()
+    return source is not LogSource.NONE or not mkldnn.is_available()
 
 
 @contextlib.contextmanager
 def watched_kernels() -> Iterator[Callable[[], Optional[tuple[str, ...]]]]:
     """Yield a function that returns which products oneDNN ran so far, each kernel once; ``None`` without a log."""
-    with library_logs([]) as (written, is_complete):
+    with library_logs([]) as (written, source):
 
         def ran() -> tuple[str, ...] | None:
             log = parse_onednn(written())
-            if not is_complete or log.unread:
+            if not shows_onednn(source) or log.unread:
                 return None
             return tuple(sorted({primitive.kernel for primitive in log.primitives if primitive.is_compute}))
 
@@ -157,19 +106,17 @@ def _logs_executions(preset: str) -> bool:
 
 
 @contextlib.contextmanager
-def _verbose_mkl(problems: list[str]) -> Iterator[bool]:
-    """Switch MKL's verbose mode on; yield whether that worked (``False`` in builds without MKL)."""
+def _verbose_mkl(problems: list[str]) -> Iterator[None]:
+    """Switch MKL's verbose mode on, in builds with MKL."""
     import torch
 
     with contextlib.ExitStack() as stack:
-        is_verbose = False
         if torch.backends.mkl.is_available():
             try:
                 stack.enter_context(torch.backends.mkl.verbose(torch.backends.mkl.VERBOSE_ON))
-                is_verbose = True
             except (AttributeError, AssertionError, RuntimeError):
                 problems.append("this PyTorch build cannot switch MKL's verbose mode on")
-        yield is_verbose
+        yield
 
 
 def blas_name() -> str:

@@ -1,9 +1,7 @@
 """Decide how much of an audit is known, and whether that is enough to call a precision proven. Pure.
 
-Two quantities are covered. The arithmetic: what the eager torch model was counted to multiply, against what the
-products that were seen multiply. The time: seconds in products of known precision and in kernels that multiply
-nothing. Time around operators (Python, an interpreter, generated code) may hide a product, so it is known only if the
-products that were seen account for the arithmetic of the whole pass.
+What counts is the arithmetic: the operations of the products of known precision, against those that the eager torch
+model was counted to do. Only where an engine lists everything that ran, and sizes are not known, it is the time.
 
 Attributed time is summed up for the tables here too: by kernel, by precision, by operator.
 """
@@ -14,38 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable
 
-import msgspec
-
-from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNKNOWN_KERNEL, operator_class
-from modelzoo.evidence.observation import Replays
+from modelzoo.evidence.audited import AttributedAudit, AttributedTime
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNATTRIBUTED, UNKNOWN_KERNEL, operator_class
 from modelzoo.evidence.precision import UNKNOWN, is_narrower
-from modelzoo.frozen import replace
 from modelzoo.records.coverage import KNOWN_SHARE, Coverage, TimeShare
-from modelzoo.records.evidence import NotReplayed, OperatorClass, OperatorUse, Product, ProofSource
+from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource
 from modelzoo.records.profile import Flops, Shape
 
 Name = Callable[[AttributedTime], str]
-
-
-class WholeCall(msgspec.Struct, frozen=True):
-    """What a call shows that was audited by its parts.
-
-    Attributes:
-        beyond_parts: as in ``Coverage``.
-        is_logged: whether its kernels were logged, if those of a part were.
-        outputs_differ: whether it computed other outputs while it was observed.
-        is_random: whether its outputs are others in every call, so that they cannot be compared.
-    """
-
-    beyond_parts: tuple[str, ...] = ()
-    is_logged: bool = True
-    outputs_differ: bool = False
-    is_random: bool = False
-
-
-NOT_COMPARED = WholeCall()
-"""Of a call that was not audited by parts."""
 
 
 def fraction(parts: Iterable[float], whole: float) -> float:
@@ -118,59 +92,25 @@ def operator_uses(parts: Sequence[AttributedTime]) -> tuple[OperatorUse, ...]:
     return tuple(sorted(uses, key=lambda use: -use.seconds))
 
 
-def answered(replays: Replays, parts: Sequence[AttributedTime]) -> tuple[Product, ...]:
-    """Return the products of one pass with the precision that the audited passes, too, say they ran in."""
-    total = sum(part.seconds for part in parts)
-    found = []
-    for place, product in enumerate(replays.products):
-        own = [part for part in parts if part.product == place]
-        computed = [part for part in own if part.is_compute and part.count]
-        proofs = {(part.precision, part.decided_by) for part in computed}
-        is_audited = bool(computed) and all(part.is_confirmed for part in computed)
-        if not is_audited and product.not_replayed is None:
-            product = replace(product, not_replayed=NotReplayed.NOT_AUDITED)
-        precision, known_by = proofs.pop() if len(proofs) == 1 else (UNKNOWN, ProofSource.NOTHING)
-        share = fraction((part.seconds for part in own), total) if own else None
-        found.append(replace(product, precision=precision, known_by=known_by, share=share))
-    return tuple(found)
-
-
 _UseKey = tuple[str, OperatorClass, tuple[Shape, ...], str, str, ProofSource]
 
 
-def coverage(
-    parts: Sequence[AttributedTime],
-    iterations: int,
-    counted: Flops | None,
-    *,
-    logged: Iterable[str] = (),
-    requested: str = "fp32",
-    unread: int = 0,
-    lists_all: bool = False,
-    replays: Replays | None = None,
-    whole: WholeCall = NOT_COMPARED,
-) -> Coverage:
+def coverage(audit: AttributedAudit, requested: str) -> Coverage:
     """Return how much of an audit is known.
 
     Args:
-        parts: all of the time of the audited passes.
-        iterations: number of passes.
-        counted: the operations of one eager pass of the torch model; ``None`` if they were not counted.
-        logged: the data types in the kernel log outside products.
+        audit: what ran.
         requested: the precision that was asked for.
-        unread: lines of the kernel log that could not be read, without those of replayed products.
-        lists_all: whether ``parts`` list everything that ran.
-        replays: of the pass whose products were replayed.
-        whole: what the call shows of which the passes are parts.
     """
-    uncounted = () if lists_all else _uncounted(parts, counted.missing if counted is not None else ())
-    seen = _share(parts, iterations, counted)
-    known = _share([part for part in parts if part.precision != UNKNOWN], iterations, counted)
-    is_whole = lists_all or (seen is not None and seen >= KNOWN_SHARE and not uncounted)
+    parts, counted = audit.parts, audit.counted
+    uncounted = () if audit.lists_all else _uncounted(parts, counted.missing if counted is not None else ())
+    seen = arithmetic_share(parts, audit.iterations, counted)
+    known = arithmetic_share([part for part in parts if part.precision != UNKNOWN], audit.iterations, counted)
+    is_whole = audit.lists_all or (seen is not None and seen >= KNOWN_SHARE and not uncounted)
     unknown = [part for part in parts if part.seconds and not _is_known(part, is_whole)]
     total = sum(part.seconds for part in parts)
     precisions = {part.precision for part in parts}
-    unexplained = sorted(each for each in set(logged) if is_narrower(each, requested) and each not in precisions)
+    unexplained = sorted(each for each in audit.logged if is_narrower(each, requested) and each not in precisions)
     return Coverage(
         counted=counted.total if counted is not None else None,
         seen_arithmetic=seen,
@@ -179,13 +119,11 @@ def coverage(
         unknown=time_shares(unknown, _name, total),
         uncounted=uncounted,
         unexplained=tuple(unexplained),
-        unread=unread,
-        lists_all=lists_all,
-        foreign=replays.foreign if replays is not None else 0,
-        subnormal=replays.subnormal if replays is not None else 0.0,
-        outputs_differ=whole.outputs_differ or (replays is not None and replays.outputs_differ),
-        beyond_parts=whole.beyond_parts,
-        is_whole_logged=whole.is_logged,
+        unread=len(audit.unread),
+        lists_all=audit.lists_all,
+        foreign=audit.foreign,
+        subnormal=audit.subnormal,
+        outputs_differ=audit.outputs_differ,
     )
 
 
@@ -199,15 +137,9 @@ def can_be_compared(parts: Sequence[AttributedTime], counted: Flops | None) -> b
     return counted is not None and not counted.missing and has_sizes
 
 
-def arithmetic_share(
-    parts: Sequence[AttributedTime], precision: str, iterations: int, counted: Flops | None
-) -> float | None:
-    """Return the share of the counted operations in products of ``precision``; ``None`` if they were not counted."""
-    return _share([part for part in parts if part.precision == precision], iterations, counted)
-
-
-def _share(parts: Sequence[AttributedTime], iterations: int, counted: Flops | None) -> float | None:
-    """The share of the counted operations that products do; more than was counted of one kind makes up for no other."""
+def arithmetic_share(parts: Sequence[AttributedTime], iterations: int, counted: Flops | None) -> float | None:
+    """Return the share of the counted operations that ``parts`` do, ``None`` if they were not counted; more than was
+    counted of one kind makes up for no other."""
     if counted is None or not counted.total:
         return None
     done: Mapping[bool, float] = _by_kind((part.operator_class, part.flop or 0) for part in parts)
@@ -224,13 +156,15 @@ def _by_kind(operations: Iterable[tuple[OperatorClass | None, int]]) -> dict[boo
 
 
 def _uncounted(parts: Sequence[AttributedTime], missing: Sequence[str]) -> tuple[str, ...]:
-    """Those of the operators without a formula that may hide a product of another precision.
+    """The operators that may hide a product of another precision.
 
-    An operator that the audit saw is judged by its time, and a product also needs a known precision.
+    Those that are neither known products nor known to be none, and those without a formula whose precision is not
+    known.
     """
-    seen = {part.operator for part in parts}
-    unknown = {part.operator for part in parts if part.precision == UNKNOWN}
-    return tuple(name for name in missing if name not in seen or name in unknown)
+    proven = {part.operator for part in parts if part.is_compute}
+    proven -= {part.operator for part in parts if part.precision in (UNKNOWN, UNKNOWN_KERNEL)}
+    unknown = {part.operator for part in parts if part.precision == UNKNOWN_KERNEL}
+    return tuple(sorted(unknown | {name for name in missing if name not in proven}))
 
 
 def _is_known(part: AttributedTime, is_whole: bool) -> bool:

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from modelzoo.evidence.attribution import AttributedTime
-from modelzoo.evidence.audited import AttributedAudit
+from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, operand_type, operator_class
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.precision import UNKNOWN, decide_precision

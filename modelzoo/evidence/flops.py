@@ -1,20 +1,19 @@
-"""Count the operations and bytes of a pass, and find what an operator of a profile costs."""
+"""Intercept the operators of a pass, and count their operations and bytes."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 import msgspec
 
 from modelzoo.evidence.kernel_names import base_name, multiplies_nothing, named_precision, operator_class
-from modelzoo.evidence.matching import classify
-from modelzoo.evidence.observation import Event
 from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.profile import Flops, Shape
 
@@ -28,7 +27,8 @@ class Call(msgspec.Struct, frozen=True):
 
     ``shapes`` and ``dtypes`` are those of its tensor arguments, the latter in torch's names (``float32``). ``flop`` is
     ``None`` if they are not known: no formula is known for a product, or the operator itself is not known. ``bytes``
-    counts each input and output tensor once: the least possible traffic with cold caches.
+    counts each input and output tensor once: the least possible traffic with cold caches. ``output`` is the data type
+    of the first output; empty if that is no tensor.
     """
 
     name: str
@@ -36,13 +36,14 @@ class Call(msgspec.Struct, frozen=True):
     flop: int | None
     bytes: int
     dtypes: tuple[str, ...] = ()
+    output: str = ""
 
 
 def count_flops(call: Callable[[], object]) -> Flops:
     """Count the operations of one eager pass.
 
     Args:
-        call: one pass; for a compiled or scripted model, a pass of the eager model.
+        call: one pass; for a compiled or scripted model, a pass of the eager model: generated code calls no operator.
 
     Raises:
         FlopCountError: the pass failed under observation, for example because this torch cannot intercept operators.
@@ -68,11 +69,18 @@ def run_operator(name: str, operator: Any, args: Sequence[Any], named: Mapping[s
     return operator(*args, **named)
 
 
+def follows_compiled_code() -> bool:
+    """Whether this torch intercepts the operators that code made by ``torch.compile`` calls, as from 2.10 on."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    return hasattr(TorchDispatchMode, "ignore_compile_internals")
+
+
 def record_calls(call: Callable[[], object], run: Run = run_operator) -> list[Call]:
     """Run ``call`` once and record every operator below autograd, in order.
 
     Args:
-        call: one eager pass.
+        call: one pass.
         run: calls each operator.
 
     Raises:
@@ -96,6 +104,11 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
     class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         is_cast = False
 
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True  # compiled code runs as it does unobserved, and the operators that it calls are intercepted
+
+        @_not_compiled
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
@@ -118,7 +131,8 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
                     shapes=tuple(tuple(x.shape) for x in tensors),
                     flop=call_flop(name, args, output),
                     bytes=_bytes_moved(name, tensors, output),
-                    dtypes=tuple(str(x.dtype).removeprefix("torch.") for x in tensors),
+                    dtypes=tuple(map(_dtype, tensors)),
+                    output=next(map(_dtype, tensors_in(output)), ""),
                 )
             )
             return output
@@ -126,6 +140,16 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
     with _autocast_followed() as is_on, Recorder():
         call()
     return calls
+
+
+def _not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, which dynamo must not compile if it is called between the graphs of a model."""
+    dynamo = sys.modules.get("torch._dynamo")  # nothing is compiled unless it is loaded
+    return function if dynamo is None else dynamo.disable(function)
+
+
+def _dtype(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 @contextmanager
@@ -285,76 +309,3 @@ _CONVOLUTIONS = ("convolution", "_convolution", "mkldnn_convolution", "convoluti
 def _attention_flop(query: Shape, key: Shape, value: Shape) -> int:
     """Q·Kᵀ and P·V, as in ``torch.utils.flop_counter.sdpa_flop_count``; a causal mask does not reduce the count."""
     return 2 * math.prod(query[:-2]) * query[-2] * key[-2] * (query[-1] + value[-1])
-
-
-Operator = tuple[str, tuple[Shape, ...]]
-"""Name and shapes."""
-Cost = tuple[Optional[int], int]
-"""Operations (``None``: no formula is known) and bytes of one call."""
-
-
-class CostTable:
-    """Operations and bytes by operator and shapes, from the recorded calls."""
-
-    def __init__(self, calls: Sequence[Call]) -> None:
-        self._exact: dict[Operator, Cost] = {}
-        self._by_class: dict[tuple[OperatorClass, tuple[Shape, ...]], Cost] = {}
-        self._dtypes: dict[tuple[OperatorClass, tuple[Shape, ...]], set[tuple[str, ...]]] = defaultdict(set)
-        self._in_order: dict[Operator, list[Cost]] = defaultdict(list)
-        self._taken: Counter[Operator] = Counter()
-        # The profiler sees the operator of the kernel (mkldnn_convolution), the recorder the one above it.
-        for call, kind in zip(calls, classify([Event(call.name, 0.0, -1) for call in calls])):
-            cost = (call.flop, call.bytes)
-            self._in_order[call.name, call.shapes].append(cost)
-            self._exact[call.name, call.shapes] = _least(self._exact.get((call.name, call.shapes)), cost)
-            if kind is not None:
-                self._by_class[kind, call.shapes[:2]] = _least(self._by_class.get((kind, call.shapes[:2])), cost)
-                self._dtypes[kind, call.shapes[:2]].add(call.dtypes)
-
-    def find(self, name: str, kind: OperatorClass | None, shapes: tuple[Shape, ...]) -> Cost | None:
-        exact = self._exact.get((name, shapes))
-        if kind is None:
-            # An operator that only calls a product performs no operations itself.
-            return None if exact and exact[0] else exact
-        cost = exact or self._by_class.get((kind, shapes[:2]))
-        return cost if cost and cost[0] else None
-
-    def take(self, name: str, shapes: tuple[Shape, ...]) -> Cost | None:
-        """The cost of the next call of an operator, in the order of the passes.
-
-        Layers whose weights are packed have equal shapes if their inputs do, and differ in their outputs.
-        """
-        costs = self._in_order.get((name, shapes))
-        if not costs:
-            return None
-        self._taken[name, shapes] += 1
-        return costs[(self._taken[name, shapes] - 1) % len(costs)]
-
-    def dtypes(self, event: Event, kind: OperatorClass) -> tuple[str, ...]:
-        """The data types of an operator's tensors in the profiler's words, empty if they are not known for certain."""
-        found = self._dtypes.get((kind, tensor_shapes(event)[:2]), set())
-        return tuple(_PROFILER_NAMES.get(name, name) for name in next(iter(found))) if len(found) == 1 else ()
-
-
-_PROFILER_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "bfloat16": "c10::BFloat16",
-    "float16": "c10::Half",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "qint8": "c10::qint8",
-    "quint8": "c10::quint8",
-    "float8_e4m3fn": "c10::Float8_e4m3fn",
-    "float8_e5m2": "c10::Float8_e5m2",
-}
-
-
-def _least(known: Cost | None, cost: Cost) -> Cost:
-    """The cheaper one: convolutions of the same shapes differ in their strides, which are no shapes."""
-    return cost if known is None or (cost[0] or 0) < (known[0] or 0) else known
-
-
-def tensor_shapes(event: Event) -> tuple[Shape, ...]:
-    """The shapes of an event's arguments, without those that are no tensors."""
-    return tuple(shape for shape in event.shapes if shape)

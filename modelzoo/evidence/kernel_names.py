@@ -4,8 +4,7 @@ What is known of operators are lists of what is allowed, because an operator tha
 extension, may be a product in a precision of its own. An operator that is in none of them is unknown.
 
 The pointwise operators and the reductions are those with torch's tags of these names (``torch.Tag``, version 2.10). The
-others have no such tag and were chosen by hand from torch's ``native_functions.yaml``; operators that only call others
-belong to them, since the profiler records what they call.
+others have no such tag and were chosen by hand from torch's ``native_functions.yaml``.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from modelzoo.records.evidence import LogSource, OperatorClass
+from modelzoo.records.evidence import OperatorClass
 
 if TYPE_CHECKING:  # compare needs the names, and no parser of logs
-    from modelzoo.evidence.observation import Audit, Event
+    from modelzoo.evidence.observation import Event
     from modelzoo.evidence.onednn_log import Primitive
 
 MOVEMENT = "memory movement"
@@ -26,6 +25,8 @@ NATIVE = "no matrix arithmetic"
 DISPATCH = "dispatch and set-up"
 UNKNOWN_KERNEL = "unknown kernel"
 """Category of an operator that may or may not multiply matrices."""
+UNATTRIBUTED = "unattributed"
+"""Time that nothing explains."""
 
 UNREAD_KERNEL = "kernel log not readable"
 """What is shown in place of a kernel during which a line was logged that could not be read."""
@@ -33,8 +34,6 @@ BETWEEN_OPERATORS = "between operators"
 """Time in Python, in TorchScript's interpreter and in anything else that the profiler does not record."""
 INDUCTOR = "inductor C++ kernels"
 
-_GRAPH_NAME = re.compile(r"^.*CompiledFxGraph.*$")
-_INDUCTOR_NAME = re.compile(r"CompiledFxGraph|Torch-Compiled Region|cpp_fused|cpp_|inductor", re.IGNORECASE)
 _DTYPES = {
     "float": "fp32",
     "double": "fp64",
@@ -52,15 +51,9 @@ _DTYPES = {
 }
 _QUANTIZED = ("int4", "fp8", "int8")
 _BF16_PRODUCT = {True: "{blas} sbgemm", False: "native bf16", None: "{blas} sbgemm or native bf16"}
-"""What computes a bf16 product outside oneDNN, by ``Audit.sbgemm``."""
+"""What computes a bf16 product outside oneDNN, by whether torch passes it to its BLAS."""
 _VECTOR_PRODUCTS = ("mv", "addmv", "addmv_", "dot", "vdot")
 """torch computes these itself in bf16: it calls a BLAS for a matrix by a matrix only (``BLAS_HAS_SBGEMM``)."""
-_MKL_FUNCTIONS = {"fp32": ("SGEMM", "SGEMV", "SDOT"), "fp64": ("DGEMM", "DGEMV"), "bf16": ("GEMM_BF16",)}
-
-
-def display_name(event: Event) -> str:
-    """Return the operator's name; compiled graphs, whose names contain a hash, all get the same name."""
-    return _GRAPH_NAME.sub("CompiledFxGraph", event.name)
 
 
 def operand_type(event: Event) -> str:
@@ -75,40 +68,37 @@ def operand_type(event: Event) -> str:
     return dtypes[0] if len(set(dtypes[:2])) == 1 else "unknown"
 
 
-def product_type(event: Event) -> str:
-    """Return the precision that a product outside oneDNN was given: by its name, or by its operands' types."""
-    named = named_precision(event.name)
-    if named is not None:
-        return named
-    return operand_type(event) if shows_its_operands(event.name) else "unknown"
+def library_kernel(
+    name: str, kind: OperatorClass, operands: str, functions: Sequence[str] | None, blas: str, sbgemm: bool | None
+) -> str:
+    """Name the kernel of a product outside oneDNN, such as ``im2col and mkl sgemm``.
 
-
-def library_kernel(event: Event, kind: OperatorClass, audit: Audit) -> str:
-    """Name the kernel of a product outside oneDNN, such as ``im2col and mkl sgemm``."""
-    if audit.log_source is LogSource.NONE:
-        return "no kernel log"
-    library = _gemm(event, audit)
+    Args:
+        name: of the operator.
+        kind: its class.
+        operands: the precision of its operands.
+        functions: those of MKL that were logged; ``None`` if MKL has no log.
+        blas: torch's BLAS library.
+        sbgemm: whether torch passes bf16 products to it.
+    """
+    library = _gemm(name, operands, functions, blas.split(" ")[0], sbgemm)
     if kind is OperatorClass.ATTENTION:
-        return f"{'flash attention' if 'flash' in event.name else 'attention'} over {library}"
-    if "nnpack" in event.name:
+        return f"{'flash attention' if 'flash' in name else 'attention'} over {library}"
+    if "nnpack" in name:
         return "nnpack"
     return f"im2col and {library}" if kind is OperatorClass.CONV else library
 
 
-def _gemm(event: Event, audit: Audit) -> str:
+def _gemm(name: str, operands: str, functions: Sequence[str] | None, blas: str, sbgemm: bool | None) -> str:
     """Name what multiplies the matrices of an operator outside oneDNN."""
-    dtype = product_type(event)
-    if not shows_its_operands(event.name):
-        return f"{event.name} ({dtype})" if dtype != "unknown" else event.name
-    blas = audit.blas.split(" ")[0]
-    if blas == "mkl" and audit.blas_calls:
-        prefixes = _MKL_FUNCTIONS.get(dtype, ())
-        functions = sorted({call.function for call in audit.blas_calls if call.function.startswith(prefixes)})
-        return f"mkl {', '.join(functions).lower()}" if functions else f"native {dtype}"
-    if dtype == "bf16" and base_name(event.name) in _VECTOR_PRODUCTS:
-        return "native bf16"
-    names = {"fp32": f"{blas} sgemm", "fp64": f"{blas} dgemm", "bf16": _BF16_PRODUCT[audit.sbgemm].format(blas=blas)}
-    return names.get(dtype, f"native {dtype}")
+    if functions:
+        return f"mkl {', '.join(functions)}"
+    if not shows_its_operands(name):
+        return f"{name} ({operands})" if operands != "unknown" else name
+    if functions is not None or (operands == "bf16" and base_name(name) in _VECTOR_PRODUCTS):
+        return f"native {operands}"
+    names = {"fp32": f"{blas} sgemm", "fp64": f"{blas} dgemm", "bf16": _BF16_PRODUCT[sbgemm].format(blas=blas)}
+    return names.get(operands, f"native {operands}")
 
 
 def attention_kernel(primitives: Sequence[Primitive]) -> str:
@@ -117,26 +107,16 @@ def attention_kernel(primitives: Sequence[Primitive]) -> str:
     return f"flash attention over oneDNN {kernels}"
 
 
-def other_kernel(event: Event) -> tuple[str, str]:
-    """Return kernel and category (``MOVEMENT``, ``NATIVE``, ``DISPATCH``, ``UNKNOWN_KERNEL``) of what is no product."""
-    if _INDUCTOR_NAME.search(event.name):
-        return INDUCTOR, NATIVE
-    if event.name == PASS_EVENT or "::" not in event.name:
-        return BETWEEN_OPERATORS, DISPATCH
-    if leaves_it_to_others(event.name):
-        return "dispatch", DISPATCH
-    if moves_memory(event.name):
-        return "native memory movement", MOVEMENT
-    return ("native", NATIVE) if multiplies_nothing(event.name) else (event.name, UNKNOWN_KERNEL)
-
-
 PASS_EVENT = "modelzoo::pass"
 """The profiler event around one audited pass; its self time is spent in Python, between operators."""
 _CLASS_PATTERNS = (
     (OperatorClass.ATTENTION, re.compile(r"attention|sdpa|flash_att")),
     (OperatorClass.CONV, re.compile(r"conv(?!ert|_tbc_backward)")),
     (OperatorClass.LINEAR, re.compile(r"(^|_|q)linear(_|$)|addmm|addmv|(^|_)(lstm|gru|rnn)(_|$)")),
-    (OperatorClass.MATMUL, re.compile(r"(^|_)(mm|bmm|matmul|baddbmm|addbmm|mv|dot|vdot|ger|addr)(_|$)|\dpack_mm")),
+    (
+        OperatorClass.MATMUL,
+        re.compile(r"(^|_)(mm|bmm|matmul|baddbmm|addbmm|mv|dot|vdot|ger|addr)(_|$)|\d(pack_)?mm(_|$)"),
+    ),
 )
 _NOT_COMPUTE_NAME = re.compile(r"upsample|interpolate|resolve_conj|backward|_fused_(lstm|gru)_cell|reorder")
 
@@ -168,14 +148,18 @@ def has_weights(name: str, kind: OperatorClass | None) -> bool:
 _BATCHED = ("bmm", "baddbmm", "addbmm")
 
 
-def converts_back(event: Event) -> bool:
-    """Return whether an operator turns integers of 8 bits or fewer into floating point, as dequantizing does."""
-    base = base_name(event.name)
+def converts_back(name: str, precisions: Sequence[str | None]) -> bool:
+    """Return whether an operator turns integers of 8 bits or fewer into floating point, as dequantizing does.
+
+    Args:
+        name: of the operator.
+        precisions: those of its tensors, with the output.
+    """
+    base = base_name(name)
     if base.startswith("dequantize"):
         return True
-    dtypes = [_DTYPES[dtype] for dtype in event.dtypes if dtype in _DTYPES]
-    is_mixed = not {"fp32", "bf16", "fp16"}.isdisjoint(dtypes) and not {"int4", "int8"}.isdisjoint(dtypes)
-    return is_mixed and base in ("copy_", "mul", "mul_")
+    is_mixed = not {"fp32", "bf16", "fp16"}.isdisjoint(precisions) and not {"int4", "int8"}.isdisjoint(precisions)
+    return is_mixed and base in ("_to_copy", "copy_", "mul", "mul_")
 
 
 def is_native_loop(name: str) -> bool:
@@ -185,7 +169,7 @@ def is_native_loop(name: str) -> bool:
 
 
 def base_name(name: str) -> str:
-    """``aten::add_.Tensor`` without namespace and overload: ``add_``."""
+    """A name such as ``aten::add_.Tensor`` without namespace and overload."""
     return name.split("::")[-1].split(".")[0]
 
 
@@ -286,31 +270,20 @@ def _words(*groups: str) -> frozenset[str]:
     return frozenset(word for group in groups for word in group.split())
 
 
-_CALLERS = _words(
-    """
-    aten::_convolution_mode aten::_native_multi_head_attention
-    aten::_scaled_dot_product_attention_math aten::bilinear aten::chain_matmul aten::conv1d aten::conv2d aten::conv3d
-    aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d aten::convolution aten::einsum aten::gru
-    aten::gru_cell aten::inner aten::linalg_matmul aten::linalg_multi_dot aten::linalg_vecdot aten::linear aten::lstm
-    aten::lstm_cell aten::matmul aten::outer aten::rnn_relu aten::rnn_relu_cell aten::rnn_tanh aten::rnn_tanh_cell
-    aten::scaled_dot_product_attention aten::slow_conv3d aten::tensordot aten::thnn_conv2d
-    modelzoo::onednn_linear torchvision::deform_conv2d
-    """
-)
 _PRODUCTS = _words(
     """
     aten::_addmm_activation aten::_conv_depthwise2d aten::_convolution aten::_nnpack_spatial_convolution
     aten::_scaled_dot_product_flash_attention_for_cpu aten::_slow_conv2d_forward aten::addbmm aten::addmm aten::addmv
-    aten::addr aten::baddbmm aten::bmm aten::conv_depthwise3d aten::dot aten::ger aten::mkldnn_convolution
-    aten::mkldnn_linear
-    aten::mkldnn_rnn_layer aten::mm aten::mv aten::slow_conv3d_forward aten::slow_conv_dilated2d
+    aten::addr aten::baddbmm aten::bmm aten::conv_depthwise3d aten::convolution aten::dot aten::ger
+    aten::mkldnn_convolution aten::mkldnn_linear aten::mkldnn_rnn_layer aten::mm aten::mv
+    aten::slow_conv3d_forward aten::slow_conv_dilated2d
     aten::slow_conv_dilated3d aten::slow_conv_transpose2d aten::slow_conv_transpose3d aten::vdot mkl::_mkl_linear
     mkldnn::_convolution_pointwise mkldnn::_convolution_pointwise_ mkldnn::_convolution_transpose_pointwise
     mkldnn::_linear_pointwise mkldnn_prepacked::conv2d_run
     """
 )
 _NARROW = (
-    ("int4 weight-only", re.compile(r"^aten::_weight_int4pack_mm")),
+    ("int4 weight-only", re.compile(r"^aten::_weight_int4pack_mm|^quantized::int4mm_packed_weight")),
     ("int8 weight-only", re.compile(r"^aten::_weight_int8pack_mm")),
     ("fp16", re.compile(r"^quantized::\w*_fp16|fbgemm_linear_fp16")),
     ("int4", re.compile(r"int4|_4bit")),
@@ -341,11 +314,6 @@ def multiplies_nothing(name: str) -> bool:
 def moves_memory(name: str) -> bool:
     """Return whether an operator is known to create, copy or rearrange tensors only."""
     return name.startswith("aten::") and _is_in(name, _MOVEMENT_NAMES)
-
-
-def leaves_it_to_others(name: str) -> bool:
-    """Return whether an operator of a class multiplies nothing itself if it calls an operator of a class."""
-    return _without_overload(name) in _CALLERS or shows_its_operands(name)
 
 
 def shows_its_operands(name: str) -> bool:

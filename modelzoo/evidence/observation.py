@@ -1,11 +1,11 @@
-"""What an audit recorded, parsed; and which kernels one pass ran, so that other processes can be compared. Pure."""
+"""What the logs of oneDNN and MKL say of one operator's call, and of a pass, to compare processes by. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Optional
 
 import msgspec
@@ -18,24 +18,21 @@ from modelzoo.evidence.onednn_log import (
     logged_precision,
     parse_onednn,
     problem_dimensions,
-    problem_flop,
     untimed,
 )
 from modelzoo.evidence.precision import UNKNOWN
-from modelzoo.frozen import replace
-from modelzoo.records.evidence import KernelCalls, KernelDigest, LogSource, Product
+from modelzoo.records.evidence import KernelCalls, KernelDigest
 from modelzoo.records.profile import Shape
 
 RANDOM_OUTPUTS = "the model's outputs differ from pass to pass, so observed passes cannot be compared with others"
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One call of one operator on the main thread.
+    """One call of one operator, or of one node of a graph, as an engine's profiler has it.
 
-    ``seconds`` is self time, without children; ``parent`` is the index of the caller in ``Audit.events``, -1 for none.
-    ``shapes`` and ``dtypes`` describe the arguments in order. Data types have the profiler's names (``float``,
-    ``c10::BFloat16``, ``Scalar``); versions of torch that do not record them leave ``dtypes`` empty. ``flop`` are the
-    operations of a product, if the engine's profiler shows its sizes.
+    ``seconds`` is self time, without children; ``parent`` is the index of the caller among all events, -1 for none.
+    ``shapes`` and ``dtypes`` describe the arguments in order, the latter in the profiler's words (``float``,
+    ``c10::BFloat16``). ``flop`` are the operations of a product, if the profiler shows its sizes.
     """
 
     name: str
@@ -44,75 +41,6 @@ class Event(msgspec.Struct, frozen=True):
     shapes: tuple[Shape, ...] = ()
     dtypes: tuple[str, ...] = ()
     flop: Optional[int] = None
-
-
-class Observation(msgspec.Struct, frozen=True):
-    """An audit as recorded; the fields that ``Audit`` has too are described there.
-
-    ``onednn_output`` and ``mkl_output`` are what the libraries printed, ``onednn_version`` is what torch reports, and
-    ``architecture`` is that of the CPU.
-    """
-
-    iterations: int
-    seconds: float
-    events: tuple[Event, ...]
-    onednn_output: str
-    mkl_output: str
-    log_source: LogSource
-    blas: str
-    sbgemm: Optional[bool] = None
-    onednn_version: str = ""
-    problems: tuple[str, ...] = ()
-    architecture: str = ""
-
-
-class Audit(msgspec.Struct, frozen=True):
-    """An observation with the libraries' output parsed.
-
-    Args:
-        iterations: number of passes.
-        seconds: wall time of all passes together, slower than the timed ones.
-        events: every operator call, callers before the operators that they call.
-        log: what oneDNN printed.
-        log_source: how oneDNN's verbose mode was switched on.
-        blas: the library that computes products outside oneDNN, such as ``mkl 2024.2``.
-        sbgemm: whether torch passes bf16 products to it; ``None`` if unknown.
-        blas_calls: what MKL printed about one further pass.
-        problems: what could not be observed.
-    """
-
-    iterations: int
-    seconds: float
-    events: tuple[Event, ...]
-    log: OneDnnLog
-    log_source: LogSource
-    blas: str
-    sbgemm: Optional[bool] = None
-    blas_calls: tuple[BlasCall, ...] = ()
-    problems: tuple[str, ...] = ()
-
-    @property
-    def shows_onednn(self) -> bool:
-        """Whether it is known what oneDNN ran: there is a log, or this torch has no oneDNN."""
-        return self.log_source is not LogSource.NONE or not self.log.version
-
-
-def parse_observation(observation: Observation) -> Audit:
-    """Parse what the libraries printed."""
-    log = parse_onednn(observation.onednn_output, observation.architecture)
-    # oneDNN prints its version once per process, before its first primitive; torch reports it too.
-    log = replace(log, version=log.version or observation.onednn_version)
-    return Audit(
-        iterations=observation.iterations,
-        seconds=observation.seconds,
-        events=observation.events,
-        log=log,
-        log_source=observation.log_source,
-        blas=observation.blas,
-        sbgemm=observation.sbgemm,
-        blas_calls=parse_mkl(observation.mkl_output),
-        problems=observation.problems,
-    )
 
 
 def kernel_digest(output: str) -> KernelDigest | None:
@@ -137,23 +65,8 @@ def kernel_digest(output: str) -> KernelDigest | None:
     )
 
 
-def logged_operations(output: str) -> Mapping[str, int] | None:
-    """Sum the operations of the products that oneDNN and MKL printed, by precision; those of unknown size count 0.
-
-    Returns:
-        ``None`` if no product is named.
-    """
-    products = _logged_products(output)
-    if not products:
-        return None
-    found: Counter[str] = Counter()
-    for each in products:
-        found[each.precision] += each.flop
-    return found
-
-
 class _LoggedProduct(msgspec.Struct, frozen=True):
-    """Calls of a kernel that multiplies matrices; ``flop`` are the operations of all of them.
+    """Calls of a kernel that multiplies matrices.
 
     A line that cannot be read may be one, and has the line itself in place of its sizes.
     """
@@ -162,7 +75,6 @@ class _LoggedProduct(msgspec.Struct, frozen=True):
     precision: str
     fixed_dimensions: tuple[int | str | None, ...]
     count: int
-    flop: int
 
 
 def _logged_products(output: str) -> list[_LoggedProduct]:
@@ -174,17 +86,16 @@ def _logged_products(output: str) -> list[_LoggedProduct]:
             logged_precision(each),
             _fixed_dimensions(each),
             1,
-            problem_flop(each) or 0,
         )
         for each in log.primitives
         if each.is_compute
     ]
     found += [
-        _LoggedProduct(f"MKL {each.function.lower()}", each.precision, (), each.count, each.flop)
+        _LoggedProduct(f"MKL {each.function.lower()}", each.precision, (), each.count)
         for each in parse_mkl(output)
         if each.is_product
     ]
-    found += [_LoggedProduct("oneDNN, unread line", UNKNOWN, (untimed(line),), 1, 0) for line in log.unread]
+    found += [_LoggedProduct("oneDNN, unread line", UNKNOWN, (untimed(line),), 1) for line in log.unread]
     return found
 
 
@@ -206,14 +117,18 @@ class LoggedCall(msgspec.Struct, frozen=True):
 
 def logged_call(output: str) -> LoggedCall:
     """Parse what oneDNN and MKL printed during one call."""
-    log = parse_onednn(output)
+    return logged_call_of(parse_onednn(output), parse_mkl(output))
+
+
+def logged_call_of(log: OneDnnLog, blas_calls: Sequence[BlasCall]) -> LoggedCall:
+    """Sum up what oneDNN and MKL printed during one call."""
     lines, kernels, precisions = [], set(), set()
     for each in log.primitives:
         lines.append(f"{each.kernel} {each.prop} {each.tensors} {each.attributes} {each.auxiliary} {each.problem}")
         if each.is_compute:
             kernels.add(f"oneDNN {each.kernel}")
             precisions.add(logged_precision(each))
-    for call in parse_mkl(output):
+    for call in blas_calls:
         if call.is_product:
             lines.append(f"MKL {call.function} {call.count} {call.flop}")
             kernels.add(f"MKL {call.function.lower()}")
@@ -221,28 +136,6 @@ def logged_call(output: str) -> LoggedCall:
     precision = precisions.pop() if len(precisions) == 1 and not log.unread else None
     proven = None if precision in (BF16_ALLOWED, "unknown") else precision
     return LoggedCall(tuple(sorted(lines)), tuple(sorted(kernels)), proven, tuple(sorted(map(untimed, log.unread))))
-
-
-class Replays(msgspec.Struct, frozen=True):
-    """What the products of one pass showed themselves.
-
-    Attributes:
-        products: the distinct ones, without precision and share of the time.
-        order: the product of each call of the pass, by its place in ``products``.
-        seconds: what calling them again took.
-        foreign: floating-point numbers that operators of the pass read, and that no operator had computed.
-        subnormal: share of subnormal numbers in the operands of its products, by samples.
-        outputs_differ: whether the model computed other outputs while it was observed.
-        unread: of each product, what ``LoggedCall`` has of one call.
-    """
-
-    products: tuple[Product, ...]
-    order: tuple[int, ...]
-    seconds: float
-    foreign: int = 0
-    subnormal: float = 0.0
-    outputs_differ: bool = False
-    unread: tuple[tuple[str, ...], ...] = ()
 
 
 def _fixed_dimensions(primitive: Primitive) -> tuple[int | None, ...]:

@@ -117,16 +117,6 @@ class Primitive(msgspec.Struct, frozen=True):
         return f"{self.kind} {self.implementation}".strip()
 
     @property
-    def source_type(self) -> str:
-        """The precision of its first operand, which fast math never changes; ``unknown`` if it has none."""
-        return _DTYPES.get(self.tensors.get("src", ""), "unknown")
-
-    @property
-    def adds(self) -> bool:
-        """Whether it adds a bias or its own output, as ``addmm`` does and ``mm`` does not."""
-        return self.tensors.get("bia", "undef") != "undef" or "sum" in self.attributes.get("post-ops", "")
-
-    @property
     def is_reference(self) -> bool:
         """Whether it multiplies matrices with one of oneDNN's slow reference kernels.
 

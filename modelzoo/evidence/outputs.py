@@ -6,54 +6,12 @@ A model can tell that it is observed, and compute in another precision meanwhile
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Callable
 
-from modelzoo.evidence.audit import log_operations, run_audit
 from modelzoo.evidence.canary import FP32_BELOW
-from modelzoo.evidence.flops import Call, FlopCountError, tensors_in
-from modelzoo.evidence.observation import RANDOM_OUTPUTS, Audit, Replays
+from modelzoo.evidence.flops import tensors_in
 from modelzoo.evidence.probes import relative_error
-from modelzoo.frozen import replace
-
-Follow = Callable[[Callable[[], None], float], tuple[list[Call], Replays]]
-"""Intercepts the operators of a pass, given the pass and the seconds that one takes; ``ask_products``, say."""
-
-
-def watched_audit(
-    call: Callable[[], object], passes: int, follow: Follow, ready: Callable[[], None] = lambda: None
-) -> tuple[Audit, Replays | None, tuple[Call, ...] | str]:
-    """Audit passes and follow one more, and compare their outputs with those of a pass that nobody observes.
-
-    Args:
-        call: one pass.
-        passes: number of passes that are audited.
-        follow: intercepts one more.
-        ready: called before each pass.
-
-    Returns:
-        The audit; what the pass that was followed shows, ``None`` if none could be; its operators, or why they are not
-        known.
-    """
-    ready()
-    watch = OutputWatch(call)
-    ready()
-    audit = run_audit(watch.observed, passes)
-    ready()
-    try:
-        calls, replays = follow(watch.observed, watch.seconds)
-    except FlopCountError as error:
-        return audit, None, str(error)
-    ready()
-    if watch.is_random():
-        return replace(audit, problems=(*audit.problems, RANDOM_OUTPUTS)), replays, tuple(calls)
-    return audit, replace(replays, outputs_differ=watch.differ), tuple(calls)
-
-
-def watched_operations(call: Callable[[], object]) -> tuple[Mapping[str, int] | None, OutputWatch]:
-    """Call once; return the logged operations by precision, and what compares the outputs of other calls with these."""
-    watches: list[OutputWatch] = []
-    return log_operations(lambda: watches.append(OutputWatch(call))), watches[0]
 
 
 class OutputWatch:

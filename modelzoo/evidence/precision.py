@@ -9,10 +9,13 @@ BLAS may round inside its fp32 product; then the error decides.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from modelzoo.evidence.kernel_names import operator_class
-from modelzoo.evidence.onednn_log import BF16_ALLOWED, Primitive, logged_precision
+from modelzoo.evidence.kernel_names import named_precision, operator_class, shows_its_operands
+from modelzoo.evidence.mkl_log import BlasCall
+from modelzoo.evidence.onednn_log import BF16_ALLOWED, OneDnnLog, Primitive, logged_precision
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import OperatorClass, Product, ProofSource
 
@@ -77,6 +80,40 @@ class PrecisionProver:
             # The library was asked for less than fp32, and no operator of the canary shows what it made of that.
             return NO_PROOF
         return self._decide(operand_type, level, source)
+
+    def prove_product(
+        self, product: Product, log: OneDnnLog, blas_calls: Sequence[BlasCall], shows_onednn: bool
+    ) -> PrecisionProof:
+        """Decide the precision of an operator's product: by its own error, its log, or the types of its operands.
+
+        Args:
+            product: what was called, and what it showed if it was called again.
+            log: what oneDNN printed during the call.
+            blas_calls: what MKL printed.
+            shows_onednn: whether it is known what oneDNN ran.
+        """
+        own, name = own_proof(product), product.operator
+        if own is not None:
+            return own
+        named = named_precision(name)
+        given = product.operands if shows_its_operands(name) or product.shown is not None else "unknown"
+        by_types = self.prove_library_call(named or given, name, ProofSource.DATA_TYPES)
+        if log.unread and product.shown is None and named is None:
+            return NO_PROOF  # what could not be read may be another product
+        proofs = [self.prove_primitive(each) for each in log.primitives if each.is_compute]
+        calls = (each for each in blas_calls if each.is_product)
+        proofs += [self.prove_library_call(each.precision, name, ProofSource.KERNEL_LOG) for each in calls]
+        found = {each.precision for each in proofs}
+        if named is not None:
+            return proofs[0] if found == {named} else by_types
+        is_converted = given not in ("fp32", "unknown")
+        if not proofs:
+            always_onednn = "mkldnn" in name or name == "aten::_convolution"
+            # oneDNN may have run a product in fp32, but no log shows how.
+            return NO_PROOF if given == "fp32" and (always_onednn or not shows_onednn) else by_types
+        if is_converted and found <= {UNKNOWN, given} and UNKNOWN in found:
+            return by_types  # a log without types: what was multiplied is what was given
+        return proofs[0] if len(found) == 1 else NO_PROOF
 
     def _outside_onednn(self, operator: str) -> list[OperatorCheck]:
         """The canary's operators that ran outside oneDNN, as ``operator`` did; that of its class if it is one of them.

@@ -1,6 +1,6 @@
-"""Run forward passes under torch's profiler: which operators ran, and which kernels on an accelerator.
+"""Run passes under torch's profiler: which kernels an accelerator ran, and which operator launched each.
 
-What libraries print meanwhile is captured at the level of file descriptors."""
+What libraries print is captured at the level of file descriptors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any, Callable
 
 import msgspec
@@ -83,7 +84,12 @@ def _flush() -> None:
         with contextlib.suppress(AttributeError, ValueError, OSError):
             stream.flush()
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).fflush(None)
+        _c_library().fflush(None)
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 class CpuEvent(msgspec.Struct, frozen=True):
@@ -96,40 +102,6 @@ class CpuEvent(msgspec.Struct, frozen=True):
     shapes: tuple[Shape, ...] = ()
     dtypes: tuple[str, ...] = ()
     flop: int | None = None
-
-
-def run_profiled(call: Callable[[], object], iterations: int, problems: list[str]) -> tuple[Event, ...]:
-    """Run ``call`` ``iterations`` times under the profiler.
-
-    If the profiler does not work, the passes run without it.
-
-    Args:
-        call: one forward pass.
-        iterations: number of passes.
-        problems: receives a message if the profiler does not work or does not record everything.
-
-    Returns:
-        The events, empty if the profiler does not work.
-    """
-    from torch.autograd.profiler import profile, record_function
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            profiler = profile(record_shapes=True)
-            profiler.__enter__()
-        except Exception as error:  # builds without Kineto raise different exceptions
-            problems.append(f"this PyTorch build has no working profiler ({_first_line(error)})")
-            for _ in range(iterations):
-                call()
-            return ()
-        try:
-            for _ in range(iterations):
-                with record_function(PASS_EVENT):
-                    call()
-        finally:
-            profiler.__exit__(*sys.exc_info())
-        return nested_events(_cpu_events(profiler, problems))
 
 
 def nested_events(events: Sequence[CpuEvent]) -> tuple[Event, ...]:
@@ -163,27 +135,9 @@ def nested_events(events: Sequence[CpuEvent]) -> tuple[Event, ...]:
     )
 
 
-def _cpu_events(profiler: Any, problems: list[str]) -> list[CpuEvent]:
-    results = getattr(profiler, "kineto_results", None)
-    events = []
-    for event in results.events() if results is not None else ():
-        if event.is_async() or "CPU" not in str(event.device_type()):
-            continue
-        start, stop = event.start_ns(), event.start_ns() + event.duration_ns()
-        shapes, dtypes = _shapes(event.shapes()), tuple(event.dtypes())
-        events.append(CpuEvent(event.name(), start, stop, event.start_thread_id(), shapes, dtypes))
-    if events and not any(event.dtypes for event in events):
-        problems.append("this torch's profiler does not record data types")
-    return events
-
-
 def _shapes(shapes: Sequence[Any]) -> tuple[Shape, ...]:
     """Shapes of the tensor arguments; a list of tensors, which has a list of shapes, becomes an empty shape."""
     return tuple(tuple(shape) if all(isinstance(size, int) for size in shape) else () for shape in shapes)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 PROFILED = ("cuda", "xpu")

@@ -8,17 +8,15 @@ Weights that only an operator can read, because they are packed, stay as they ar
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple
 
-from modelzoo.evidence.audit import library_logs
-from modelzoo.evidence.flops import Call, call_flop, record_calls, tensors_in
+from modelzoo.evidence.flops import call_flop, tensors_in
 from modelzoo.evidence.kernel_names import named_precision, operator_class
-from modelzoo.evidence.observation import LoggedCall, Replays, logged_call
+from modelzoo.evidence.observation import LoggedCall, logged_call
 from modelzoo.evidence.precision import precision_of
 from modelzoo.evidence.probes import (
     VANISHED,
@@ -30,7 +28,6 @@ from modelzoo.evidence.probes import (
     shown_precision,
 )
 from modelzoo.evidence.profiler import Written
-from modelzoo.evidence.provenance import Provenance
 from modelzoo.evidence.references import Rule, rule_of
 from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
@@ -38,8 +35,7 @@ from modelzoo.records.evidence import NotReplayed, Product
 from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
 
 BUDGET_SECONDS = 6.0
-"""How long the products of one pass are called again, at most; the products that do most of the work come first. The
-prefill and a step of a generation have half of it each."""
+"""How long the products of one pass are called again, at most; the products that do most of the work come first."""
 _LEAST_SECONDS = 2.0
 _MOST_SECONDS = 9.0
 """With the pass that nobody observes, if it takes up to 7 s: with the last product, which is not interrupted, what is
@@ -57,6 +53,8 @@ class _Distinct:
     named: Mapping[str, Any]
     logged: LoggedCall | None
     flop: int
+    out: Any = None
+    """What the output is written to, if the caller says so."""
     layers: list[str] = field(default_factory=list)
     """Of each call, the innermost module."""
 
@@ -70,120 +68,79 @@ def budget_after(seconds: float, *, emulated: bool = False) -> float:
 
 
 def ask_products(
-    call: Callable[[], object],
-    module: Any = None,
-    budget: float = BUDGET_SECONDS,
-    clock: Callable[[], float] = time.perf_counter,
-    asked: str = "fp32",
-) -> tuple[list[Call], Replays]:
-    """Run ``call`` once, then each of its distinct products again.
+    collector: Collector, budget: float, clock: Callable[[], float] = time.perf_counter, asked: str = "fp32"
+) -> tuple[Product, ...]:
+    """Call each distinct product of a pass again, those that do most of the work first.
 
     Args:
-        call: one eager pass.
-        module: the ``torch.nn.Module`` that it runs, for the paths of the layers.
-        budget: seconds for the products.
+        collector: what was noted in the pass, while the libraries' logs are still on.
+        budget: seconds for all of them.
         clock: what the budget is measured with.
         asked: the precision that was asked for.
 
     Returns:
-        All operators of the pass, as ``record_calls`` does, and what the products showed.
-
-    Raises:
-        FlopCountError: the operators of the pass cannot be intercepted.
+        The products with what they showed, in the order of their first calls.
     """
-    with library_logs([]) as (written, is_complete):
-        with _layers_followed(module) as layers:
-            collector, provenance = _Collector(written if is_complete else None, layers), Provenance(module)
-            calls = record_calls(call, provenance.following(collector.run))
-        began, answers = clock(), {}
-        for index in sorted(range(len(collector.found)), key=lambda each: -collector.found[each].flop):
-            distinct = collector.found[index]
-            product = replace(distinct.product, count=len(distinct.layers), layers=_each_once(distinct.layers))
-            if clock() - began < budget:
-                answers[index] = _answer(product, distinct, collector.written, asked)
-            else:
-                answers[index] = replace(product, not_replayed=NotReplayed.BUDGET)
-        products = tuple(answers[index] for index in range(len(answers)))
-        unread = tuple(each.logged.unread if each.logged is not None else () for each in collector.found)
-        shown = provenance.foreign, provenance.subnormal
-        return calls, Replays(products, tuple(collector.order), clock() - began, *shown, unread=unread)
+    began, answers = clock(), list(collector.products())
+    for index in sorted(range(len(answers)), key=lambda each: -collector.found[each].flop):
+        if clock() - began < budget:
+            answers[index] = _answer(answers[index], collector.found[index], collector.written, asked)
+        else:
+            answers[index] = replace(answers[index], not_replayed=NotReplayed.BUDGET)
+    return tuple(answers)
 
 
-def follow_pass(call: Callable[[], object], module: Any = None) -> tuple[list[Call], Replays]:
-    """Run ``call`` once, and find the numbers that operators read although no operator computed them.
-
-    The arguments, what is returned and what is raised are those of ``ask_products``, but no product is called again.
-    """
-    provenance = Provenance(module)
-    calls = record_calls(call, provenance.following())
-    return calls, Replays((), (), 0.0, provenance.foreign, provenance.subnormal)
-
-
-def _each_once(layers: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(layer for layer in layers if layer))
-
-
-@contextlib.contextmanager
-def _layers_followed(module: Any) -> Iterator[list[str]]:
-    """Yield the paths of the modules whose forward is running, the innermost last.
-
-    Hooks of all modules are used, because torch calls other operators for some modules that have hooks of their own.
-    """
-    from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-
-    paths = {id(each): path for path, each in module.named_modules()} if module is not None else {}
-    running: list[str] = []
-
-    def enter(each: Any, args: Any) -> None:
-        running.append(paths.get(id(each), ""))
-
-    def leave(each: Any, args: Any, output: Any) -> None:
-        running.pop()
-
-    handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
-    try:
-        yield running
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-class _Collector:
+class Collector:
     """Notes the products among the operators that are called, each distinct one once.
 
     Args:
         written: what the libraries log; ``None`` if they do not.
-        running: the paths of the modules whose forward is running.
     """
 
-    def __init__(self, written: Written | None, running: Sequence[str]) -> None:
+    def __init__(self, written: Written | None) -> None:
         self.written = written
-        self._running = running
         self.found: list[_Distinct] = []
-        self.order: list[int] = []
         self._places: dict[object, int] = {}
 
-    def run(self, name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        if operator_class(name) is None:
-            return operator(*args, **named)
-        begin = self.written.size if self.written is not None else 0
-        output = operator(*args, **named)
-        logged = logged_call(self.written(begin)) if self.written is not None else None
+    def note(
+        self,
+        name: str,
+        operator: Any,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+        output: Any,
+        logged: LoggedCall,
+        layer: str,
+    ) -> int:
+        """Note one call, during which ``logged`` was printed; return the place of its product in ``found``."""
+        known = logged if self.written is not None else None
         rule = rule_of(name)
         kept = rule.kept if rule is not None else ()
         same: dict[int, Any] = {}
         own_args = [_noted(each, position in kept, same) for position, each in enumerate(args)]
         own_named = {key: _noted(each, key in kept, same) for key, each in named.items()}
+        out = own_named.pop(_OUT, None)
         # Tensors that stay as they are differ at every call of a layer of its own, and decide nothing but by shape.
-        key = (str(operator), _text(own_args), _text(own_named), len(same), logged)
+        key = (str(operator), _text(own_args), _text(own_named), _text(out), len(same), known)
         if key not in self._places:
             self._places[key] = len(self.found)
-            product = _product(name, args, named, rule, logged)
+            operands = {key: each for key, each in named.items() if key != _OUT}
+            product = _product(name, args, operands, rule, known)
             flop = call_flop(name, args, output) or 0
-            self.found.append(_Distinct(product, operator, own_args, own_named, logged, flop))
-        self.found[self._places[key]].layers.append(next((path for path in reversed(self._running) if path), ""))
-        self.order.append(self._places[key])
-        return output
+            self.found.append(_Distinct(product, operator, own_args, own_named, known, flop, out))
+        self.found[self._places[key]].layers.append(layer)
+        return self._places[key]
+
+    def products(self) -> tuple[Product, ...]:
+        """The distinct products, with the number of their calls and their layers."""
+        return tuple(
+            replace(each.product, count=len(each.layers), layers=tuple(dict.fromkeys(filter(None, each.layers))))
+            for each in self.found
+        )
+
+
+_OUT = "out"
+"""The argument that an operator writes its output to, in code that ``torch.compile`` made."""
 
 
 def _product(
@@ -192,6 +149,7 @@ def _product(
     kind = operator_class(name)
     assert kind is not None, "only products are noted"
     factors = [args[each] for each in rule.factors] if rule is not None and rule.factors else tensors_in(list(args))
+    factors = factors[:2] if rule is None else factors
     types = {precision_of(str(each.dtype).removeprefix("torch.")) or "unknown" for each in factors}
     return Product(
         operator=name,
@@ -361,7 +319,8 @@ def _filled(distinct: _Distinct, blocks: Mapping[int, Any]) -> tuple[list[Any], 
 def _run(distinct: _Distinct, args: Sequence[Any], named: Mapping[str, Any], written: Written | None) -> Any:
     """The output; ``None`` if other kernels ran than in the pass."""
     begin = written.size if written is not None else 0
-    output = distinct.operator(*args, **named)
+    out = {} if distinct.out is None else {_OUT: fill(distinct.out, noise(0) * 0)}
+    output = distinct.operator(*args, **named, **out)
     if written is not None and logged_call(written(begin)) != distinct.logged:
         return None
     return output[0] if isinstance(output, (tuple, list)) else output

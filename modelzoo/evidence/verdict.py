@@ -7,8 +7,7 @@ from typing import Union
 
 import msgspec
 
-from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime
-from modelzoo.evidence.audited import AttributedAudit, attribute_audit
+from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.coverage import (
     arithmetic_share,
     coverage,
@@ -17,9 +16,7 @@ from modelzoo.evidence.coverage import (
     operator_uses,
     time_shares,
 )
-from modelzoo.evidence.flops import Call
-from modelzoo.evidence.kernel_names import has_weights, operator_class
-from modelzoo.evidence.observation import Audit, Replays
+from modelzoo.evidence.kernel_names import UNATTRIBUTED, has_weights
 from modelzoo.evidence.onednn_log import untimed
 from modelzoo.evidence.precision import UNKNOWN, is_narrower
 from modelzoo.evidence.probes import ERRORS
@@ -39,7 +36,6 @@ from modelzoo.records.evidence import (
     Product,
     ProofVerdict,
 )
-from modelzoo.records.profile import Flops
 
 QUANTIZED = ("int8", "int8 weight-only")
 """Precisions that a recipe obtains by quantizing the layers that have weights."""
@@ -65,92 +61,39 @@ class _Findings(msgspec.Struct, frozen=True):
         return Disagreement(products) if products else None
 
     @property
-    def seconds(self) -> float:
-        return sum(part.seconds for part in self.compute)
-
-    @property
     def asked(self) -> Sequence[AttributedTime]:
         """The products that were to run in the precision: a recipe for int8 quantizes those with weights only."""
         is_quantized = self.requested in QUANTIZED
         return [part for part in self.compute if not is_quantized or has_weights(part.operator, part.operator_class)]
 
-    def share(self, precision: str) -> float:
-        """The share of compute time in ``precision``, 0 to 1."""
-        return fraction((part.seconds for part in self.compute if part.precision == precision), self.seconds)
-
-    def arithmetic(self, precision: str) -> float | None:
-        """The share of the counted operations in ``precision``, 0 to 1; ``None`` if they cannot be told."""
-        if self.audit.lists_all:
-            return None
-        return arithmetic_share(self.compute, precision, self.audit.iterations, self.audit.counted)
-
-    def time_share(self, precision: str) -> float:
-        """The share in ``precision`` of the time of what was to run in it."""
-        seconds = sum(part.seconds for part in self.asked)
-        return fraction((part.seconds for part in self.asked if part.precision == precision), seconds)
-
-    def least_share(self, precision: str) -> float:
-        """The share in ``precision`` of what was to run in it: of its time or of its operations, whichever is less."""
-        asked, counted = self.asked, self.audit.counted
-        share = self.time_share(precision)
-        if self.audit.lists_all or share < ACTIVE_SHARE:
-            return share
-        if counted is not None and self.requested in QUANTIZED:
-            flops = counted.by_operator.items()
-            with_weights = {name: flop for name, flop in flops if has_weights(name, operator_class(name))}
-            counted = replace(counted, total=sum(with_weights.values()), by_operator=with_weights)
-        # A layer may be much faster in fp32 than the others are in bf16, and most of the model for all that.
-        of_arithmetic = arithmetic_share(asked, precision, self.audit.iterations, counted)
-        return share if of_arithmetic is None else min(share, of_arithmetic)
+    def share(self, precision: str, parts: Sequence[AttributedTime]) -> float:
+        """The share of ``parts`` in ``precision``, 0 to 1: of their operations, or of their time if those of one are
+        not known."""
+        has_all = all(part.flop is not None for part in parts) and any(part.flop for part in parts)
+        weights = [(part.precision, (part.flop or 0) if has_all else part.seconds) for part in parts]
+        return fraction((each for found, each in weights if found == precision), sum(each for _, each in weights))
 
 
-def build_evidence(
-    audit: Audit,
-    canary: Canary | None,
-    requested: str,
-    bf16_method: str | None = None,
-    *,
-    calls: Sequence[Call] = (),
-    counted: Flops | None = None,
-    replays: Replays | None = None,
+def judge_attributed(
+    audit: AttributedAudit, canary: Canary | None, requested: str, bf16_method: str | None = None
 ) -> Evidence:
-    """Judge an audit of torch, or of another framework that computes with oneDNN.
+    """Judge an audit of any engine.
 
     Args:
         audit: what ran.
         canary: what the canary showed under the same setting, if it ran.
         requested: ``fp32``, ``tf32``, ``bf16``, ``fp16``, ``int8`` or ``int8 weight-only``.
         bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for other precisions than bf16 and fp16.
-        calls: the recorded calls of one eager pass of the same model under the same setting.
-        counted: the operations of one pass; by default those of ``calls``.
-        replays: what the products of this pass showed themselves.
     """
-    attributed = attribute_audit(audit, canary, bf16_method, calls=calls, counted=counted, replays=replays)
-    return judge_attributed(attributed, canary, requested, bf16_method)
-
-
-def judge_attributed(
-    audit: AttributedAudit, canary: Canary | None, requested: str, bf16_method: str | None = None
-) -> Evidence:
-    """Judge an audit of any engine; the arguments are those of ``build_evidence``."""
     checks = {check.operator: check for check in canary.operators} if canary is not None else {}
     parts = audit.parts
     compute = [part for part in parts if part.is_compute]
     # In an audit of fp32, what matters is how much ran in bf16.
     reduced = "bf16" if requested == "fp32" else requested
-    known = coverage(
-        parts,
-        audit.iterations,
-        audit.counted,
-        logged=audit.logged,
-        requested=requested,
-        unread=len(audit.unread),
-        lists_all=audit.lists_all,
-        replays=audit.replays,
-        whole=audit.whole,
-    )
-    classes = _class_verdicts(compute, checks, reduced, audit.products)
-    findings = _Findings(audit, requested, bf16_method, compute, classes, checks, known)
+    known = coverage(audit, requested)
+    findings = _Findings(audit, requested, bf16_method, compute, (), checks, known)
+    classes = _class_verdicts(findings, reduced)
+    findings = replace(findings, classes=classes)
     verdict, reason = _judge_fp32(findings) if requested == "fp32" else _judge_reduced(findings)
     if any(each.wrong is not None for each in audit.products):
         verdict = ProofVerdict.WRONG_RESULTS
@@ -164,8 +107,10 @@ def judge_attributed(
         decided_by=tuple(sorted({part.decided_by for part in compute})),
         iterations=audit.iterations,
         seconds=total,
-        compute_seconds=findings.seconds,
-        compute_bf16_share=findings.share(reduced),
+        compute_seconds=sum(part.seconds for part in compute),
+        compute_bf16_share=fraction(
+            (part.seconds for part in compute if part.precision == reduced), sum(part.seconds for part in compute)
+        ),
         unattributed_share=fraction((part.seconds for part in parts if part.precision == UNATTRIBUTED), total),
         reference_share=fraction((part.seconds for part in reference), total),
         reference_kernels=tuple(sorted({part.implementation for part in reference})),
@@ -180,9 +125,13 @@ def judge_attributed(
         log_source=audit.log_source,
         problems=audit.problems,
         coverage=known,
-        arithmetic_share=None if requested == "fp32" else findings.arithmetic(requested),
+        arithmetic_share=None
+        if requested == "fp32" or audit.lists_all
+        else arithmetic_share(
+            [part for part in compute if part.precision == requested], audit.iterations, audit.counted
+        ),
         products=tuple(_kept(each, requested, bf16_method) for each in audit.products),
-        replay_seconds=audit.replays.seconds if audit.replays is not None and audit.products else None,
+        replay_seconds=audit.replay_seconds,
         unread_lines=tuple({untimed(line): line for line in audit.unread + audit.unread_in_products}.values())[:3],
     )
 
@@ -198,15 +147,11 @@ def _kept(product: Product, requested: str, bf16_method: str | None) -> Product:
     return replace(product, call=replace(product.call, wanted=wanted, least=least, below=below))
 
 
-def _class_verdicts(
-    compute: Sequence[AttributedTime],
-    checks: Mapping[str, OperatorCheck],
-    reduced: str,
-    products: Sequence[Product],
-) -> tuple[ClassVerdict, ...]:
+def _class_verdicts(findings: _Findings, reduced: str) -> tuple[ClassVerdict, ...]:
+    products, checks = findings.audit.products, findings.checks
     verdicts = []
     for kind in OperatorClass:
-        parts = [part for part in compute if part.operator_class is kind]
+        parts = [part for part in findings.compute if part.operator_class is kind]
         if not parts:
             continue
         seconds = sum(part.seconds for part in parts)
@@ -217,7 +162,7 @@ def _class_verdicts(
             ClassVerdict(
                 operator_class=kind,
                 seconds=seconds,
-                bf16_share=fraction((part.seconds for part in parts if part.precision == reduced), seconds),
+                bf16_share=findings.share(reduced, parts),
                 precisions=tuple(sorted({part.precision for part in parts})),
                 decided_by=tuple(sorted({part.decided_by for part in parts})),
                 canary_error=check.error if check else None,
@@ -237,20 +182,26 @@ def _judge_reduced(findings: _Findings) -> Conclusion:
     other = _other_precision([part for part in findings.compute if is_narrower(part.precision, name)])
     if not findings.coverage.is_enough:
         return _judge_what_is_known(findings), None
-    if findings.least_share(name) >= ACTIVE_SHARE and other is None:
+    share = findings.share(name, findings.asked)
+    if share >= ACTIVE_SHARE and other is None:
         return ProofVerdict.ACTIVE, None
-    # Fast kernels may take next to no time for much of the arithmetic, and slow ones the opposite.
-    if max(findings.time_share(name), findings.arithmetic(name) or 0.0) >= INACTIVE_SHARE:
+    if share >= INACTIVE_SHARE:
         return ProofVerdict.PARTLY, other
     return ProofVerdict.NOT_ACTIVE, other or _not_used(findings)
 
 
 def _judge_what_is_known(findings: _Findings) -> ProofVerdict:
     """PARTLY if what is known already shows both precisions, whatever the rest is; otherwise UNKNOWN."""
-    name, whole = findings.requested, sum(part.seconds for part in findings.audit.parts)
-    in_name = fraction((part.seconds for part in findings.asked if part.precision == name), whole)
-    known = [part for part in findings.asked if part.precision not in (name, UNKNOWN)]
-    in_others = fraction((part.seconds for part in known), whole)
+    name, audit = findings.requested, findings.audit
+    total = sum(part.seconds for part in audit.parts)
+
+    def of_all(parts: Sequence[AttributedTime]) -> float:
+        if audit.lists_all:
+            return fraction((part.seconds for part in parts), total)
+        return arithmetic_share(parts, audit.iterations, audit.counted) or 0.0
+
+    in_name = of_all([part for part in findings.asked if part.precision == name])
+    in_others = of_all([part for part in findings.asked if part.precision not in (name, UNKNOWN)])
     shows_both = in_name >= INACTIVE_SHARE and in_others >= 1 - ACTIVE_SHARE
     return ProofVerdict.PARTLY if shows_both else ProofVerdict.UNKNOWN
 

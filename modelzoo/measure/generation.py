@@ -7,19 +7,18 @@ generation. On an accelerator every token is waited for, as a server that stream
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any, Callable, Optional
 
 import msgspec
 
-from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel, Part
+from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel
+from modelzoo.evidence.recording import Phases
 from modelzoo.frozen import replace
-from modelzoo.machine.cpu import available_memory
 from modelzoo.measure.pipeline import wait
 from modelzoo.records.profile import DecodingBytes
+from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.records.timing import (
     BETWEEN_TOKENS,
     FIRST_TOKEN,
@@ -32,13 +31,6 @@ from modelzoo.records.timing import (
     role_of,
 )
 from modelzoo.workload.generation import Forward, Generation, generate, noting_cache
-
-COPIES = 3
-"""Copies of the state of a generation that must fit into memory while its phases are audited."""
-
-
-class StateNotCopiedError(Exception):
-    """A step cannot be repeated, so it cannot be audited alone; the message says why, in one line."""
 
 
 class Generating(msgspec.Struct, frozen=True):
@@ -58,13 +50,27 @@ class Generating(msgspec.Struct, frozen=True):
         """A model whose calls are generations."""
         return self.model.composed(lambda forward: lambda *given: generate(self.generation, forward, given))
 
-    def noting(self, read: list[int | None]) -> ComposableModel:
-        """As ``whole``; ``read`` receives the bytes of the cache that each step of the last generation read."""
+    def noting(self, phases: Phases, read: list[int | None]) -> ComposableModel:
+        """As ``whole``, but ``phases`` is told which phase is running.
+
+        ``read`` receives the bytes of the cache that each step of the last generation read.
+        """
 
         def calls(forward: Forward) -> Callable[..., Any]:
             def call(*given: Any) -> Any:
                 found: list[int | None] = []
-                tokens = generate(noting_cache(self.generation, found), forward, given)
+                own = noting_cache(self.generation, found)
+
+                def prefill(*args: Any) -> tuple[Any, Any]:
+                    phases.enter(PREFILL)
+                    return own.prefill(*args)
+
+                def step(*args: Any) -> tuple[Any, Any]:
+                    phases.enter(DECODE)
+                    return own.step(*args)
+
+                tokens = generate(replace(own, prefill=prefill, step=step), forward, given)
+                phases.leave()
                 read[:] = found
                 return tokens
 
@@ -77,40 +83,6 @@ class Generating(msgspec.Struct, frozen=True):
         short = replace(self.generation, new_tokens=2)
         return self.model.composed(lambda forward: lambda *given: generate(short, forward, given))
 
-    @contextmanager
-    def phases(self) -> Iterator[tuple[Part, Part]]:
-        """Yield the prefill, and the step in the middle of a generation, as representative of all steps.
-
-        Every call of the step goes on from a copy of the same state, so that its outputs can be compared, and returns
-        logits only. Three copies of the state exist at a time: the one that is kept, that of the next step, and that of
-        a whole generation.
-
-        Raises:
-            StateNotCopiedError: the state cannot be copied.
-        """
-        own = self.generation
-        token, state = self._middle()
-        try:
-            step = _Step(own, _copied(own, state))
-        finally:
-            own.reset(state)
-        del state
-        prefill = _Prefill(own)
-        try:
-            yield (
-                Part(self.model.composed(prefill.calls), self.args, 1, prefill.ready),
-                Part(self.model.composed(step.calls), (token,), own.new_tokens - 1, step.ready),
-            )
-        finally:
-            prefill.ready()
-
-    def _middle(self) -> tuple[Any, Any]:
-        """Half of a generation: the last token, and the state that the next step goes on from."""
-        logits, state = self.generation.prefill(self.model.call, *self.args)
-        for _ in range((self.generation.new_tokens - 2) // 2):
-            logits, state = self.generation.step(self.model.call, logits.argmax(-1, keepdim=True), state)
-        return logits.argmax(-1, keepdim=True), state
-
     def bytes_read(self, cache: Sequence[int | None]) -> Optional[DecodingBytes]:
         """Return what a step reads on average; ``None`` if the weights or the cache are not known.
 
@@ -118,72 +90,13 @@ class Generating(msgspec.Struct, frozen=True):
             cache: what ``noting`` noted. If that is nothing, a generation is run.
         """
         if not cache:
-            self.noting(cache := []).call(*self.args)
+            self.noting(Phases(), cache := []).call(*self.args)
         weights, known = self.model.weight_bytes(), [each for each in cache if each is not None]
         return DecodingBytes(weights, fmean(known)) if weights is not None and len(known) == len(cache) else None
 
     def record(self) -> Generated:
         """What the result stores of it."""
         return Generated(self.generation.prompt_tokens, self.generation.new_tokens)
-
-
-class _Prefill:
-    """Calls that each process the prompt from the beginning."""
-
-    def __init__(self, generation: Generation) -> None:
-        self._generation = generation
-        self._states: list[Any] = []
-
-    def ready(self) -> None:
-        """Give the state of the call before back, which the next one may use again."""
-        while self._states:
-            self._generation.reset(self._states.pop())
-
-    def calls(self, forward: Forward) -> Callable[..., Any]:
-        def call(*args: Any) -> Any:
-            self.ready()
-            logits, state = self._generation.prefill(forward, *args)
-            self._states.append(state)
-            return logits
-
-        return call
-
-
-class _Step:
-    """Calls that each generate one token from the same state."""
-
-    def __init__(self, generation: Generation, state: Any) -> None:
-        self._generation, self._state = generation, state
-        self._copies: list[Any] = []
-
-    def ready(self) -> None:
-        """Copy the state ahead, so that it is no part of the next call."""
-        if not self._copies:
-            self._copies.append(_copy(self._state))
-
-    def calls(self, forward: Forward) -> Callable[..., Any]:
-        def call(token: Any) -> Any:
-            self.ready()
-            logits, _ = self._generation.step(forward, token, self._copies.pop())
-            return logits
-
-        return call
-
-
-def _copied(generation: Generation, state: Any) -> Any:
-    size, available = generation.cache_bytes(state), available_memory()
-    if size is not None and COPIES * size > available:
-        needed = f"{COPIES} copies take {COPIES * size:,} bytes, and {available:,} are free"
-        raise StateNotCopiedError(f"the state of a generation cannot be copied: {needed}")
-    return _copy(state)
-
-
-def _copy(state: Any) -> Any:
-    try:
-        return deepcopy(state)
-    except Exception as error:  # a state is the workload's own, and may hold anything
-        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise StateNotCopiedError(f"the state of a generation cannot be copied: {reason}") from error
 
 
 class GenerationSample(msgspec.Struct, frozen=True):

@@ -15,12 +15,13 @@ from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import read_batch, read_changed, read_expected
 from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
 from modelzoo.evidence.observation import RANDOM_OUTPUTS
+from modelzoo.evidence.recording import Phases
 from modelzoo.frozen import replace
-from modelzoo.measure.generation import Generating, StateNotCopiedError
+from modelzoo.measure.generation import Generating
 from modelzoo.measure.loading import Built
 from modelzoo.records.protocol import Looks, Message, Progress
 from modelzoo.records.run import Observed, Prepared
-from modelzoo.records.run_report import DECODE, PREFILL, GenerationPhase
+from modelzoo.records.run_report import GenerationPhase
 from modelzoo.records.workload import Export, MatchedDetections, OutputAgreement, OutputError
 from modelzoo.validity.detection_figures import Detections, match
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -198,8 +199,7 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
     if generating is not None and looks.audit and looks.full_audit:
         observed = _with_phases(observed, generating, cache)
     # Without a digest only an audit can show which kernels ran.
-    has_audit = any(phase.evidence is not None for phase in observed.phases)
-    if looks.audit and not has_audit and (looks.full_audit or observed.kernels is None):
+    if looks.audit and observed.evidence is None and (looks.full_audit or observed.kernels is None):
         evidence, problem = value_and_problem(model.audit(args, passes=passes, canary=canary, replay=looks.extras))
         observed = replace(observed, evidence=evidence, evidence_problem=problem or canary_problem)
     if looks.audit and looks.extras and observed.flops is None:
@@ -228,21 +228,17 @@ def _is_random(observed: Observed) -> bool:
 
 
 def _with_phases(observed: Observed, generating: Generating, cache: list[int | None]) -> Observed:
-    """``observed``, with the audits of the prefill and of a step of decoding, whose kernels are others, and of both.
+    """``observed``, with the audit of a generation, and of its prefill and its decoding, whose kernels are others.
 
     ``cache`` receives what the steps of a whole generation read.
     """
-    try:
-        with generating.phases() as parts:
-            whole, args = generating.noting(cache), generating.args
-            evidence, alone = whole.audit_parts(args, parts, canary=observed.canary)
-            flops, flops_problem = value_and_problem(whole.flops(args))
-            counted = [value_and_problem(part.model.flops(part.args))[0] for part in parts]
-    except StateNotCopiedError as error:
-        return replace(observed, phases=tuple(GenerationPhase(name, None, str(error)) for name in (PREFILL, DECODE)))
-    phases = tuple(
-        GenerationPhase(name, *value_and_problem(found), each)
-        for name, found, each in zip((PREFILL, DECODE), alone, counted)
+    phases = Phases()
+    whole, args = generating.noting(phases, cache), generating.args
+    evidence, alone = whole.audit_phases(args, phases, canary=observed.canary)
+    flops, flops_problem = value_and_problem(whole.flops(args))
+    found = tuple(
+        GenerationPhase(name, *value_and_problem(proven), value_and_problem(counted)[0])
+        for name, (proven, counted) in alone.items()
     )
     combined, problem = value_and_problem(evidence)
     return replace(
@@ -251,7 +247,7 @@ def _with_phases(observed: Observed, generating: Generating, cache: list[int | N
         evidence_problem=problem or observed.canary_problem,
         flops=flops,
         flops_problem=flops_problem,
-        phases=phases,
+        phases=found,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Optional
 import msgspec
 
 KNOWN_SHARE = 0.95
-"""What must be known of a pass, of its counted operations and of its time, before its precision is called verified."""
+"""What must be known of a pass's counted operations before its precision is called verified."""
 FOREIGN_NUMBERS = 256
 """So many numbers that no operator computed may be a product; fewer are constants that a model writes in Python."""
 
@@ -35,8 +35,8 @@ class TimeShare(msgspec.Struct, frozen=True):
 class Coverage(msgspec.Struct, frozen=True):
     """How much of the audited passes is known. Shares are from 0 to 1.
 
-    fp32 is verified, and a reduced precision active, only if both ``known_arithmetic`` and ``known_time`` are at least
-    ``KNOWN_SHARE``; ``known_arithmetic`` is not needed where every kernel of a device is listed.
+    fp32 is verified, and a reduced precision active, only if ``known_arithmetic`` is at least ``KNOWN_SHARE`` and no
+    operator is ``uncounted``; where an engine lists everything that ran (``lists_all``), if ``known_time`` is.
 
     Attributes:
         counted: operations of one pass of the eager torch model; ``None`` if they were not counted.
@@ -45,15 +45,13 @@ class Coverage(msgspec.Struct, frozen=True):
         known_time: the part of the passes' time in such products, in kernels that are known to multiply nothing, and,
             if ``seen_arithmetic`` leaves nothing out, around operators.
         unknown: what the rest of the time was spent on, longest first.
-        uncounted: operators whose operations are not known and whose precision is not known either.
+        uncounted: operators that are neither known products nor known to be none, and those whose operations and
+            precision are not known.
         unexplained: types narrower than the requested precision that were logged, although no product has them.
         unread: lines of the kernel log that could not be read, without those that replayed products printed.
         foreign: floating-point numbers that operators of a pass read, and that no operator had computed.
-        subnormal: share of subnormal numbers in the operands of its products, by samples; of a generation, in the part
-            that has most of them.
+        subnormal: share of subnormal numbers in the operands of its products, by samples.
         outputs_differ: whether the model computed other outputs while it was observed.
-        beyond_parts: precisions in which a call that was audited by its parts multiplied other amounts than these do.
-        is_whole_logged: whether the kernels of that call were logged, if those of a part were.
         lists_all: whether everything that ran is known to be listed, so that nothing needs to be counted.
     """
 
@@ -69,13 +67,11 @@ class Coverage(msgspec.Struct, frozen=True):
     foreign: int = 0
     subnormal: float = 0.0
     outputs_differ: bool = False
-    beyond_parts: tuple[str, ...] = ()
-    is_whole_logged: bool = True
 
     @property
     def is_enough(self) -> bool:
         """Whether so much is known that the precision of the whole pass can be called verified."""
         is_counted = self.known_arithmetic is not None and self.known_arithmetic >= KNOWN_SHARE and not self.uncounted
+        is_known = self.known_time >= KNOWN_SHARE if self.lists_all else is_counted
         differs = self.outputs_differ or self.foreign >= FOREIGN_NUMBERS
-        has_gaps = self.unexplained or self.unread or self.beyond_parts or not self.is_whole_logged or differs
-        return (is_counted or self.lists_all) and self.known_time >= KNOWN_SHARE and not has_gaps
+        return is_known and not (self.unexplained or self.unread or differs)

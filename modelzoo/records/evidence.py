@@ -13,8 +13,8 @@ from modelzoo.records.faults import ProductCall, WrongOutputs
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 ACTIVE_SHARE = 0.90
-"""A reduced precision is ACTIVE if at least this share of the compute time, and of the counted arithmetic, ran in its
-kernels.
+"""A reduced precision is ACTIVE if at least this share of the arithmetic ran in its kernels (of the time, where sizes
+are not known).
 
 The first or last layer often stays in fp32 for accuracy. If bf16 is twice as fast, converting the remaining tenth could
 save another 5 % of the compute time, less than the difference between machines of the same kind. int8 is judged by the
@@ -118,7 +118,7 @@ class NotReplayed(str, Enum):
     """Why a product says nothing of its precision itself.
 
     BUDGET: no time was left. NO_REFERENCE: it is not known what the operator computes. NOT_FLOATING: its operands are
-    integers, or packed. OTHER_KERNELS: the replay ran others. NOT_AUDITED: the audit did. FAILED: it raised an error.
+    integers, or packed. OTHER_KERNELS: the replay ran others. FAILED: it raised an error.
     NOT_FINITE: no output is finite where the exact one is.
     """
 
@@ -126,7 +126,6 @@ class NotReplayed(str, Enum):
     NO_REFERENCE = "no reference"
     NOT_FLOATING = "not floating"
     OTHER_KERNELS = "other kernels"
-    NOT_AUDITED = "not audited"
     FAILED = "failed"
     NOT_FINITE = "not finite"
 
@@ -184,7 +183,8 @@ class ClassVerdict(msgspec.Struct, frozen=True):
     Attributes:
         operator_class: what these operators compute.
         seconds: their time in all audited passes.
-        bf16_share: the part of ``seconds`` in bf16, or in the reduced precision that was requested, 0 to 1.
+        bf16_share: the part of their operations, or of ``seconds`` if these are not known, in bf16, or in the reduced
+            precision that was requested, 0 to 1.
         precisions: all precisions that they ran in.
         decided_by: what decided that.
         canary_error: the error of the canary's operator of this class; ``None`` if there is none, or ``is_replayed``.

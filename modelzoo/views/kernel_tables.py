@@ -128,7 +128,6 @@ _WHY = {
     NotReplayed.NO_REFERENCE: "the operator is not known",
     NotReplayed.NOT_FLOATING: "packed or integer operands",
     NotReplayed.OTHER_KERNELS: "other kernels ran",
-    NotReplayed.NOT_AUDITED: "the audited pass ran other kernels",
     NotReplayed.FAILED: "it raised an error",
     NotReplayed.NOT_FINITE: "no output is finite",
 }

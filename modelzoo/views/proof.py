@@ -139,14 +139,12 @@ def _extent_of(share: float) -> str:
 
 
 def _compute_share(evidence: Evidence) -> str:
-    """How much of the matrix products and of the pass; of the arithmetic too, if it is what is missing, and in int8,
-    whose kernels take little of the time because they are fast."""
+    """How much of the matrix products' time and of the pass, and of the arithmetic, which the verdict rests on."""
     time, work = evidence.compute_bf16_share, evidence.arithmetic_share
     said = [f"{evidence.requested} kernels took {_percent(time)} of the time in matrix products"]
     if evidence.seconds:
         said.append(f"{_percent(time * evidence.compute_seconds / evidence.seconds)} of the pass")
-    is_missing = work is not None and work < ACTIVE_SHARE <= time
-    if work is not None and evidence.coverage.is_enough and (is_missing or evidence.requested.startswith("int8")):
+    if work is not None and evidence.coverage.is_enough:
         said.append(f"and did {_percent(work)} of the arithmetic")
     return ", ".join(said)
 
@@ -171,7 +169,7 @@ def _disagreement(found: Disagreement) -> str:
 
 def _unknown(evidence: Evidence) -> str:
     coverage = evidence.coverage
-    if not evidence.classes and (coverage.is_enough or not coverage.counted):
+    if not evidence.classes and not coverage.uncounted and (coverage.is_enough or not coverage.counted):
         return _NO_PRODUCTS
     if coverage.is_enough:
         unproven = (
@@ -188,13 +186,10 @@ def _unknown(evidence: Evidence) -> str:
 
 def _gap(coverage: Coverage) -> str:
     """What is missing for a proof: lines, types, operators, and shares of the arithmetic and of the time."""
-    beyond = ", ".join(coverage.beyond_parts)
     gaps = {
         f"{coverage.unread} lines of the kernel log could not be read": coverage.unread,
         f"the kernel log has {', '.join(coverage.unexplained)}, which no product explains": coverage.unexplained,
-        "the model computed other outputs while it was observed": coverage.outputs_differ,
-        f"the products of the whole generation in {beyond} are not those that its audited phases account for": beyond,
-        "there is no kernel log of the whole generation, or it cannot be read": not coverage.is_whole_logged,
+        "the model computed other outputs, or in other precisions, while it was observed": coverage.outputs_differ,
         f"operators read {coverage.foreign:,} numbers that no operator computed": coverage.foreign >= FOREIGN_NUMBERS,
         f"the operations of {', '.join(coverage.uncounted[:3])} are not known": coverage.uncounted,
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import survey
 from example_machine import LIBRARIES, QUIET, SERVER
-from onednn_recordings import load_recording
+from onednn_recordings import load_table
 from places import ROOT
 from survey import Step
 
@@ -54,8 +54,8 @@ def test_an_archive_has_what_was_measured_and_says_what_failed(tmp_path: Path, m
     result = store.read(folder / "run.json")
     assert [entry.setting.precision for entry in result.requested] == ["fp32", "bf16"]
     assert all(run.steady for run in result.runs)
-    (recorded,) = folder.glob("onednn_*_fp32.json")
-    assert load_recording(recorded).mode == "fp32"
+    (recorded,) = folder.glob("table_*_fp32.json")
+    assert load_table(recorded).mode == "fp32"
     assert (folder / "topology/sys/devices/system/cpu/present").read_text()
     assert "ZeroDivisionError" in (folder / "broken.txt").read_text()
     for path in filter(Path.is_file, folder.rglob("*")):

@@ -1,7 +1,8 @@
 """Record what the audit of a small network observes on this machine: ``record_onednn.py OUTPUT_DIR [MODE …]``.
 
-Each mode runs in its own process, with 1 thread, and writes ``onednn_<machine>_torch<version>_<mode>.json``: oneDNN's
-and MKL's raw output, the profiler's events, and the canary's errors under the same setting. Under QEMU, the machine is
+Each mode runs in its own process, with 1 thread, and writes ``table_<machine>_torch<version>_<mode>.json``: the
+recorded pass, with what every operator was called with and what was printed meanwhile, and the canary. The recordings
+named ``onednn_…`` are of an older recorder and have oneDNN's output only. Under QEMU, the machine is
 named with the processor that is emulated (``QEMU_CPU``): ``aarch64-neoverse-n2``.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import platform
 import subprocess
@@ -82,31 +84,47 @@ def prepared(mode: str, model: Any, x: Any) -> tuple[Any, Any]:
 
 
 def record(mode: str) -> dict[str, object]:
-    """Observe two passes under ``mode``; return what the recording's file holds."""
+    """Record a pass under ``mode``; return what the recording's file holds."""
     import torch
 
-    from modelzoo.evidence.audit import observe
+    from modelzoo.evidence.audit import watched_kernels
     from modelzoo.evidence.canary import run_canary
+    from modelzoo.evidence.recording import Plan, record_pass
     from modelzoo.records.codec import encode
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model, x = small_network(), torch.randn(1, 16, 56, 56)
     set_switches(mode)
+    is_compiled, eager = mode in ("compile", "frozen"), model
     model, x = prepared(mode, model, x)
-    autocast = torch.autocast("cpu", torch.bfloat16) if mode == "autocast" else contextlib.nullcontext()
-    with torch.no_grad(), autocast:
+    plan = Plan(
+        module=None if is_compiled else model,
+        eager=(lambda: eager(x)) if is_compiled else None,
+        model=eager,
+        budget=lambda seconds: math.inf,
+    )
+
+    def autocast() -> Any:
+        return torch.autocast("cpu", torch.bfloat16) if mode == "autocast" else contextlib.nullcontext()
+
+    def call() -> object:
+        with autocast():  # anew in each call, as weights that it keeps are computed by no operator of the pass
+            return model(x)
+
+    with torch.no_grad():
         for _ in range(3):
-            model(x)
-        observation = observe(lambda: model(x), 2)
-        canary = run_canary(dtype=torch.bfloat16 if mode == "cast" else None)
+            call()
+        with autocast():
+            canary = run_canary(dtype=torch.bfloat16 if mode == "cast" else None, watch=watched_kernels)
+        recording = record_pass(call, plan)
     requested, bf16_method = MODES[mode]
     return {
         "torch": torch.__version__,
         "mode": mode,
         "requested": requested,
         "bf16_method": bf16_method,
-        "observation": encode(observation),
+        "recording": encode(recording),
         "canary": encode(canary),
     }
 
@@ -131,7 +149,7 @@ def main() -> None:
         )
         recording = json.loads(done.stdout.decode().strip().splitlines()[-1])
         version = recording["torch"].split("+")[0]
-        path = folder / f"onednn_{machine_name()}_torch{version}_{mode}.json"
+        path = folder / f"table_{machine_name()}_torch{version}_{mode}.json"
         path.write_text(json.dumps(recording, indent=None, separators=(",", ":")) + "\n")
         print(path, path.stat().st_size)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from planted_kernels import print_line
 
 from modelzoo.evidence.audit import (
     NoKernelLogError,
@@ -14,13 +15,10 @@ from modelzoo.evidence.audit import (
     calls_sbgemm,
     log_kernels,
     onednn_version,
-    run_audit,
     watched_kernels,
 )
-from modelzoo.evidence.audited import attribute_audit
-from modelzoo.evidence.flops import record_calls, sum_flops
-from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.verdict import judge_attributed
+from modelzoo.evidence.onednn_log import Primitive
+from modelzoo.evidence.recording import Plan, Recording, record_once
 from modelzoo.records.evidence import LogSource
 
 
@@ -44,25 +42,57 @@ def forward() -> Callable[[], Any]:
     return call
 
 
-def test_operators_and_primitives(forward: Callable[[], Any]) -> None:
-    """Profiler and log describe the same passes, and self times add up to the passes' time."""
-    audit = run_audit(forward, 3)
-    names = [event.name for event in audit.events]
-    assert names.count(PASS_EVENT) == audit.iterations == 3
-    convolutions = [event for event in audit.events if event.name == "aten::mkldnn_convolution"]
-    assert len(convolutions) == 3
-    assert convolutions[0].shapes[:2] == ((2, 8, 40, 40), (32, 8, 3, 3))
-    assert convolutions[0].dtypes[:2] == ("float", "float")
-    assert sum(each.kind == "convolution" for each in audit.log.primitives) == 3
-    assert audit.log.version == onednn_version() != ""
-    assert audit.log_source is LogSource.RUNTIME_SWITCH
-    assert audit.seconds == pytest.approx(sum(event.seconds for event in audit.events))
-    assert audit.problems == ()
+def recorded(call: Callable[[], object]) -> Recording:
+    """One recorded pass, without replays."""
+    return record_once(call, Plan())
+
+
+def primitives(found: Recording) -> list[Primitive]:
+    """What oneDNN ran, in operators and outside."""
+    printed = [each.printed for each in found.calls] + list(found.outside)
+    return [primitive for each in printed for primitive in each.log.primitives]
+
+
+def test_what_was_printed_during_an_operator_is_its_own(forward: Callable[[], Any]) -> None:
+    """With its shapes, types and operations, its time and its layer."""
+    found = recorded(forward)
+    (conv,) = (each for each in found.calls if each.call.name == "aten::convolution")
+    assert conv.call.shapes[:2] == ((2, 8, 40, 40), (32, 8, 3, 3))
+    assert (conv.call.dtypes[0], conv.call.flop) == ("float32", 2 * 2 * 32 * 38 * 38 * 8 * 9)
+    assert [each.kind for each in conv.printed.log.primitives if each.is_compute] == ["convolution"]
+    assert conv.seconds > 0
+    assert found.products[conv.product or 0].operator == "aten::convolution"
+    assert sum(each.kind == "convolution" for each in primitives(found)) == 1
+    assert (found.outside, found.problems, found.log_source) == ((), (), LogSource.RUNTIME_SWITCH)
+    assert found.onednn_version == onednn_version() != ""
+
+
+def test_what_is_printed_between_operators_is_no_operators() -> None:
+    """As by generated code, or by an extension, that calls oneDNN itself."""
+    import torch
+
+    x = torch.ones(4)
+
+    def printing() -> object:
+        print_line("outside")
+        return x + x
+
+    found = recorded(printing)
+    assert [line for each in found.outside for line in each.log.unread] != []
+    assert [each.printed.log.unread for each in found.calls] == [()]
+
+
+def test_a_pass_whose_operators_cannot_be_intercepted_is_observed_by_the_logs_alone(forward: Callable[[], Any]) -> None:
+    """As one that an operator of torch refuses, or compiled code with a torch that does not reach into it."""
+    found = record_once(forward, Plan(intercepts=False))
+    assert (found.calls, found.eager) == ((), None)
+    assert any(each.kind == "convolution" for each in primitives(found))
+    assert ["logs alone" in each for each in found.problems] == [True]
 
 
 def test_nothing_is_left_switched_on(forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]) -> None:
     """Neither the audit nor a pass after it prints anything."""
-    run_audit(forward, 1)
+    recorded(forward)
     forward()
     out, err = capfd.readouterr()
     assert "verbose" not in (out + err).lower()
@@ -76,11 +106,11 @@ def test_what_the_model_prints_is_kept(forward: Callable[[], Any], capfd: pytest
         forward()
         os.write(1, b"from the model\n")
 
-    audit = run_audit(talking, 1)
+    found = recorded(talking)
     out, err = capfd.readouterr()
     assert out == ""
     assert "from the model" in err
-    assert any(each.kind == "convolution" for each in audit.log.primitives)
+    assert any(each.kind == "convolution" for each in primitives(found))
 
 
 def test_failure_restores_the_output(forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]) -> None:
@@ -91,11 +121,11 @@ def test_failure_restores_the_output(forward: Callable[[], Any], capfd: pytest.C
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        run_audit(failing, 1)
+        recorded(failing)
     os.write(1, b"still here\n")
     forward()
     assert capfd.readouterr().out == "still here\n"
-    run_audit(forward, 1)
+    recorded(forward)
 
 
 def test_build_without_the_switch(forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,42 +136,24 @@ def test_build_without_the_switch(forward: Callable[[], Any], monkeypatch: pytes
         raise AssertionError("Failed to set MKLDNN into verbose mode.")
 
     monkeypatch.setattr(mkldnn, "verbose", refuse)
-    audit = run_audit(forward, 1)
-    assert audit.log_source is LogSource.NONE
-    assert audit.log.primitives == ()
-    assert any("ONEDNN_VERBOSE=1" in problem for problem in audit.problems)
+    found = recorded(forward)
+    assert (found.log_source, found.shows_onednn, primitives(found)) == (LogSource.NONE, False, [])
+    assert any("ONEDNN_VERBOSE=1" in problem for problem in found.problems)
 
 
 def test_variable_set_by_the_caller(forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that the environment switched on is recorded as such."""
     monkeypatch.setenv("ONEDNN_VERBOSE", "1")
-    assert run_audit(forward, 1).log_source is LogSource.ENVIRONMENT
-
-
-def test_build_without_a_profiler(forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The passes run and the kernel log is recorded."""
-    import torch.autograd.profiler
-
-    def refuse(**options: Any) -> Any:
-        raise RuntimeError("no Kineto\nin this build")
-
-    monkeypatch.setattr(torch.autograd.profiler, "profile", refuse)
-    audit = run_audit(forward, 2)
-    assert audit.events == ()
-    assert sum(each.kind == "convolution" for each in audit.log.primitives) == 2
-    assert audit.seconds > 0
-    assert audit.problems == ("this PyTorch build has no working profiler (no Kineto)",)
+    assert recorded(forward).log_source is LogSource.ENVIRONMENT
 
 
 def test_the_kernels_of_a_pass_are_logged_alike_each_time(
     forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One pass without the profiler names the kernels that an audit finds, and prints nothing."""
+    """One pass names the kernels that an audit finds, and prints nothing."""
     digest = log_kernels(forward)
     assert log_kernels(forward) == digest
-    kernels = {
-        f"oneDNN {each.kind} {each.implementation}" for each in run_audit(forward, 1).log.primitives if each.is_compute
-    }
+    kernels = {f"oneDNN {each.kind} {each.implementation}" for each in primitives(recorded(forward)) if each.is_compute}
     assert {each.kernel for each in digest.kernels if each.kernel.startswith("oneDNN")} == kernels
     out, err = capfd.readouterr()
     assert out == err == ""
@@ -183,7 +195,7 @@ def test_only_some_values_of_the_variable_log_executions(
 ) -> None:
     """For the others the mode is switched on; a filter may hide kernels, so such a log is none."""
     monkeypatch.setenv("ONEDNN_VERBOSE", value)
-    audit = run_audit(forward, 1)
+    audit = recorded(forward)
     assert audit.log_source is source
     assert any("filters oneDNN's log" in problem for problem in audit.problems) is (source is LogSource.NONE)
 
@@ -241,31 +253,3 @@ def test_openblas_reports_its_version_and_core(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(threadpoolctl, "threadpool_info", lambda: [])
     assert blas_name() == "openblas"
     assert onednn_version() == "3.7.1"
-
-
-LAYERS = {
-    "grouped": {"padding": 1, "groups": 8},
-    "depthwise": {"stride": 2, "padding": 1, "groups": 32},
-    "dilated": {"dilation": 2, "groups": 2},
-    "transposed": {"stride": 2, "transposed": True},
-    "transposed in groups": {"stride": 2, "groups": 4, "transposed": True},
-}
-
-
-@pytest.mark.filterwarnings("ignore:TF32 acceleration on top of oneDNN")
-@pytest.mark.parametrize("name", LAYERS)
-def test_without_onednn_the_groups_of_a_convolution_are_all_of_it(name: str) -> None:
-    """Each group is a call of its own, whose shapes show neither its strides nor that it is a part of a layer."""
-    import torch
-    from torch import nn
-
-    options = dict(LAYERS[name])
-    kind = nn.ConvTranspose2d if options.pop("transposed", False) else nn.Conv2d
-    layer, pictures = kind(32, 32, 3, **options).eval(), torch.randn(1, 32, 16, 16)
-    with torch.inference_mode(), torch.backends.mkldnn.flags(enabled=False):
-        calls = record_calls(lambda: layer(pictures))
-        audit = run_audit(lambda: layer(pictures), 1)
-    attributed = attribute_audit(audit, None, None, calls=calls)
-    assert sum(part.flop or 0 for part in attributed.parts) == sum_flops(calls).total
-    found = judge_attributed(attributed, None, "fp32").coverage
-    assert found is not None and found.seen_arithmetic == 1.0

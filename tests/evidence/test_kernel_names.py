@@ -2,65 +2,38 @@
 
 from __future__ import annotations
 
-import onednn_recordings as recordings
+from typing import Any
+
 import pytest
-from evidence_samples import ALL_BF16, blas_audit, gemm_event
 
 from modelzoo.evidence.kernel_names import (
-    BETWEEN_OPERATORS,
-    DISPATCH,
-    INDUCTOR,
-    MOVEMENT,
-    NATIVE,
-    PASS_EVENT,
-    UNKNOWN_KERNEL,
     base_name,
-    display_name,
-    leaves_it_to_others,
     library_kernel,
     moves_memory,
     multiplies_nothing,
     named_precision,
     operand_type,
     operator_class,
-    other_kernel,
-    product_type,
     shows_its_operands,
 )
-from modelzoo.evidence.mkl_log import BlasCall
 from modelzoo.evidence.observation import Event
-from modelzoo.evidence.verdict import build_evidence
-from modelzoo.frozen import replace
-from modelzoo.records.evidence import LogSource, OperatorClass
+from modelzoo.evidence.onednn_log import OneDnnLog
+from modelzoo.evidence.precision import UNKNOWN, PrecisionProver
+from modelzoo.records.evidence import OperatorClass, Product
+
+CONV, LINEAR, MATMUL, ATTENTION = OperatorClass
 
 
-def test_recordings_name_the_library() -> None:
-    """With oneDNN switched off, convolutions run MKL's sgemm; with it on, oneDNN's kernels."""
-    by_mode = {
-        path.stem.split("_")[-1]: recordings.load_recording(path)
-        for path in recordings.OWN_RECORDINGS
-        if "x86_64_torch2.10" in path.name
-    }
-
-    def kernels(mode: str) -> set[str]:
-        found = by_mode[mode]
-        rows = build_evidence(found.audit, found.canary, found.requested, found.bf16_method).by_implementation
-        return {row.name for row in rows}
-
-    assert "im2col and mkl sgemm" in kernels("off")
-    assert not any(name.startswith("oneDNN") for name in kernels("off"))
-    assert {"oneDNN jit:avx512_core", "mkl sgemm", "flash attention over mkl sgemm"} <= kernels("fp32")
-    assert "flash attention over mkl gemm_bf16bf16f32" in kernels("autocast")
-    assert "flash attention over oneDNN brg_matmul:avx512_core" in kernels("fastmath")
-    assert "inductor C++ kernels" in kernels("compile")
-    assert "oneDNN jit:avx512_core" in kernels("frozen")
+def kernel(name: str, kind: OperatorClass, operands: str = "fp32", **facts: Any) -> str:
+    """The kernel of a product outside oneDNN, with OpenBLAS unless something else is said."""
+    given = {"functions": None, "blas": "openblas 0.3.30 neoversen2", "sbgemm": None, **facts}
+    return library_kernel(name, kind, operands, given["functions"], given["blas"], given["sbgemm"])
 
 
 def test_mkl_names_its_function() -> None:
-    """MKL's own log names the function; if no function of that type was called, the product is native."""
-    audit = blas_audit(blas="mkl 2024.2", blas_calls=(BlasCall("SGEMM", 1, 0.1),))
-    assert library_kernel(gemm_event("aten::mm", "float"), OperatorClass.MATMUL, audit) == "mkl sgemm"
-    assert library_kernel(gemm_event("aten::mm", "double"), OperatorClass.MATMUL, audit) == "native fp64"
+    """MKL's own log names the function; what it did not log is native."""
+    assert kernel("aten::mm", MATMUL, functions=["sgemm"], blas="mkl 2024.2") == "mkl sgemm"
+    assert kernel("aten::mm", MATMUL, "fp64", functions=[], blas="mkl 2024.2") == "native fp64"
 
 
 @pytest.mark.parametrize(
@@ -69,9 +42,7 @@ def test_mkl_names_its_function() -> None:
 )
 def test_bf16_products_outside_onednn(sbgemm: bool | None, name: str) -> None:
     """OpenBLAS's sbgemm_ if torch calls it, otherwise ATen's own loops; both are named if it is unknown."""
-    audit = blas_audit(gemm_event("aten::mm", "c10::BFloat16"), blas="openblas 0.3.30 neoversen2", sbgemm=sbgemm)
-    evidence = build_evidence(audit, ALL_BF16, "bf16", "cast")
-    assert evidence.by_implementation[0].name == name
+    assert kernel("aten::mm", MATMUL, "bf16", sbgemm=sbgemm) == name
 
 
 @pytest.mark.parametrize(
@@ -114,55 +85,23 @@ def test_operand_type(dtypes: tuple[str, ...], expected: str) -> None:
 )
 def test_the_name_of_a_product_counts_more_than_its_types(name: str, expected: str) -> None:
     """Weights may be packed as fp32 or bytes; only operators that are known multiply what their arguments show."""
-    assert product_type(Event(name, 1.0, 0, (), ("float", "float"))) == expected
+    product = Product(name, OperatorClass.MATMUL, (), named_precision(name) or "fp32", 1)
+    proof = PrecisionProver(None, None).prove_product(product, OneDnnLog(), (), True)
+    assert proof.precision == (UNKNOWN if expected == "unknown" else expected)
 
 
 def test_a_gemv_in_bf16_is_native() -> None:
     """torch calls sbgemm for two matrices only; a vector goes through its own loops."""
-    audit = blas_audit(blas="openblas 0.3.30 neoversen2", sbgemm=True)
-    vector = gemm_event("aten::mv", "c10::BFloat16")
-    assert library_kernel(vector, OperatorClass.MATMUL, audit) == "native bf16"
-    assert library_kernel(replace(vector, name="aten::mm"), OperatorClass.MATMUL, audit) == "openblas sbgemm"
-
-
-@pytest.mark.parametrize(
-    ("name", "kernel", "category"),
-    [
-        (PASS_EVENT, BETWEEN_OPERATORS, DISPATCH),
-        ("some region", BETWEEN_OPERATORS, DISPATCH),
-        ("aten::linear", "dispatch", DISPATCH),
-        ("aten::copy_", "native memory movement", MOVEMENT),
-        ("aten::_to_copy", "native memory movement", MOVEMENT),
-        ("aten::relu_", "native", NATIVE),
-        ("## Call CompiledFxGraph fabc123 ##", INDUCTOR, NATIVE),
-        ("cpp_fused_add_0", INDUCTOR, NATIVE),
-        ("torchvision::nms", "native", NATIVE),
-        ("aten::invented_tomorrow", "aten::invented_tomorrow", UNKNOWN_KERNEL),
-        ("myextension::norm", "myextension::norm", UNKNOWN_KERNEL),
-    ],
-)
-def test_operators_that_are_not_products(name: str, kernel: str, category: str) -> None:
-    """Movement, dispatch and arithmetic without products are told apart by name; what is not known is unknown."""
-    assert other_kernel(Event(name, 1.0, -1)) == (kernel, category)
-
-
-def test_compiled_graphs_share_a_name() -> None:
-    """The hash in the name of a compiled graph differs between processes."""
-    assert display_name(Event("## Call CompiledFxGraph fabc123 ##", 1.0, -1)) == "CompiledFxGraph"
-    assert display_name(Event("aten::mm", 1.0, -1)) == "aten::mm"
+    assert kernel("aten::mv", MATMUL, "bf16", sbgemm=True) == "native bf16"
+    assert kernel("aten::mm", MATMUL, "bf16", sbgemm=True) == "openblas sbgemm"
 
 
 def test_kernels_of_convolution_and_attention() -> None:
-    """They wrap a matrix product; NNPACK has its own; without a kernel log nothing is claimed."""
-    audit = blas_audit()
-    event = Event("aten::_slow_conv2d_forward", 1.0, 0, (), ("float", "float"))
-    flash = replace(event, name="aten::_scaled_dot_product_flash_attention_for_cpu")
-    assert library_kernel(event, OperatorClass.CONV, audit) == "im2col and openblas sgemm"
-    assert library_kernel(flash, OperatorClass.ATTENTION, audit) == "flash attention over openblas sgemm"
-    assert (
-        library_kernel(replace(event, name="aten::_nnpack_spatial_convolution"), OperatorClass.CONV, audit) == "nnpack"
-    )
-    assert library_kernel(event, OperatorClass.CONV, replace(audit, log_source=LogSource.NONE)) == "no kernel log"
+    """They wrap a matrix product; NNPACK has its own."""
+    assert kernel("aten::_slow_conv2d_forward", CONV) == "im2col and openblas sgemm"
+    flash = "aten::_scaled_dot_product_flash_attention_for_cpu"
+    assert kernel(flash, ATTENTION) == "flash attention over openblas sgemm"
+    assert kernel("aten::_nnpack_spatial_convolution", CONV) == "nnpack"
 
 
 @pytest.mark.parametrize(
@@ -213,20 +152,14 @@ def test_no_operator_is_both_a_product_and_none() -> None:
     assert both == set()
 
 
-def test_products_and_their_callers() -> None:
-    """A wrapper leaves the multiplying to what it calls; an unknown operator may multiply something itself."""
-    assert leaves_it_to_others("aten::linear")
-    assert leaves_it_to_others("aten::mv")
-    assert not leaves_it_to_others("myextension::linear")
+def test_products_that_show_their_operands() -> None:
+    """An unknown operator may multiply something else than its arguments."""
     assert shows_its_operands("aten::addmm_")
     assert shows_its_operands("mkldnn::_convolution_pointwise_.binary")
-    assert not shows_its_operands("aten::linear")
+    assert not shows_its_operands("myextension::linear")
     assert moves_memory("aten::copy_")
     assert not moves_memory("aten::relu")
     assert named_precision("quantized::add") is None
-
-
-CONV, LINEAR, MATMUL, ATTENTION = OperatorClass
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def test_packing_a_matrix_for_a_microkernel_multiplies_nothing() -> None:
 @pytest.mark.parametrize("path", [*recordings.OWN_RECORDINGS, *recordings.ARM_RECORDINGS], ids=lambda path: path.stem)
 def test_own_recordings(path: Path) -> None:
     """Every exec line recorded on x86 and on emulated ARM is parsed, and every product has a precision."""
-    found = recordings.load_recording(path)
+    found = recordings.load_log(path)
     log = parse_onednn(found.output)
     assert log.unread == ()
     assert len(log.primitives) == found.output.count("exec,cpu")

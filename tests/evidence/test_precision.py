@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from evidence_samples import ALL_FP32, blas_audit, canary, counted, gemm_event, sentence
+from evidence_samples import canary, gemm, judge, recording, sentence
 
-from modelzoo.evidence.coverage import answered
-from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.matching import owners
-from modelzoo.evidence.observation import Event, Replays, logged_call
+from modelzoo.evidence.observation import logged_call
 from modelzoo.evidence.onednn_log import BF16_ALLOWED
 from modelzoo.evidence.precision import COARSE, ELEVEN_BITS, UNKNOWN, PrecisionProof, is_narrower, own_proof
-from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import (
     Disagreement,
@@ -103,44 +99,11 @@ def test_calls_whose_log_cannot_be_read_are_compared_by_its_lines() -> None:
     assert (mixed.kernels, mixed.precision) == (("oneDNN matmul gemm:acl",), None)
 
 
-EVENTS = (
-    Event(PASS_EVENT, 0.0, -1),
-    Event("aten::linear", 0.1, 0, ((4, 16), (8, 16), (8,))),
-    gemm_event("aten::addmm", "float"),
-    Event("aten::copy_", 0.2, 2),
-    gemm_event("aten::mm", "float"),
-)
-TREE = (*EVENTS[:2], replace(EVENTS[2], parent=1), *EVENTS[3:])
-
-
-def test_events_belong_to_the_product_that_calls_them() -> None:
-    """In every pass, in the order of the recorded one."""
-    replays = Replays((LINEAR, MM), (0, 1), 0.1)
-    assert owners(TREE, replays, 1) == {2: 0, 3: 0, 4: 1}
-    second = tuple(replace(each, parent=each.parent + 5 if each.parent >= 0 else -1) for each in TREE)
-    assert owners((*TREE, *second), replays, 2) == {2: 0, 3: 0, 4: 1, 7: 0, 8: 0, 9: 1}
-
-
-@pytest.mark.parametrize(
-    "replays",
-    [
-        Replays((LINEAR, MM), (1, 0), 0.1),
-        Replays((LINEAR, MM), (0, 1, 1), 0.1),
-        Replays((LINEAR, replace(MM, shapes=((4, 16), (16, 9)))), (0, 1), 0.1),
-    ],
-)
-def test_other_calls_than_in_the_recorded_pass_have_no_owner(replays: Replays) -> None:
-    """Another order, number or size: what was replayed says nothing about them."""
-    assert owners(TREE, replays, 1) == {}
-
-
 def judged(*products: Product, requested: str = "fp32", method: str | None = None, checks: str = "fp32") -> Evidence:
     """Two products outside oneDNN, and a canary of which every operator showed ``checks``."""
-    events = (gemm_event("aten::addmm", "float", 3.0), gemm_event("aten::mm", "float", 1.0))
-    audit = blas_audit(*events)
-    replays = Replays(products, (0, 1), 0.1)
+    calls = (gemm("aten::addmm", "float32", 3.0), gemm("aten::mm", "float32", 1.0))
     seen = canary(checks, checks, checks)
-    return build_evidence(audit, seen, requested, method, counted=counted(audit), replays=replays)
+    return judge(recording(*calls, products=products, replay_seconds=0.1), seen, requested, method)
 
 
 def test_each_product_answers_for_itself() -> None:
@@ -196,22 +159,10 @@ def test_log_and_error_that_disagree_are_a_finding(
     assert f"the kernel log names {logged} for aten::mm, and its error" in sentence(found)
 
 
-def test_an_audit_that_ran_other_kernels_takes_the_answer_away() -> None:
-    """The recorded pass called oneDNN, and the audited ones did not."""
-    audit = blas_audit(gemm_event("aten::mm", "float"))
-    product = replace(MM, kernels=("oneDNN matmul brgemm",), logged="fp32")
-    found = build_evidence(audit, ALL_FP32, "fp32", counted=counted(audit), replays=Replays((product,), (0,), 0.1))
-    (kept,) = found.products
-    assert kept.not_replayed is NotReplayed.NOT_AUDITED
-    assert not found.is_replayed
-    assert answered(Replays((product,), (0,), 0.1), [])[0].share is None
-
-
 def test_bf16_in_kernels_that_no_log_names_is_said() -> None:
     """The operands are bf16, and nothing shows which instructions multiplied them."""
-    audit = blas_audit(gemm_event("aten::mm", "c10::BFloat16"))
     product = replace(MM, operands="bf16", error=1.6e-3, shown="bf16")
-    replays = Replays((product,), (0,), 0.1)
-    found = build_evidence(audit, None, "bf16", "cast", counted=counted(audit), replays=replays)
+    call = gemm("aten::mm", "bfloat16")
+    found = judge(recording(call, products=(product,), replay_seconds=0.1), None, "bf16", "cast")
     assert found.verdict is ProofVerdict.ACTIVE
     assert "no log names the kernels of 100 % of the pass" in sentence(found)

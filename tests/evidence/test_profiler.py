@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 
@@ -18,43 +18,7 @@ from modelzoo.evidence.profiler import (
     device_kernels,
     nested_events,
     run_device_profiled,
-    run_profiled,
 )
-
-
-@pytest.fixture
-def product() -> Callable[[], Any]:
-    """A matrix product."""
-    import torch
-
-    x = torch.ones(8, 8)
-    return lambda: x @ x
-
-
-def test_every_pass_is_recorded(product: Callable[[], Any]) -> None:
-    """Each pass has its event, operators have shapes and data types."""
-    problems: list[str] = []
-    events = run_profiled(product, 3, problems)
-    assert [event.name for event in events].count(PASS_EVENT) == 3
-    (first, *_) = (event for event in events if event.name == "aten::mm")
-    assert first.shapes[:2] == ((8, 8), (8, 8))
-    assert first.dtypes[:2] in (("float", "float"), ())
-    assert events[first.parent].name == "aten::matmul"
-
-
-def test_without_a_profiler_the_passes_still_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build without Kineto gives no events and one line that says why."""
-    import torch.autograd.profiler
-
-    def refuse(**options: Any) -> Any:
-        raise RuntimeError("no Kineto\nin this build")
-
-    monkeypatch.setattr(torch.autograd.profiler, "profile", refuse)
-    passes: list[int] = []
-    problems: list[str] = []
-    assert run_profiled(lambda: passes.append(1), 2, problems) == ()
-    assert len(passes) == 2
-    assert problems == ["this PyTorch build has no working profiler (no Kineto)"]
 
 
 def test_self_times() -> None:

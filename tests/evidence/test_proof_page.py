@@ -14,15 +14,13 @@ from planted_kernels import ROUNDINGS
 from modelzoo.evidence import canary, replay
 from modelzoo.evidence.probes import INT8_BELOW, SMALL, TINY, VANISHED, noise, relative_error, repetitions, sparse_signs
 from modelzoo.evidence.references import rule_of
-from modelzoo.measure.observing import audit_passes
-from modelzoo.records.canary import Canary, OperatorCheck
 from modelzoo.records.coverage import FOREIGN_NUMBERS, KNOWN_SHARE
 from modelzoo.records.evidence import ACTIVE_SHARE, INACTIVE_SHARE, REFERENCE_SHARE, Evidence, Product, ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.run_report import Observed, RunReport
 from modelzoo.views import proof
 
-PAGE = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
+PAGE = "\n\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("proof.md", "wrong_kernels.md"))
 PLANTED = "evidence/test_planted_precision.py::"
 REPLAY = "evidence/test_replay.py::"
 PRECISION = "evidence/test_precision.py::"
@@ -43,305 +41,138 @@ TESTS: dict[str, tuple[str, ...]] = {
         "results/test_summary.py::test_strict_objects_to_what_is_not_proven",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
-    "`--details` and the page": (
-        "views/test_kernel_tables.py::test_each_product_has_a_row",
-        "views/page/test_kernels.py::test_the_first_audit_of_a_setting_is_shown",
+    "With torch on a CPU, one call": (AUDIT + "test_what_was_printed_during_an_operator_is_its_own",),
+    "What they log outside": (
+        AUDIT + "test_what_is_printed_between_operators_is_no_operators",
+        ATTRIBUTION + "test_what_is_printed_outside_operators_ran_in_generated_code",
     ),
-    "| what |": (),
-    "| operators |": (AUDIT + "test_operators_and_primitives", HERE + "test_one_or_two_passes_are_audited"),
-    "| kernels |": (
-        AUDIT + "test_operators_and_primitives",
-        ATTRIBUTION + "test_what_mkl_ran_beyond_the_operators_counts",
+    "Operations are counted": ("evidence/test_flops.py::test_as_torch_counts",),
+    "A language model's generation": (
+        GENERATING + "test_each_phase_of_the_recorded_generation_has_an_audit",
+        GENERATING + "test_what_late_steps_do_is_found",
     ),
-    "| arithmetic |": ("evidence/test_flops.py::test_as_torch_counts",),
-    "| products |": (REPLAY + "test_distinct_products_are_called_once_more",),
-    "| canary |": (
-        "evidence/test_canary.py::test_fp32_is_seen_as_fp32",
-        "evidence/test_canary.py::test_the_quantized_canary_checks_what_is_quantized",
-        "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
+    "Other engines list": (
+        "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
+        "evidence/test_device_attribution.py::test_fp32_is_proven_by_names_and_canary",
     ),
-    "Only some processes are audited": (MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",),
-    "They inherit the verdict": (
-        "results/test_proof.py::test_processes_with_the_kernels_of_an_audited_one_share_its_verdict",
+    "Every process also runs": ("evidence/test_canary.py::test_fp32_is_seen_as_fp32",),
+    "A process that is not audited in full": (
+        MEASUREMENT + "test_a_process_that_is_not_audited_in_full_names_its_kernels",
         "results/test_proof.py::test_a_process_with_other_kernels_is_not_proven",
     ),
     "The verdict on the setting": ("results/test_proof.py::test_the_least_favourable_verdict_decides",),
-    "On a CPU, the prefill": (
-        GENERATING + "test_each_phase_is_audited_alone",
-        GENERATING + "test_the_step_in_the_middle_is_audited",
-    ),
-    "The two phases share": ("engines/torch/test_replays.py::test_parts_share_the_time_for_replays",),
-    "This extrapolation is checked": (
-        GENERATING + "test_steps_in_another_precision_than_the_audited_one_are_found",
-        "evidence/test_audited.py::test_parts_must_account_for_the_whole",
-    ),
-    "The verdict is UNKNOWN if (a)": (
-        GENERATING + "test_steps_in_another_precision_than_the_audited_one_are_found",
-        GENERATING + "test_what_only_steps_do_that_are_not_audited_is_found",
-        "evidence/test_audited.py::test_parts_must_account_for_the_whole",
-        "evidence/test_audited.py::test_a_whole_without_a_log_is_not_known",
-        "evidence/test_observation.py::test_a_line_that_cannot_be_read_is_compared_as_it_is",
-    ),
-    "On an accelerator, or if": (
-        GENERATING + "test_a_step_that_cannot_be_repeated_is_not_audited_alone",
-        GENERATING + "test_a_state_that_does_not_fit_twice_is_not_copied",
-    ),
-    "A process that is not audited in full": (GENERATING + "test_other_processes_list_a_prefill_and_a_step",),
-    "Libraries choose": (
-        PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",
-        REPLAY + "test_strides_make_a_product_of_its_own",
-    ),
-    "With torch in eager mode": (
-        MEASUREMENT + "test_observations_come_with_the_audit_and_the_extras",
+    "The first process of a setting calls": (
         REPLAY + "test_distinct_products_are_called_once_more",
+        REPLAY + "test_strides_make_a_product_of_its_own",
         REPLAY + "test_a_replay_has_the_switches_threads_and_layout_of_the_pass",
-    ),
-    "Its operands (except packed": (
         HERE + "test_operands_are_noise_and_outputs_are_sampled",
-        PLANTED + "test_what_is_not_caught",
+        HERE + "test_products_with_few_outputs_are_called_several_times",
     ),
     "The relative root-mean-square": (REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",),
     "| error |": (),
     "| below 3": (
-        HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
         REPLAY + "test_the_reference_is_what_the_operator_computes",
         HERE + "test_winograds_algorithm_in_fp32_is_fp32",
     ),
-    "| below 6": (
-        HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
-        REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",
-        HERE + "test_errors_of_rounded_numbers_are_those_of_the_page",
-    ),
-    "| below 4.5": (
-        HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
-        REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",
-        HERE + "test_errors_of_rounded_numbers_are_those_of_the_page",
-    ),
-    "| below 2": (
-        HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
-        REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",
-        HERE + "test_what_integers_lose_is_kept_by_bf16_and_fp16",
-    ),
+    "| below 6": (HERE + "test_errors_of_rounded_numbers_are_those_of_the_page",),
+    "| below 4.5": (HERE + "test_errors_of_rounded_numbers_are_those_of_the_page",),
+    "| below 2": (HERE + "test_what_integers_lose_is_kept_by_bf16_and_fp16",),
     "| otherwise |": (REPLAY + "test_what_a_kernel_rounds_to_is_shown_by_the_error",),
-    "`modelzoo/evidence/probes.py` derives": (HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",),
-    "A product with few outputs": (HERE + "test_products_with_few_outputs_are_called_several_times",),
-    "The int8 products of the": (
-        REPLAY + "test_what_cannot_be_compared_says_why",
-        PLANTED + "test_int8_by_a_recipe_is_active",
-    ),
     "A replay counts only if": (
         REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",
-        PRECISION + "test_an_audit_that_ran_other_kernels_takes_the_answer_away",
+        REPLAY + "test_a_replay_whose_log_cannot_be_read_counts_if_it_printed_the_same",
     ),
-    "Lines that cannot be parsed": (REPLAY + "test_a_replay_whose_log_cannot_be_read_counts_if_it_printed_the_same",),
-    "Except for attention, the": (PRECISION + "test_an_audit_that_ran_other_kernels_takes_the_answer_away",),
-    "Where nothing is logged": (REPLAY + "test_without_a_log_the_kernels_of_a_replay_cannot_be_checked",),
-    "If a product is not replayed, or": (REPLAY + "test_what_cannot_be_compared_says_why",),
-    "the time limit for replays was": (REPLAY + "test_the_time_is_limited_and_what_was_left_out_is_recorded",),
-    "it is not known what": (REPLAY + "test_what_cannot_be_compared_says_why",),
-    "the product's operands are integers": (REPLAY + "test_what_cannot_be_compared_says_why",),
-    "the replay ran other kernels": (REPLAY + "test_a_replay_that_runs_other_kernels_does_not_count",),
-    "the replay raised an error": (REPLAY + "test_what_cannot_be_compared_says_why",),
     "The time for replays is": (
         REPLAY + "test_slow_passes_leave_less_time_for_replays",
-        REPLAY + "test_every_product_is_called_again_on_an_emulated_processor",
-        "engines/torch/test_replays.py::test_the_time_is_not_limited_on_an_emulated_processor",
         HERE + "test_the_thresholds_of_the_page_are_those_of_the_code",
+        "engines/torch/test_replays.py::test_the_time_is_not_limited_on_an_emulated_processor",
     ),
-    "The same applies to compiled": (PLANTED + "test_a_kernel_of_a_model_that_is_not_eager_is_not_caught",),
-    "In these cases, the canary": (
+    "A product that was not replayed": (
+        REPLAY + "test_what_cannot_be_compared_says_why",
+        REPLAY + "test_the_time_is_limited_and_what_was_left_out_is_recorded",
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
-        PLANTED + "test_the_canary_stands_for_the_products_of_a_model_that_is_not_eager",
-        "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
-        "engines/openvino/test_evidence.py::test_fp32_is_proven_by_the_kernels_and_the_canary",
-        "engines/jittor/test_model.py::test_fp32_is_proven_by_log_and_canary",
     ),
-    "For fp32 operands, the error": (PRECISION + "test_own_proof",),
-    "If they disagree, the output": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
-    "The verdict on fp32 is then NOT FP32": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
-    "The verdict on a reduced precision is UNKNOWN in": (PRECISION + "test_log_and_error_that_disagree_are_a_finding",),
-    "The product of two bf16 numbers": (HERE + "test_products_of_bf16_numbers_are_exact_in_fp32",),
-    "So for bf16 operands": (
-        REPLAY + "test_bf16_operands_show_their_rounded_outputs_only",
+    "The product of two bf16 numbers": (
+        HERE + "test_products_of_bf16_numbers_are_exact_in_fp32",
         REPLAY + "test_a_conversion_to_fp32_is_not_told_from_a_bf16_instruction",
-        PRECISION + "test_own_proof",
     ),
-    "Only a log that names": (REPLAY + "test_a_conversion_to_fp32_is_not_told_from_a_bf16_instruction",),
-    "In eager mode, the output": (
-        PRECISION + "test_bf16_in_kernels_that_no_log_names_is_said",
-        "views/test_proof.py::test_kernels_that_no_log_names",
-    ),
-    "The error is that of": (WRONG + "test_what_is_not_finite_on_one_side_is_wrong",),
-    "none of its outputs": (REPLAY + "test_an_output_that_is_not_finite_shows_no_precision",),
-    "Kernels may also be wrong": (
+    "ACTIVE then means": (PRECISION + "test_bf16_in_kernels_that_no_log_names_is_said",),
+    "Each sampled output is also": (
         WRONG + "test_garbage_is_wrong",
-        WRONG + "test_the_convolution_that_is_wrong_on_amx",
-    ),
-    "In every replay, each output": (
         WRONG + "test_one_wrong_column_of_many_is_found",
-        WRONG + "test_the_first_and_the_last_row_are_compared",
-        WRONG + "test_large_sums_are_not_wrong",
         WRONG + "test_a_known_precision_is_not_wrong",
     ),
-    "For attention and LSTM": (WRONG + "test_a_wrong_head_of_attention_is_found",),
-    "`modelzoo/evidence/wrong.py`": (
-        REPLAY + "test_the_reference_is_what_the_operator_computes",
-        REPLAY + "test_bf16_operands_show_their_rounded_outputs_only",
-    ),
-    "An output that is not finite": (
-        WRONG + "test_what_is_not_finite_on_one_side_is_wrong",
-        WRONG + "test_sums_beyond_the_range_of_fp16_are_not_wrong",
-    ),
-    "Finally, a NaN in one row": (
-        WRONG + "test_a_nan_that_reaches_another_row_is_wrong",
-        WRONG + "test_a_nan_that_gets_lost_is_wrong",
-    ),
-    "The verdict is then": ("results/test_proof.py::test_the_least_favourable_verdict_decides",),
-    "It comes first": (PLANTED + "test_wrong_results_are_said_first",),
-    "`--strict` and `modelzoo check`": (
+    "A NaN in one row": (WRONG + "test_a_nan_that_reaches_another_row_is_wrong",),
+    "Otherwise the verdict is **WRONG": (
         PLANTED + "test_wrong_results_are_said_first",
-        "comparison/test_refusals.py::test_wrong_results_are_not_compared",
-        "results/test_speed.py::test_wrong_results_have_no_speedup",
-    ),
-    "Beside the result": (
         "views/test_reproducer.py::test_a_script_is_written_beside_the_result_and_runs_alone",
-        "views/test_reproducer.py::test_the_script_fails_as_long_as_the_operator_is_wrong",
+        SWEEP + "test_the_faults_of_the_page_are_called",
     ),
-    "The following command lists": (HERE + "test_the_paths_of_the_page_are_in_a_result",),
-    "The evidence must account": (VERDICT + "test_what_was_not_counted_is_not_proven",),
-    "The verdict is VERIFIED for fp32": (
-        COVERAGE + "test_all_of_a_pass_is_known",
-        PLANTED + "test_fp32_is_proven_where_nothing_is_planted",
-    ),
+    "It is VERIFIED or ACTIVE": (PLANTED + "test_fp32_is_proven_where_nothing_is_planted",),
     "Products of known precision": (
         COVERAGE + "test_five_percent_of_the_arithmetic_may_be_unknown",
+        COVERAGE + "test_more_of_one_kind_makes_up_for_no_other",
         HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
-    "A surplus in convolutions": (COVERAGE + "test_more_of_one_kind_makes_up_for_no_other",),
-    "An operator whose FLOPs": (COVERAGE + "test_operators_that_cannot_be_counted_do_not_shrink_what_was_counted",),
-    "This condition does not apply": (
-        COVERAGE + "test_without_a_count_only_a_complete_list_is_enough",
-        "evidence/test_device_attribution.py::test_fp32_is_proven_by_names_and_canary",
+    "An operator that is neither": (
+        VERDICT + "test_an_operator_that_is_not_known_makes_it_unknown_however_little_it_does",
+        PLANTED + "test_an_operator_that_nobody_knows_is_unknown",
     ),
-    "At least 95": (
-        COVERAGE + "test_five_percent_of_the_time_may_be_unknown",
-        COVERAGE + "test_all_of_a_pass_is_known",
-        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
-    ),
-    "This overhead might": (COVERAGE + "test_time_around_operators_may_hide_a_product_that_was_not_seen",),
+    "Where a device lists": (COVERAGE + "test_five_percent_of_the_time_may_be_unknown_where_everything_is_listed",),
     "For fp32, no product": (
-        PRECISION + "test_one_product_of_many_is_enough_to_refuse_fp32",
         PLANTED + "test_fp32_is_refused",
+        VERDICT + "test_bf16_in_an_fp32_run",
     ),
-    "For a reduced precision, no product": (
-        PLANTED + "test_bf16_is_refused_if_layers_ran_in_less",
+    "For a reduced one": (
         VERDICT + "test_thresholds",
-        VERDICT + "test_slow_bf16_is_not_active_if_fast_fp32_does_much_of_the_work",
-        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
+        VERDICT + "test_the_arithmetic_decides_and_not_the_time",
+        PLANTED + "test_bf16_is_refused_if_layers_ran_in_less",
     ),
-    "For int8, only the": (PLANTED + "test_int8_by_a_recipe_is_active",),
-    "A line that cannot be parsed costs": (
-        "evidence/test_audited.py::test_lines_that_a_replayed_product_printed_cost_only_the_name_of_its_kernel",
-        PLANTED + "test_a_line_of_the_log_that_cannot_be_read_is_judged_by_where_it_was_printed",
-    ),
-    "The audited passes may": ("evidence/test_audited.py::test_lines_that_nothing_explains_leave_the_whole_unknown",),
-    "Up to three different lines": (
-        "evidence/test_audited.py::test_lines_that_nothing_explains_leave_the_whole_unknown",
-        "views/test_run.py::test_lines_of_the_log_that_could_not_be_read_are_shown_with_the_kernels",
-    ),
+    "For int8, only": (PLANTED + "test_int8_by_a_recipe_is_active",),
     "Every line of oneDNN's log": (
-        COVERAGE + "test_a_log_with_lines_that_cannot_be_read_proves_nothing",
-        COVERAGE + "test_narrow_types_in_the_log_need_a_product",
+        PLANTED + "test_a_line_of_the_log_that_cannot_be_read_is_judged_by_where_it_was_printed",
+        VERDICT + "test_a_narrow_reorder_without_a_product_is_not_proven",
     ),
-    "With torch on a CPU, the first process": (
+    "The recorded pass has the outputs": (
         PLANTED + "test_a_model_that_notices_the_audit_is_unknown",
-        PLANTED + "test_a_product_outside_torch_is_unknown",
         PLANTED + "test_constants_that_a_model_writes_in_python_are_no_product",
-        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
     ),
-    "If the model is compiled or scripted": (
-        PLANTED + "test_a_product_outside_torch_is_unknown_in_a_model_that_is_not_eager",
-    ),
-    "For fp32, each replayed product": (PRECISION + "test_each_product_answers_for_itself",),
-    "If some products of a kind": (
+    "For fp32, every product has": (
+        PRECISION + "test_each_product_answers_for_itself",
         VERDICT + "test_fp32_needs_a_clean_canary",
         PRECISION + "test_the_canary_speaks_for_those_that_were_not_replayed",
     ),
-    "Otherwise, the verdict on fp32 is": (
-        VERDICT + "test_bf16_in_an_fp32_run",
-        VERDICT + "test_fp32_needs_a_clean_canary",
-    ),
-    "If neither is the case, it": (VERDICT + "test_what_was_not_counted_is_not_proven",),
-    "The verdict on a reduced precision is **UNKNOWN**": (
-        VERDICT + "test_undecided_is_unknown",
-        PRECISION + "test_log_and_error_that_disagree_are_a_finding",
-    ),
-    "If condition 1, 2, 4 or 5": (
-        VERDICT + "test_both_precisions_are_partly_whatever_the_rest_is",
-        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
-    ),
-    "If these four conditions hold": (
-        VERDICT + "test_thresholds",
-        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
-    ),
-    "If the verdict is UNKNOWN, the output": (
-        PLANTED + "test_an_operator_that_nobody_knows_is_unknown",
-        PLANTED + "test_strict_fails_with_the_cause",
-    ),
-    "`.evidence.coverage` in": (HERE + "test_the_paths_of_the_page_are_in_a_result",),
-    "Known kernels and operators": (
-        PLANTED + "test_an_operator_that_nobody_knows_is_unknown",
-        "engines/onnxruntime/test_evidence.py::test_an_operator_that_nobody_knows_is_unknown",
-        "engines/openvino/test_evidence.py::test_a_layer_that_nobody_knows_is_unknown",
-    ),
-    "The precision of a product is taken": (PRECISION + "test_each_product_answers_for_itself",),
-    "the name of its operator, if": (
+    "The precision of a product is the first": (
         "evidence/test_kernel_names.py::test_the_name_of_a_product_counts_more_than_its_types",
-        "engines/onnxruntime/test_profile_log.py::test_the_names_of_quantized_products_say_so",
+        PRECISION + "test_own_proof",
+        PRECISION + "test_log_and_error_that_disagree_are_a_finding",
+        VERDICT + "test_recorded_logs_operator_by_operator",
+        VERDICT + "test_autocast_that_leaves_operators_in_fp32",
     ),
-    "its own error": (PRECISION + "test_own_proof",),
-    "the line of oneDNN's log": (
-        "evidence/test_onednn_log.py::test_precision_of_a_primitive",
-        "evidence/test_matching.py::test_equal_sizes_are_matched_in_order",
-    ),
-    "If fast math is allowed": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
-    "Arm Compute Library's kernels": ("evidence/test_onednn_log.py::test_which_kernels_of_arm_set_fast_math_aside",),
-    "the data types of the operands": ("evidence/test_kernel_names.py::test_operand_type",),
-    "They also decide for attention": (
-        ATTRIBUTION + "test_microkernels_whose_lines_show_no_types_multiply_what_attention_was_given",
-    ),
-    "the canary's error, if": (
-        ATTRIBUTION + "test_bf16_operands_prove_bf16",
-        HERE + "test_the_paths_of_the_page_are_in_a_result",
-    ),
-    "In oneDNN, kernels are the same": (ATTRIBUTION + "test_the_canary_decides_for_the_kernel_that_it_ran_only",),
-    "Outside oneDNN, where kernels": (ATTRIBUTION + "test_outside_onednn_the_canary_that_ran_there_decides",),
-    "`ONEDNN_VERBOSE` may be": (AUDIT + "test_variable_set_by_the_caller",),
-    "The resulting log is used only": (AUDIT + "test_only_some_values_of_the_variable_log_executions",),
     "Each of these was tried": (PLANTED + "test_every_product_of_an_honest_network_answers_for_itself",),
-    "a single layer, among many": (PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",),
+    "one layer whose kernel": (
+        PLANTED + "test_a_kernel_that_rounds_at_one_shape_is_caught",
+        PLANTED + "test_a_kernel_that_rounds_is_caught_in_a_model_that_is_not_eager",
+    ),
     "bf16, fp16, int8 or fp8": (PLANTED + "test_fp32_is_refused",),
-    "a custom operator from": (PLANTED + "test_an_operator_that_nobody_knows_is_unknown",),
+    "an operator of an extension": (PLANTED + "test_an_operator_that_nobody_knows_is_unknown",),
     "a product in numpy": (
         PLANTED + "test_a_product_outside_torch_is_unknown",
         PLANTED + "test_a_product_in_a_function_of_c_is_unknown",
         PLANTED + "test_a_product_outside_torch_is_unknown_in_a_model_that_is_not_eager",
     ),
-    "a model that computes in another": (PLANTED + "test_a_model_that_notices_the_audit_is_unknown",),
+    "a model that computes otherwise": (PLANTED + "test_a_model_that_notices_the_audit_is_unknown",),
     "Not caught": (PLANTED + "test_what_is_not_caught",),
-    "in compiled and scripted models": (
-        PLANTED + "test_a_kernel_of_a_model_that_is_not_eager_is_not_caught",
-        "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
+    "a kernel that rounds internally": (
+        PLANTED + "test_the_products_of_a_model_that_is_not_eager_answer_for_themselves_or_are_left_to_the_canary",
     ),
-    "a model that detects the audit in another": (PLANTED + "test_a_model_that_counts_its_calls_is_not_caught",),
-    "a model that detects the audit and": (PLANTED + "test_random_outputs_cannot_be_compared",),
+    "a model that detects the audit": (
+        PLANTED + "test_a_model_that_counts_its_calls_is_not_caught",
+        PLANTED + "test_random_outputs_cannot_be_compared",
+    ),
     "a product outside torch whose": (PLANTED + "test_what_is_not_caught",),
-    "rounding that happens only": (PLANTED + "test_what_is_not_caught",),
-    "fp32 emulated by": (
-        PLANTED + "test_what_is_not_caught",
-        REPLAY + "test_two_bf16_numbers_in_place_of_one_in_fp32_are_not_told_apart",
-    ),
-    "weights that were rounded": (PLANTED + "test_what_is_not_caught",),
+    "operands that were rounded": (PLANTED + "test_what_is_not_caught",),
+    "fp32 emulated by": (REPLAY + "test_two_bf16_numbers_in_place_of_one_in_fp32_are_not_told_apart",),
     "A kernel may also compute wrong": (SWEEP + "test_planted_faults_are_found",),
     "These are wrong on an Intel": (SWEEP + "test_the_faults_of_the_page_are_called",),
     "| wrong call |": (),
@@ -390,19 +221,14 @@ def test_the_tests_of_the_page_exist() -> None:
 
 def test_the_page_names_all_verdicts() -> None:
     """In the words of the output."""
-    (line,) = [each for each in statements(PAGE) if each.startswith("The verdict on fp32 is VERIFIED")]
-    of_fp32, of_reduced = line.split(";")
+    of_fp32, _, of_reduced = PAGE[PAGE.index("The verdict on fp32") : PAGE.index("`--strict`")].partition(";")
+    of_fp32, of_reduced = " ".join(of_fp32.split()), " ".join(of_reduced.split())
     both = {ProofVerdict.UNKNOWN, ProofVerdict.WRONG_RESULTS}
     fp32 = {ProofVerdict.FP32, ProofVerdict.NOT_FP32, *both}
     for verdict in ProofVerdict:
         words = str(proof.audit(evidence(verdict))).split(": ")[1].split(" (")[0].removeprefix("REQUESTED, ")
         assert (words in of_fp32) is (verdict in fp32)
         assert (words in of_reduced) is (verdict not in fp32 - both)
-
-
-def test_one_or_two_passes_are_audited() -> None:
-    """One, if two would take long or it is not known how long they take."""
-    assert [audit_passes(seconds) for seconds in (0.01, 60.0, None)] == [2, 1, 1]
 
 
 def test_the_shares_of_the_page_are_those_of_the_code() -> None:
@@ -425,15 +251,13 @@ def test_the_thresholds_of_the_page_are_those_of_the_code() -> None:
 
 
 def test_the_paths_of_the_page_are_in_a_result() -> None:
-    """Those of its two commands, and that of the canary's kernels."""
+    """Those of its two commands."""
     fields = {
         Run: "report",
         RunReport: "observed",
-        Observed: "evidence canary",
+        Observed: "evidence",
         Evidence: "verdict coverage products",
         Product: "layers precision error known_by",
-        Canary: "operators",
-        OperatorCheck: "kernels",
     }
     for record, names in fields.items():
         for name in names.split():

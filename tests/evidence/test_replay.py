@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from itertools import count
 from math import inf
 from typing import Any
@@ -11,13 +10,16 @@ from typing import Any
 import pytest
 import torch
 from planted_kernels import ROUNDINGS, planted, print_line, replaced, to_bits
+from replayed_products import replayed
 from torch import nn
 from torch.nn import functional
 
-from modelzoo.evidence.observation import Replays
+from modelzoo.evidence.flops import record_calls
+from modelzoo.evidence.kernel_names import operator_class
+from modelzoo.evidence.observation import LoggedCall
 from modelzoo.evidence.precision import COARSE
 from modelzoo.evidence.probes import relative_error
-from modelzoo.evidence.replay import ask_products, budget_after, follow_pass
+from modelzoo.evidence.replay import Collector, ask_products, budget_after
 from modelzoo.records.evidence import NotReplayed, Product
 from modelzoo.records.faults import Fault
 
@@ -31,15 +33,9 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def asked(call: Callable[[], object], module: Any = None, **options: Any) -> Replays:
-    """What the products of ``call`` showed, in inference mode."""
-    with torch.inference_mode():
-        return ask_products(call, module, **options)[1]
-
-
-def only(call: Callable[[], object], **options: Any) -> Product:
+def only(call: Callable[[], object]) -> Product:
     """What the only product of ``call`` showed."""
-    (found,) = asked(call, **options).products
+    (found,) = replayed(call).products
     return found
 
 
@@ -54,7 +50,7 @@ def test_subnormal_numbers_of_products_are_counted(what: str, least: float) -> N
     with torch.no_grad():
         layers[1].weight.mul_(1e-41 if what == "weights" else 1)
     rows = noise(64, 64) * (1e-40 if what == "activations" else 1)
-    for found in (asked(lambda: layers(rows)), follow_pass(lambda: layers(rows))[1]):
+    for found in (replayed(lambda: layers(rows)), replayed(lambda: layers(rows), replays=False)):
         assert least <= found.subnormal <= (1 if least else 0)
 
 
@@ -182,24 +178,33 @@ def test_distinct_products_are_called_once_more() -> None:
     """Calls with the same shapes, strides and arguments are one product, and it is known which layers call it."""
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Linear(8, 4)).eval()
     x = noise(3, 8)
-    found = asked(lambda: model(x), model)
+    found = replayed(lambda: model(x), model)
     assert [(each.count, each.layers) for each in found.products] == [(2, ("0", "2")), (1, ("3",))]
-    assert found.order == (0, 0, 1)
+    assert [each.product for each in found.calls if each.product is not None] == [0, 0, 1]
 
 
 def test_strides_make_a_product_of_its_own() -> None:
     """A library may choose another kernel for them."""
     a, b = noise(6, 6), noise(6, 6)
-    assert len(asked(lambda: (a @ b, a @ b.t())).products) == 2
+    assert len(replayed(lambda: (a @ b, a @ b.t())).products) == 2
 
 
 def test_the_time_is_limited_and_what_was_left_out_is_recorded() -> None:
     """Products that do most of the work come first."""
     small, large = nn.Linear(8, 8), nn.Linear(64, 64)
     x, y = noise(2, 8), noise(2, 64)
-    clock = count(step=5.0)
-    found = asked(lambda: (small(x), large(y)), budget=8.0, clock=lambda: next(clock))
-    assert [each.not_replayed for each in found.products] == [NotReplayed.BUDGET, None]
+    clock, collector = count(step=5.0), Collector(None)
+
+    def noting(name: str, operator: Any, args: Any, named: Any) -> Any:
+        output = operator(*args, **named)
+        if operator_class(name) is not None:
+            collector.note(name, operator, args, named, output, LoggedCall(), "")
+        return output
+
+    with torch.inference_mode():
+        record_calls(lambda: (small(x), large(y)), noting)
+        found = ask_products(collector, 8.0, clock=lambda: next(clock))
+    assert [each.not_replayed for each in found] == [NotReplayed.BUDGET, None]
 
 
 @pytest.mark.parametrize(("seconds", "budget"), [(0.01, 6.0), (3.0, 6.0), (5.0, 4.0), (7.0, 2.0), (60.0, 2.0)])
@@ -244,15 +249,13 @@ def test_a_replay_whose_log_cannot_be_read_counts_if_it_printed_the_same(
         return beta * added + alpha * (left @ right)
 
     with replaced("addmm", kernel):
-        found = asked(CALLS["linear"]())
-    (product,) = found.products
+        product = only(CALLS["linear"]())
     assert (product.not_replayed, product.logged) == (not_replayed, None)
-    assert [len(each) for each in found.unread] == [1]
 
 
 def test_without_a_log_the_kernels_of_a_replay_cannot_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error counts then, whatever ran; it is recorded that no log named a kernel."""
-    monkeypatch.setattr("modelzoo.evidence.replay.library_logs", lambda problems: nullcontext((None, False)))
+    monkeypatch.setattr("modelzoo.evidence.recording.shows_onednn", lambda source: False)
     with replaced("convolution", _fp32_once()):
         found = only(CALLS["conv"]())
     assert (found.not_replayed, found.shown, found.kernels) == (None, "bf16", None)

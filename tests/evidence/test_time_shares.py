@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.evidence.attribution import AttributedTime
+from modelzoo.evidence.audited import AttributedTime
 from modelzoo.evidence.coverage import fraction, longest, operator_uses, time_shares
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import OperatorClass, ProofSource

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 from planted_kernels import ROUNDINGS, planted, replaced
+from replayed_products import replayed
 from torch import nn
 from torch.nn import functional
 
-from modelzoo.evidence.replay import ask_products
 from modelzoo.records.evidence import NotReplayed, Product
 from modelzoo.records.faults import Fault
 
@@ -21,7 +21,7 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 def only(call: Callable[[], object]) -> Product:
     """What the only product of ``call`` showed."""
     with torch.inference_mode():
-        (found,) = ask_products(call)[1].products
+        (found,) = replayed(call).products
     return found
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable
+from typing import Callable
 
 import pytest
 import torch
@@ -15,15 +13,13 @@ from generating_workload import (
     LATE_BF16,
     LATE_NOTICE,
     LATE_NUMPY,
-    LOCKED,
-    LOCKED_LATER,
     NOTICED_TOKENS,
     generating_workload,
 )
 from measure.test_measurement import report_of
 from toy_workloads import RANDOM
 
-from modelzoo.evidence.audit import log_operations
+from modelzoo.evidence.audit import NoKernelLogError, log_kernels
 from modelzoo.measure.generation import Generating
 from modelzoo.measure.preparation import prepare
 from modelzoo.records.evidence import ProofVerdict
@@ -88,16 +84,21 @@ def test_an_audit_counts_what_a_step_reads_on_the_way(tmp_path: Path, monkeypatc
     assert report.observed.decoding == DecodingBytes(64 * 64 * 4, 2 * 8 * (4 + 5 + 6 + 7) / 4)
 
 
-def test_each_phase_is_audited_alone(tmp_path: Path) -> None:
-    """A prefill and one step of decoding, which is a fifth of the products of a whole generation."""
+def test_each_phase_of_the_recorded_generation_has_an_audit(tmp_path: Path) -> None:
+    """The prefill, and all steps of decoding, whose operations are the mean; products are called again once."""
     report, _ = report_of(RANDOM, generating_workload(tmp_path), audit=True, full_audit=True)
-    assert report.observed.evidence is not None
+    whole = report.observed.evidence
+    assert whole is not None
     prefill, decode = report.observed.phases
     assert (prefill.name, decode.name) == (PREFILL, DECODE)
-    for phase in (prefill, decode):
+    for phase, passes in ((prefill, 1), (decode, 4)):
         assert phase.evidence is not None and phase.flops is not None
-        assert phase.evidence.verdict is report.observed.evidence.verdict
-        assert phase.flops.total == 2 * 2 * 64 * 64
+        assert phase.evidence.verdict is whole.verdict is ProofVerdict.FP32
+        assert (phase.evidence.iterations, phase.flops.total) == (passes, 2 * 2 * 64 * 64)
+        assert phase.evidence.coverage.known_arithmetic == 1.0
+        assert phase.evidence.problems == ()
+        assert phase.evidence.is_replayed
+    assert [each.count for each in whole.products] == [5]
 
 
 def test_other_processes_list_a_prefill_and_a_step(tmp_path: Path) -> None:
@@ -108,118 +109,47 @@ def test_other_processes_list_a_prefill_and_a_step(tmp_path: Path) -> None:
         assert sum(each.count for each in report.observed.kernels.kernels) == 2
 
 
-def test_a_step_that_cannot_be_repeated_is_not_audited_alone(tmp_path: Path) -> None:
-    """The whole generation is audited then, and the reason is recorded in one line."""
-    report, _ = report_of(RANDOM, generating_workload(tmp_path, LOCKED), audit=True, full_audit=True)
-    evidence = report.observed.evidence
-    assert evidence is not None and evidence.verdict is ProofVerdict.FP32
-    for phase in report.observed.phases:
-        assert phase.evidence is None
-        assert phase.evidence_problem == "the state of a generation cannot be copied: cannot copy a lock"
-
-
-def test_a_state_that_does_not_fit_twice_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process would be killed, and what was timed would be lost."""
-    monkeypatch.setattr("modelzoo.measure.generation.available_memory", lambda: 191)
-    report, _ = report_of(RANDOM, generating_workload(tmp_path), audit=True, full_audit=True)
-    assert report.timing is not None and report.observed.evidence is not None
-    problem = "the state of a generation cannot be copied: 3 copies take 192 bytes, and 191 are free"
-    assert {phase.evidence_problem for phase in report.observed.phases} == {problem}
-
-
-def test_steps_in_another_precision_than_the_audited_one_are_found(tmp_path: Path) -> None:
-    """bf16 from the third step on: the prefill and the second step are fp32, and the whole is not VERIFIED."""
-    report, _ = report_of(RANDOM, generating_workload(tmp_path, LATE_BF16), audit=True, full_audit=True)
-    evidence = report.observed.evidence
-    assert evidence is not None and evidence.coverage is not None
-    assert (evidence.verdict, evidence.coverage.beyond_parts) == (ProofVerdict.UNKNOWN, ("bf16", "fp32"))
-    said = "the products of the whole generation in bf16, fp32 are not those that its audited phases account for"
-    assert said in sentence(evidence)
-
-
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("changes", "verdict", "reason"),
     [
-        (LATE_NUMPY, "the products of the whole generation in fp32 are not those that its audited phases account for"),
+        (LATE_BF16, ProofVerdict.NOT_FP32, "matmul ran in bf16"),
+        (LATE_NUMPY, ProofVerdict.UNKNOWN, "numbers that no operator computed"),
+        (LATE_NOTICE, ProofVerdict.UNKNOWN, "computed other outputs, or in other precisions"),
         (
-            LATE_NOTICE,
-            "the products of the whole generation in bf16, fp32 are not those that its audited phases account for",
+            NOTICED_TOKENS,
+            ProofVerdict.UNKNOWN,
+            "computed other outputs, or in other precisions",
         ),
-        (NOTICED_TOKENS, "the model computed other outputs while it was observed"),
     ],
 )
-def test_what_only_steps_do_that_are_not_audited_is_found(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
-    """Products outside torch, bf16 while no operator is intercepted, and other tokens while they are.
+def test_what_late_steps_do_is_found(
+    tmp_path: Path, changes: dict[str, str], verdict: ProofVerdict, reason: str
+) -> None:
+    """bf16, products outside torch, bf16 while no operator is intercepted, and other tokens while they are.
 
-    Only a kernel log shows products of late steps that are not intercepted, and CPUs without AVX-512 log none in bf16.
+    Only a kernel log shows products that are not intercepted, and CPUs without AVX-512 log none in bf16.
     """
     bf16 = torch.ones(64, 64, dtype=torch.bfloat16)
-    if changes is LATE_NOTICE and "bf16" not in (log_operations(lambda: bf16 @ bf16) or ()):
+    if changes is LATE_NOTICE and "bf16" not in logged_precisions(lambda: bf16 @ bf16):
         pytest.skip("no library logs a product in bf16 on this CPU")
     report, _ = report_of(RANDOM, generating_workload(tmp_path, changes), audit=True, full_audit=True)
     evidence = report.observed.evidence
-    assert evidence is not None and evidence.verdict is ProofVerdict.UNKNOWN
+    assert evidence is not None
+    assert evidence.verdict is verdict
     assert reason in sentence(evidence)
 
 
-def test_a_copy_that_fails_later_loses_nothing(tmp_path: Path) -> None:
-    """The first copy of a state succeeds, the one that a step needs does not."""
-    report, _ = report_of(RANDOM, generating_workload(tmp_path, LOCKED_LATER), audit=True, full_audit=True)
-    assert report.timing is not None
-    problem = "the state of a generation cannot be copied: cannot copy a lock"
-    assert {phase.evidence_problem for phase in report.observed.phases} == {problem}
+def logged_precisions(call: Callable[[], object]) -> set[str]:
+    """Those of the products that the libraries log."""
+    try:
+        return {each.precision for each in log_kernels(call).kernels}
+    except NoKernelLogError:
+        return set()
 
 
 def test_a_state_that_is_used_again_is_given_back_before_each_prefill(tmp_path: Path) -> None:
-    """Otherwise a prefill that is audited would go on from the generation before."""
+    """Otherwise a generation that is audited would go on from the one before."""
     report, _ = report_of(RANDOM, generating_workload(tmp_path, KEPT), audit=True, full_audit=True)
     evidence = report.observed.evidence
     assert evidence is not None and evidence.verdict is ProofVerdict.FP32
     assert report.observed.decoding == DecodingBytes(64 * 64 * 4, 2 * 8 * (4 + 5 + 6 + 7) / 4)
-
-
-def test_the_step_in_the_middle_is_audited(tmp_path: Path) -> None:
-    """Of four steps, the second: it reads four tokens, and a copy of the state is made before it, not during it."""
-    work = generating_workload(tmp_path)
-    assert work.generate is not None
-    generation = work.generate({"prompt-tokens": 3, "new-tokens": 5})
-    lengths: list[int] = []
-
-    class Watched:
-        def __init__(self, compose: Callable[[Any], Any] | None = None) -> None:
-            self.call = self.forward if compose is None else compose(self.forward)
-
-        def composed(self, compose: Callable[[Any], Any]) -> Watched:
-            return Watched(compose)
-
-        def forward(self, ids: torch.Tensor, cache: list[torch.Tensor]) -> torch.Tensor:
-            lengths.append(sum(each.shape[1] for each in cache))
-            cache.append(ids)
-            return torch.eye(64)[:2]
-
-    generating = Generating(generation, Watched(), (torch.zeros(2, 3, dtype=torch.long),))  # type: ignore[arg-type]
-    with generating.phases() as (prefill, step):
-        lengths.clear()
-        for part in (prefill, step, step):
-            part.ready()
-            with forbidden_copies():
-                part.model.call(*part.args)
-    assert lengths == [0, 4, 4]
-    assert (prefill.times, step.times) == (1, 4)
-
-
-@contextmanager
-def forbidden_copies() -> Iterator[None]:
-    """No state may be copied here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("modelzoo.measure.generation.deepcopy", lambda state: pytest.fail("a copy during a step"))
-        yield
-
-
-def test_an_audited_step_has_the_same_outputs_every_time(tmp_path: Path) -> None:
-    """It goes on from a copy of the same state, so outputs can be compared with those that nobody observed."""
-    report, _ = report_of(RANDOM, generating_workload(tmp_path), audit=True, full_audit=True)
-    for phase in report.observed.phases:
-        assert phase.evidence is not None and phase.evidence.coverage is not None
-        assert not phase.evidence.coverage.outputs_differ
-        assert not any("differ from pass to pass" in problem for problem in phase.evidence.problems)

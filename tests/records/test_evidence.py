@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from evidence_samples import ALL_FP32, blas_audit, gemm_event, judge
+from evidence_samples import ALL_FP32, gemm, judge, recording
 
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.evidence import Evidence
 
-EVIDENCE = judge(blas_audit(gemm_event("aten::mm", "float")), ALL_FP32, "fp32")
+EVIDENCE = judge(recording(gemm("aten::mm", "float32")), ALL_FP32, "fp32")
 
 
 def test_evidence_survives_json() -> None:

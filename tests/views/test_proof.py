@@ -123,7 +123,7 @@ def test_what_an_observed_pass_did_otherwise() -> None:
     known = replace(evidence(ProofVerdict.FP32).coverage, foreign=4096, outputs_differ=True)
     found = replace(evidence(ProofVerdict.FP32), verdict=ProofVerdict.UNKNOWN, reason=None, coverage=known)
     assert str(proof.audit(found)) == (
-        "fp32: UNKNOWN (the model computed other outputs while it was observed; "
+        "fp32: UNKNOWN (the model computed other outputs, or in other precisions, while it was observed; "
         "operators read 4,096 numbers that no operator computed)"
     )
 

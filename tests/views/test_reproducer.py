@@ -12,10 +12,10 @@ import pytest
 import torch
 from fake_runs import WRONG_CONV, evidence, make
 from planted_kernels import ROUNDINGS, planted, replaced
+from replayed_products import replayed
 from torch.nn import functional
 
 from modelzoo.cli.output import write_reproducers
-from modelzoo.evidence.replay import ask_products
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, Product, ProofVerdict
 from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
@@ -75,7 +75,7 @@ FAULTS = {
 
 def found_by_a_replay(call: Callable[[], object]) -> Product:
     with torch.inference_mode():
-        (found,) = ask_products(call)[1].products
+        (found,) = replayed(call).products
     assert found.call is not None
     return replace(found, call=replace(found.call, least=0.0, below=3e-5))
 

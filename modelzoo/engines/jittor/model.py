@@ -16,12 +16,17 @@ from typing import Any, Callable
 from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.jittor.framework import onednn, onednn_version, reason_of
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.evidence.attribution import log_parts, onednn_allowed_bf16
+from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.canary import canary_cases, check_output
-from modelzoo.evidence.observation import Observation, kernel_digest, parse_observation
+from modelzoo.evidence.kernel_names import UNATTRIBUTED
+from modelzoo.evidence.observation import kernel_digest
+from modelzoo.evidence.onednn_log import logged_types, parse_onednn
+from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.evidence.profiler import captured_output
-from modelzoo.evidence.verdict import build_evidence
+from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence, KernelDigest, LogSource
+from modelzoo.records.evidence import Evidence, KernelDigest, LogSource, ProofSource
 from modelzoo.records.profile import Flops
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import ResolvedSetting
@@ -71,22 +76,26 @@ def audit(call: Callable[[], object], passes: int, canary: Canary | None, counte
             call()
         seconds = perf_counter() - began
         output = written()
-    observation = Observation(
-        iterations=passes,
-        seconds=seconds,
-        events=(),
-        onednn_output=output,
-        mkl_output="",
-        log_source=LogSource.RUNTIME_SWITCH,
-        blas="",
-        onednn_version=onednn_version(),
-        problems=tuple(dict.fromkeys(problems)),
-        architecture=platform.machine(),
-    )
-    parsed = parse_observation(observation)
-    if not any(primitive.is_compute for primitive in parsed.log.primitives):
+    log = parse_onednn(output, platform.machine())
+    if not any(primitive.is_compute for primitive in log.primitives):
         return Unavailable(_NO_LOG)
-    return build_evidence(parsed, canary, "fp32", counted=counted)
+    parts = list(log_parts(log, (), PrecisionProver(canary, None)))
+    rest = max(seconds - sum(part.seconds for part in parts), 0.0)
+    parts.append(AttributedTime(UNATTRIBUTED, None, (), UNATTRIBUTED, UNATTRIBUTED, ProofSource.NOTHING, rest, count=0))
+    found = AttributedAudit(
+        parts=parts,
+        iterations=passes,
+        log_source=LogSource.RUNTIME_SWITCH,
+        library="oneDNN",
+        bf16_allowed=onednn_allowed_bf16(log.primitives),
+        counted=counted,
+        logged=logged_types(log.primitives),
+        unread=log.unread,
+        onednn_version=log.version or onednn_version(),
+        onednn_isa=log.isa,
+        problems=tuple(dict.fromkeys(problems)),
+    )
+    return judge_attributed(found, canary, "fp32")
 
 
 def run_canary() -> Canary:

@@ -24,8 +24,7 @@ from modelzoo.engines.onnxruntime.profile_log import (
     operator_class,
     operator_of,
 )
-from modelzoo.evidence.attribution import AttributedTime
-from modelzoo.evidence.audited import AttributedAudit
+from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.observation import Event

@@ -36,7 +36,7 @@ from modelzoo.engines.onnxruntime.quantization import CALIBRATION, STATIC, convo
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
 from modelzoo.evidence.observation import Event
-from modelzoo.evidence.profile import summarize_profile
+from modelzoo.evidence.profile import summarize_profile, timed_events
 from modelzoo.evidence.profiler import nested_events
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
@@ -300,7 +300,8 @@ class OnnxRuntimeModel(ExportedModel):
             flops = count_flops(parse_calls(text, self._weights))
         except ProfileLogError as error:
             return Unavailable(str(error))
-        return summarize_profile(events, (), PROFILED_PASSES, evidence=evidence, flops=flops, problems=(NO_LAYERS,))
+        calls = timed_events(events)
+        return summarize_profile(calls, PROFILED_PASSES, evidence=evidence, flops=flops, problems=(NO_LAYERS,))
 
     @cached_property
     def _weights(self) -> Weights:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Optional
 
 import msgspec
 
-from modelzoo.evidence.attribution import AttributedTime
-from modelzoo.evidence.audited import AttributedAudit
+from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.precision import decide_precision

@@ -23,8 +23,7 @@ from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
 from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.observation import Event
-from modelzoo.evidence.profile import summarize_profile
+from modelzoo.evidence.profile import Timed, summarize_profile
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
@@ -275,8 +274,7 @@ class OpenVinoModel(ExportedModel):
     def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Profile:
         audited = self._timed_layers(args, PROFILED_PASSES)
         return summarize_profile(
-            _events(audited),
-            (),
+            _calls(audited),
             audited.passes,
             evidence=evidence,
             problems=(NO_FLOPS, "an exported model has no table by layer"),
@@ -349,16 +347,13 @@ def _isa(compiled: openvino.CompiledModel) -> str:
     return next((each[4:] for each in requirements.split(";") if each.startswith("isa=")), "")
 
 
-def _events(audited: Audited) -> list[Event]:
+def _calls(audited: Audited) -> list[Timed]:
     """The layers as calls of operators, in every pass."""
     timed = [layer for layer in audited.layers if layer.average is not None]
     known = sum(audited.seconds.get(layer.name, 0.0) for layer in timed)
-    events: list[Event] = []
-    for _ in range(audited.passes):
-        caller = len(events)
-        events.append(Event(PASS_EVENT, max(audited.total - known, 0.0) / audited.passes, -1))
-        events += [
-            Event(layer.kind, audited.seconds.get(layer.name, 0.0) / audited.passes, caller, layer.shapes)
-            for layer in timed
-        ]
-    return events
+    one_pass = [Timed(PASS_EVENT, (), max(audited.total - known, 0.0) / audited.passes)]
+    one_pass += [
+        Timed(layer.kind, tuple(filter(None, layer.shapes)), audited.seconds.get(layer.name, 0.0) / audited.passes)
+        for layer in timed
+    ]
+    return one_pass * audited.passes

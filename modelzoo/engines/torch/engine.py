@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from msgspec.structs import asdict
 
-from modelzoo.engines.protocol import Observed, Part, RawOutputs, Unavailable, value_and_problem
+from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.engines.torch import compilation, devices, execution, switches
 from modelzoo.engines.torch.compilation import kept
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
@@ -37,15 +37,10 @@ from modelzoo.workload.weights import load_model
 if TYPE_CHECKING:
     from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
-    from modelzoo.evidence.audited import AttributedAudit, Ran
-    from modelzoo.evidence.flops import Call
-    from modelzoo.evidence.observation import Audit, Replays
-
-    Pass = Callable[[], object]
+    from modelzoo.evidence.recording import Phases, Recording
 
 PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """How many primitives oneDNN keeps (source: its developer guide, "Primitive Cache")."""
-"""A problem of an audit: a model that computes otherwise while it is observed would not be noticed."""
 
 
 class TorchEngine:
@@ -218,7 +213,7 @@ class TorchModel:
         self._workload, self._setting, self._executable, self._device = workload, setting, executable, device
         self._compose = compose
         self.call, self._eager = compose(executable.call), compose(executable.model)
-        self._calls: Observed[tuple[Call, ...]] | None = None
+        self._recording: Recording | None = None
 
     def composed(self, compose: Callable[[Callable[..., Any]], Callable[..., Any]]) -> TorchModel:
         own, given = self._compose, (self._workload, self._setting, self._executable, self._device)
@@ -276,115 +271,73 @@ class TorchModel:
             eager = None if self._setting.mode == "eager" else lambda: self._call_eager(args)
             call = devices.AuditedCall(lambda: self.call(*args), eager, self._setting)
             return devices.audit(call, self._device, passes, canary)
-        return self._judged(self._attributed(args, passes, canary, replay=replay), canary)
+        return self._judged(self._record(args, replay=replay), canary)
 
-    def audit_parts(
-        self, args: tuple[Any, ...], parts: Sequence[Part], *, canary: Canary | None
-    ) -> tuple[Observed[Evidence], list[Observed[Evidence]]]:
-        from modelzoo.evidence.audited import compared_with_parts, joined
-        from modelzoo.evidence.flops import sum_flops
-
-        # First the whole: afterwards a part may hold what a whole call needs.
+    def audit_phases(
+        self, args: tuple[Any, ...], phases: Phases, *, canary: Canary | None
+    ) -> tuple[Observed[Evidence], Mapping[str, tuple[Observed[Evidence], Observed[Flops]]]]:
         if self._device is not None:
-            evidence, alone, _ = self.audit(args, passes=1, canary=canary), [], self.flops(args)
-            for part in parts:
-                part.ready()
-                alone.append(part.model.audit(part.args, passes=1, canary=canary))
-            return evidence, alone
-        whole, audits, ran = self._ran(args), [], []
-        for part in parts:
-            model = part.model
-            assert isinstance(model, TorchModel), "a part was made by composed"
-            found = model._attributed(part.args, 1, canary, replay=True, ready=part.ready, share=1 / len(parts))
-            audits.append((found, part.times))
-            part.ready()
-            ran.append((model._ran(part.args), part.times))
-        counted = sum_flops(whole.calls) if whole.calls else None
-        audit = joined(audits, counted, compared_with_parts(whole, ran))
-        return self._judged(audit, canary), [self._judged(each, canary) for each, _ in audits]
+            whole = Unavailable("on an accelerator, a generation is audited as a whole")
+            return self.audit(args, passes=1, canary=canary), dict.fromkeys(phases.entered, (whole, whole))
+        recording = self._record(args, replay=True, phases=phases)
+        alone = {name: recording.phase(name) for name in recording.passes}
+        return self._judged(recording, canary), {
+            name: (self._judged(each, canary), each.counted() or self._uncounted(each)) for name, each in alone.items()
+        }
 
-    def _ran(self, args: tuple[Any, ...]) -> Ran:
-        """What a call runs: by the logs of the libraries, and in another pass, if not known yet, by its operators."""
-        from modelzoo.evidence.audited import Ran
-        from modelzoo.evidence.outputs import watched_operations
-
-        logged, watch = watched_operations(lambda: self.call(*args))
-        calls, _ = value_and_problem(self._recorded_calls(args, watch.observed if self.module is not None else None))
-        return Ran(logged, calls, watch.differ, watch.is_random())
-
-    def _attributed(
-        self,
-        args: tuple[Any, ...],
-        passes: int,
-        canary: Canary | None,
-        *,
-        replay: bool,
-        ready: Callable[[], None] = lambda: None,
-        share: float = 1.0,
-    ) -> AttributedAudit:
-        """An audit; ``share``: of the time for replays that this one may take."""
-        from modelzoo.evidence.audit import run_audit
-        from modelzoo.evidence.audited import attribute_audit
-
-        replays: Replays | None = None
-        if replay:
-            audit, replays = self._asked(args, passes, ready, share)
-        else:
-            audit = run_audit(lambda: self.call(*args), passes)
-        ready()
-        calls, _ = value_and_problem(self._recorded_calls(args))
-        return attribute_audit(audit, canary, self._setting.bf16_method, calls=tuple(calls or ()), replays=replays)
-
-    def _judged(self, audit: AttributedAudit, canary: Canary | None) -> Evidence:
-        from modelzoo.evidence.verdict import judge_attributed
-
-        return judge_attributed(audit, canary, arithmetic_of(self._setting), self._setting.bf16_method)
-
-    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
-        from modelzoo.evidence.flops import sum_flops
-
-        calls = self._recorded_calls(args)
-        return calls if isinstance(calls, Unavailable) else sum_flops(calls)
-
-    def _asked(
-        self, args: tuple[Any, ...], passes: int, ready: Callable[[], None], share: float
-    ) -> tuple[Audit, Replays | None]:
-        """An audit, and what an eager pass whose operators are intercepted shows; ``None`` if they cannot be.
-
-        Only what runs in eager mode is what this pass runs, so only there are its products called again.
-        """
-        from modelzoo.evidence.outputs import watched_audit
-        from modelzoo.evidence.replay import ask_products, budget_after, follow_pass
+    def _record(self, args: tuple[Any, ...], *, replay: bool, phases: Phases | None = None) -> Recording:
+        """One recorded call, whose products are called again if ``replay``."""
+        from modelzoo.evidence.flops import follows_compiled_code
+        from modelzoo.evidence.recording import Plan, record_pass
+        from modelzoo.evidence.replay import budget_after
         from modelzoo.machine.facts import read_machine
 
-        def follow(observed: Callable[[], None], seconds: float) -> tuple[list[Call], Replays]:
-            if self.module is None:
-                return follow_pass(lambda: self._call_eager(args), self._executable.model)
-            budget = share * budget_after(seconds, emulated=read_machine().emulator is not None)
-            return ask_products(observed, self.module, budget, asked=arithmetic_of(self._setting))
+        def budget(seconds: float) -> float:
+            return budget_after(seconds, emulated=read_machine().emulator is not None)
 
-        audit, replays, calls = watched_audit(lambda: self.call(*args), passes, follow, ready)
-        self._calls = Unavailable(calls) if isinstance(calls, str) else calls
-        return audit, replays
+        plan = Plan(
+            module=self.module,
+            eager=None if self.module is not None else lambda: self._call_eager(args),
+            model=self._executable.model,
+            intercepts=self._setting.mode not in compilation.COMPILING or follows_compiled_code(),
+            budget=budget if replay else None,
+            asked=arithmetic_of(self._setting),
+            phases=phases,
+        )
+        self._recording = record_pass(lambda: self.call(*args), plan)
+        return self._recording
 
-    def _recorded_calls(self, args: tuple[Any, ...], call: Pass | None = None) -> Observed[tuple[Call, ...]]:
-        """The operators of one eager pass, ``call`` if given; of one only: ``args`` are always the measured batch."""
-        from modelzoo.evidence.flops import FlopCountError, record_calls
+    def _judged(self, recording: Recording, canary: Canary | None) -> Evidence:
+        from modelzoo.evidence.attribution import attribute_recording
+        from modelzoo.evidence.verdict import judge_attributed
 
-        if self._calls is None:
-            try:
-                self._calls = tuple(record_calls(call or (lambda: self._call_eager(args))))
-            except FlopCountError as error:
-                self._calls = Unavailable(str(error))
-        return self._calls
+        setting = self._setting
+        is_compiled = setting.mode in compilation.COMPILING
+        audit = attribute_recording(recording, canary, setting.bf16_method, is_compiled=is_compiled)
+        return judge_attributed(audit, canary, arithmetic_of(setting), setting.bf16_method)
+
+    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
+        from modelzoo.evidence.flops import FlopCountError, count_flops
+
+        if self._recording is not None:
+            return self._recording.counted() or self._uncounted(self._recording)
+        try:
+            return count_flops(lambda: self._call_eager(args))
+        except FlopCountError as error:
+            return Unavailable(str(error))
+
+    @staticmethod
+    def _uncounted(recording: Recording) -> Unavailable:
+        return Unavailable("; ".join(recording.problems) or "the operations were not counted")
 
     def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
         if self._device is not None:
             return Unavailable("times of operators are measured on CPUs only; the audit has those of the kernels")
-        from modelzoo.evidence.profile import operator_profile
+        from modelzoo.evidence.profile import recorded_profile
 
-        call, eager = lambda: self.call(*args), lambda: self._call_eager(args)
-        return operator_profile(call, self.module, evidence=evidence, eager=eager)
+        recording = self._recording or self._record(args, replay=False)
+        modules = self.module.named_modules() if self.module is not None else ()
+        return recorded_profile(recording, {path: type(each).__name__ for path, each in modules}, evidence)
 
     def _call_eager(self, args: tuple[Any, ...]) -> Any:
         """One pass of the eager model: operators of a compiled or scripted one cannot be intercepted."""

@@ -126,7 +126,7 @@ _DECLARED: dict[type, dict[str, Privacy]] = {
     faults.Argument: {"name dtype value": _SHOWN},
     coverage.TimeShare: {"name": _SHOWN},
     evidence.OperatorUse: {"operator implementation precision": _SHOWN},
-    coverage.Coverage: {"uncounted unexplained beyond_parts": _SHOWN},
+    coverage.Coverage: {"uncounted unexplained": _SHOWN},
     profile.Flops: {"by_operator missing": _SHOWN},
     profile.Profile: {"problems": _TEXT},
     profile.OperatorRow: {"name kernel precision": _SHOWN},

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from evidence_samples import sentence
+from evidence_samples import judge, sentence
 from exportable_workloads import CLASSIFIER, int8_error_limit, source_of
+from replayed_products import replayed
 
 from modelzoo.engines.torch import quantization
 from modelzoo.engines.torch.engine import TorchEngine, TorchSession
 from modelzoo.engines.torch.quantization import quantized, resolve_recipe
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence.audit import run_audit
-from modelzoo.evidence.flops import record_calls
-from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, ProofSource, ProofVerdict
 from modelzoo.setting import ResolvedSetting, Setting
@@ -177,8 +175,7 @@ def test_a_graph_that_is_not_compiled_is_not_int8() -> None:
     x = torch.randn(2, 16, 8, 8)
     with torch.inference_mode():
         graph = quantized(Residual().eval(), "static", [(x,)])
-        audit = run_audit(lambda: graph(x), 1)
-        found = build_evidence(audit, None, "int8", calls=record_calls(lambda: graph(x)))
+    found = judge(replayed(lambda: graph(x), replays=False), None, "int8")
     assert found.verdict is ProofVerdict.NOT_ACTIVE
     assert "quantized_decomposed::dequantize_per_tensor" in getattr(found.reason, "dequantized", ())
 

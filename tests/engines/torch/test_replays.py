@@ -9,9 +9,8 @@ from typing import Any, Callable
 import pytest
 from exportable_workloads import CLASSIFIER, source_of
 
-from modelzoo.engines.protocol import Part
 from modelzoo.engines.torch.engine import TorchModel, TorchSession
-from modelzoo.evidence import replay
+from modelzoo.evidence import recording, replay
 from modelzoo.frozen import replace
 from modelzoo.machine import facts
 from modelzoo.setting import ResolvedSetting
@@ -23,11 +22,11 @@ def budgets(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
     ask = replay.ask_products
 
-    def noting(call: Callable[[], object], module: Any, budget: float, asked: Any) -> Any:
+    def noting(collector: Any, budget: float, asked: Any) -> Any:
         found.append(budget)
-        return ask(call, module, budget, asked=asked)
+        return ask(collector, budget, asked=asked)
 
-    monkeypatch.setattr(replay, "ask_products", noting)
+    monkeypatch.setattr(recording, "ask_products", noting)
     return found
 
 
@@ -49,12 +48,3 @@ def test_the_time_is_not_limited_on_an_emulated_processor(
     monkeypatch.setattr(facts, "read_machine", lambda: machine)
     audited(tmp_path, lambda model, args: model.audit(args, passes=1, canary=None, replay=True))
     assert budgets == [6.0, inf]
-
-
-def test_parts_share_the_time_for_replays(tmp_path: Path, budgets: list[float]) -> None:
-    """So that a generation takes no longer than one pass."""
-    audited(
-        tmp_path,
-        lambda model, args: model.audit_parts(args, [Part(model, args, 1), Part(model, args, 3)], canary=None),
-    )
-    assert budgets == [3.0, 3.0]

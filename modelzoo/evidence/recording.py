@@ -1,0 +1,345 @@
+"""Record one pass: what every operator was called with, how long it took, and which kernels were logged meanwhile.
+
+The pass is the call that is timed, in eager mode or compiled; its operators are intercepted. What the libraries print
+during an operator's call belongs to it. What they print outside every operator was called by generated code, by
+another thread or by an extension. The distinct products of the pass are called again (``modelzoo.evidence.replay``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Optional
+
+import msgspec
+
+from modelzoo.evidence.audit import blas_name, calls_sbgemm, library_logs, onednn_version, shows_onednn
+from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
+from modelzoo.evidence.kernel_names import operator_class
+from modelzoo.evidence.mkl_log import BlasCall, parse_mkl
+from modelzoo.evidence.observation import RANDOM_OUTPUTS, logged_call_of
+from modelzoo.evidence.onednn_log import OneDnnLog, logged_precision, parse_onednn
+from modelzoo.evidence.outputs import OutputWatch
+from modelzoo.evidence.profiler import Written
+from modelzoo.evidence.provenance import Provenance
+from modelzoo.evidence.replay import Collector, ask_products
+from modelzoo.frozen import replace
+from modelzoo.records.evidence import LogSource, Product
+from modelzoo.records.profile import Flops
+
+
+class Printed(msgspec.Struct, frozen=True):
+    """What oneDNN and MKL printed, and in which phase of the call."""
+
+    log: OneDnnLog = OneDnnLog()
+    blas_calls: tuple[BlasCall, ...] = ()
+    phase: str = ""
+
+
+class RecordedCall(msgspec.Struct, frozen=True):
+    """One call of an operator.
+
+    Attributes:
+        call: what it was called with, and what it costs.
+        seconds: how long it took, without intercepting it.
+        layers: the paths of the modules whose forward was running, the innermost last.
+        printed: what the libraries printed meanwhile.
+        product: the place of its product in ``Recording.products``; ``None`` if it multiplies nothing.
+    """
+
+    call: Call
+    seconds: float
+    layers: tuple[str, ...] = ()
+    printed: Printed = Printed()
+    product: Optional[int] = None
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """One recorded pass.
+
+    Attributes:
+        calls: every operator that was called, in order.
+        outside: what the libraries printed outside all of them.
+        products: the distinct products among ``calls``, with what they showed when they were called again.
+        seconds: what the pass takes if nobody observes it, by phase; one of ``""`` if there are none.
+        passes: how often each phase was entered; empty if there are none.
+        replay_seconds: what calling the products again took; ``None`` if none was.
+        log_source: how oneDNN's log was switched on.
+        shows_onednn: whether it is known what oneDNN ran.
+        blas: the library that computes products outside oneDNN, such as ``mkl 2024.2``.
+        logs_mkl: whether MKL logged anything.
+        sbgemm: whether torch passes bf16 products to it; ``None`` if unknown.
+        onednn_version: as torch reports it.
+        modules: how often each module's forward ran, by path; empty if modules were not followed.
+        foreign: floating-point numbers that operators read, and that no operator had computed.
+        subnormal: share of subnormal numbers in the operands of products, by samples.
+        outputs_differ: whether the model computed other outputs, or in other precisions, while it was observed.
+        eager: the calls of a pass of the eager model, each with its phase; ``None`` if they are not known.
+        problems: what could not be observed.
+    """
+
+    calls: tuple[RecordedCall, ...]
+    outside: tuple[Printed, ...]
+    products: tuple[Product, ...] = ()
+    seconds: Mapping[str, float] = {}
+    passes: Mapping[str, int] = {}
+    replay_seconds: Optional[float] = None
+    log_source: LogSource = LogSource.NONE
+    shows_onednn: bool = True
+    blas: str = ""
+    logs_mkl: bool = False
+    sbgemm: Optional[bool] = None
+    onednn_version: str = ""
+    modules: Mapping[str, int] = {}
+    foreign: int = 0
+    subnormal: float = 0.0
+    outputs_differ: bool = False
+    eager: Optional[tuple[tuple[str, Call], ...]] = None
+    problems: tuple[str, ...] = ()
+
+    def counted(self) -> Flops | None:
+        """The operations of one pass of the eager model, the mean if there were several; ``None`` if not counted."""
+        if self.eager is None:
+            return None
+        found, count = sum_flops([call for _, call in self.eager]), self.iterations
+        mean = {operator: flop // count for operator, flop in found.by_operator.items()}
+        return Flops(sum(mean.values()), found.bytes // count, mean, found.missing)
+
+    @property
+    def iterations(self) -> int:
+        """How many passes these are: those of a phase, or one."""
+        return sum(self.passes.values()) if len(self.passes) == 1 else 1
+
+    def phase(self, name: str) -> Recording:
+        """What was recorded in the passes of one phase."""
+        return replace(
+            self,
+            calls=tuple(each for each in self.calls if each.printed.phase == name),
+            outside=tuple(each for each in self.outside if each.phase == name),
+            seconds={name: self.seconds[name]},
+            passes={name: self.passes[name]},
+            eager=None if self.eager is None else tuple(each for each in self.eager if each[0] == name),
+        )
+
+
+class Phases:
+    """Which phase of a call is running; what the call is composed of says so (``enter``)."""
+
+    def __init__(self) -> None:
+        self.running = ""
+        self.entered: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._since = 0.0
+
+    def enter(self, name: str) -> None:
+        """Begin a pass of the phase ``name``."""
+        self.leave()
+        self.running, self._since = name, time.perf_counter()
+        self.entered[name] += 1
+
+    def leave(self) -> None:
+        """End the pass that is running."""
+        if self.running:
+            self.seconds[self.running] += time.perf_counter() - self._since
+        self.running = ""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How a pass is recorded.
+
+    Attributes:
+        module: the ``torch.nn.Module`` that runs in eager mode; ``None`` if compiled or scripted code does.
+        eager: a pass of the eager model, for its operations, if ``call`` is compiled or scripted.
+        model: the module that ``eager`` runs.
+        intercepts: whether operators are intercepted; otherwise only the libraries' logs show what ran.
+        budget: how many seconds products may be called again, given what a pass takes; ``None``: none is.
+        asked: the precision that was asked for.
+        phases: what says which phase is running, if there are any.
+    """
+
+    module: Any = None
+    eager: Optional[Callable[[], object]] = None
+    model: Any = None
+    intercepts: bool = True
+    budget: Optional[Callable[[float], float]] = None
+    asked: str = "fp32"
+    phases: Optional[Phases] = None
+
+
+_NOT_INTERCEPTED = "this torch does not intercept what compiled code calls: the libraries' logs alone show its kernels"
+
+
+def record_pass(call: Callable[[], object], plan: Plan) -> Recording:
+    """Run ``call`` once unobserved and once observed, and compare the outputs; call its distinct products again."""
+    phases = plan.phases
+    with library_logs([]) as (written, _):
+        watch = OutputWatch(call)
+        unobserved = Printed(parse_onednn(written()), parse_mkl(written()))
+    taken = (dict(phases.seconds), dict(phases.entered)) if phases is not None else ({"": watch.seconds}, {})
+    found = record_once(watch.observed, plan, watch.seconds)
+    is_random = watch.is_random()
+    printed = [each.printed for each in found.calls] + list(found.outside)
+    is_other = not _precisions([unobserved]) <= _precisions(printed)
+    if plan.eager is not None:
+        found = _with_eager(found, plan.eager, plan)
+    return replace(
+        found,
+        seconds=taken[0],
+        passes=taken[1],
+        outputs_differ=(watch.differ and not is_random) or is_other,
+        problems=(*found.problems, RANDOM_OUTPUTS) if is_random else found.problems,
+    )
+
+
+def _precisions(printed: Iterable[Printed]) -> set[str]:
+    """Those of the products that were logged."""
+    found = {logged_precision(each) for one in printed for each in one.log.primitives if each.is_compute}
+    return found | {each.precision for one in printed for each in one.blas_calls if each.is_product}
+
+
+def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) -> Recording:
+    """Run ``call`` once, observed, and its distinct products again; ``seconds``: what it takes unobserved."""
+    problems = [] if plan.intercepts else [_NOT_INTERCEPTED]
+    with library_logs(problems) as (written, source), _layers_followed(plan.module) as (layers, modules):
+        is_logged, phases = shows_onednn(source), plan.phases or Phases()
+        recorder, calls = _Recorder(written, is_logged, layers, phases), None
+        # Compiled code writes memory that no operator has written: there, the numbers of the eager pass are followed.
+        provenance = Provenance(plan.module) if plan.eager is None else None
+        if plan.intercepts:
+            try:
+                calls = record_calls(call, recorder.run if provenance is None else provenance.following(recorder.run))
+            except FlopCountError as error:
+                problems.append(str(error))
+                recorder, provenance = _Recorder(written, is_logged, layers, phases), None
+        if calls is None:
+            call()
+        outside = recorder.outside()
+        products, began = recorder.collector.products(), time.perf_counter()
+        if plan.budget is not None:
+            products = ask_products(recorder.collector, plan.budget(seconds), asked=plan.asked)
+        replay_seconds = time.perf_counter() - began if plan.budget is not None and products else None
+    noted = tuple(RecordedCall(each, *one) for each, one in zip(calls or (), recorder.noted))
+    return Recording(
+        calls=noted,
+        outside=outside,
+        products=products,
+        seconds={"": seconds},
+        replay_seconds=replay_seconds,
+        log_source=source,
+        shows_onednn=is_logged,
+        blas=blas_name(),
+        logs_mkl=any(each.printed.blas_calls for each in noted),
+        sbgemm=calls_sbgemm(),
+        onednn_version=onednn_version(),
+        modules=modules,
+        foreign=provenance.foreign if provenance is not None else 0,
+        subnormal=provenance.subnormal if provenance is not None else 0.0,
+        eager=tuple((each.printed.phase, each.call) for each in noted) if calls is not None else None,
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+def _with_eager(found: Recording, call: Callable[[], object], plan: Plan) -> Recording:
+    """``found`` with the operators of an eager pass, and the numbers that it reads and no operator has computed."""
+    provenance, running, phases = Provenance(plan.model), [], plan.phases or Phases()
+
+    def run(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        running.append(phases.running)
+        return operator(*args, **named)
+
+    try:
+        calls = record_calls(call, provenance.following(run))
+    except FlopCountError as error:
+        return replace(found, eager=None, problems=(*found.problems, str(error)))
+    return replace(
+        found,
+        eager=tuple(zip(running, calls)),
+        foreign=provenance.foreign,
+        subnormal=provenance.subnormal,
+    )
+
+
+@contextlib.contextmanager
+def _layers_followed(module: Any) -> Iterator[tuple[Sequence[str], Mapping[str, int]]]:
+    """Yield the paths of the modules whose forward is running, the innermost last, and how often each has run.
+
+    Hooks of all modules are used, because torch calls other operators for some modules that have hooks of their own.
+    """
+    from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+    running: list[str] = []
+    ran: Counter[str] = Counter()
+    if module is None:
+        yield running, ran
+        return
+    paths = {id(each): path for path, each in module.named_modules()}
+
+    def enter(each: Any, args: Any) -> None:
+        path = paths.get(id(each))
+        ran.update([path] if path is not None else [])
+        # A module that is not a part of the model, as one that forward makes, counts as what calls it.
+        running.append(path if path is not None else running[-1] if running else "")
+
+    def leave(each: Any, args: Any, output: Any) -> None:
+        running.pop()
+
+    handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
+    try:
+        yield running, ran
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class _Recorder:
+    """Calls each operator, and notes its time and what was printed during it.
+
+    Args:
+        written: what the libraries print.
+        shows_onednn: whether that is all that oneDNN runs.
+        running: the paths of the modules whose forward is running.
+        phases: which phase is running.
+    """
+
+    def __init__(self, written: Written, shows_onednn: bool, running: Sequence[str], phases: Phases) -> None:
+        self.collector = Collector(written if shows_onednn else None)
+        self.noted: list[tuple[float, tuple[str, ...], Printed, int | None]] = []
+        self._written, self._running, self._phases = written, running, phases
+        self._outside: list[Printed] = []
+        self._end = written.size
+        self._architecture = platform.machine()
+
+    def run(self, name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        self._note_outside()
+        began = time.perf_counter()
+        output = operator(*args, **named)
+        seconds = time.perf_counter() - began
+        printed, layers = self._printed(), tuple(self._running)
+        place = None
+        if operator_class(name) is not None:
+            logged = logged_call_of(printed.log, printed.blas_calls)
+            layer = next((path for path in reversed(layers) if path), "")
+            place = self.collector.note(name, operator, args, named, output, logged, layer)
+        self.noted.append((seconds, layers, printed, place))
+        return output
+
+    def outside(self) -> tuple[Printed, ...]:
+        """What was printed outside all operators."""
+        self._note_outside()
+        return tuple(self._outside)
+
+    def _note_outside(self) -> None:
+        printed = self._printed()
+        if printed.log.primitives or printed.log.unread or printed.blas_calls:
+            self._outside.append(printed)
+
+    def _printed(self) -> Printed:
+        """What was printed since this was asked last."""
+        begin, self._end = self._end, self._written.size
+        if begin == self._end:
+            return Printed(phase=self._phases.running)
+        text = self._written(begin)
+        return Printed(parse_onednn(text, self._architecture), parse_mkl(text), self._phases.running)

@@ -1,0 +1,15 @@
+"""Record a call, and call its products again, without the call that nobody observes."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from modelzoo.evidence.recording import Plan, Recording, record_once
+
+
+def replayed(call: Callable[[], object], module: Any = None, *, replays: bool = True) -> Recording:
+    """What the operators of ``call`` did, in inference mode."""
+    with torch.inference_mode():
+        return record_once(call, Plan(module=module, budget=(lambda seconds: 6.0) if replays else None))
