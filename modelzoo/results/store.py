@@ -205,7 +205,8 @@ def _version(data: dict[str, Any], path: Path) -> tuple[int, int]:
     if major > MAJOR:
         raise InputError(f"{path} has format {major}, newer than this suite's {MAJOR}; update modelzoo to read it")
     if major < MAJOR:
-        raise InputError(f"{path} has format {major}, older than this suite's {MAJOR}; measure again")
+        reader = ", or use release 0.1" if major == 3 else ""
+        raise InputError(f"{path} has format {major}, older than this suite's {MAJOR}; measure again{reader}")
     if "version" not in data:
         raise InputError(f"{path} does not say which version of modelzoo wrote it; {_HINT}")
     return major, minor
