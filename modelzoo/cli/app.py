@@ -24,7 +24,7 @@ from typing import Callable, Optional
 from modelzoo.cli.output import tell
 from modelzoo.cli.parser import SWITCH, Parser, add_completion, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
-from modelzoo.machine.linux import allowed_cpus
+from modelzoo.machine.environment import begin
 from modelzoo.version import __version__
 
 COMMANDS = {
@@ -138,13 +138,11 @@ def guard(call: Callable[[], int]) -> int:
     SIGTERM and a lost terminal (SIGHUP, unless it is ignored, as under nohup) end it as Ctrl-C does: finished runs are
     kept, and no process or container is left behind.
     """
-    allowed_cpus()  # before any library can bind this thread
-    # A stream that was closed before the start is None, and print would send errors to stdout.
-    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: PTH123, SIM115
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, signal.default_int_handler)}
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _hang_up)
     try:
+        begin()
         return call()
     except ModelzooError as error:
         # A message may quote a file name, which may contain a line break.

@@ -92,13 +92,11 @@ def print_document(blocks: Sequence[Block]) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print what a format has made of a document, and escaped, on stdout, whose encoding may lack a character.
+    """Print what a format has made of a document, and escaped, on stdout.
 
     Raises:
         EnvironmentProblem: stdout cannot be written to (the disk is full).
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
     _write(text.removesuffix("\n").split("\n"))
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from places import ROOT
 
 from modelzoo.cli import app as cli
 
@@ -53,6 +54,19 @@ def test_a_request_to_end_is_handled_like_ctrl_c(number: str, before: str, print
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == printed
     assert done.stderr == ("modelzoo: interrupted\n" if printed.startswith("130") else "")
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_never_fails_for_want_of_a_character(stream: str) -> None:
+    """A workload's or a file's name may have any, whatever the locale; a traceback would hide the verdict."""
+    said = (
+        f"from modelzoo.cli.app import guard; import sys; guard(lambda: print('[VALID] bär → ok', file=sys.{stream}))"
+    )
+    environment = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii:strict"}
+    done = subprocess.run(
+        [sys.executable, "-c", said], capture_output=True, env=environment, cwd=ROOT, timeout=60, check=True
+    )
+    assert getattr(done, stream) == rb"[VALID] b\xe4r \u2192 ok" + b"\n"
 
 
 def test_own_missing_module_is_a_bug() -> None:
