@@ -3,12 +3,14 @@ worker gets, and what every process begins with."""
 
 from __future__ import annotations
 
+import errno
 import getpass
 import io
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from modelzoo.errors import UsageError
 from modelzoo.files import private_path
@@ -72,6 +74,28 @@ _BOOKKEEPING = "TORCH_WARM_POOL"
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)KEY($|_)", re.IGNORECASE)
 
 
+class _Stderr(io.TextIOWrapper):
+    """What is for people is lost, and nothing else, if the disk that stderr is written to is full."""
+
+    def write(self, text: str) -> int:
+        with _unless_full():
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with _unless_full():
+            super().flush()
+
+
+@contextmanager
+def _unless_full() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+
+
 def begin() -> None:
     """Do what every process of the suite does first, before any library is loaded.
 
@@ -85,9 +109,10 @@ def begin() -> None:
     allowed_cpus()
     # A stream that was closed before the start is None, and print would send errors to stdout.
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: PTH123, SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if type(sys.stderr) is io.TextIOWrapper:
+        sys.stderr = _Stderr(sys.stderr.buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True)
     try:
         getpass.getuser()
     except (KeyError, OSError):
