@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, run, setting_options, throughput
-from modelzoo.cli.output import INTERRUPTED, file_stem, new_result, results_directory, tell
+from modelzoo.cli.output import INTERRUPTED, file_stem, kept_text, new_result, results_directory, tell
 from modelzoo.cli.parser import Parser, help_texts
 from modelzoo.cli.selection import select_settings
 from modelzoo.cli.validate import ESSENTIAL as OF_VALIDATE
@@ -166,7 +166,11 @@ def _measure(args: argparse.Namespace) -> int:
                     member.name, problem="" if place else problem, result=str(place) if place else None
                 )
                 codes.append(2 if problem else measured.code)
-                said = f"has measured: {problem or place}" if place else f"cannot measure: {problem}"
+                said = (
+                    f"has measured: {kept_text(problem, place) if problem else place}"
+                    if place
+                    else f"cannot measure: {problem}"
+                )
                 out.print(f"host {member.name} {said}", soft_wrap=True)
     except KeyboardInterrupt:
         tell(f"modelzoo: interrupted; the results of {len(results)} hosts are in {directory / HOSTS}")
@@ -234,7 +238,7 @@ def _compare(hosts: Sequence[FleetHost], results: Sequence[HostResult], director
     path, problem = store.keep(directory / COMPARISON, encode_json(comparison) + b"\n")
     out.print(f"results: {directory / HOSTS}, comparison: {path or 'in no file'}", soft_wrap=True)
     if problem:
-        raise UsageError(problem)
+        raise UsageError(kept_text(problem, path))
 
 
 def _check_weights(results: Sequence[HostResult]) -> None:

@@ -80,8 +80,13 @@ def stored_code(stored: ResultFile, code: int) -> int:
     """Return the exit code of a call; 2, after saying so, if its result is not in the file that was named."""
     if not stored.problem:
         return code
-    tell(f"modelzoo: error: {stored.problem}")
+    tell(f"modelzoo: error: {kept_text(stored.problem, stored.path if stored.is_kept else None)}")
     return 2
+
+
+def kept_text(problem: str, place: Optional[Path]) -> str:
+    """Return the error about a file that could not be written, by what ``store.keep`` has returned."""
+    return f"{problem}; it is in {place or 'no file'}"
 
 
 def tell(line: str) -> None:

@@ -13,6 +13,7 @@ from modelzoo.cli.output import (
     STDOUT,
     check_directory,
     ended_early,
+    kept_text,
     new_result,
     print_result,
     result_path,
@@ -205,7 +206,7 @@ def judge_part(jobs: Jobs, args: argparse.Namespace) -> int:
     )
     _say_missing(writer)
     if problem:
-        raise UsageError(problem)
+        raise UsageError(kept_text(problem, place))
     return 0
 
 

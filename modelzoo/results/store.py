@@ -67,7 +67,7 @@ class ResultFile:
         path: the file; another one if the one that was named cannot be written to any more, see ``keep``.
         result: the latest state.
         is_kept: whether ``path`` holds it.
-        problem: what to tell the user if it is not in the file that was named; empty if it is.
+        problem: why it is not in the file that was named; empty if it is.
 
     Raises:
         UsageError: the file or its directory cannot be written to.
@@ -112,7 +112,7 @@ def keep(path: Path, content: bytes) -> tuple[Optional[Path], str]:
 
     Returns:
         Where it is: ``path``, or else a file in this user's own directory for temporary files; ``None``: nowhere. And
-        what to tell the user, empty if it is ``path``.
+        why it is not ``path``, empty if it is.
     """
     try:
         write_atomically(path, content)
@@ -123,8 +123,8 @@ def keep(path: Path, content: bytes) -> tuple[Optional[Path], str]:
         elsewhere = own_temporary_directory() / f"{path.stem}-{os.getpid()}{path.suffix}"
         write_atomically(elsewhere, content)
     except (ModelzooError, OSError):
-        return None, f"{problem}; it is in no file"
-    return elsewhere, f"{problem}; it is in {elsewhere}"
+        return None, problem
+    return elsewhere, problem
 
 
 def contents(result: Result) -> bytes:
