@@ -111,8 +111,9 @@ def begin() -> None:
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: PTH123, SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    if type(sys.stderr) is io.TextIOWrapper:
-        sys.stderr = _Stderr(sys.stderr.buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True)
+    first = sys.__stderr__
+    if first is not None and sys.stderr is first:  # it keeps the buffer open
+        sys.stderr = _Stderr(first.buffer, first.encoding, "backslashreplace", line_buffering=True)
     try:
         getpass.getuser()
     except (KeyError, OSError):
