@@ -174,6 +174,19 @@ def test_a_write_that_fails_leaves_the_old_file(step: str, tmp_path: Path, monke
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
 
 
+def test_what_took_long_is_kept_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a directory of this user's own; if that is not possible either, the reason is still that of the file."""
+    (tmp_path / "r.json").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place, problem = store.keep(tmp_path / "r.json", b"x")
+    assert place == tmp_path / f"modelzoo-{os.getuid()}" / f"r-{os.getpid()}.json"
+    assert place.read_bytes() == b"x"
+    assert problem == f"cannot write {tmp_path / 'r.json'}: Is a directory"
+    monkeypatch.setattr("tempfile.tempdir", __file__)
+    assert store.keep(tmp_path / "r.json", b"x") == (None, problem)
+    assert store.keep(tmp_path / "s.json", b"x") == (tmp_path / "s.json", "")
+
+
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while writing stays Ctrl-C, and the old file stays in place."""
     path = tmp_path / "r.json"

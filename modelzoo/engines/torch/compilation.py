@@ -141,11 +141,7 @@ def _own_inductor_cache() -> None:
     """
     if INDUCTOR_CACHE in os.environ:
         return
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        return  # without a name, torch has no default cache either
-    name = re.sub(r'[\\/:*?"<>|]', "_", user)
+    name = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
     make_own(Path(tempfile.gettempdir()) / f"torchinductor_{name}", INDUCTOR_CACHE, with_group=True)
 
 
