@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from modelzoo.directories import own_temporary_directory
 from modelzoo.errors import UsageError
 from modelzoo.files import private_path
 from modelzoo.machine import memory
-from modelzoo.machine.directories import own_temporary_directory
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.memory import LIBRARIES, current_allocator, find_library, replacement_name, require_allocator
 from modelzoo.records.run import EnvironmentChanges

@@ -18,10 +18,10 @@ from typing import Any, Callable, Optional
 
 import msgspec
 
+from modelzoo.directories import own_temporary_directory
 from modelzoo.errors import InputError, ModelzooError, UsageError
 from modelzoo.files import private_path, write_atomically
 from modelzoo.frozen import replace
-from modelzoo.machine.directories import own_temporary_directory
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.exhibits import ShownAnswers, ShownClasses, ShownObjects, ShownPassages
 from modelzoo.records.hosts import ShardingReport

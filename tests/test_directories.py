@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from modelzoo.directories import cache_directory, make_own, own_temporary_directory
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.machine.directories import cache_directory, make_own, own_temporary_directory
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have their own cache directories")
