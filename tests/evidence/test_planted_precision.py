@@ -101,6 +101,36 @@ class Zoo(torch.nn.Module):
         return self.head(self.recurrent(rows.transpose(0, 1))[0][-1, :1])
 
 
+class Stock(torch.nn.Module):
+    """Layers whose operators call others in C++: an encoder on torch's fast path, and a mixture of experts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 2)
+        self.mixing = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+        self.experts = torch.nn.Parameter(torch.randn(3, 32, 16))
+        self.register_buffer("ends", torch.tensor([3, 6, 10], dtype=torch.int32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Two items of five rows, the second one with two rows of padding unless autocast is on (torch refuses)."""
+        padding = torch.arange(5) >= torch.tensor([[5], [3]])
+        x = self.encoder(x, src_key_padding_mask=None if torch.is_autocast_enabled("cpu") else padding)
+        rows = self.mixing(x, x, x)[0].flatten(0, 1)
+        return torch._grouped_mm(rows, self.experts.to(rows.dtype), offs=self.ends)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("setting", [FP32, AUTOCAST], ids=lambda setting: setting.precision)
+def test_layers_that_torch_computes_in_one_operator_are_audited_as_they_are_timed(setting: ResolvedSetting) -> None:
+    """An observed pass takes the same path, and each product on it shows its precision itself."""
+    found = audited_module(Stock(), torch.randn(2, 5, 32), setting=setting)
+    assert {each.not_replayed for each in found.products} == {None}
+    assert (found.coverage.foreign, found.coverage.outputs_differ, found.coverage.uncounted) == (0, False, ())
+    assert (found.coverage.known_arithmetic, found.coverage.is_enough) == (1.0, True)
+    assert setting != FP32 or found.verdict is ProofVerdict.FP32
+
+
 ROUNDED_INSIDE = {
     "stem": ("convolution", (16, 8, 3, 3)),
     "depthwise": ("convolution", (16, 1, 3, 3)),
