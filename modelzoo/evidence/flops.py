@@ -296,7 +296,7 @@ def _quantized_rnn_flop(gates: int, args: Sequence[Any]) -> int | None:
 
     ``None`` for packed sequences, whose arguments are others.
     """
-    layers, state = args[4], tuple(map(int, tensors_in(args[1])[0].shape))
+    layers, state = int(args[4]), tuple(map(int, tensors_in(args[1])[0].shape))
     if len(state) != 3:
         return None
     rows, directions, hidden = tuple(map(int, args[0].shape)), state[0] // layers, state[2]
