@@ -32,10 +32,10 @@ from modelzoo.evidence.probes import (
 from modelzoo.evidence.profiler import Written
 from modelzoo.evidence.provenance import Provenance
 from modelzoo.evidence.references import Rule, rule_of
-from modelzoo.evidence.subnormal import factors_of, fill_attention, fp32_keeps, seen
+from modelzoo.evidence.subnormal import subnormals_of
 from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import NotReplayed, OperatorClass, Product, Subnormals
+from modelzoo.records.evidence import NotReplayed, Product
 from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
 
 BUDGET_SECONDS = 6.0
@@ -300,12 +300,22 @@ def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Writte
         else:
             limits, wrong = judged(shown)
     wrong = wrong or _spoilt_rows(distinct, rule, written, limits)
+    subnormals = None
+    if "bf16" in (product.operands, shown):
+        subnormals = subnormals_of(
+            product,
+            rule,
+            distinct.args,
+            distinct.named,
+            filled=lambda blocks: _filled(distinct, blocks),
+            run=lambda args, named: _run(distinct, args, named, written),
+        )
     return replace(
         product,
         error=error if math.isfinite(error) else None,
         shown=shown,
         not_replayed=NotReplayed.NOT_FINITE if shown is None else None,
-        subnormals=_subnormals(distinct, rule, written) if "bf16" in (product.operands, shown) else None,
+        subnormals=subnormals,
         wrong=wrong,
         call=_reproducible(distinct, rule, scales),
     )
@@ -331,53 +341,6 @@ def _spoilt_rows(distinct: _Distinct, rule: Rule, written: Written | None, limit
         return None  # memory of several rows, or of both operands
     output = _run(distinct, args, named, written)
     return None if output is None else wrong_rows(output, row, limits.bound)
-
-
-def _subnormals(distinct: _Distinct, rule: Rule, written: Written | None) -> Subnormals | None:
-    """What becomes of subnormal products, called as in the pass; ``None`` if that cannot be told."""
-    import torch
-
-    operands = [distinct.args[n] for n in rule.factors]
-    if distinct.product.operator_class is OperatorClass.ATTENTION:
-        return _subnormals_of_attention(distinct, rule, written)
-    if not operands or distinct.named.get("use_gelu") or not all(isinstance(each, Operand) for each in operands):
-        return None
-
-    def constant(*values: float) -> dict[int, Any]:
-        return {n: torch.full_like(noise(0), value) for n, value in zip(rule.factors, values)}
-
-    args, named = _filled(distinct, constant(1.0, 1.0))
-    terms = rule.expected(*args, **named).exact
-    is_sum = terms >= 2
-    least = float(terms[is_sum].min()) if is_sum.any() else 0.0
-    factors = factors_of(least, is_square=operands[0] is operands[1])
-    if factors is None or not fp32_keeps():
-        return None
-    called = _called(distinct, rule, constant(*factors), written)
-    if called is None:
-        return None
-
-    def control() -> Any:
-        normal = _called(distinct, rule, constant(1.0, 1.0), written)
-        return None if normal is None else normal.found[is_sum].double() * math.prod(factors)
-
-    return seen(called.found[is_sum], called.exact[is_sum], control)
-
-
-def _subnormals_of_attention(distinct: _Distinct, rule: Rule, written: Written | None) -> Subnormals | None:
-    """Those of weights and values, where all queries may see the first key."""
-    args, named = _filled(distinct, {})
-    query, key, value = args[:3]
-    is_masked = named.get("attn_mask") is not None
-    if is_masked or len({id(each) for each in args[:3]}) < 3 or not fp32_keeps():
-        return None
-    fill_attention(query, key, value, named.get("scale") or 1 / math.sqrt(query.shape[-1]))
-    expected = rule.expected(*args, **named)
-    output = _run(distinct, args, named, written)
-    is_normal = expected.exact >= 2.0**-125
-    if output is None or not is_normal.any():
-        return None
-    return seen(expected.sample(output)[is_normal], expected.exact[is_normal])
 
 
 def _error_of(distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any]) -> float:

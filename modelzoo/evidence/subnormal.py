@@ -19,11 +19,14 @@ Sums must be normal, because an output may be converted to bf16 by an instructio
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Callable, Optional
 
+from modelzoo.evidence.probes import Operand, noise
+from modelzoo.evidence.references import Rule
 from modelzoo.machine.facts import read_machine
-from modelzoo.records.evidence import Subnormals
+from modelzoo.records.evidence import OperatorClass, Product, Subnormals
 
 _LARGEST = -127
 """The exponent of the largest power of two that is subnormal in fp32, and in bf16."""
@@ -31,8 +34,79 @@ _ROUNDING = 2.0**-6
 """A kept sum of equal numbers may be off by so much: it is rounded to 8 significant bits, once or a few times."""
 _LOG_WEIGHT = 10 * math.log(2)
 """By how much the score of a key that weighs 1 in attention exceeds those of the others, which weigh 2**-10."""
-VALUE = 2.0**-118
+_VALUE = 2.0**-118
 """The values of these keys: weighted, they are 2**-128."""
+
+
+Filled = Callable[[Mapping[int, Any]], tuple[list[Any], dict[str, Any]]]
+"""Fills a product's operands with blocks of numbers, by position, and others with zeros; returns its arguments."""
+Run = Callable[[Sequence[Any], Mapping[str, Any]], Any]
+"""Calls a product as in the pass; returns the output, ``None`` if other kernels ran."""
+
+
+def subnormals_of(
+    product: Product, rule: Rule, args: Sequence[Any], named: Mapping[str, Any], *, filled: Filled, run: Run
+) -> Optional[Subnormals]:
+    """Return what becomes of subnormal products; ``None`` if that cannot be told.
+
+    It cannot of LSTM, whose gates stand between its products, and of weights that are packed.
+
+    Args:
+        product: what is called.
+        rule: what is known of its operator.
+        args: the arguments, in which an ``Operand`` stands for each tensor with values of its own.
+        named: likewise, by name.
+        filled: see ``Filled``.
+        run: see ``Run``.
+    """
+    if not fp32_keeps():
+        return None
+    if product.operator_class is OperatorClass.ATTENTION:
+        is_masked = named.get("attn_mask") is not None
+        is_shared = len({id(each) for each in args[:3]}) < 3
+        return None if is_masked or is_shared else _of_attention(rule, *filled({}), run=run)
+    operands = [args[n] for n in rule.factors]
+    if not operands or named.get("use_gelu") or not all(isinstance(each, Operand) for each in operands):
+        return None
+
+    def constant(*values: float) -> tuple[list[Any], dict[str, Any]]:
+        return filled({n: noise(0) * 0 + value for n, value in zip(rule.factors, values)})
+
+    ones, ones_named = constant(1.0, 1.0)
+    terms = rule.expected(*ones, **ones_named).exact
+    is_sum = terms >= 2
+    least = float(terms[is_sum].min()) if is_sum.any() else 0.0
+    factors = factors_of(least, is_square=operands[0] is operands[1])
+    if factors is None:
+        return None
+    tiny, tiny_named = constant(*factors)
+    expected = rule.expected(*tiny, **tiny_named)
+    output = run(tiny, tiny_named)
+
+    def control() -> Any:
+        normal = run(ones, ones_named)
+        return None if normal is None else expected.sample(normal)[is_sum].double() * math.prod(factors)
+
+    return None if output is None else seen(expected.sample(output)[is_sum], expected.exact[is_sum], control)
+
+
+def _of_attention(rule: Rule, args: Sequence[Any], named: Mapping[str, Any], *, run: Run) -> Optional[Subnormals]:
+    """Of the products of weights and values, where all queries may see the first key.
+
+    The first key has all of the weight but 2**-10 for each of the others, and no value. Kernels divide by the sum of
+    the weights only at the end, so equal weights would be 1 while they are multiplied.
+    """
+    query, key, value = args[:3]
+    query.fill_(1.0)
+    key.zero_()
+    key[..., 0, :] = _LOG_WEIGHT / query.shape[-1] / (named.get("scale") or 1 / math.sqrt(query.shape[-1]))
+    value.fill_(_VALUE)
+    value[..., 0, :] = 0.0
+    expected, output = rule.expected(*args, **named), run(args, named)
+    is_normal = expected.exact >= 2.0**-125
+    if output is None or not is_normal.any():
+        return None
+    return seen(expected.sample(output)[is_normal], expected.exact[is_normal])
 
 
 def factors_of(terms: float, *, is_square: bool = False) -> Optional[tuple[float, float]]:
@@ -55,19 +129,6 @@ def factors_of(terms: float, *, is_square: bool = False) -> Optional[tuple[float
     if terms * 2.0**exponent < 2.0**-126:
         return None
     return 2.0 ** (exponent // 2), 2.0 ** (exponent - exponent // 2)
-
-
-def fill_attention(query: Any, key: Any, value: Any, scale: float) -> None:
-    """Fill the operands of attention so that the products of weights and values are subnormal, and their sums normal.
-
-    The first key has all of the weight but 2**-10 for each of the others, and no value. Kernels divide by the sum of
-    the weights only at the end, so equal weights would be 1 while they are multiplied.
-    """
-    query.fill_(1.0)
-    key.zero_()
-    key[..., 0, :] = _LOG_WEIGHT / (scale * query.shape[-1])
-    value.fill_(VALUE)
-    value[..., 0, :] = 0.0
 
 
 def seen(found: Any, exact: Any, control: Callable[[], Any] = lambda: None) -> Subnormals:
