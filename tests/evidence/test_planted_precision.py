@@ -29,6 +29,7 @@ from modelzoo.engines.torch import execution
 from modelzoo.engines.torch.engine import TorchModel, TorchSession
 from modelzoo.engines.torch.linear import with_onednn_linear
 from modelzoo.engines.torch.quantization import quantized
+from modelzoo.evidence import subnormal
 from modelzoo.evidence.audit import run_audit
 from modelzoo.evidence.flops import record_calls
 from modelzoo.evidence.outputs import RANDOM_OUTPUTS
@@ -44,6 +45,12 @@ PLANTED = ROOT / "tests" / "planted_precision"
 FP32 = ResolvedSetting()
 AUTOCAST = ResolvedSetting("bf16", "autocast")
 FAST_MATH = ResolvedSetting("bf16", "fastmath")
+
+
+@pytest.fixture(autouse=True)
+def _may_keep_subnormals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an Arm CPU: on x86 without bf16 instructions, bf16 is not ACTIVE."""
+    monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: False)
 
 
 def audited(setting: ResolvedSetting, plant: str = "", where: str = "all", *, examples: str = "") -> Evidence:
@@ -443,6 +450,19 @@ def test_fp32_is_proven_where_nothing_is_planted() -> None:
 def test_bf16_by_autocast_is_active_where_nothing_is_planted() -> None:
     """Its operands are bf16, on any machine."""
     assert audited(AUTOCAST, "none").verdict is ProofVerdict.ACTIVE
+
+
+def test_bf16_that_is_multiplied_in_fp32_is_not_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On x86, where every bf16 instruction flushes subnormal products, a kernel that keeps them runs none."""
+    monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: True)
+
+    def kernel(added: Any, left: Any, right: Any, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+        return (beta * added.float() + alpha * (left.float() @ right.float())).to(left.dtype)
+
+    with replaced("addmm", kernel):
+        found = audited(AUTOCAST, "none")
+    assert found.verdict is ProofVerdict.NOT_ACTIVE
+    assert sentence(found).startswith("bf16: REQUESTED, NOT ACTIVE (bf16 tensors, fp32 arithmetic: subnormal products ")
 
 
 @pytest.mark.parametrize("where", ["all", "one"])
