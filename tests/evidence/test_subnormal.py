@@ -144,6 +144,18 @@ def test_products_are_subnormal_and_their_sums_are_normal(terms: int, is_square:
     assert left == right or not is_square
 
 
+def test_what_cannot_be_probed() -> None:
+    """A mask may hide the first key; of one product, both it and its sum would have to be in the same range."""
+    operands, mask = [noise(1, 2, 40, 16) for _ in range(3)], torch.ones(40, 40, dtype=torch.bool)
+    assert probed(lambda: functional.scaled_dot_product_attention(*operands, attn_mask=mask)) is None
+    assert probed(lambda: noise(6, 1) @ noise(1, 8)) is None
+
+
+def test_the_smallest_products_of_fp16_are_normal_in_fp32() -> None:
+    """So no instruction that multiplies fp16 numbers can flush them."""
+    assert torch.finfo(torch.float16).smallest_normal ** 2 > SMALLEST
+
+
 def judged(products: list[Product], requested: str = "bf16") -> Evidence:
     """A pass of matrix products of bf16 tensors, without a log of oneDNN."""
     audit = replace(blas_audit(*(gemm_event("aten::mm", "c10::BFloat16") for _ in products)), log_source=LogSource.NONE)
