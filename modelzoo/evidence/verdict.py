@@ -21,13 +21,14 @@ from modelzoo.evidence.flops import Call
 from modelzoo.evidence.kernel_names import has_weights, operator_class
 from modelzoo.evidence.observation import Audit, Replays
 from modelzoo.evidence.onednn_log import untimed
-from modelzoo.evidence.precision import UNKNOWN, is_narrower
+from modelzoo.evidence.precision import PARTLY_IN_FP32, UNKNOWN, is_narrower
 from modelzoo.evidence.probes import ERRORS
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.coverage import Coverage
 from modelzoo.records.evidence import (
     ACTIVE_SHARE,
+    BF16_IN_FP32,
     INACTIVE_SHARE,
     ClassVerdict,
     Disagreement,
@@ -37,7 +38,9 @@ from modelzoo.records.evidence import (
     OperatorClass,
     OtherPrecision,
     Product,
+    ProofSource,
     ProofVerdict,
+    Subnormals,
 )
 from modelzoo.records.profile import Flops
 
@@ -134,7 +137,7 @@ def judge_attributed(
 ) -> Evidence:
     """Judge an audit of any engine; the arguments are those of ``build_evidence``."""
     checks = {check.operator: check for check in canary.operators} if canary is not None else {}
-    parts = audit.parts
+    parts = _as_probed(audit.parts, audit.products)
     compute = [part for part in parts if part.is_compute]
     # In an audit of fp32, what matters is how much ran in bf16.
     reduced = "bf16" if requested == "fp32" else requested
@@ -185,6 +188,20 @@ def judge_attributed(
         replay_seconds=audit.replays.seconds if audit.replays is not None and audit.products else None,
         unread_lines=tuple({untimed(line): line for line in audit.unread + audit.unread_in_products}.values())[:3],
     )
+
+
+def _as_probed(parts: Sequence[AttributedTime], products: Sequence[Product]) -> Sequence[AttributedTime]:
+    """``parts``, with bf16 operands multiplied in fp32 if subnormal products show that of all products that were tried.
+
+    Of the others only the types of their operands are known.
+    """
+    tried = {each.subnormals for each in products if each.operands == "bf16"} - {None}
+    if tried != {Subnormals.IN_FP32}:
+        return parts
+    return [
+        replace(part, precision=BF16_IN_FP32, decided_by=ProofSource.PROBE) if part.precision == "bf16" else part
+        for part in parts
+    ]
 
 
 def _kept(product: Product, requested: str, bf16_method: str | None) -> Product:
@@ -240,7 +257,8 @@ def _judge_reduced(findings: _Findings) -> Conclusion:
     if findings.least_share(name) >= ACTIVE_SHARE and other is None:
         return ProofVerdict.ACTIVE, None
     # Fast kernels may take next to no time for much of the arithmetic, and slow ones the opposite.
-    if max(findings.time_share(name), findings.arithmetic(name) or 0.0) >= INACTIVE_SHARE:
+    is_mixed = any(part.precision == PARTLY_IN_FP32 for part in findings.compute)
+    if is_mixed or max(findings.time_share(name), findings.arithmetic(name) or 0.0) >= INACTIVE_SHARE:
         return ProofVerdict.PARTLY, other
     return ProofVerdict.NOT_ACTIVE, other or _not_used(findings)
 
