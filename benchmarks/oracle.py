@@ -34,7 +34,7 @@ from pathlib import Path
 
 from claims import some_of
 
-from modelzoo.machine.directories import cache_directory
+from modelzoo.directories import cache_directory
 
 BEFORE = "dd4ef798dfcb2d15c1ed1f0067ce50b106c738e5"
 """``before-halving``: the commit at which the halving began, with the probe in it."""

@@ -1,5 +1,4 @@
-"""Errors that the user can fix. The command line prints each as one line, and exits with code 2
-(``run`` with 1 if a worker died).
+"""Errors that the user can fix. The command line prints each as one line, and exits with code 2.
 
     ModelzooError
     ├── UsageError               the command line: an unknown workload, an invalid value

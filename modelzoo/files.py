@@ -14,11 +14,14 @@ def write_atomically(path: Path, content: Union[str, bytes]) -> None:
     """Replace ``path`` by a file that holds ``content``; text is written as UTF-8.
 
     A reader sees the old file or the new one, never a part of it. The new file has the permissions that the umask
-    gives.
+    gives. A device or a pipe, such as ``/dev/null``, is written to instead.
 
     Raises:
         OSError: the file cannot be written. The old file is then unchanged.
     """
+    if path.is_char_device() or path.is_fifo():
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return
     with replace_atomically(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 

@@ -165,6 +165,17 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f} %" if fraction < 1 else "over 100 %"
 
 
+def operations(count: float) -> str:
+    """Format a number of floating-point operations.
+
+    >>> operations(5.46e9), operations(2.7e8), operations(61440)
+    ('5.5 GFLOP', '270 MFLOP', '61.4 kFLOP')
+    """
+    if count >= 1e9:
+        return f"{count / 1e9:.1f} GFLOP"
+    return f"{significant(count / 1e6, 3)} MFLOP" if count >= 1e6 else f"{significant(count / 1e3, 3)} kFLOP"
+
+
 def within(half_width: float) -> str:
     """Format a relative half width behind its value: ``±1.3 %``; a word if the interval is wider than the value."""
     if math.isinf(half_width):

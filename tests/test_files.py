@@ -36,6 +36,19 @@ def test_the_umask_gives_the_permissions(tmp_path: Path, umask: int, mode: int) 
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
 
 
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """As a device is: root could replace ``/dev/null``."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        write_atomically(path, "x")
+        assert os.read(reader, 10) == b"x"
+        assert path.is_fifo()
+    finally:
+        os.close(reader)
+
+
 def test_a_failure_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk raises OSError, the old content stays, and no temporary file is left."""
     path = tmp_path / "file"

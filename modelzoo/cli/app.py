@@ -2,8 +2,7 @@
 
 What a command is for goes to stdout: what ``report``, ``compare``, ``doctor`` and ``weights`` show. Commands that
 measure print only the lines that scripts parse there; everything for people goes to stderr.
-Exit codes: 0 done, 1 a run failed, is not verified (``--strict``) or is not valid, or a comparison meets ``--fail-on``,
-2 the command line or an input was invalid, or nothing could be judged or compared, 130 interrupted.
+docs/method.md has the exit codes.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import os
 import signal
 import stat
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -24,7 +24,7 @@ from typing import Callable, Optional
 from modelzoo.cli.output import tell
 from modelzoo.cli.parser import SWITCH, Parser, add_completion, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
-from modelzoo.machine.linux import allowed_cpus
+from modelzoo.machine.environment import begin
 from modelzoo.version import __version__
 
 COMMANDS = {
@@ -135,28 +135,20 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
 def guard(call: Callable[[], int]) -> int:
     """Return ``call``'s exit code; an error that the user caused becomes one line on stderr and exit code 2.
 
+    Any other error is a defect: its traceback is printed, and the exit code is 2 as well, since 1 is a verdict.
+
     SIGTERM and a lost terminal (SIGHUP, unless it is ignored, as under nohup) end it as Ctrl-C does: finished runs are
     kept, and no process or container is left behind.
     """
-    allowed_cpus()  # before any library can bind this thread
-    # A stream that was closed before the start is None, and print would send errors to stdout.
-    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: PTH123, SIM115
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, signal.default_int_handler)}
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _hang_up)
     try:
+        begin()
         return call()
     except ModelzooError as error:
         # A message may quote a file name, which may contain a line break.
         tell(f"modelzoo: error: {error}")
-        return 2
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] == "modelzoo":
-            raise
-        from modelzoo.workload.discovery import installation_advice
-
-        missing = error.name or ""
-        tell(f"modelzoo: error: {sys.executable} has no module {missing!r}: {installation_advice(missing)}")
         return 2
     except KeyboardInterrupt:
         tell("modelzoo: interrupted")
@@ -164,6 +156,16 @@ def guard(call: Callable[[], int]) -> int:
     except BrokenPipeError:  # the program that reads stdout has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except Exception as error:
+        missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        if missing and missing.partition(".")[0] != "modelzoo":
+            from modelzoo.workload.discovery import installation_advice
+
+            tell(f"modelzoo: error: {sys.executable} has no module {missing!r}: {installation_advice(missing)}")
+        else:
+            traceback.print_exc()
+            tell("modelzoo: error: this is a defect of modelzoo; please report it with the lines above")
+        return 2
     finally:
         for number, handler in before.items():
             if signal.getsignal(number) != signal.SIG_IGN:  # or the second one would end the process as it exits

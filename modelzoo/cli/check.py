@@ -13,18 +13,21 @@ from modelzoo.cli.output import (
     SUFFIXES,
     check_directory,
     deliver,
+    ended_early,
     format_of,
     new_result,
     output_file,
     result_path,
+    say_where,
+    stored_code,
     tell,
     write_reproducers,
 )
 from modelzoo.cli.parser import Parser
-from modelzoo.cli.run import ended_early, show_plan
+from modelzoo.cli.run import show_plan
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import InterruptedSessionError, measure_session
-from modelzoo.errors import UsageError, WorkerError
+from modelzoo.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,8 +116,8 @@ def check_command(args: argparse.Namespace) -> int:
     """Run ``modelzoo check``.
 
     Returns:
-        0 if no row meets a condition of ``--fail-on``, 1 if one does or a process died, 2 if nothing could be compared
-        or a process could not run, 130 if the user interrupted it.
+        0 if no row meets a condition of ``--fail-on``, 1 if one does, 2 if nothing could be compared or a process
+        failed, 130 if the user interrupted it.
 
     Raises:
         ModelzooError: an option is not valid, or an environment cannot be made; nothing has been measured.
@@ -141,13 +144,16 @@ def check_command(args: argparse.Namespace) -> int:
     if args.dry_run:
         return show_plan(_both(plain, base.interpreter, head.interpreter), args)
     jobs = _both(plain, *builds.interpreters(base, head, tell))
-    stored, ended = _measured(jobs, args)
+    stored, interrupted = _measured(jobs, args)
     found = compare_interleaved(StoredResult(path_text(stored.path), stored.result), NAMES, allowed)
     judged = gate(found, conditions)
-    deliver(_rendered(stored.result, found, judged, (base.title, head.title), args, target), target)
-    write_reproducers(stored.path, stored.result, tell)
-    tell(f"result: {stored.path}")
-    return ended_early(ended, stored) if ended is not None else _exit_code(stored.result, judged)
+    try:
+        deliver(_rendered(stored.result, found, judged, (base.title, head.title), args, target), target)
+    finally:
+        write_reproducers(stored.path, stored.result, tell)
+        say_where(stored, tell)
+        code = stored_code(stored, _exit_code(stored.result, judged))
+    return ended_early(stored, len(stored.result.runs), "runs") if interrupted else code
 
 
 def _both(plain: Jobs, base: Optional[str], head: Optional[str]) -> Jobs:
@@ -156,8 +162,8 @@ def _both(plain: Jobs, base: Optional[str], head: Optional[str]) -> Jobs:
     return [(work, tuple(setting.replace(python=python) for python in own)) for work, (setting,) in plain]
 
 
-def _measured(jobs: Jobs, args: argparse.Namespace) -> tuple[ResultFile, Optional[InterruptedSessionError]]:
-    """Measure both sides; return the stored result, and why it ended early if it did."""
+def _measured(jobs: Jobs, args: argparse.Namespace) -> tuple[ResultFile, bool]:
+    """Measure both sides; return the stored result, and whether the user interrupted it."""
     from modelzoo.document import terminal
     from modelzoo.results.store import ResultFile
     from modelzoo.views.progress import LiveProgress
@@ -167,9 +173,9 @@ def _measured(jobs: Jobs, args: argparse.Namespace) -> tuple[ResultFile, Optiona
     with LiveProgress(terminal.console(), stored.result) as progress:
         try:
             measure_session(jobs, args, stored, progress)
-        except InterruptedSessionError as early:
-            return stored, early
-    return stored, None
+        except InterruptedSessionError:
+            return stored, True
+    return stored, False
 
 
 def _rendered(
@@ -192,7 +198,6 @@ def _rendered(
 
 
 def _exit_code(result: Result, judged: Gate) -> int:
-    failed = [run for run in result.runs if run.error]
-    if any(judged.failures) or any(run.error_kind == WorkerError.__name__ for run in failed):
+    if any(judged.failures):
         return 1
-    return 2 if failed or judged.exit_code else 0
+    return 2 if judged.exit_code or any(run.error for run in result.runs) else 0

@@ -9,16 +9,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, run, setting_options, throughput
-from modelzoo.cli.output import file_stem, new_result, results_directory, tell
+from modelzoo.cli.output import INTERRUPTED, file_stem, kept_text, new_result, results_directory, tell
 from modelzoo.cli.parser import Parser, help_texts
 from modelzoo.cli.selection import select_settings
-from modelzoo.cli.session import INTERRUPTED
 from modelzoo.cli.validate import ESSENTIAL as OF_VALIDATE
 from modelzoo.cli.validate import Judgements
-from modelzoo.errors import InputError, ModelzooError, UsageError
+from modelzoo.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
     from modelzoo.fleet.cluster import Cluster
     from modelzoo.fleet.hosts import HostResult
     from modelzoo.fleet.shards import ShardFiles
-    from modelzoo.fleet.task import Measured
     from modelzoo.records.hosts import FleetHost
-    from modelzoo.records.run import Result
     from modelzoo.setting import Setting
     from modelzoo.workload import Workload
 
@@ -120,7 +117,7 @@ def run_command(args: argparse.Namespace) -> int:
     """Run ``modelzoo fleet run``; return the exit code.
 
     Returns:
-        the largest of the hosts' ``modelzoo run``, and 1 if a host did not measure.
+        the largest of the hosts' ``modelzoo run``, and 2 if a host did not measure.
     """
     select_settings(args, "fp32,bf16")  # a mistake is found before anything is sent
     return _measure(args)
@@ -139,6 +136,7 @@ def _measure(args: argparse.Namespace) -> int:
     from modelzoo.fleet.cluster import connected
     from modelzoo.fleet.hosts import HostResult
     from modelzoo.records.hosts import FleetHost
+    from modelzoo.results import store
     from modelzoo.views.fleet import ticks_text
 
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -157,12 +155,22 @@ def _measure(args: argparse.Namespace) -> int:
             names = [member.name for member in cluster.members]
             for member, measured in cluster.measure(words, str(Path.cwd())):
                 path, problem = directory / HOSTS / f"host-{names.index(member.name)}.json", measured.problem
+                place: Optional[Path] = None
                 if measured.result and not problem:
-                    results[member.name] = HostResult(member.name, _keep(path, measured))
-                problem = problem or ("" if measured.result else "it wrote no result")
-                hosts[member.name] = FleetHost(member.name, problem=problem, result=None if problem else str(path))
-                codes.append(1 if problem else measured.code)
-                said = f"cannot measure: {problem}" if problem else f"has measured: {path}"
+                    place, problem = store.keep(path, measured.result)
+                if place is not None:
+                    results[member.name] = HostResult(member.name, store.read(place))
+                elif not problem:
+                    problem = "it wrote no result"
+                hosts[member.name] = FleetHost(
+                    member.name, problem="" if place else problem, result=str(place) if place else None
+                )
+                codes.append(2 if problem else measured.code)
+                said = (
+                    f"has measured: {kept_text(problem, place) if problem else place}"
+                    if place
+                    else f"cannot measure: {problem}"
+                )
                 out.print(f"host {member.name} {said}", soft_wrap=True)
     except KeyboardInterrupt:
         tell(f"modelzoo: interrupted; the results of {len(results)} hosts are in {directory / HOSTS}")
@@ -205,49 +213,32 @@ def _clear(directory: Path) -> None:
         ) from error
 
 
-def _keep(path: Path, measured: Measured) -> Result:
-    """Write the result of a host.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    from modelzoo.files import write_atomically
-    from modelzoo.results import store
-
-    try:
-        write_atomically(path, measured.result)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another directory, --json-dir DIR") from error
-    return store.read(path)
-
-
 def _compare(hosts: Sequence[FleetHost], results: Sequence[HostResult], directory: Path, out: Console) -> None:
-    """Compare the hosts of each kind, and write and print what was found.
+    """Compare the hosts of each kind, and print and write what was found.
 
     Raises:
         InputError: two hosts ran other weights.
+        UsageError: the comparison cannot be written.
     """
     from modelzoo.document import terminal
-    from modelzoo.files import write_atomically
     from modelzoo.fleet.hosts import kinds
     from modelzoo.records.codec import encode_json
     from modelzoo.records.hosts import FleetComparison
     from modelzoo.records.throughput import Throughput
+    from modelzoo.results import store
     from modelzoo.views.fleet import comparison_document, total_line
 
     _check_weights(results)
     comparison = FleetComparison(tuple(hosts), kinds(results))
-    path = directory / COMPARISON
-    try:
-        write_atomically(path, encode_json(comparison) + b"\n")
-    except OSError as error:
-        raise ModelzooError(f"cannot write {path}: {error.strerror}") from error
     out.print()
     terminal.show(comparison_document(comparison), out)
     instances = [each.result for each in results if isinstance(each.result.payload, Throughput)]
     if instances:
         out.print(total_line(instances), soft_wrap=True)
-    out.print(f"results: {directory / HOSTS}, comparison: {path}", soft_wrap=True)
+    path, problem = store.keep(directory / COMPARISON, encode_json(comparison) + b"\n")
+    out.print(f"results: {directory / HOSTS}, comparison: {path or 'in no file'}", soft_wrap=True)
+    if problem:
+        raise UsageError(kept_text(problem, path))
 
 
 def _check_weights(results: Sequence[HostResult]) -> None:

@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple
 
 from modelzoo.cli import options, serving, setting_options
-from modelzoo.cli.output import new_result, print_document, print_result, result_path, tell
+from modelzoo.cli.output import ended_early, new_result, print_document, print_result, result_path, stored_code, tell
 from modelzoo.cli.parser import Parser, duration, short_time
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
-from modelzoo.cli.session import INTERRUPTED
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan
@@ -127,15 +126,15 @@ def load(args: argparse.Namespace) -> int:
             out.print()
             terminal.show(report.document(found), out)
             data = plots.of_load(found)
+            print_result(stored, (), args.output)
             serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
-            print_result(stored.path, (), args.output)
+    code = stored_code(stored, 0 if results.is_valid(found) else 1)
     if interrupted:
-        tell(f"modelzoo: interrupted; {len(found.runs)} finished runs are stored in {stored.path}")
-        return INTERRUPTED
+        return ended_early(stored, len(found.runs), "runs")
     line = report.command(stored.result.command, found)
     if line is not None:
         out.print(f"command: {line}", soft_wrap=True)
-    return 0 if results.is_valid(found) else 1
+    return code
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from modelzoo.cli.selection import Jobs
     from modelzoo.document import Block
     from modelzoo.records.run import Result
+    from modelzoo.results.store import ResultFile
     from modelzoo.results.summary import SummaryRow
 
 
@@ -35,11 +36,13 @@ def add_details(parser: argparse.ArgumentParser) -> None:
 SUFFIXES = {".txt": "terminal", ".md": "markdown", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
 SUFFIXES[".xml"] = "junit"
 """The format that the name of a file asks for."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, 128 + SIGINT, as shells have it."""
 STDOUT = "-"
 """What ``-o`` calls stdout."""
 
 
-def print_result(path: Path, lines: Sequence[str], output: Optional[str]) -> None:
+def print_result(stored: ResultFile, lines: Sequence[str], output: Optional[str]) -> None:
     """Print the lines for scripts on stdout; if ``-o -`` asked for the result there, they go to stderr.
 
     Raises:
@@ -52,7 +55,38 @@ def print_result(path: Path, lines: Sequence[str], output: Optional[str]) -> Non
         print(printable(line), file=sys.stderr)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
-    _write([shown_json(path.read_text(encoding="utf-8")).rstrip("\n")])
+    from modelzoo.results.store import contents
+
+    _write([shown_json(contents(stored.result).decode()).rstrip("\n")])
+
+
+def say_where(stored: ResultFile, say: Callable[[str], object], *, details: bool = False) -> None:
+    """Call ``say`` with the lines that name the command for the details of a result, and its file, if there is one."""
+    if not stored.is_kept:
+        return
+    if details:
+        say(f"details: {details_command(stored.path)}")
+    say(f"result: {stored.path}")
+
+
+def ended_early(stored: ResultFile, count: int, what: str, hint: str = "") -> int:
+    """Say that the user interrupted a call, and where what had finished is; return the exit code."""
+    place = stored.path if stored.is_kept else "no file"
+    tell(f"modelzoo: interrupted; {count} finished {what} are in {place}{hint}")
+    return INTERRUPTED
+
+
+def stored_code(stored: ResultFile, code: int) -> int:
+    """Return the exit code of a call; 2, after saying so, if its result is not in the file that was named."""
+    if not stored.problem:
+        return code
+    tell(f"modelzoo: error: {kept_text(stored.problem, stored.path if stored.is_kept else None)}")
+    return 2
+
+
+def kept_text(problem: str, place: Optional[Path]) -> str:
+    """Return the error about a file that could not be written, by what ``store.keep`` has returned."""
+    return f"{problem}; it is in {place or 'no file'}"
 
 
 def tell(line: str) -> None:
@@ -92,13 +126,11 @@ def print_document(blocks: Sequence[Block]) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print what a format has made of a document, and escaped, on stdout, whose encoding may lack a character.
+    """Print what a format has made of a document, and escaped, on stdout.
 
     Raises:
         EnvironmentProblem: stdout cannot be written to (the disk is full).
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
     _write(text.removesuffix("\n").split("\n"))
 
 
@@ -131,12 +163,16 @@ def deliver(text: str, target: Optional[Path]) -> None:
     """Print a text on stdout, or write it to the file that ``output_file`` returned.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: it cannot be written. It has been printed then.
     """
     if target is None:
         print_text(text)
-    else:
+        return
+    try:
         write_output(target, text)
+    except UsageError:
+        print_text(text)
+        raise
 
 
 def write_output(path: Path, text: str) -> None:

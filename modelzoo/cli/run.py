@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import (
     add_details,
-    details_command,
+    ended_early,
     new_result,
     print_document,
     print_result,
     result_lines,
     result_path,
+    say_where,
+    stored_code,
     tell,
     write_reproducers,
 )
 from modelzoo.cli.parser import Parser
 from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session, planned
-from modelzoo.errors import WorkerError
+from modelzoo.cli.session import InterruptedSessionError, measure_session, planned
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,9 +68,9 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     """Time every setting of ``jobs``, store each run as it ends, and print the table and the ``[TARGET]`` lines.
 
     Returns:
-        0, or 1 if a worker died, ``--strict`` is not satisfied or predictions are not valid; 2 if the command
-        line was invalid, the result could not be written or the predictions could not be judged; 130 if the user
-        interrupted it.
+        0, or 1 if ``--strict`` is not satisfied or predictions are not valid; 2 if the command line was invalid, a
+        run failed, the result could not be written or the predictions could not be judged; 130 if the user interrupted
+        it.
     """
     from modelzoo.document import terminal
 
@@ -100,32 +101,21 @@ def _measured(jobs: Jobs, args: argparse.Namespace, out: Console) -> int:
     result = new_result(jobs, args.label)
     # Writing the file now shows whether it can be written, not after minutes.
     stored = ResultFile(result_path(args.output, result.created), result)
-    ended: Optional[InterruptedSessionError] = None
+    interrupted = False
     with LiveProgress(out, stored.result) as progress:
         try:
             measure_session(jobs, args, stored, progress)
-        except InterruptedSessionError as early:
-            ended = early
+        except InterruptedSessionError:
+            interrupted = True
     rows = summary.rows(stored.result)
     failed = stored.result.only_error()
-    if failed is not None and ended is None:
+    if failed is not None and not interrupted:
         # Everything failed for the same reason: print it once instead of an empty table.
         tell(f"modelzoo: error: {failed.error}")
-        return 1 if failed.error_kind == WorkerError.__name__ else 2
+        return 2
     _show(stored, rows, out, args)
-    if ended is not None:
-        return ended_early(ended, stored)
-    return exit_code(stored.result, rows, args.strict)
-
-
-def ended_early(ended: InterruptedSessionError, stored: ResultFile) -> int:
-    """Say why a session ended early, and where its finished runs are; return the exit code."""
-    count = len(stored.result.runs)
-    if ended.problem is None:
-        tell(f"modelzoo: interrupted; {count} finished runs are in {stored.path}")
-        return INTERRUPTED
-    tell(f"modelzoo: error: {ended.problem} (the table above has all {count} finished runs)")
-    return 2
+    code = stored_code(stored, exit_code(stored.result, rows, args.strict))
+    return ended_early(stored, len(stored.result.runs), "runs") if interrupted else code
 
 
 def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: argparse.Namespace) -> None:
@@ -145,12 +135,10 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
     if plot is not None:
         out.print(f"roofline: {plot}", soft_wrap=True)
     write_reproducers(stored.path, stored.result, lambda line: out.print(line, soft_wrap=True))
-    if not args.details:
-        out.print(f"details: {details_command(stored.path)}", soft_wrap=True)
-    out.print(f"result: {stored.path}", soft_wrap=True)
+    say_where(stored, lambda line: out.print(line, soft_wrap=True), details=not args.details)
     for line in view.baseline_lines(rows):
         out.print(line, soft_wrap=True)
-    print_result(stored.path, result_lines(stored.result, rows), args.output)
+    print_result(stored, result_lines(stored.result, rows), args.output)
 
 
 def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
@@ -160,7 +148,6 @@ def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
 
     for objection in objections(rows) if strict else ():
         tell(f"modelzoo: --strict: {objection}")
-    failed = [run for run in result.runs if run.error]
-    if failed:
-        return 1 if any(run.error_kind == WorkerError.__name__ for run in failed) else 2
+    if any(run.error for run in result.runs):
+        return 2
     return max([int(strict and any(map(is_unproven, rows))), *(entry.exit_code for entry in result.validity)])

@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
+from modelzoo.cli.output import say_where
 from modelzoo.errors import UsageError
 from modelzoo.records.serving import LatencyBound
 
@@ -95,7 +96,7 @@ def allow_open_files(instances: int) -> None:
 
 
 def end(named: Optional[str], stored: ResultFile, plot: Optional[Plot], out: Console) -> None:
-    """Write the plot, and say where it and the result are.
+    """Say where the result is, and write the plot and say where that is.
 
     Args:
         named: the plot's file; ``None`` stands for one beside the result.
@@ -106,10 +107,10 @@ def end(named: Optional[str], stored: ResultFile, plot: Optional[Plot], out: Con
     Raises:
         UsageError: the plot cannot be written.
     """
+    say_where(stored, lambda line: out.print(line, soft_wrap=True))
     path = Path(named) if named else stored.path.with_suffix(".svg")
     try:
         if plot is not None:
             out.print(f"plot: {plot.write(path)}", soft_wrap=True)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --plot FILE") from error
-    out.print(f"result: {stored.path}", soft_wrap=True)

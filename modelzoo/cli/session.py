@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.cli import options
 from modelzoo.cli.selection import Jobs
@@ -24,20 +23,9 @@ if TYPE_CHECKING:
     from modelzoo.results.store import ResultFile
     from modelzoo.views.progress import LiveProgress
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, 128 + SIGINT, as shells have it."""
-
 
 class InterruptedSessionError(Exception):
-    """The session ended early; what was finished is stored, or at least known.
-
-    Attributes:
-        problem: why, if it was not the user who interrupted it.
-    """
-
-    def __init__(self, problem: Optional[str] = None) -> None:
-        super().__init__(problem or "interrupted")
-        self.problem = problem
+    """The user interrupted the session; what was finished is stored."""
 
 
 def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, progress: LiveProgress) -> None:
@@ -46,7 +34,7 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
     Raises:
         UsageError: an option is not valid; nothing has been started.
         EnvironmentProblem: the clocks cannot be locked; nothing has been started.
-        InterruptedSessionError: the user interrupted it, or the result could not be written any more.
+        InterruptedSessionError: the user interrupted it.
     """
     from modelzoo.machine.facts import read_machine
     from modelzoo.machine.sensors import locked_clocks
@@ -74,9 +62,6 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
         except KeyboardInterrupt:
             _end(stored)
             raise InterruptedSessionError from None
-        except UsageError as problem:  # the disk is full, say
-            _end(stored)
-            raise InterruptedSessionError(str(problem)) from problem
 
 
 def planned(jobs: Jobs, args: argparse.Namespace, machine: Machine) -> tuple[list[Request], Effort]:
@@ -160,8 +145,7 @@ def _requests(jobs: Jobs, args: argparse.Namespace) -> list[Request]:
 
 
 def _end(stored: ResultFile) -> None:
-    """Say in the designs that have not ended that they were interrupted, at least in memory."""
+    """Say in the designs that have not ended that they were interrupted."""
     for design in stored.result.latency.designs:
         if design.stop_reason is None:
-            with suppress(UsageError):  # the disk may be full
-                stored.set_payload(stored.result.latency.plus(replace(design, stop_reason=StopReason.INTERRUPTED)))
+            stored.set_payload(stored.result.latency.plus(replace(design, stop_reason=StopReason.INTERRUPTED)))

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, serving, setting_options
 from modelzoo.cli.input_files import machine_price
-from modelzoo.cli.output import new_result, print_document, print_result, result_path, tell
+from modelzoo.cli.output import ended_early, new_result, print_document, print_result, result_path, stored_code
 from modelzoo.cli.parser import Parser, duration, whole_numbers
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
-from modelzoo.cli.session import INTERRUPTED
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan
@@ -116,10 +115,11 @@ def throughput(args: argparse.Namespace) -> int:
     """Run ``modelzoo throughput``.
 
     Returns:
-        0; 1 if instances died and nothing could be measured; 130 if the user interrupted it.
+        0; 130 if the user interrupted it.
 
     Raises:
-        ModelzooError: the command line is not valid, or the setting cannot run.
+        ModelzooError: the command line is not valid, the setting cannot run, or instances died and nothing could be
+            measured.
     """
     from modelzoo.document import terminal
     from modelzoo.measure.jobs import Request
@@ -153,11 +153,10 @@ def throughput(args: argparse.Namespace) -> int:
     if problem is not None and not interrupted:
         raise problem
     _show(args, stored, out)
+    code = stored_code(stored, 0)
     if interrupted:
-        count = len(search.found.runs)
-        tell(f"modelzoo: interrupted; {count} finished rounds of configurations are stored")
-        return INTERRUPTED
-    return 0
+        return ended_early(stored, len(search.found.runs), "rounds of configurations")
+    return code
 
 
 class _Expectation:
@@ -264,5 +263,5 @@ def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
     if line is not None:
         out.print(f"command: {line}", soft_wrap=True)
     data = plots.of_result(stored.result)
+    print_result(stored, (), args.output)
     serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
-    print_result(stored.path, (), args.output)

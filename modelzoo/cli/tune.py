@@ -7,10 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.output import new_result, print_document, print_result, result_lines, result_path, tell
+from modelzoo.cli.output import (
+    ended_early,
+    new_result,
+    print_document,
+    print_result,
+    result_lines,
+    result_path,
+    say_where,
+    stored_code,
+)
 from modelzoo.cli.parser import Parser, duration
 from modelzoo.cli.selection import select_one
-from modelzoo.cli.session import INTERRUPTED
 from modelzoo.cli.validate import judge_setting
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -112,11 +120,11 @@ def tune(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             interrupted = True
     _show(stored, args, work.script, out)
+    code = stored_code(stored, 0)
     if interrupted:
-        hint = f"continue with: modelzoo tune {args.workload} --resume {stored.path}"
-        tell(f"modelzoo: interrupted; {len(stored.result.runs)} finished runs are stored; {hint}")
-        return INTERRUPTED
-    return 0
+        hint = f"; continue with: modelzoo tune {args.workload} --resume {stored.path}"
+        return ended_early(stored, len(stored.result.runs), "runs", hint)
+    return code
 
 
 def _new(args: argparse.Namespace, work: Workload, base: Setting) -> Result:
@@ -186,7 +194,7 @@ def _show(stored: ResultFile, args: argparse.Namespace, script: str, out: Consol
     if tuning.of(stored.result).is_complete:
         for line in view.write_files(stored.result, stored.path, args.workload, script):
             out.print(line, soft_wrap=True)
-    out.print(f"result: {stored.path}", soft_wrap=True)
+    say_where(stored, lambda line: out.print(line, soft_wrap=True))
     part = tuning.confirmation(stored.result)
     said = result_lines(part, summary.rows(part)) if part is not None else []
-    print_result(stored.path, said, args.output)
+    print_result(stored, said, args.output)

@@ -12,12 +12,14 @@ from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import (
     STDOUT,
     check_directory,
-    details_command,
+    ended_early,
+    kept_text,
     new_result,
     print_result,
     result_path,
+    say_where,
+    stored_code,
     tell,
-    write_output,
     write_reproducers,
 )
 from modelzoo.cli.parser import Parser
@@ -97,11 +99,11 @@ class Judgements:
         self._stored = ResultFile(result_path(args.output, result.created), result)
 
     def add(self, entry: ValidityEntry) -> None:
-        """Store and show a judgement."""
-        self._stored.add_validity(entry)
+        """Show and store a judgement."""
         if entry.group:
             self.out.print()
         show(entry, self.out)
+        self._stored.add_validity(entry)
 
     def merge(
         self,
@@ -127,21 +129,21 @@ class Judgements:
 
     def interrupted(self) -> int:
         """Say where the finished judgements are; return the exit code."""
-        count, path = len(self._stored.result.validity), self._stored.path
-        tell(f"modelzoo: interrupted; {count} finished accuracy checks are in {path}")
-        return 130
+        return ended_early(self._stored, len(self._stored.result.validity), "accuracy checks")
 
     def end(self) -> int:
         """Print where everything is and the lines for scripts; return the worst exit code."""
         from modelzoo.views.judgement import valid_line
 
-        path, entries = self._stored.path, self._stored.result.validity
-        write_reproducers(path, self._stored.result, lambda line: self.out.print(line, soft_wrap=True))
-        self.out.print(f"details: {details_command(path)}", soft_wrap=True)
-        self.out.print(f"result: {path}", soft_wrap=True)
+        def say(line: str) -> None:
+            self.out.print(line, soft_wrap=True)
+
+        write_reproducers(self._stored.path, self._stored.result, say)
+        say_where(self._stored, say, details=True)
+        entries = self._stored.result.validity
         judged = [valid_line(entry.report.validity) for entry in entries if entry.report is not None]
-        print_result(path, judged, self.args.output)
-        return max(entry.exit_code for entry in entries)
+        print_result(self._stored, judged, self.args.output)
+        return stored_code(self._stored, max(entry.exit_code for entry in entries))
 
 
 def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
@@ -176,6 +178,7 @@ def judge_part(jobs: Jobs, args: argparse.Namespace) -> int:
     from modelzoo.fleet.shards import open_shards, part_of, sharded_call
     from modelzoo.records.codec import encode_json
     from modelzoo.records.fleet import JudgedPart
+    from modelzoo.results import store
     from modelzoo.views.exhibits import ExhibitWriter
     from modelzoo.views.judgement import plural
     from modelzoo.views.progress import LiveProgress
@@ -194,13 +197,16 @@ def judge_part(jobs: Jobs, args: argparse.Namespace) -> int:
     with live as progress, open_shards(call, writer.write, progress.judging) as shards:
         results = tuple(shards.judge(each) for each in part_of(shards.plan, number, count))
         part = JudgedPart(call, number, count, shards.plan.facts, results)
-        write_output(Path(args.output), encode_json(part).decode() + "\n")
+    place, problem = store.keep(Path(args.output), encode_json(part) + b"\n")
     items = sum(each.shard.items for each in results)
     out.print(
         f"part {number} of {count}: {items} of {shards.plan.items} {plural(shards.plan.item_name)} are judged, in "
-        f"{args.output}; 'modelzoo validate --merge FILE…' judges all parts together",
+        f"{place or 'no file'}; 'modelzoo validate --merge FILE…' judges all parts together",
         soft_wrap=True,
     )
+    _say_missing(writer)
+    if problem:
+        raise UsageError(kept_text(problem, place))
     return 0
 
 
@@ -270,6 +276,7 @@ def _entry(
 ) -> ValidityEntry:
     from modelzoo.records.run import ValidityEntry, now
 
+    _say_missing(writer)
     return ValidityEntry(
         work.name,
         group,
@@ -281,3 +288,8 @@ def _entry(
         files=tuple(map(str, writer.files)),
         thumbnails=writer.thumbnails(),
     )
+
+
+def _say_missing(writer: ExhibitWriter) -> None:
+    if writer.problem:
+        tell(f"modelzoo: pictures and tables are missing: {writer.problem}")

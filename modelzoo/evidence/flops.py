@@ -13,7 +13,13 @@ from typing import Any, Callable
 
 import msgspec
 
-from modelzoo.evidence.kernel_names import base_name, multiplies_nothing, named_precision, operator_class
+from modelzoo.evidence.kernel_names import (
+    base_name,
+    calls_operators,
+    multiplies_nothing,
+    named_precision,
+    operator_class,
+)
 from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.profile import Flops, Shape
 
@@ -113,16 +119,17 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
             self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
             kwargs = kwargs or {}
+            name = str(func.name()).split(".")[0] if hasattr(func, "name") else str(func)
+            key = "CompositeImplicitAutograd" if is_composite(func) else _key_of_parts(name, func, args)
             # In inference mode composite operators (linear, conv2d) are not decomposed: do it here.
-            if is_composite(func):
+            if key is not None:
                 before, self.is_cast = self.is_cast, self.is_cast or has_autocast(func)
                 with self, _autocast_inside(is_on[-1] and not self.is_cast):
                     # ``decompose`` prefers decompositions in Python, which call other operators than a pass does (of an
                     # LSTM, oneDNN's layer whatever its data type).
-                    whole = func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+                    whole = func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
                 self.is_cast = before
                 return whole
-            name = str(func.name()).split(".")[0] if hasattr(func, "name") else str(func)
             output = run(name, func, args, kwargs)
             tensors = tensors_in([args, kwargs])
             calls.append(
@@ -203,6 +210,14 @@ def _is_composite(func: Any) -> bool:
     return _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU")
 
 
+def _key_of_parts(name: str, func: Any, args: Sequence[Any]) -> str | None:
+    """The key of an operator's kernel for the CPU if that only calls other operators; ``None`` if it does more."""
+    if not calls_operators(name) or args[0].device.type != "cpu":
+        return None
+    keys = ("NestedTensorCPU",) if args[0].is_nested else ("CPU", "CompositeExplicitAutograd")
+    return next((key for key in keys if _has_kernel(func, key)), None)
+
+
 def _has_kernel(func: Any, key: str) -> bool:
     import torch
 
@@ -210,11 +225,11 @@ def _has_kernel(func: Any, key: str) -> bool:
 
 
 def tensors_in(value: Any) -> list[Any]:
-    """Return the tensors in nested lists, tuples and dicts, in order."""
+    """Return the tensors in nested lists, tuples and dicts, in order; of nested tensors their values, as a vector."""
     import torch
 
     if isinstance(value, torch.Tensor):
-        return [value]
+        return [value.values() if value.is_nested else value]
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
@@ -223,20 +238,21 @@ def tensors_in(value: Any) -> list[Any]:
 
 
 _VIEWS = re.compile(
-    r"::(view\w*|_unsafe_view|_reshape_alias|t|transpose|permute|expand|slice|select|as_strided_?|squeeze|"
-    r"unsqueeze|detach|alias|split\w*|unbind|narrow|chunk|empty\w*|new_empty\w*|lift_fresh|unfold)$"
+    r"::(view|view_as\w*(?<!_copy)|_unsafe_view|_reshape_alias|t|transpose|permute|expand|slice|select|as_strided|squeeze|"
+    r"unsqueeze|detach|alias|split\w*(?<!_copy)|unbind|narrow|chunk|empty\w*|new_empty\w*|lift_fresh|unfold)_?$"
 )
 _LOOKUPS = re.compile(r"::(embedding|index|index_select|gather)$")
 
 
 @cache
-def _is_view(name: str) -> bool:
+def is_view(name: str) -> bool:
+    """Return whether an operator returns its argument's memory, or memory without values, and touches neither."""
     return bool(_VIEWS.search(name))
 
 
 def _bytes_moved(name: str, inputs: Sequence[Any], output: Any) -> int:
     """Bytes read and written: none for views; a lookup reads only the rows that it returns."""
-    if _is_view(name):
+    if is_view(name):
         return 0
     written = sum(map(_size, tensors_in(output)))
     if _LOOKUPS.search(name):
@@ -264,6 +280,8 @@ def call_flop(name: str, args: Sequence[Any], output: Any) -> int | None:
         # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
         positions = shapes[0] if is_transposed else written
         return 2 * math.prod(positions) * math.prod(shapes[1][1:])
+    if base in _QUANTIZED_GATES:
+        return _quantized_rnn_flop(_QUANTIZED_GATES[base], args)
     is_product = kind in (OperatorClass.LINEAR, OperatorClass.MATMUL)
     if is_product and (base in _PACKED or named_precision(name)) and shapes and shapes[0] and written:
         return 2 * math.prod(shapes[0]) * written[-1]  # the weights are packed; their size is that of a row of both
@@ -287,7 +305,28 @@ def product_flop(name: str, shapes: Sequence[Shape]) -> int | None:
         return 2 * math.prod(shapes[0]) * shapes[2][0]  # (input, packed weights, weights (out, in), …)
     if "scaled_dot_product" in base and len(shapes) >= 3 and all(shapes[:3]):
         return _attention_flop(*shapes[:3])
+    if base == "mkldnn_rnn_layer" and len(shapes) >= 3 and all(shapes[:3]):
+        # At each step, the weights of all gates by the input, and the recurrent weights by the hidden state.
+        return 2 * math.prod(shapes[0][:-1]) * (math.prod(shapes[1]) + math.prod(shapes[2]))
     return None
+
+
+_QUANTIZED_GATES = {"quantized_lstm": 4, "quantized_gru": 3}
+"""Recurrent layers whose weights are packed, and their gates."""
+
+
+def _quantized_rnn_flop(gates: int, args: Sequence[Any]) -> int | None:
+    """Of ``aten::quantized_lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, …)``.
+
+    ``None`` for packed sequences, whose arguments are others.
+    """
+    layers, state = int(args[4]), tuple(map(int, tensors_in(args[1])[0].shape))
+    if len(state) != 3:
+        return None
+    rows, directions, hidden = tuple(map(int, args[0].shape)), state[0] // layers, state[2]
+    inputs = rows[-1] + (layers - 1) * directions * hidden  # those of the layers, one after the other
+    per_step = directions * gates * hidden * (inputs + layers * hidden)
+    return 2 * math.prod(rows[:-1]) * per_step
 
 
 _PRODUCT_OPERANDS = {

@@ -195,6 +195,7 @@ _REDUCTIONS = """
 """
 _NORMALIZATION = """
     _batch_norm_impl_index _batch_norm_no_update _fused_rms_norm _log_softmax _native_batch_norm_legit
+    _nested_tensor_softmax_with_shape _transform_bias_rescale_qkv
     _thnn_fused_gru_cell _thnn_fused_lstm_cell
     _native_batch_norm_legit_no_training _safe_softmax _masked_softmax _softmax _weight_norm _weight_norm_interface
     batch_norm cosine_similarity cross_entropy_loss group_norm instance_norm layer_norm log_softmax native_batch_norm
@@ -216,7 +217,8 @@ _SORTING_AND_SEARCHING = """
 """
 _MOVEMENT = """
     _cat _chunk_cat _conj _embedding_bag _embedding_bag_forward_only _index_put_impl_ _local_scalar_dense
-    _mkldnn_reshape _mkldnn_transpose _neg_view _pack_padded_sequence _pad_packed_sequence _pad_circular _pad_enum
+    _mkldnn_reshape _mkldnn_transpose _nested_from_padded _nested_tensor_from_mask
+    _nested_tensor_from_mask_left_aligned _neg_view _pack_padded_sequence _pad_packed_sequence _pad_circular _pad_enum
     _pin_memory _reshape_alias _reshape_copy _resize_output _shape_as_tensor _stack _to_copy _to_dense _unsafe_index
     _unsafe_index_put _unsafe_view _values adjoint alias arange as_strided as_strided_copy as_strided_scatter atleast_1d
     atleast_2d atleast_3d block_diag broadcast_tensors broadcast_to cartesian_prod cat channel_shuffle chunk clone
@@ -232,10 +234,10 @@ _MOVEMENT = """
     resize resize_ resize_as resolve_conj resolve_neg roll rot90 row_stack scalar_tensor scatter scatter_add
     scatter_reduce select select_copy select_scatter set set_ slice slice_copy slice_scatter split split_copy
     split_with_sizes split_with_sizes_copy squeeze squeeze_copy stack swapaxes swapdims t t_copy take take_along_dim
-    tensor tensor_split tile to to_dense to_mkldnn transpose transpose_copy tril tril_indices triu triu_indices type_as
-    unbind unbind_copy unflatten unfold unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze
-    unsqueeze_copy view view_as view_as_complex view_as_complex_copy view_as_real view_as_real_copy view_copy vsplit
-    vstack zero zeros zeros_like
+    tensor tensor_split tile to to_dense to_mkldnn to_padded_tensor transpose transpose_copy tril tril_indices triu
+    triu_indices type_as unbind unbind_copy unflatten unfold unfold_copy unsafe_chunk unsafe_split
+    unsafe_split_with_sizes unsqueeze unsqueeze_copy view view_as view_as_complex view_as_complex_copy view_as_real
+    view_as_real_copy view_copy vsplit vstack zero zeros zeros_like
 """
 _QUANTIZATION = """
     choose_qparams_optimized dequantize fake_quantize_per_channel_affine fake_quantize_per_channel_affine_cachemask
@@ -270,6 +272,11 @@ def _words(*groups: str) -> frozenset[str]:
     return frozenset(word for group in groups for word in group.split())
 
 
+_CALLERS_IN_KERNELS = _words(
+    "aten::_grouped_mm aten::_native_multi_head_attention aten::_transformer_encoder_layer_fwd"
+)
+"""Operators whose kernels for the CPU call others: those of ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` in
+inference (``aten/src/ATen/native/transformers/``), and products of groups of rows, as of a mixture of experts."""
 _PRODUCTS = _words(
     """
     aten::_addmm_activation aten::_conv_depthwise2d aten::_convolution aten::_nnpack_spatial_convolution
@@ -314,6 +321,11 @@ def multiplies_nothing(name: str) -> bool:
 def moves_memory(name: str) -> bool:
     """Return whether an operator is known to create, copy or rearrange tensors only."""
     return name.startswith("aten::") and _is_in(name, _MOVEMENT_NAMES)
+
+
+def calls_operators(name: str) -> bool:
+    """Return whether an operator's kernel for the CPU computes its products by calling other operators."""
+    return _without_overload(name) in _CALLERS_IN_KERNELS
 
 
 def shows_its_operands(name: str) -> bool:

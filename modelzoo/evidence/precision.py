@@ -17,7 +17,7 @@ from modelzoo.evidence.kernel_names import named_precision, operator_class, show
 from modelzoo.evidence.mkl_log import BlasCall
 from modelzoo.evidence.onednn_log import BF16_ALLOWED, OneDnnLog, Primitive, logged_precision
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
-from modelzoo.records.evidence import OperatorClass, Product, ProofSource
+from modelzoo.records.evidence import BF16_IN_FP32, OperatorClass, Product, ProofSource, Subnormals
 
 UNKNOWN = "unknown precision"
 _OF_TYPES = {
@@ -173,8 +173,11 @@ def own_proof(product: Product) -> PrecisionProof | None:
         return None  # no error of fp64 is small enough to tell it from fp32
     if product.operands != "fp32":
         # They are exact in fp32: the error tells only that nothing narrower was multiplied.
-        narrower = is_narrower(product.shown, product.operands)
-        return PrecisionProof(product.shown, ProofSource.REPLAY) if narrower else None
+        if is_narrower(product.shown, product.operands):
+            return PrecisionProof(product.shown, ProofSource.REPLAY)
+        found = product.subnormals if product.operands == "bf16" else None
+        arithmetic = _ARITHMETIC.get(found) if found is not None else None
+        return PrecisionProof(arithmetic, ProofSource.PROBE) if arithmetic is not None else None
     if not product.disagrees:
         return PrecisionProof(product.shown, ProofSource.REPLAY if product.logged is None else ProofSource.BOTH)
     if is_narrower(product.shown, product.logged or ""):
@@ -182,6 +185,12 @@ def own_proof(product: Product) -> PrecisionProof | None:
     return NO_PROOF
 
 
+PARTLY_IN_FP32 = "bf16 tensors, partly fp32 arithmetic"
+_ARITHMETIC = {
+    Subnormals.FLUSHED: "bf16",
+    Subnormals.IN_FP32: BF16_IN_FP32,
+    Subnormals.MIXED: PARTLY_IN_FP32,
+}
 COARSE = "narrower than bf16"
 """What an error shows that no type of 8 significant bits explains, and no other type that is known here either."""
 ELEVEN_BITS = "tf32 or fp16"

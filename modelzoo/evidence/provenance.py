@@ -11,7 +11,7 @@ import gc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modelzoo.evidence.flops import Run, run_operator, tensors_in
+from modelzoo.evidence.flops import Run, is_view, run_operator, tensors_in
 from modelzoo.evidence.kernel_names import base_name, operator_class
 
 _EMPTY = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
@@ -48,6 +48,8 @@ class Provenance:
         """Return what calls each operator by ``run``, and notes what it reads and writes."""
 
         def noting(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+            if is_view(name):
+                return run(name, operator, args, named)  # no number is read or written
             self._read(operator, args, named)
             for each in tensors_in([args, named]) if operator_class(name) is not None else ():
                 self._count_subnormal(each)

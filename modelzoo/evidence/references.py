@@ -88,6 +88,13 @@ def _addmm(added: Any, left: Any, right: Any, *, beta: Any = 1, alpha: Any = 1, 
     return _product(left, right, added, beta, alpha)
 
 
+def _addmm_activation(added: Any, left: Any, right: Any, *, use_gelu: bool = False, **named: Any) -> Expected:
+    from torch.nn import functional
+
+    found = _addmm(added, left, right, **named)
+    return found._replace(exact=functional.gelu(found.exact) if use_gelu else found.exact.relu())
+
+
 def _batched(left: Any, right: Any, added: Any = None, beta: Any = 1, alpha: Any = 1) -> Expected:
     import torch
 
@@ -254,38 +261,6 @@ def _attention_scales(query: Operand, *rest: Any, scale: float | None = None, **
     return {0: 1 / (math.sqrt(size) * scale)} if scale else {}
 
 
-def _multi_head(
-    query: Any,
-    key: Any,
-    value: Any,
-    size: int,
-    heads: int,
-    weight: Any,
-    bias: Any,
-    projection: Any,
-    projection_bias: Any,
-    mask: Any = None,
-    *rest: Any,
-) -> Expected:
-    """Attention over (items, length, size) between two Linear layers, of the first item: ``nn.MultiheadAttention``."""
-    if mask is not None:
-        raise NotImplementedError("of attention between Linear layers, only the one without a mask is known")
-    weights, biases = weight.double().chunk(3), bias.double().chunk(3)
-    q, k, v = (
-        (each[0].double() @ w.t() + b).unflatten(-1, (heads, -1)).transpose(0, 1)
-        for each, w, b in zip((query, key, value), weights, biases)
-    )
-    rows = _spread(query.shape[1], _ROWS)
-    logits = q[:, rows] @ k.transpose(1, 2) / math.sqrt(size // heads)
-    joined = (logits.softmax(-1) @ v).transpose(0, 1).flatten(1)
-    exact = joined @ projection.double().t() + projection_bias.double()
-    return Expected(exact, lambda output: output[0, rows])
-
-
-def _multi_head_scales(*args: Any, **named: Any) -> Mapping[int, float]:
-    return {5: 1 / math.sqrt(args[3]), 7: 1 / math.sqrt(args[3])}
-
-
 _LSTM = 2
 _MOST_STEPS = 64
 
@@ -330,6 +305,7 @@ _CONVOLUTION = Rule(_convolution, (0, 1))
 _RULES = {
     "mm": Rule(_mm, (0, 1), rows=0),
     "addmm": Rule(_addmm, (1, 2), rows=1),
+    "_addmm_activation": Rule(_addmm_activation, (1, 2), is_linear=False),
     "bmm": Rule(_bmm, (0, 1), rows=0),
     "baddbmm": Rule(_baddbmm, (1, 2), rows=1),
     "mv": Rule(_mv, (0, 1)),
@@ -342,6 +318,5 @@ _RULES = {
     "_scaled_dot_product_flash_attention_for_cpu": Rule(
         _attention, kept=("attn_mask",), scales=_attention_scales, rows=0, is_linear=False
     ),
-    "_native_multi_head_attention": Rule(_multi_head, scales=_multi_head_scales, is_linear=False),
     "mkldnn_rnn_layer": Rule(_rnn, scales=_rnn_scales, is_linear=False),
 }

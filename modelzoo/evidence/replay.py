@@ -29,6 +29,7 @@ from modelzoo.evidence.probes import (
 )
 from modelzoo.evidence.profiler import Written
 from modelzoo.evidence.references import Rule, rule_of
+from modelzoo.evidence.subnormal import subnormals_of
 from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import NotReplayed, Product
@@ -257,11 +258,22 @@ def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Writte
         else:
             limits, wrong = judged(shown)
     wrong = wrong or _spoilt_rows(distinct, rule, written, limits)
+    subnormals = None
+    if "bf16" in (product.operands, shown):
+        subnormals = subnormals_of(
+            product,
+            rule,
+            distinct.args,
+            distinct.named,
+            filled=lambda blocks: _filled(distinct, blocks),
+            run=lambda args, named: _run(distinct, args, named, written),
+        )
     return replace(
         product,
         error=error if math.isfinite(error) else None,
         shown=shown,
         not_replayed=NotReplayed.NOT_FINITE if shown is None else None,
+        subnormals=subnormals,
         wrong=wrong,
         call=_reproducible(distinct, rule, scales),
     )

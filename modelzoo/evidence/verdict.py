@@ -18,13 +18,14 @@ from modelzoo.evidence.coverage import (
 )
 from modelzoo.evidence.kernel_names import UNATTRIBUTED, has_weights
 from modelzoo.evidence.onednn_log import untimed
-from modelzoo.evidence.precision import UNKNOWN, is_narrower
+from modelzoo.evidence.precision import PARTLY_IN_FP32, UNKNOWN, is_narrower
 from modelzoo.evidence.probes import ERRORS
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.coverage import Coverage
 from modelzoo.records.evidence import (
     ACTIVE_SHARE,
+    BF16_IN_FP32,
     INACTIVE_SHARE,
     ClassVerdict,
     Disagreement,
@@ -34,7 +35,9 @@ from modelzoo.records.evidence import (
     OperatorClass,
     OtherPrecision,
     Product,
+    ProofSource,
     ProofVerdict,
+    Subnormals,
 )
 
 QUANTIZED = ("int8", "int8 weight-only")
@@ -86,7 +89,7 @@ def judge_attributed(
         bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for other precisions than bf16 and fp16.
     """
     checks = {check.operator: check for check in canary.operators} if canary is not None else {}
-    parts = audit.parts
+    parts = _as_probed(audit.parts, audit.products)
     compute = [part for part in parts if part.is_compute]
     # In an audit of fp32, what matters is how much ran in bf16.
     reduced = "bf16" if requested == "fp32" else requested
@@ -134,6 +137,20 @@ def judge_attributed(
         replay_seconds=audit.replay_seconds,
         unread_lines=tuple({untimed(line): line for line in audit.unread + audit.unread_in_products}.values())[:3],
     )
+
+
+def _as_probed(parts: Sequence[AttributedTime], products: Sequence[Product]) -> Sequence[AttributedTime]:
+    """``parts``, with bf16 operands multiplied in fp32 if subnormal products show that of all products that were tried.
+
+    Of the others only the types of their operands are known.
+    """
+    tried = {each.subnormals for each in products if each.operands == "bf16"} - {None}
+    if tried != {Subnormals.IN_FP32}:
+        return parts
+    return [
+        replace(part, precision=BF16_IN_FP32, decided_by=ProofSource.PROBE) if part.precision == "bf16" else part
+        for part in parts
+    ]
 
 
 def _kept(product: Product, requested: str, bf16_method: str | None) -> Product:
@@ -185,7 +202,7 @@ def _judge_reduced(findings: _Findings) -> Conclusion:
     share = findings.share(name, findings.asked)
     if share >= ACTIVE_SHARE and other is None:
         return ProofVerdict.ACTIVE, None
-    if share >= INACTIVE_SHARE:
+    if share >= INACTIVE_SHARE or any(part.precision == PARTLY_IN_FP32 for part in findings.compute):
         return ProofVerdict.PARTLY, other
     return ProofVerdict.NOT_ACTIVE, other or _not_used(findings)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
+from modelzoo.directories import cache_directory
 from modelzoo.files import write_atomically
 from modelzoo.machine.ceiling_benchmark import measure_ceilings
-from modelzoo.machine.directories import cache_directory
 from modelzoo.machine.installation import import_torch, installed_version
 from modelzoo.machine.libraries import supported_threads
 from modelzoo.records.accelerator import Accelerator

@@ -29,9 +29,9 @@ import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from modelzoo.directories import cache_directory
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.files import file_sha256, write_atomically
-from modelzoo.machine.directories import cache_directory
 from modelzoo.machine.environment import is_secret
 from modelzoo.measure.launcher import find_interpreter
 from modelzoo.version import DISTRIBUTION

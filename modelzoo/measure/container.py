@@ -35,6 +35,7 @@ from modelzoo.measure.mounts import (
     known_weights,
     mount_options,
     named_files,
+    network_options,
     outside,
     own_weights,
     place,
@@ -52,8 +53,8 @@ from modelzoo.records.protocol import (
     encode_job,
 )
 from modelzoo.records.serving import Served
+from modelzoo.workload.checkpoints import OFFLINE
 
-OFFLINE = ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE")
 _OWN = ("MODELZOO_", "LD_PRELOAD")
 """Variables of this machine's suite, and of its libraries, that mean nothing in an image."""
 _UNPRIVILEGED = (
@@ -141,7 +142,7 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
             f"--entrypoint={self.python}",
             *_UNPRIVILEGED,
             *_limits(self.cpus),
-            *_network(job),
+            *network_options(job, os.environ),
             *_gpus(job),
         ]
         options += [*cache_options(job, self._cache()), *mount_options(job, os.environ)]
@@ -245,13 +246,6 @@ def _gpus(job: Job) -> list[str]:
     """The GPUs of the machine for a job that uses one; other accelerators have no such option."""
     settings = job.settings if isinstance(job, PrepareJob) else (job.assignment.requested,)
     return ["--gpus=all"] if any(setting.device.partition(":")[0] == "cuda" for setting in settings) else []
-
-
-def _network(job: Job) -> list[str]:
-    """No network, except for a container that may have to download weights."""
-    offline = any(os.environ.get(name, "0") not in ("", "0") for name in OFFLINE)
-    downloads = isinstance(job, PrepareJob) and any(each.weights in ("auto", "pretrained") for each in job.settings)
-    return [] if downloads and not offline else ["--network=none"]
 
 
 class Image(msgspec.Struct, frozen=True):

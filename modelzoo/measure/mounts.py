@@ -25,6 +25,7 @@ import msgspec
 from modelzoo.errors import UsageError
 from modelzoo.records.protocol import ConcludeJob, Job, PrepareJob, ShardJob, ValidateJob
 from modelzoo.records.workload import LocalWeights, Weights
+from modelzoo.workload.checkpoints import is_offline
 from modelzoo.workload.declaration import SOURCES
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, workloads_directory
 from modelzoo.workload.state import MEMBER
@@ -41,6 +42,11 @@ USER = 1000
 """The user, and the group, that containers run as; the images of the suite have it."""
 _IN_IMAGES = (*STANDARD_WORKLOADS, "llm", "examples")
 """What the Dockerfile copies there."""
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+_NETWORK = ("HF_ENDPOINT", *_PROXIES, *map(str.upper, _PROXIES))
+"""Variables that lead the hubs' clients to a mirror or a proxy."""
+_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""Variables that name the certificates with which they check it: of OpenSSL and httpx, and of requests."""
 _SPECIAL = ',"\n'
 """Characters with a meaning in ``--mount``."""
 _CACHE_NAME = re.compile(rf"{CACHES}/[0-9a-zA-Z]+(?=/)")
@@ -70,7 +76,11 @@ def named_files(job: Job, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def own_weights(environ: Mapping[str, str]) -> Optional[str]:
     """The user's directory of checkpoints, if there is one."""
-    found = environ.get("MODELZOO_WEIGHTS")
+    return _path_in(environ, "MODELZOO_WEIGHTS")
+
+
+def _path_in(environ: Mapping[str, str], name: str) -> Optional[str]:
+    found = environ.get(name)
     return str(Path(found).expanduser().absolute()) if found else None
 
 
@@ -89,6 +99,18 @@ def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
         yield own
     if isinstance(job, (ValidateJob, ShardJob, ConcludeJob)) and job.request.data is not None:
         yield job.request.data
+    yield from _certificates(job, environ).values()
+
+
+def _may_download(job: Job, environ: Mapping[str, str]) -> bool:
+    needs = isinstance(job, PrepareJob) and any(each.weights in ("auto", "pretrained") for each in job.settings)
+    return needs and not is_offline(environ)
+
+
+def _certificates(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """The files of certificates that a container which may download is shown, by the variable that names each."""
+    named = {name: _path_in(environ, name) for name in _CERTIFICATES} if _may_download(job, environ) else {}
+    return {name: path for name, path in named.items() if path is not None}
 
 
 def known_weights(job: Job) -> list[Weights]:
@@ -173,6 +195,18 @@ def cache_options(job: Job, cache: str) -> list[str]:
     """
     others = (f"--volume={_volume(other)}:{other}:ro" for other in sorted(caches(known_weights(job)) - {cache}))
     return [f"--volume={_volume(cache)}:{CACHE}", *others]
+
+
+def network_options(job: Job, environ: Mapping[str, str]) -> list[str]:
+    """Return the options of ``docker run`` about the network: none, except for a container that may have to download.
+
+    That one gets the variables of the call that lead to the hub. Without a value here, a variable has that of docker's
+    program: a password in it is on no command line.
+    """
+    if not _may_download(job, environ):
+        return ["--network=none"]
+    shown = [f"--env={name}={place(path)}" for name, path in _certificates(job, environ).items()]
+    return [*(f"--env={name}" for name in _NETWORK if name in environ), *shown]
 
 
 def _volume(cache: str) -> str:

@@ -90,7 +90,12 @@ class WorkerProcess:
             raise UsageError(f"the path {error.object!r} is not UTF-8 text; rename it") from error
         self._on_message = on_message
         self._last: Optional[Message] = None
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
+        try:
+            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"no temporary file can be written: {error.strerror}; name another directory with TMPDIR"
+            ) from error
         self._launcher, self._job = launcher, job
         try:
             self._worker = launcher.start(job, environment, self._stderr)

@@ -143,11 +143,11 @@ def _bound(
     flops: Optional[Flops], timing: Optional[Timing], ceilings: Optional[Ceilings], setting: ResolvedSetting
 ) -> Optional[Bound]:
     """How near the run came to the ceilings; on an accelerator by the time on the device, if its events tell that."""
-    if flops is None or not flops.total or timing is None or ceilings is None:
+    if flops is None or flops.whole is None or timing is None or ceilings is None:
         return None
     seconds = median(timing.values(DEVICE) or model_times(timing))
     threads = setting.threads if ceilings.device is None else None
-    return roofline_bound(flops.total, flops.bytes, seconds, ceilings, setting.precision, threads)
+    return roofline_bound(flops.whole, flops.bytes, seconds, ceilings, setting.precision, threads)
 
 
 def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:

@@ -22,6 +22,8 @@ products with weights, since recipes quantize no others.
 """
 INACTIVE_SHARE = 0.01
 """A reduced precision is NOT ACTIVE below this share: 1 % is not measurable (samples are taken to ± 1 %)."""
+BF16_IN_FP32 = "bf16 tensors, fp32 arithmetic"
+"""The precision of products of bf16 operands that no bf16 instruction computed."""
 REFERENCE_SHARE = 0.01
 """Reference kernels, oneDNN's slowest, may take up to this share of the time under ``--strict``."""
 
@@ -53,6 +55,8 @@ class ProofSource(str, Enum):
     CANARY = "canary"
     REPLAY = "replay"
     """The error of the product itself, called again."""
+    PROBE = "subnormal products"
+    """What became of products that are subnormal in fp32: whether bf16 instructions ran."""
     BOTH = "both"
     """An error, and the kernel log or the data types, agree."""
     NOTHING = "nothing"
@@ -130,6 +134,20 @@ class NotReplayed(str, Enum):
     NOT_FINITE = "not finite"
 
 
+class Subnormals(str, Enum):
+    """What became of products of bf16 numbers that are subnormal in fp32, which shows whether bf16 instructions ran.
+
+    FLUSHED: they are zero, as bf16 instructions make them. IN_FP32: they were kept, which no bf16 instruction of this
+    CPU does, so that bf16 numbers were multiplied in fp32. KEPT: they were kept, but a bf16 instruction may do so.
+    MIXED: some were flushed.
+    """
+
+    FLUSHED = "flushed"
+    IN_FP32 = "in fp32"
+    KEPT = "kept"
+    MIXED = "mixed"
+
+
 class Product(msgspec.Struct, frozen=True):
     """One distinct product of a pass, called again with operands that tell precisions apart, and compared with fp64.
 
@@ -149,6 +167,7 @@ class Product(msgspec.Struct, frozen=True):
         precision: what it ran in, from everything that is known of it.
         known_by: what decided ``precision``.
         share: the part of the audited passes' time in its calls, 0 to 1; ``None`` if the audit does not tell.
+        subnormals: what became of subnormal products; ``None`` if that was not tried, or if it shows nothing.
         wrong: what is wrong with its outputs; ``None`` if nothing is, or if it was not replayed.
         call: how to call it again, if it is wrong or ran in another precision than asked for, and torch alone can.
     """
@@ -168,6 +187,7 @@ class Product(msgspec.Struct, frozen=True):
     precision: str = "unknown precision"
     known_by: ProofSource = ProofSource.NOTHING
     share: Optional[float] = None
+    subnormals: Optional[Subnormals] = None
     wrong: Optional[WrongOutputs] = None
     call: Optional[ProductCall] = None
 

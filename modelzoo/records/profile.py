@@ -33,6 +33,11 @@ class Flops(msgspec.Struct, frozen=True):
     by_operator: dict[str, int] = msgspec.field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
+    @property
+    def whole(self) -> Optional[int]:
+        """``total`` if it is that of a whole pass, which may be divided by its time; ``None`` if some are missing."""
+        return None if self.missing else self.total or None
+
 
 class DecodingBytes(msgspec.Struct, frozen=True):
     """What a step of a language model must read from memory at least.

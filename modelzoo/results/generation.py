@@ -99,7 +99,8 @@ def generation_levels(runs: Sequence[Run], *, by_precision: bool) -> Optional[Ge
 
     first_token, per_token = level(FIRST_TOKEN), level(PER_TOKEN)
     looked = next((each for each in reports if each.observed.phases), found)
-    operations = next((each.flops for each in looked.observed.phases if each.name == PREFILL and each.flops), None)
+    counted = next((each.flops for each in looked.observed.phases if each.name == PREFILL and each.flops), None)
+    operations = counted.whole if counted is not None else None
     between = [value for values in _values(timings, BETWEEN_TOKENS) for value in values]
     return GenerationLevels(
         batch=batch,
@@ -113,7 +114,7 @@ def generation_levels(runs: Sequence[Run], *, by_precision: bool) -> Optional[Ge
         between=stats.percentiles(between),
         by_position=by_position(between, made.new_tokens - 1),
         phases=looked.observed.phases,
-        prefill_gflops=stats.inverse(first_token, operations.total / 1e9) if operations is not None else None,
+        prefill_gflops=stats.inverse(first_token, operations / 1e9) if operations is not None else None,
         prefill_peak=_peak(looked),
         read=_read(reports, per_token),
     )

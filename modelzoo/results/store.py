@@ -14,10 +14,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import msgspec
 
+from modelzoo.directories import own_temporary_directory
 from modelzoo.errors import InputError, ModelzooError, UsageError
 from modelzoo.files import private_path, write_atomically
 from modelzoo.frozen import replace
@@ -60,14 +61,21 @@ _FIGURES = {
 
 
 class ResultFile:
-    """A result and the file that holds it. Every change is written at once.
+    """A result and the file that holds it. Every change is written at once; what cannot be written stays in memory.
+
+    Attributes:
+        path: the file; another one if the one that was named cannot be written to any more, see ``keep``.
+        result: the latest state.
+        is_kept: whether ``path`` holds it.
+        problem: why it is not in the file that was named; empty if it is.
 
     Raises:
         UsageError: the file or its directory cannot be written to.
     """
 
     def __init__(self, path: Path, result: Result) -> None:
-        self.path, self.result = path, result
+        self._named = self.path = path
+        self.result, self.is_kept, self.problem = result, True, ""
         write(result, path)
 
     def add_run(self, run: Run) -> None:
@@ -95,20 +103,44 @@ class ResultFile:
 
     def _store(self, result: Result) -> None:
         self.result = result
-        write(result, self.path)
+        place, self.problem = keep(self._named, contents(result))
+        self.path, self.is_kept = place or self._named, place is not None
+
+
+def keep(path: Path, content: bytes) -> tuple[Optional[Path], str]:
+    """Write a file that took long to make: elsewhere if ``path`` cannot be written, because the disk is full, say.
+
+    Returns:
+        Where it is: ``path``, or else a file in this user's own directory for temporary files; ``None``: nowhere. And
+        why it is not ``path``, empty if it is.
+    """
+    try:
+        write_atomically(path, content)
+        return path, ""
+    except OSError as error:
+        problem = f"cannot write {path}: {error.strerror}"
+    try:
+        elsewhere = own_temporary_directory() / f"{path.stem}-{os.getpid()}{path.suffix}"
+        write_atomically(elsewhere, content)
+    except (ModelzooError, OSError):
+        return None, problem
+    return elsewhere, problem
+
+
+def contents(result: Result) -> bytes:
+    """Return what a file holds: private names in paths are masked, and the version of the format is the latest."""
+    return encode_json(mask(encode(replace(result, format=FORMAT), keep_bytes=True))) + b"\n"
 
 
 def write(result: Result, path: Path) -> None:
     """Write ``result`` to ``path`` atomically: a reader sees either the old file or the new one, complete.
 
-    Private names in paths are masked. The file has this version of the format, whatever ``result`` was read from.
-
     Raises:
         UsageError: the file or its directory cannot be written to.
     """
-    data = mask(encode(replace(result, format=FORMAT), keep_bytes=True))
+    content = contents(result)
     with _writing(path):
-        write_atomically(path, encode_json(data) + b"\n")
+        write_atomically(path, content)
 
 
 @contextlib.contextmanager
@@ -205,7 +237,8 @@ def _version(data: dict[str, Any], path: Path) -> tuple[int, int]:
     if major > MAJOR:
         raise InputError(f"{path} has format {major}, newer than this suite's {MAJOR}; update modelzoo to read it")
     if major < MAJOR:
-        raise InputError(f"{path} has format {major}, older than this suite's {MAJOR}; measure again")
+        reader = ", or use release 0.1" if major == 3 else ""
+        raise InputError(f"{path} has format {major}, older than this suite's {MAJOR}; measure again{reader}")
     if "version" not in data:
         raise InputError(f"{path} does not say which version of modelzoo wrote it; {_HINT}")
     return major, minor

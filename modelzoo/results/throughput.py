@@ -283,8 +283,8 @@ def _shares(
     batches = throughput.value / (own.batch * found.per_item)
     ceiling = found.ceilings.gflops(report.setting.precision)
     bandwidth = found.ceilings.gb_per_second()
-    moved = report.observed.flops.bytes
-    compute = batches * report.observed.flops.total / 1e9 / ceiling if ceiling and report.observed.flops.total else None
+    moved, done = report.observed.flops.bytes, report.observed.flops.whole
+    compute = batches * done / 1e9 / ceiling if ceiling and done else None
     return compute, batches * moved / 1e9 / bandwidth if bandwidth and moved else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.formatting import DIGEST_DIGITS, seconds, seconds_together, significant
+from modelzoo.formatting import DIGEST_DIGITS, general, operations, seconds, seconds_together, significant
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.run import Run
 from modelzoo.results.summary import Spans, SummaryRow, spans_of
@@ -113,7 +113,9 @@ def ceiling_text(row: SummaryRow) -> str:
         return f"operations were not counted: {problem}" if problem else ""
     if not report.observed.flops.total:
         return ""
-    counted = f"{report.observed.flops.total / 1e9:.1f} GFLOP per batch"
+    counted = f"{operations(report.observed.flops.total)} per batch"
+    if report.observed.flops.missing:
+        return f"{counted}, without those of {', '.join(report.observed.flops.missing[:3])}, which are not known"
     if report.provenance.machine.emulator:
         return counted
     bound = report.bound
@@ -121,13 +123,18 @@ def ceiling_text(row: SummaryRow) -> str:
         device = report.setting.device
         command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
         return f"{counted}; run 'modelzoo doctor{command}' once to compare it with {whose} peak"
-    text = f"{counted}, {bound.gflops:.0f} GFLOP/s"
+    text = f"{counted}, {_visible(bound.gflops)} GFLOP/s"
     if bound.share_of_ceiling is not None:
         whose = "this machine's" if report.accelerator is None else f"{report.accelerator.device.name}'s"
-        text += f", {100 * bound.share_of_ceiling:.0f} % of {whose} measured {bound.precision} peak"
+        text += f", {_visible(100 * bound.share_of_ceiling)} % of {whose} measured {bound.precision} peak"
     # What the arithmetic and the memory allow does not bind a call that spends its time launching kernels.
     launching = row.spans is not None and row.spans.bound_by_launching
     return text + (f", {bound.binding.value}-bound" if bound.binding and not launching else "")
+
+
+def _visible(value: float) -> str:
+    """``53``; numbers below 1 to one significant digit."""
+    return f"{value:.0f}" if value >= 1 else general(value, 1)
 
 
 LAUNCH_HINT = "use --mode compile or graph, or a larger --batch"

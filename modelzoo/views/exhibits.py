@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import msgspec
 
 from modelzoo.document.delimited import csv_lines
-from modelzoo.errors import UsageError, WorkerError
+from modelzoo.errors import WorkerError
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot
 from modelzoo.records.run import THUMBNAIL_BYTES, THUMBNAILS, Thumbnail
 from modelzoo.validity.picture_sets import read
@@ -106,10 +106,12 @@ class ExhibitWriter:
 
     Attributes:
         files: the paths written so far, in order.
+        problem: why one could not be written, the first time; empty if all could. The judgement does without it.
     """
 
     def __init__(self, directory: Path, workload: str) -> None:
         self.files: list[Path] = []
+        self.problem = ""
         self._directory = directory
         self._workload = workload
         self._thumbnails: list[Thumbnail] = []
@@ -118,7 +120,6 @@ class ExhibitWriter:
         """Write one exhibit, and add its paths to ``files``.
 
         Raises:
-            UsageError: the directory or file cannot be written.
             InputError: the picture to draw on cannot be read any more.
             WorkerError: what the worker described cannot be drawn.
         """
@@ -135,9 +136,8 @@ class ExhibitWriter:
                 self._write_pictures(exhibit.detections, exhibit.name)
         except OSError as error:
             place = error.filename or self._directory
-            raise UsageError(
-                f"cannot write {place}: {error.strerror}; name another directory with --artifacts DIR"
-            ) from error
+            advice = "name another directory with --artifacts DIR"
+            self.problem = self.problem or f"cannot write {place}: {error.strerror}; {advice}"
         except (ValueError, LookupError, ArithmeticError, MemoryError) as error:
             # The description comes from a worker, which may run in a stranger's image.
             raise WorkerError(f"{target.name} cannot be drawn as the worker describes it: {error}") from error

@@ -8,7 +8,7 @@ from typing import Optional
 from modelzoo.document import Block, Column, Details, Table, Text, lines
 from modelzoo.formatting import MISSING
 from modelzoo.records.coverage import TimeShare
-from modelzoo.records.evidence import ClassVerdict, Evidence, LogSource, NotReplayed, Product, ProofSource
+from modelzoo.records.evidence import ClassVerdict, Evidence, LogSource, NotReplayed, Product, ProofSource, Subnormals
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
@@ -133,9 +133,20 @@ _WHY = {
 }
 
 
+_SUBNORMALS = {
+    Subnormals.FLUSHED: "bf16 instructions (subnormal products are 0)",
+    Subnormals.IN_FP32: "no bf16 instruction (subnormal products are kept)",
+    Subnormals.KEPT: "bf16 instructions are not shown (subnormal products are kept)",
+    Subnormals.MIXED: "bf16 instructions in part (some subnormal products are 0)",
+}
+
+
 def _known_by(product: Product) -> str:
     """``error and log``; ``kernel log, not replayed: other kernels ran``; that log and error disagree."""
     said = _SOURCES.get(product.known_by, str(product.known_by))
+    if product.subnormals is not None:
+        found = _SUBNORMALS[product.subnormals]
+        said = found if product.known_by is ProofSource.PROBE else f"{said}; {found}"
     if product.disagrees:
         said = f"{said}; the log names {product.logged}, the error shows {product.shown}"
     if product.not_replayed is None:

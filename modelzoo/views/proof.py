@@ -15,6 +15,7 @@ from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.coverage import FOREIGN_NUMBERS, KNOWN_SHARE, Coverage
 from modelzoo.records.evidence import (
     ACTIVE_SHARE,
+    BF16_IN_FP32,
     INACTIVE_SHARE,
     Disagreement,
     Evidence,
@@ -23,6 +24,7 @@ from modelzoo.records.evidence import (
     NotUsed,
     OtherPrecision,
     ProofVerdict,
+    Subnormals,
 )
 from modelzoo.records.workload import (
     DETECTED_BOUND,
@@ -150,8 +152,12 @@ def _compute_share(evidence: Evidence) -> str:
 
 
 def _unnamed(evidence: Evidence) -> str:
-    """How much ran in the reduced precision in kernels that no log names."""
-    unnamed = (each for each in evidence.products if each.precision == evidence.requested and not each.kernels)
+    """How much ran in the reduced precision in kernels that no log names, and was not shown by subnormal products."""
+    unnamed = (
+        each
+        for each in evidence.products
+        if each.precision == evidence.requested and not each.kernels and each.subnormals is not Subnormals.FLUSHED
+    )
     share = sum(each.share or 0.0 for each in unnamed)
     return f"no log names the kernels of {_percent(share)} of the pass" if share >= INACTIVE_SHARE else ""
 
@@ -225,6 +231,8 @@ def _not_used(evidence: Evidence, reason: NotUsed) -> str:
         )
     if name.startswith("int8"):
         return f"nothing was multiplied in int8: {kernels} computed in {reason.precision}{errors}"
+    if reason.precision == BF16_IN_FP32:
+        return f"{BF16_IN_FP32}: subnormal products were kept, which no bf16 instruction of this CPU does: {kernels}"
     if evidence.bf16_method in ("autocast", "cast"):
         return f"operands stayed in {reason.precision}: {kernels}{errors}"
     if reason.allowed:

@@ -9,7 +9,6 @@ from pathlib import Path
 from modelzoo import formatting
 from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, Tone, named
 from modelzoo.engines import INSTALL, torchao_installation
-from modelzoo.errors import UsageError
 from modelzoo.files import write_atomically
 from modelzoo.formatting import MISSING, duration
 from modelzoo.records.run import Result, RunReport
@@ -294,25 +293,24 @@ def write_files(result: Result, path: Path, workload: str, script: str) -> list[
         workload: what the command line calls it.
         script: how the workload gets a graph (``Workload.script``).
 
-    Raises:
-        UsageError: a file cannot be written.
+    If one cannot be written, a line says so.
     """
     report = winning_report(result)
     if report is None:
         return []
     said = speed_sentence(result)
     settings, code = path.with_suffix(".setting"), path.with_suffix(".py")
+    setting = f"--setting {shlex.quote(recipe.words(recipe.explicit(report)))}"
+    command = f"command line: modelzoo run {shlex.quote(workload)} {setting}"
     try:
         write_atomically(settings, recipe.settings_file(report, said))
         lines = recipe.python(report, said, script)
         if lines is not None:
             write_atomically(code, lines)
     except OSError as error:
-        reason = f"cannot write {settings} or {code}: {error.strerror}"
-        raise UsageError(f"{reason}; name another file with -o FILE") from error
-    command = f"modelzoo run {shlex.quote(workload)} --setting {shlex.quote(recipe.words(recipe.explicit(report)))}"
+        return [command, f"no settings file: cannot write {settings} or {code}: {error.strerror}"]
     return [
-        f"command line: {command}",
+        command,
         f"settings file: {settings}, for --setting {shlex.quote('@' + str(settings))}",
         f"Python: {code}" if lines is not None else f"Python: see docs/engines.md for {report.setting.engine}",
     ]

@@ -16,6 +16,8 @@ from modelzoo.frozen import replace
 from modelzoo.records.workload import Verification
 from modelzoo.workload.state import INDEX, REPOSITORY_WEIGHTS, SHORTEST_DIGEST, weights_files, weights_sha256
 
+OFFLINE = ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE")
+"""Variables each of which rules out downloads."""
 NETWORK_TIMEOUT_SECONDS = 20
 REPOSITORY_FILES = (
     "config.json",
@@ -162,7 +164,7 @@ def fetch_checkpoint(checkpoint: Checkpoint) -> Path:
     Raises:
         WeightsError: the download is not possible, or its checksum is wrong.
     """
-    if _is_offline():
+    if is_offline():
         raise WeightsError(f"{checkpoint.name} is not cached and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set")
     path = _download(checkpoint)
     verify_checkpoint(checkpoint, path)
@@ -179,7 +181,7 @@ def pin_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
     """
     import tempfile
 
-    if _is_offline():
+    if is_offline():
         raise WeightsError(f"{checkpoint.name} cannot be pinned: MODELZOO_OFFLINE or HF_HUB_OFFLINE is set")
     with tempfile.TemporaryDirectory(prefix="modelzoo-pin-") as directory:
         path = _download(checkpoint, Path(directory))
@@ -212,8 +214,9 @@ def _reason(error: Exception) -> str:
     return re.sub(r"^\[Errno -?\d+\] ", "", lines[0]) if lines else type(error).__name__
 
 
-def _is_offline() -> bool:
-    return any(os.environ.get(name, "0") not in ("", "0") for name in ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE"))
+def is_offline(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the user has ruled out downloads, by one of ``OFFLINE``."""
+    return any(environ.get(name, "0") not in ("", "0") for name in OFFLINE)
 
 
 def _fetch_file(checkpoint: Checkpoint, directory: Path | None) -> Path:

@@ -12,10 +12,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from modelzoo.directories import cache_directory
 from modelzoo.errors import EnvironmentProblem, UsageError, suggestion
 from modelzoo.files import files_sha256
 from modelzoo.frozen import replace
-from modelzoo.machine.directories import cache_directory
 from modelzoo.version import DISTRIBUTION
 from modelzoo.workload.declaration import Workload
 

@@ -19,10 +19,10 @@ from typing import Any
 
 import msgspec
 
+from modelzoo.directories import cache_directory, own_temporary_directory
 from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
-from modelzoo.machine.directories import cache_directory, own_temporary_directory
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.checkpoints import Checkpoint, fetch_checkpoint, find_checkpoint, verify_checkpoint

@@ -176,14 +176,14 @@ def finished(path: Path) -> int:
 
 
 def test_a_killed_worker_loses_only_its_run(tmp_path: Path) -> None:
-    """kill -9 on a worker: valid JSON of the other run, the loss is named, exit code 1."""
+    """kill -9 on a worker: valid JSON of the other run, the loss is named, exit code 2."""
     path = tmp_path / "r.json"
     process = start(path, "--processes", "2", "--iterations", "2000")
     (prepares,) = wait_for(lambda: workers_of(process))
     (measures,) = wait_for(lambda: [each for each in workers_of(process) if each != prepares])
     measures.kill()
     out, err = process.communicate(timeout=120)
-    assert process.returncode == 1
+    assert process.returncode == 2
     valid(path)
     first, second = store.read(path).runs
     assert first.report is None

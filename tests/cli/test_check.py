@@ -118,7 +118,7 @@ def test_a_side_that_crashes_fails_whatever_the_conditions(
         for run in result.runs
     ]
     measures(replace(result, runs=tuple(failed)))
-    assert called("--fail-on", "ambiguous") == 1
+    assert called("--fail-on", "ambiguous") == 2
     assert "all processes of head failed: it crashed" in capsys.readouterr().out
 
 

@@ -150,10 +150,10 @@ def test_no_comparable_row_is_exit_code_2(tmp_path: Path, capsys: pytest.Capture
         ("", "is not JSON"),
         ("{}", "is not a result of modelzoo"),
         ("[1, 2]", "is not a result of modelzoo"),
-        ('{"format": "modelzoo-result/4.0", "version": "9"}', "newer than this suite's"),
-        ('{"format": "modelzoo-result/3.99", "version": "9", "runs": 1}', "newer than this suite's"),
+        ('{"format": "modelzoo-result/5.0", "version": "9"}', "newer than this suite's"),
+        ('{"format": "modelzoo-result/4.99", "version": "9", "runs": 1}', "newer than this suite's"),
         ('{"format": "modelzoo-result/0.1", "version": "9"}', "older"),
-        ('{"format": "modelzoo-result/3.0", "version": "9", "command": [], "created": "x"}', "nothing was measured"),
+        ('{"format": "modelzoo-result/4.0", "version": "9", "command": [], "created": "x"}', "nothing was measured"),
         (MLP.read_text(encoding="utf-8")[:5000], "is not JSON"),
     ],
 )

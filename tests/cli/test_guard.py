@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Optional
 
 import pytest
+from fake_runs import make, result_of
+from places import ROOT
 
+from modelzoo import errors
 from modelzoo.cli import app as cli
+from modelzoo.cli.run import exit_code
+from modelzoo.frozen import replace
+from modelzoo.records.run import ValidityEntry
+from modelzoo.results import summary
 
 
 def test_missing_package_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,11 +64,70 @@ def test_a_request_to_end_is_handled_like_ctrl_c(number: str, before: str, print
     assert done.stderr == ("modelzoo: interrupted\n" if printed.startswith("130") else "")
 
 
-def test_own_missing_module_is_a_bug() -> None:
-    """A module of the suite itself that is missing is not blamed on the user."""
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_never_fails_for_want_of_a_character(stream: str) -> None:
+    """A workload's or a file's name may have any, whatever the locale; a traceback would hide the verdict."""
+    said = (
+        f"from modelzoo.cli.app import guard; import sys; guard(lambda: print('[VALID] bär → ok', file=sys.{stream}))"
+    )
+    environment = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii:strict"}
+    done = subprocess.run(
+        [sys.executable, "-c", said], capture_output=True, env=environment, cwd=ROOT, timeout=60, check=True
+    )
+    assert getattr(done, stream) == rb"[VALID] b\xe4r \u2192 ok" + b"\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_disk_behind_stderr_hides_no_verdict() -> None:
+    """As that of a log file: the lines for scripts are printed, and the exit code is the call's."""
+    said = "from modelzoo.cli.app import guard; import sys; sys.exit(guard(lambda: print('x', file=sys.stderr) or 0))"
+    with Path("/dev/full").open("w") as full:
+        subprocess.run([sys.executable, "-c", said], stderr=full, cwd=ROOT, timeout=60, check=True)
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), OSError(5, "x"), ModuleNotFoundError("No module named 'modelzoo.x'", name="modelzoo.x")]
+)
+def test_a_defect_is_no_verdict(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1 means NOT VALID. A module of the suite itself that is missing is not blamed on the user."""
 
     def do() -> int:
-        raise ModuleNotFoundError("No module named 'modelzoo.nothing'", name="modelzoo.nothing")
+        raise error
 
-    with pytest.raises(ModuleNotFoundError):
-        cli.guard(do)
+    assert cli.guard(do) == 2
+    printed = capsys.readouterr().err
+    assert "Traceback" in printed
+    assert printed.endswith("modelzoo: error: this is a defect of modelzoo; please report it with the lines above\n")
+
+
+@pytest.mark.parametrize(
+    ("error_kind", "judged", "strict", "code"),
+    [
+        (None, 0, False, 0),
+        (None, 0, True, 1),
+        (None, 1, False, 1),
+        (None, 2, True, 2),
+        ("WorkerError", 1, True, 2),
+        ("UsageError", 0, False, 2),
+    ],
+)
+def test_the_exit_code_of_a_session(error_kind: Optional[str], judged: int, strict: bool, code: int) -> None:
+    """1 is NOT VALID or ``--strict``, here with kernels that were not audited; a process that failed is 2."""
+    run = make([0.1] * 5)
+    rows = summary.rows(result_of(run))
+    failed = replace(run, error=error_kind, error_kind=error_kind)
+    result = result_of(failed).plus_validity(ValidityEntry(run.workload, 0, run.requested, exit_code=judged))
+    assert exit_code(result, rows, strict) == code
+
+
+@pytest.mark.parametrize("kind", errors.KINDS.values())
+def test_every_error_that_is_reported_ends_with_2(
+    kind: type[errors.ModelzooError], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A worker that died among them, in one line."""
+
+    def do() -> int:
+        raise kind("it died")
+
+    assert cli.guard(do) == 2
+    assert capsys.readouterr().err == "modelzoo: error: it died\n"

@@ -11,6 +11,8 @@ import pytest
 
 from modelzoo.cli import fleet, output
 from modelzoo.errors import UsageError
+from modelzoo.records.run import Result
+from modelzoo.results.store import ResultFile
 from modelzoo.workload import discovery
 
 CREATED = "2026-01-02T03:04:05+0000"
@@ -85,12 +87,19 @@ def test_a_result_on_stdout_is_json_that_a_terminal_can_show(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """JSON has no escape for control characters above 127 of its own accord, nor for those that change direction."""
-    path = tmp_path / "r.json"
-    path.write_text('{"a": "\x9b\u202e é"}\n', encoding="utf-8")
-    output.print_result(path, ["[TARGET] toy Time 1"], output.STDOUT)
+    stored = ResultFile(tmp_path / "r.json", Result((), CREATED, name="\x9b\u202e é"))
+    output.print_result(stored, ["[TARGET] toy Time 1"], output.STDOUT)
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ('{"a": "\\u009b\\u202e é"}\n', "[TARGET] toy Time 1\n")
-    assert json.loads(captured.out) == {"a": "\x9b\u202e é"}
+    assert '"\\u009b\\u202e é"' in captured.out
+    assert captured.err == "[TARGET] toy Time 1\n"
+    assert json.loads(captured.out) == json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+
+
+def test_what_cannot_be_written_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A page of ``check`` took minutes to measure; the error comes all the same."""
+    with pytest.raises(UsageError, match="cannot write"):
+        output.deliver("page\n", tmp_path / "none" / "page.md")
+    assert capsys.readouterr().out == "page\n"
 
 
 def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:

@@ -87,8 +87,8 @@ def test_the_name_of_a_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
         (b"\xff\xfe\x00", "is not JSON"),
         (b"[" * 100_000, "is nested too deeply"),
         (b"[]", "not a result"),
-        (json.dumps({"format": "modelzoo-result/4", "new": 1}).encode(), "newer"),
-        (json.dumps({"format": "modelzoo-result/3", "version": "1", "runs": "none"}).encode(), "damaged"),
+        (json.dumps({"format": "modelzoo-result/5", "new": 1}).encode(), "newer"),
+        (json.dumps({"format": "modelzoo-result/4", "version": "1", "runs": "none"}).encode(), "damaged"),
         (json.dumps({"format": "modelzoo-result/2.4", "version": "1"}).encode(), "format 2, older"),
         (json.dumps({"schema": "modelzoo-result/1", "runs": [{}]}).encode(), "format 1, older"),
     ],
@@ -110,7 +110,7 @@ def test_a_newer_minor_version_is_read(tmp_path: Path, capsys: pytest.CaptureFix
     """Its unknown fields are ignored."""
     data = json.loads(SSDLITE.read_text())
     path = tmp_path / "newer.json"
-    path.write_text(json.dumps({**data, "format": "modelzoo-result/3.7", "later": {"field": [1]}}))
+    path.write_text(json.dumps({**data, "format": "modelzoo-result/4.7", "later": {"field": [1]}}))
     assert app.main(["report", str(path)]) == 0
     assert for_scripts(capsys.readouterr().out)[0].startswith("[VALID] ssdlite")
 

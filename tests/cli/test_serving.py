@@ -62,7 +62,7 @@ def test_the_end_says_where_everything_is(tmp_path: Path) -> None:
     """The plot stands beside the result unless it is named; there need not be one."""
 
     def ended(named: Optional[str], plot: Optional[Plot] = PLOT) -> list[str]:
-        stored: Any = SimpleNamespace(path=Path("r.json"))
+        stored: Any = SimpleNamespace(path=Path("r.json"), is_kept=True)
         out = PlainConsole(width=80)
         with out.capture() as printed:
             serving.end(named, stored, plot, out)
@@ -70,8 +70,8 @@ def test_the_end_says_where_everything_is(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        assert ended(None) == ["plot: r.svg", "result: r.json"]
-        assert ended("p.svg") == ["plot: p.svg", "result: r.json"]
+        assert ended(None) == ["result: r.json", "plot: r.svg"]
+        assert ended("p.svg") == ["result: r.json", "plot: p.svg"]
         assert sorted(each.name for each in tmp_path.iterdir()) == ["p.svg", "r.svg"]
         assert ended(None, plot=None) == ["result: r.json"]
         with pytest.raises(UsageError, match="cannot write missing/p.svg: .*; name another file with --plot FILE"):

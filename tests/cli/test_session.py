@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import pytest
 from example_machine import SERVER, machine_with
@@ -117,36 +117,52 @@ def test_an_ended_workload_was_not_interrupted(simulated: Simulate, tmp_path: Pa
     assert found == {"done": StopReason.FIXED, "mlp": StopReason.INTERRUPTED}
 
 
-def fill_the_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    """Let ``after`` writes of the result succeed, and no more."""
+def fill_the_disk(monkeypatch: pytest.MonkeyPatch, after: int, other: Optional[Path] = None) -> None:
+    """Let ``after`` writes of the result succeed, and no more; ``other`` is a directory on another disk."""
     writes: list[Path] = []
     write = store.write_atomically
+    monkeypatch.setattr("tempfile.tempdir", str(other or __file__))
 
     def full(path: Path, content: Union[str, bytes]) -> None:
         writes.append(path)
-        if len(writes) > after:
+        if len(writes) > after and not (other and path.is_relative_to(other)):
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, content)
 
     monkeypatch.setattr(store, "write_atomically", full)
 
 
-def test_a_full_disk_ends_the_session_with_all_that_was_measured(
+def test_a_full_disk_loses_nothing(
     simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The table comes from memory, the file keeps what fitted, and the exit code is 2."""
+    """The session goes on, in a file on another disk, which is named; the exit code is 2."""
+    simulated(rounds(8))
+    other = tmp_path / "other"
+    other.mkdir()
+    fill_the_disk(monkeypatch, after=10, other=other)
+    assert run(tmp_path / "r.json") == 2
+    captured = capsys.readouterr()
+    assert "SLOWER" in captured.err
+    assert [line.split()[1] for line in captured.out.splitlines()] == ["mlp", "mlp-bf16"]
+    (kept,) = other.rglob("*.json")
+    assert f"result: {kept}\n" in captured.err
+    problem = f"modelzoo: error: cannot write {tmp_path / 'r.json'}: No space left on device; it is in {kept}"
+    assert captured.err.splitlines()[-1] == problem
+    assert len(store.read(kept).runs) == 16
+
+
+def test_a_result_that_is_in_no_file_is_shown(
+    simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All disks are full: the table and the lines for scripts come from memory, and no file is named."""
     simulated(rounds(8))
     fill_the_disk(monkeypatch, after=10)
     assert run(tmp_path / "r.json") == 2
     captured = capsys.readouterr()
-    assert "AMBIGUOUS" in captured.err
-    assert "No space left on device" in captured.err
-    last = captured.err.splitlines()[-1]
-    assert last.startswith("modelzoo: error: cannot write ")
-    assert last.endswith("(the table above has all 7 finished runs)")
+    assert "SLOWER" in captured.err
     assert [line.split()[1] for line in captured.out.splitlines()] == ["mlp", "mlp-bf16"]
-    kept_runs = store.read(tmp_path / "r.json").runs
-    assert 0 < len(kept_runs) < 7
+    assert "result: " not in captured.err
+    assert captured.err.splitlines()[-1].endswith("r.json: No space left on device; it is in no file")
 
 
 def test_a_disk_that_is_full_at_ctrl_c_is_still_an_interruption(
@@ -154,9 +170,9 @@ def test_a_disk_that_is_full_at_ctrl_c_is_still_an_interruption(
 ) -> None:
     """The designs are ended in memory only."""
     simulated([*rounds(1), KeyboardInterrupt()])
-    fill_the_disk(monkeypatch, after=5)
+    fill_the_disk(monkeypatch, after=3)
     assert run(tmp_path / "r.json") == 130
-    assert "modelzoo: interrupted; 2 finished runs" in capsys.readouterr().err
+    assert "modelzoo: interrupted; 2 finished runs are in no file\n" in capsys.readouterr().err
 
 
 def test_a_result_that_cannot_be_written_at_all_is_one_line(

@@ -64,7 +64,9 @@ def test_an_interrupted_search_says_how_to_go_on(
     machine.stops_after = 4
     path = tmp_path / "r.json"
     assert tune(path) == 130
-    assert f"4 finished runs are stored; continue with: modelzoo tune {MLP} --resume {path}" in capsys.readouterr().err
+    assert (
+        f"4 finished runs are in {path}; continue with: modelzoo tune {MLP} --resume {path}" in capsys.readouterr().err
+    )
     machine.stops_after = 10**6
     assert cli.main(["tune", str(MLP), "--batch", "4", "--resume", str(path)]) == 0
     assert "the fastest is " in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from argparse import Namespace
 from importlib import import_module
@@ -12,10 +13,10 @@ import pytest
 from places import DATA
 from toy_workloads import mlp
 
-from modelzoo.cli.validate import judge_settings, show
+from modelzoo.cli.validate import Judgements, judge_settings, show
 from modelzoo.document.console import PlainConsole
 from modelzoo.frozen import replace
-from modelzoo.records.run import ValidityEntry
+from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.results import store
 from modelzoo.setting import Setting
 
@@ -35,6 +36,28 @@ def test_an_error_is_one_line() -> None:
     assert shown(replace(entry, report=None, error=error)) == (
         f"modelzoo: error: bert: [bold]no[/] data {'x' * 80}\\nat all\n"
     )
+
+
+def test_a_judgement_that_cannot_be_written_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Table and verdict come first; the error says that there is no file, and no line names one."""
+    path = tmp_path / "r.json"
+    (entry,) = store.read(DATA / "results" / "bert.json").validity
+    judgements = Judgements(Result((), ""), Namespace(output=str(path)))
+
+    def fail(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store, "write_atomically", fail)
+    judgements.add(entry)
+    assert judgements.end() == 2
+    captured = capsys.readouterr()
+    assert captured.out.startswith("[VALID] bert ")
+    assert "Checks" in captured.err
+    assert "result: " not in captured.err
+    problem = f"modelzoo: error: cannot write {path}: No space left on device; it is in no file"
+    assert captured.err.splitlines()[-1] == problem
 
 
 def test_after_an_interrupt_the_file_with_what_was_judged_is_named(

@@ -37,6 +37,49 @@ def test_as_torch_counts(inference: bool) -> None:
     assert "aten::convolution" in found.by_operator
 
 
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated")
+def test_recurrent_layers_are_counted() -> None:
+    """At each step, the weights of all gates by the input and by the hidden state; also where they are packed."""
+    import torch
+    from torch import nn
+
+    x = torch.randn(3, 5, 16)  # steps, items, size
+    per_step = 2 * 4 * 32 * (16 + 32) + 2 * 4 * 32 * (64 + 32)
+    lstm = nn.LSTM(16, 32, num_layers=2, bidirectional=True)
+    quantized = [torch.ao.quantization.quantize_dynamic(nn.Sequential(each)) for each in (lstm, nn.GRU(16, 32))]
+    with torch.no_grad():
+        found = [count_flops(lambda layer=layer: layer(x)) for layer in (lstm, *quantized)]
+    assert [each.missing for each in found] == [()] * 3
+    assert [each.total for each in found] == [2 * 15 * per_step] * 2 + [2 * 15 * 3 * 32 * (16 + 32)]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_operators_whose_kernels_call_others_are_counted_by_those() -> None:
+    """Attention and encoder layers on torch's fast path, also with padding, and the products of groups of rows."""
+    import torch
+    from torch import nn
+
+    x, padding = torch.randn(2, 5, 32), torch.arange(5) >= torch.tensor([[5], [3]])
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    encoder, attention = nn.TransformerEncoder(layer, 1).eval(), nn.MultiheadAttention(32, 4, batch_first=True).eval()
+    groups, ends = torch.randn(3, 32, 16), torch.tensor([3, 6, 10], dtype=torch.int32)
+
+    def total(call: Callable[[], object]) -> int:
+        with torch.inference_mode():
+            found = count_flops(call)
+        assert found.missing == ()
+        assert not any("_fwd" in name or "multi_head" in name or "grouped" in name for name in found.by_operator)
+        return found.total
+
+    multiplied = 2 * 2 * 2 * 4 * 5 * 5 * 8  # queries by keys, and weights by values
+    assert total(lambda: attention(x, x, x)) == 2 * 10 * 32 * (3 * 32 + 32) + multiplied
+    assert total(lambda: encoder(x)) == 2 * 10 * 32 * (3 * 32 + 32 + 64 + 64) + multiplied
+    # Rows of padding are left out of Linear layers.
+    padded = total(lambda: encoder(x, src_key_padding_mask=padding))
+    assert padded == 2 * 8 * 32 * (3 * 32 + 32 + 64 + 64) + multiplied
+    assert total(lambda: torch._grouped_mm(x.flatten(0, 1), groups, offs=ends)) == 2 * 10 * 32 * 16
+
+
 def test_attention_is_counted() -> None:
     """Attention on the CPU, which torch's counter ignores: 2·b·h·q·k·(d + d_v)."""
     import torch

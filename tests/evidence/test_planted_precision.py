@@ -28,6 +28,7 @@ from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import execution
 from modelzoo.engines.torch.engine import TorchModel, TorchSession
 from modelzoo.engines.torch.linear import with_onednn_linear
+from modelzoo.evidence import subnormal
 from modelzoo.evidence.kernel_names import named_precision
 from modelzoo.evidence.observation import RANDOM_OUTPUTS
 from modelzoo.frozen import replace
@@ -40,6 +41,12 @@ PLANTED = ROOT / "tests" / "planted_precision"
 FP32 = ResolvedSetting()
 AUTOCAST = ResolvedSetting("bf16", "autocast")
 FAST_MATH = ResolvedSetting("bf16", "fastmath")
+
+
+@pytest.fixture(autouse=True)
+def _may_keep_subnormals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an Arm CPU: on x86 without bf16 instructions, bf16 is not ACTIVE."""
+    monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: False)
 
 
 def audited(setting: ResolvedSetting, plant: str = "", where: str = "all", *, examples: str = "") -> Evidence:
@@ -95,6 +102,36 @@ class Zoo(torch.nn.Module):
         heads = rows[:, None]
         rows = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)[:, 0]
         return self.head(self.recurrent(rows.transpose(0, 1))[0][-1, :1])
+
+
+class Stock(torch.nn.Module):
+    """Layers whose operators call others in C++: an encoder on torch's fast path, and a mixture of experts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 2)
+        self.mixing = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+        self.experts = torch.nn.Parameter(torch.randn(3, 32, 16))
+        self.register_buffer("ends", torch.tensor([3, 6, 10], dtype=torch.int32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Two items of five rows, the second one with two rows of padding unless autocast is on (torch refuses)."""
+        padding = torch.arange(5) >= torch.tensor([[5], [3]])
+        x = self.encoder(x, src_key_padding_mask=None if torch.is_autocast_enabled("cpu") else padding)
+        rows = self.mixing(x, x, x)[0].flatten(0, 1)
+        return torch._grouped_mm(rows, self.experts.to(rows.dtype), offs=self.ends)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("setting", [FP32, AUTOCAST], ids=lambda setting: setting.precision)
+def test_layers_that_torch_computes_in_one_operator_are_audited_as_they_are_timed(setting: ResolvedSetting) -> None:
+    """An observed pass takes the same path, and each product on it shows its precision itself."""
+    found = audited_module(Stock(), torch.randn(2, 5, 32), setting=setting)
+    assert {each.not_replayed for each in found.products} == {None}
+    assert (found.coverage.foreign, found.coverage.outputs_differ, found.coverage.uncounted) == (0, False, ())
+    assert (found.coverage.known_arithmetic, found.coverage.is_enough) == (1.0, True)
+    assert setting != FP32 or found.verdict is ProofVerdict.FP32
 
 
 ROUNDED_INSIDE = {
@@ -452,6 +489,19 @@ def test_fp32_is_proven_where_nothing_is_planted() -> None:
 def test_bf16_by_autocast_is_active_where_nothing_is_planted() -> None:
     """Its operands are bf16, on any machine."""
     assert audited(AUTOCAST, "none").verdict is ProofVerdict.ACTIVE
+
+
+def test_bf16_that_is_multiplied_in_fp32_is_not_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On x86, where every bf16 instruction flushes subnormal products, a kernel that keeps them runs none."""
+    monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: True)
+
+    def kernel(added: Any, left: Any, right: Any, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+        return (beta * added.float() + alpha * (left.float() @ right.float())).to(left.dtype)
+
+    with replaced("addmm", kernel):
+        found = audited(AUTOCAST, "none")
+    assert found.verdict is ProofVerdict.NOT_ACTIVE
+    assert sentence(found).startswith("bf16: REQUESTED, NOT ACTIVE (bf16 tensors, fp32 arithmetic: subnormal products ")
 
 
 @pytest.mark.parametrize("where", ["all", "one"])

@@ -23,6 +23,7 @@ from modelzoo.views import proof
 PAGE = "\n\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("proof.md", "wrong_kernels.md"))
 PLANTED = "evidence/test_planted_precision.py::"
 REPLAY = "evidence/test_replay.py::"
+SUBNORMAL = "evidence/test_subnormal.py::"
 PRECISION = "evidence/test_precision.py::"
 COVERAGE = "evidence/test_coverage.py::"
 VERDICT = "evidence/test_verdict.py::"
@@ -96,7 +97,31 @@ TESTS: dict[str, tuple[str, ...]] = {
         HERE + "test_products_of_bf16_numbers_are_exact_in_fp32",
         REPLAY + "test_a_conversion_to_fp32_is_not_told_from_a_bf16_instruction",
     ),
-    "ACTIVE then means": (PRECISION + "test_bf16_in_kernels_that_no_log_names_is_said",),
+    "Products below 2": (SUBNORMAL + "test_products_are_subnormal_and_their_sums_are_normal",),
+    "Each replayed product with bf16": (
+        SUBNORMAL + "test_products_are_subnormal_and_their_sums_are_normal",
+        SUBNORMAL + "test_attention_has_operands_of_its_own",
+    ),
+    "| outputs |": (),
+    "| exactly 0": (
+        SUBNORMAL + "test_a_kernel_shows_whether_it_flushes",
+        SUBNORMAL + "test_recorded_products_are_judged_without_their_log",
+    ),
+    "| the exact sums, on x86": (
+        SUBNORMAL + "test_recorded_products_are_judged_without_their_log",
+        PLANTED + "test_bf16_that_is_multiplied_in_fp32_is_not_active",
+    ),
+    "| the exact sums, on other": (SUBNORMAL + "test_a_kept_sum_shows_nothing_where_bf16_instructions_may_keep_it",),
+    "| some are 0": (SUBNORMAL + "test_the_verdict_follows_from_subnormal_products",),
+    "The probe says nothing if": (
+        SUBNORMAL + "test_nothing_is_said_where_fp32_flushes_too",
+        SUBNORMAL + "test_what_cannot_be_probed",
+    ),
+    "If all products that were probed": (SUBNORMAL + "test_the_verdict_follows_from_subnormal_products",),
+    "Where nothing was probed": (
+        SUBNORMAL + "test_the_verdict_follows_from_subnormal_products",
+        PRECISION + "test_bf16_in_kernels_that_no_log_names_is_said",
+    ),
     "Each sampled output is also": (
         WRONG + "test_garbage_is_wrong",
         WRONG + "test_one_wrong_column_of_many_is_found",

@@ -89,7 +89,7 @@ CALLS: dict[str, Callable[[], Callable[[], object]]] = {
     "steep attention": lambda: _operator(
         lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, scale=8.0), *[(2, 3, 10, 16)] * 3
     ),
-    "self-attention": lambda: _self_attention(nn.MultiheadAttention(32, 4, batch_first=True).eval(), 2, 10, 32),
+    "activation": lambda: _operator(torch._addmm_activation, (5,), (9, 7), (7, 5)),
     "lstm": lambda: _layer(nn.LSTM(8, 6), 5, 2, 8),
 }
 
@@ -97,11 +97,6 @@ CALLS: dict[str, Callable[[], Callable[[], object]]] = {
 def _layer(layer: nn.Module, *shape: int, layout: Any = torch.contiguous_format) -> Callable[[], object]:
     x = noise(*shape).contiguous(memory_format=layout)
     return lambda: layer(x)
-
-
-def _self_attention(layer: nn.Module, *shape: int) -> Callable[[], object]:
-    x = noise(*shape)
-    return lambda: layer(x, x, x, need_weights=False)
 
 
 def _operator(call: Callable[..., object], *shapes: tuple[int, ...]) -> Callable[[], object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from modelzoo.machine.environment import (
     MATH_MODE_VARIABLE,
     MATH_MODE_VARIABLES,
     RECORDED_PREFIXES,
+    begin,
     enter,
     fast_math_settings,
     inherited_math_mode,
@@ -25,6 +28,22 @@ from modelzoo.machine.environment import (
 from modelzoo.records.machine import THREAD_VARIABLES
 from modelzoo.records.run import EnvironmentChanges
 from modelzoo.setting import Setting
+
+
+def test_a_user_who_is_not_in_passwd_has_a_name_and_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container under a user id of its own; torch asks for the name, the hubs' caches for the directory."""
+
+    def unknown(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setattr("os.environ", {})
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    begin()
+    assert (getpass.getuser(), Path.home()) == (f"uid-{os.getuid()}", tmp_path / f"modelzoo-{os.getuid()}")
+    monkeypatch.setattr("os.environ", {"USER": "joe", "HOME": "/"})
+    begin()
+    assert os.environ == {"USER": "joe", "HOME": "/"}, "what is known stays"
 
 
 def test_recorded_variables_hold_nothing_private() -> None:

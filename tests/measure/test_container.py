@@ -107,12 +107,16 @@ def test_a_container_has_gpus_if_its_setting_uses_one(device: str, gpus: list[st
 def test_only_a_preparation_that_may_download_has_a_network(
     weights: str, offline: str, isolated: bool, engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A network is needed for weights and for nothing else."""
+    """A network is needed for weights and for nothing else, and with it what leads to the hub from here."""
     engine.add("zoo:a", worker=ENDS)
     monkeypatch.setenv("MODELZOO_OFFLINE", offline)
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.example/hf")
+    monkeypatch.setenv("https_proxy", "http://me:secret@proxy:3128")
     jobs.prepare(Request(mlp(), (A.replace(weights=weights),), SHORT), silent)
     (call,) = engine.calls("run")
     assert (options(call).get("--network") == ["none"]) is isolated
+    assert ({"HF_ENDPOINT", "https_proxy"} <= set(options(call)["--env"])) is not isolated
+    assert "secret" not in " ".join(call), "docker takes the values from its own environment"
 
 
 def test_the_environment_is_the_images_with_what_changes_speed_here(

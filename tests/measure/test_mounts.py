@@ -17,6 +17,7 @@ from modelzoo.measure.mounts import (
     is_within,
     mount_options,
     named_files,
+    network_options,
     outside,
     place,
 )
@@ -119,6 +120,20 @@ def test_an_image_has_the_workloads_that_are_copied_into_it(tmp_path: Path) -> N
         assert isinstance(found, PrepareJob)
         assert found.directory == expected
         assert named_files(job, {}) == ((directory,) if expected == place(directory) else ())
+
+
+def test_what_leads_to_the_hub_is_for_a_container_that_downloads(tmp_path: Path) -> None:
+    """A mirror, proxies and the certificates to check them with; nothing of it, and no network, for any other."""
+    bundle = made(tmp_path / "company.pem")
+    environ = {"HF_ENDPOINT": "https://m", "NO_PROXY": "10.0.0.1", "SSL_CERT_FILE": str(bundle), "HF_TOKEN": "secret"}
+    job = PrepareJob(RESNET50, (Setting(),), None)
+    found = ["--env=HF_ENDPOINT", "--env=NO_PROXY", f"--env=SSL_CERT_FILE={place(str(bundle))}"]
+    assert network_options(job, environ) == found
+    assert shown(job, **environ) == [str(bundle)]
+    others = (measuring(in_image("w")), PrepareJob(RESNET50, (Setting(weights="random"),), None))
+    for other, given in (*((each, environ) for each in others), (job, {**environ, "MODELZOO_OFFLINE": "1"})):
+        assert network_options(other, given) == ["--network=none"]
+        assert shown(other, **given) == []
 
 
 def test_the_files_that_a_job_names_are_shown(tmp_path: Path) -> None:

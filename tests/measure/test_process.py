@@ -62,6 +62,31 @@ def test_what_the_interpreter_prints_when_it_starts_is_skipped(tmp_path: Path, m
     assert measured(odd_numpy(tmp_path / "odd")).workload == "odd"
 
 
+def test_a_worker_has_a_user_and_prints_every_character(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a user id that is not in passwd, and with an encoding that lacks what a model prints."""
+    (tmp_path / "sitecustomize.py").write_text("import pwd\npwd.getpwuid = {}.__getitem__\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    work = odd_numpy(tmp_path / "odd", inputs="import getpass; print('→', getpass.getuser())")
+    assert measured(work).workload == "odd"
+
+
+def test_without_temporary_files_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container whose files are all read-only."""
+
+    def fail() -> None:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", fail)
+    message = (
+        "no temporary file can be written: No usable temporary directory found; name another directory with TMPDIR"
+    )
+    with pytest.raises(EnvironmentProblem, match=message):
+        process.call(LocalLauncher(), prepare_job(mlp(), (RANDOM,)), os.environ, SettingsPrepared, print)
+
+
 def test_a_killed_worker_is_named_by_its_signal(tmp_path: Path) -> None:
     """SIGKILL most often means out of memory."""
     error, kind = failure(odd_numpy(tmp_path / "odd", inputs="os.kill(os.getpid(), 9)"))

@@ -105,7 +105,7 @@ def test_the_time_out_ends_a_call_and_keeps_the_other_settings(
     work = stuck(tmp_path)
     options = "--weights", str(work.directory / "weights.npz"), "--engine", NUMPY_ENGINE, "--precision", "fp32"
     effort = "--vary", "batch=1,2", "--processes", "2", "--iterations", "3", "--warmup", "1", "--no-audit"
-    words = ["run", str(work.directory), *options, *effort, "--threads", "1", "--timeout", "4s"]
+    words = ["run", str(work.directory), *options, *effort, "--threads", "1", "--timeout", "8s"]
     assert cli.main([*words, "-o", str(tmp_path / "result.json")]) == 2
     printed = capfd.readouterr()
     assert len(re.findall(r"^\[TARGET\]", printed.out, re.MULTILINE)) == 1

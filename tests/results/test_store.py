@@ -174,6 +174,19 @@ def test_a_write_that_fails_leaves_the_old_file(step: str, tmp_path: Path, monke
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
 
 
+def test_what_took_long_is_kept_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a directory of this user's own; if that is not possible either, the reason is still that of the file."""
+    (tmp_path / "r.json").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place, problem = store.keep(tmp_path / "r.json", b"x")
+    assert place == tmp_path / f"modelzoo-{os.getuid()}" / f"r-{os.getpid()}.json"
+    assert place.read_bytes() == b"x"
+    assert problem == f"cannot write {tmp_path / 'r.json'}: Is a directory"
+    monkeypatch.setattr("tempfile.tempdir", __file__)
+    assert store.keep(tmp_path / "r.json", b"x") == (None, problem)
+    assert store.keep(tmp_path / "s.json", b"x") == (tmp_path / "s.json", "")
+
+
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while writing stays Ctrl-C, and the old file stays in place."""
     path = tmp_path / "r.json"
@@ -233,7 +246,7 @@ def test_a_newer_minor_version_is_read_without_what_it_added(tmp_path: Path) -> 
     """Unknown fields are ignored at every level; stored again, the file has this suite's format."""
     data = written(some_result(), tmp_path)
     expected = store.read(tmp_path / "r.json")
-    data["format"] = "modelzoo-result/3.7"
+    data["format"] = "modelzoo-result/4.7"
     data["energy"] = data["runs"][0]["joules"] = {"new": [1]}
     data["runs"][0]["report"]["provenance"]["machine"]["quantum"] = True
     data["runs"][0]["requested"]["pruned"] = 0.5
@@ -245,21 +258,22 @@ def test_a_newer_minor_version_is_read_without_what_it_added(tmp_path: Path) -> 
 def test_a_newer_minor_version_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     """A precision that this suite does not know is no damage."""
     data = written(some_result(), tmp_path)
-    data["format"] = "modelzoo-result/3.7"
+    data["format"] = "modelzoo-result/4.7"
     data["requested"][0]["setting"]["precision"] = "fp8"
-    with pytest.raises(InputError, match=r"has format 3.7, newer than this suite's 3.0, .*fp8.*; update modelzoo"):
+    with pytest.raises(InputError, match=r"has format 4.7, newer than this suite's 4.0, .*fp8.*; update modelzoo"):
         read_data(data, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "modelzoo-result/4"}, "has format 4, newer than this suite's 3; update modelzoo to read it"),
-        ({"format": "modelzoo-result/99.1"}, "has format 99, newer than this suite's 3"),
-        ({"format": "modelzoo-result/2.4"}, "has format 2, older than this suite's 3; measure again"),
-        ({"format": "modelzoo-result/0"}, "has format 0, older than this suite's 3; measure again"),
+        ({"format": "modelzoo-result/5"}, "has format 5, newer than this suite's 4; update modelzoo to read it"),
+        ({"format": "modelzoo-result/99.1"}, "has format 99, newer than this suite's 4"),
+        ({"format": "modelzoo-result/2.4"}, "has format 2, older than this suite's 4; measure again"),
+        ({"format": "modelzoo-result/3"}, "has format 3, older than this suite's 4; measure again, or use release 0.1"),
+        ({"format": "modelzoo-result/0"}, "has format 0, older than this suite's 4; measure again"),
         ({"format": "modelzoo-result/" + "9" * 5000}, "is not a result of modelzoo"),
-        ({"format": "modelzoo-result/3.0.1"}, "is not a result of modelzoo"),
+        ({"format": "modelzoo-result/4.0.1"}, "is not a result of modelzoo"),
         ({"format": 2}, "is not a result of modelzoo"),
         ({"format": None}, "is not a result of modelzoo"),
     ],
@@ -300,13 +314,13 @@ def one_line(directory: Path, content: bytes, message: str) -> None:
         (b'{"a":' * 100_000, "is nested too deeply"),
         (b"[]", "is not a result of modelzoo"),
         (b"null", "is not a result of modelzoo"),
-        (b'"modelzoo-result/3"', "is not a result of modelzoo"),
+        (b'"modelzoo-result/4"', "is not a result of modelzoo"),
         (b"{}", "is not a result of modelzoo"),
         (b'{"schema": ["modelzoo-result/1"]}', "is not a result of modelzoo"),
-        (b'{"schema": "modelzoo-result/1"}', "has format 1, older than this suite's 3"),
-        (b'{"format": "modelzoo-result/3"}', "does not say which version of modelzoo wrote it"),
-        (b'{"format": "modelzoo-result/3", "version": "1"}', "is damaged"),
-        (b'{"format": "modelzoo-result/3", "version": 1, "command": [], "created": ""}', "is damaged"),
+        (b'{"schema": "modelzoo-result/1"}', "has format 1, older than this suite's 4"),
+        (b'{"format": "modelzoo-result/4"}', "does not say which version of modelzoo wrote it"),
+        (b'{"format": "modelzoo-result/4", "version": "1"}', "is damaged"),
+        (b'{"format": "modelzoo-result/4", "version": 1, "command": [], "created": ""}', "is damaged"),
     ],
 )
 def test_what_is_not_a_result_is_one_sentence(content: bytes, message: str, tmp_path: Path) -> None:

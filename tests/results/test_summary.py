@@ -372,6 +372,14 @@ FLOPS = Flops(5_500_000_000, 1)
             {"flops": FLOPS, "bound": Bound("fp32", 50.0, None, None, None, None, None, None)},
             "5.5 GFLOP per batch, 50 GFLOP/s",
         ),
+        (
+            {"flops": Flops(2_700_000, 1), "bound": replace(BOUND, gflops=0.42, share_of_ceiling=0.0021)},
+            "2.70 MFLOP per batch, 0.4 GFLOP/s, 0.2 % of this machine's measured fp32 peak",
+        ),
+        (
+            {"flops": replace(FLOPS, missing=("own::mm",)), "bound": BOUND},
+            "5.5 GFLOP per batch, without those of own::mm, which are not known",
+        ),
         ({"flops": Flops(0, 0)}, ""),
         ({"flops_problem": "no hooks"}, "operations were not counted: no hooks"),
     ],

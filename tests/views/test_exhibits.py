@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from modelzoo.errors import UsageError, WorkerError
+from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot, PictureSource
 from modelzoo.records.partial import LayerError, Matches, UnmatchedObject
@@ -107,12 +107,14 @@ def test_the_plot_of_layers_is_written(tmp_path: Path) -> None:
         assert picture.size[0] >= 1000
 
 
-def test_a_place_that_cannot_be_written_to_is_a_usage_error(tmp_path: Path) -> None:
-    """In one line that says what to do."""
+def test_a_place_that_cannot_be_written_to_costs_no_judgement(tmp_path: Path) -> None:
+    """What is missing is said in one line; the judging goes on."""
     (tmp_path / "file").write_text("")
     writer = ExhibitWriter(tmp_path / "file", "toy")
-    with pytest.raises(UsageError, match="name another directory with --artifacts DIR"):
-        writer.write(Exhibit("top5.csv", csv=CsvRows(("a",), ())))
+    writer.write(Exhibit("top5.csv", csv=CsvRows(("a",), ())))
+    place = tmp_path / "file"
+    assert writer.problem == f"cannot write {place}: File exists; name another directory with --artifacts DIR"
+    assert writer.files == []
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

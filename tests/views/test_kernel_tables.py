@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from modelzoo.document import Text
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
@@ -18,6 +20,7 @@ from modelzoo.records.evidence import (
     Product,
     ProofSource,
     ProofVerdict,
+    Subnormals,
 )
 from modelzoo.records.profile import Flops, LayerRow, OperatorRow, Profile
 from modelzoo.views.kernel_tables import evidence_tables, problems, product_table, profile_tables
@@ -123,6 +126,26 @@ def test_each_product_has_a_row() -> None:
         ),
     ]
     assert str(table.note) == "error: of the product called again after the pass, against fp64; 1.5 s"
+
+
+@pytest.mark.parametrize(
+    ("subnormals", "known_by", "said"),
+    [
+        (Subnormals.FLUSHED, ProofSource.PROBE, "bf16 instructions (subnormal products are 0)"),
+        (
+            Subnormals.KEPT,
+            ProofSource.KERNEL_LOG,
+            "kernel log; bf16 instructions are not shown (subnormal products are kept)",
+        ),
+        (None, ProofSource.KERNEL_LOG, "kernel log"),
+    ],
+)
+def test_what_subnormal_products_show_is_said(subnormals: Subnormals | None, known_by: ProofSource, said: str) -> None:
+    """Beside what else decided the precision."""
+    probed = replace(CONV, operands="bf16", subnormals=subnormals, known_by=known_by)
+    table = product_table(replace(EVIDENCE, products=(probed,)))
+    assert table is not None
+    assert table.rows[0][-1] == said
 
 
 def test_products_beyond_a_limit_are_summed_up() -> None:

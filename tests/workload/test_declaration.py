@@ -17,13 +17,13 @@ from modelzoo.workload import Checkpoint, Option, Workload, discovery
 from modelzoo.workload.declaration import CALIBRATION_BATCHES, calibration_inputs, inputs_digest, make_inputs
 
 
-def options(**given: Any) -> dict[str, Any]:
+def options(weights: str = "auto", **given: Any) -> dict[str, Any]:
     """Values of a workload with one option of each kind."""
     declared = (
-        Option(name="size", default="base", help="which size", choices=("base", "large")),
+        Option(name="size", default="base", help="which size", choices=("base", "large"), by_checkpoint=True),
         Option(name="sequence", default=384, help="tokens", type=int, minimum=16, maximum=512),
     )
-    return Workload("w", "", "", None, None, options=declared).option_values(given)  # type: ignore[arg-type]
+    return Workload("w", "", "", None, None, options=declared).option_values(given, weights)  # type: ignore[arg-type]
 
 
 def test_options_have_their_defaults_and_types() -> None:
@@ -47,6 +47,14 @@ def test_option_values_are_held_to_what_is_declared(given: dict[str, str], messa
     """Unknown names, wrong types, unknown choices and values out of bounds are errors that name the option."""
     with pytest.raises(UsageError, match=message):
         options(**given)
+
+
+def test_what_a_checkpoint_decides_has_no_value_beside_it() -> None:
+    """A label would otherwise name a model that did not run; given for all that, it contradicts the checkpoint."""
+    assert options("/checkpoints/gemma") == {"sequence": 384}
+    assert options("random") == {"size": "base", "sequence": 384}
+    with pytest.raises(UsageError, match="--size is decided by --weights /checkpoints/gemma: leave one of both out"):
+        options("/checkpoints/gemma", size="large")
 
 
 def test_bert_and_maskrcnn_bound_their_sizes() -> None:

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 import msgspec
 
+from modelzoo.directories import cache_directory
 from modelzoo.engines.export.source import Structure, flatten, rebuild
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import replace_atomically, sync, write_atomically
-from modelzoo.machine.directories import cache_directory
 from modelzoo.records.codec import decode, encode_json
 from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Conversion, Export

@@ -9,8 +9,8 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
+from modelzoo.directories import cache_directory
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.machine.directories import cache_directory
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.workload.discovery import CHECKOUT, is_checkout
 

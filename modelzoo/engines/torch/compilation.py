@@ -20,10 +20,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Callable
 
+from modelzoo.directories import make_own
 from modelzoo.engines.torch.devices import select_device
 from modelzoo.engines.torch.precision import autocast, mapped
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.machine.directories import make_own
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Workload
@@ -141,11 +141,7 @@ def _own_inductor_cache() -> None:
     """
     if INDUCTOR_CACHE in os.environ:
         return
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        return  # without a name, torch has no default cache either
-    name = re.sub(r'[\\/:*?"<>|]', "_", user)
+    name = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
     make_own(Path(tempfile.gettempdir()) / f"torchinductor_{name}", INDUCTOR_CACHE, with_group=True)
 
 

@@ -5,17 +5,20 @@ Timing, audit and validation all use this code, so what is validated is what was
 
 from __future__ import annotations
 
+import os
+import shlex
+import tempfile
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import msgspec
 
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.engines.torch import switches
-from modelzoo.engines.torch.compilation import AOT, captured, compiled, kept
+from modelzoo.engines.torch.compilation import AOT, INDUCTOR_CACHE, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem, first_line
 from modelzoo.engines.torch.precision import autocast, cast, cast_model, dtype_of, mapped
 from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
@@ -250,12 +253,23 @@ def refusal(
         )
     elif place and setting.precision == "fp32" and setting.mode == "eager":
         advice = f"correct {place}"
+    elif "C++ compile error" in str(error) and (unquoted := _unquoted_directory()):
+        advice = (
+            f"torch gives the compiler the path {unquoted!r} without quotation marks: set TMPDIR, and {INDUCTOR_CACHE} "
+            "if you use it, to directories without spaces or other special characters"
+        )
     if converted:
         advice = (
             f"its weights were converted from {', '.join(converted)} to fp32: build it in fp32, and do not convert "
         )
         advice += "to another type in forward"
     return UsageError(f"{workload.name} cannot run with {setting.label}: {reason}; {advice}")
+
+
+def _unquoted_directory() -> Optional[str]:
+    """A directory in which torch compiles, and whose path a shell would divide."""
+    found = (os.environ.get(INDUCTOR_CACHE, ""), tempfile.gettempdir())
+    return next((path for path in found if path and shlex.quote(path) != path), None)
 
 
 def _reason(error: Exception, *, comes_first: bool) -> str:

@@ -189,6 +189,23 @@ def test_a_failed_compilation_gives_its_reason() -> None:
     )
 
 
+def test_a_space_in_the_temporary_directory_is_named_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch joins the words of the compiler's command line; with another directory, the path is not blamed."""
+    error = RuntimeError("backend='inductor' raised:\nCppCompileError: C++ compile error\n\ncompilation terminated.")
+    setting = Setting(mode="compile")
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", "/tmp/a b")
+    assert str(execution.refusal(TOY, setting, error)) == (
+        "toy cannot run with fp32 compile: compilation terminated.; torch gives the compiler the path '/tmp/a b' "
+        "without quotation marks: set TMPDIR, and TORCHINDUCTOR_CACHE_DIR if you use it, to directories without spaces "
+        "or other special characters"
+    )
+    monkeypatch.setattr("tempfile.tempdir", "/tmp/a_b")
+    assert "special" not in str(execution.refusal(TOY, setting, error))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/own (1)")
+    assert "'/own (1)'" in str(execution.refusal(TOY, setting, error))
+
+
 class Residual(torch.nn.Module):
     """A Linear layer to whose output something is added, which inductor's passes look for."""
 

@@ -13,21 +13,12 @@ from modelzoo.errors import EnvironmentProblem
 def cache_directory() -> Path:
     """Return ``$MODELZOO_CACHE``, or else the user's cache directory for ``modelzoo``; neither need exist.
 
-    On Linux the latter is ``$XDG_CACHE_HOME/modelzoo``, by default ``~/.cache/modelzoo``. If the user has no home
-    directory, as in a container that runs under an unknown user id, it is below the directory for temporary files.
-
-    Raises:
-        EnvironmentProblem: another user can write to that last one.
+    On Linux the latter is ``$XDG_CACHE_HOME/modelzoo``, by default ``~/.cache/modelzoo``.
     """
     import platformdirs  # MODELZOO_CACHE and --help do without it
 
     configured = os.environ.get("MODELZOO_CACHE")
-    if configured:
-        return Path(configured)
-    path = platformdirs.user_cache_path("modelzoo", appauthor=False)
-    if path.is_absolute():
-        return path
-    return own_temporary_directory()
+    return Path(configured) if configured else platformdirs.user_cache_path("modelzoo", appauthor=False)
 
 
 def own_temporary_directory() -> Path:

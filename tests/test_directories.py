@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from modelzoo.directories import cache_directory, make_own, own_temporary_directory
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.machine.directories import cache_directory, make_own, own_temporary_directory
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have their own cache directories")
@@ -24,13 +24,6 @@ def test_the_first_setting_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert cache_directory() == Path("/xdg/modelzoo")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_directory() == Path("/home/someone/.cache/modelzoo")
-
-
-def test_without_a_home_directory_it_is_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container under an unknown user id gets a usable place, not a directory named ``~``."""
-    monkeypatch.delenv("MODELZOO_CACHE")
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/modelzoo"))
-    assert cache_directory().is_absolute()
 
 
 def test_a_temporary_cache_is_made_for_this_user_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
