@@ -24,7 +24,7 @@ from typing import Callable, Optional
 from modelzoo.cli.output import tell
 from modelzoo.cli.parser import SWITCH, Parser, add_completion, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
-from modelzoo.machine.environment import begin
+from modelzoo.machine.start import begin
 from modelzoo.version import __version__
 
 COMMANDS = {

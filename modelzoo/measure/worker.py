@@ -18,7 +18,7 @@ from typing import Callable
 import msgspec
 
 from modelzoo.errors import ModelzooError, UsageError, WorkerError, in_own_code
-from modelzoo.machine import environment
+from modelzoo.machine import environment, start
 from modelzoo.measure.whereabouts import answer_when_asked
 from modelzoo.records.fleet import ShardResult
 from modelzoo.records.protocol import (
@@ -48,7 +48,7 @@ OUT_OF_MEMORY = "out of memory; use a smaller --batch"
 
 def main() -> int:
     """Read a job, do it and send its messages; the entry point of the process."""
-    environment.begin()
+    start.begin()
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     writing = threading.Lock()

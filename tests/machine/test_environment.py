@@ -17,7 +17,6 @@ from modelzoo.machine.environment import (
     MATH_MODE_VARIABLE,
     MATH_MODE_VARIABLES,
     RECORDED_PREFIXES,
-    begin,
     enter,
     fast_math_settings,
     inherited_math_mode,
@@ -25,6 +24,7 @@ from modelzoo.machine.environment import (
     recorded_environment,
     worker_environment,
 )
+from modelzoo.machine.start import begin
 from modelzoo.records.machine import THREAD_VARIABLES
 from modelzoo.records.run import EnvironmentChanges
 from modelzoo.setting import Setting

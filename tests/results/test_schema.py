@@ -74,7 +74,7 @@ def test_an_unknown_field_does_not_fit_the_schema(tmp_path: Path) -> None:
     ("path", "value"),
     [
         (("format",), "modelzoo-result/2"),
-        (("format",), "modelzoo-result/4"),
+        (("format",), "modelzoo-result/5"),
         (("runs",), {}),
         (("runs", 0, "round"), -1),
         (("runs", 0, "requested", "precision"), "fp8"),
