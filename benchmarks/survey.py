@@ -163,7 +163,7 @@ def redact(folder: Path, people: Sequence[str]) -> list[str]:
         elif path.name == "doctor.json":
             report = decode(DoctorReport, json.loads(path.read_text()))
             path.write_bytes(encode_json(redacted_record(report, people)))
-        elif path.suffix == ".json" and not path.name.startswith("onednn_"):
+        elif path.suffix == ".json" and not path.name.startswith("table_"):
             try:
                 store.write(redacted(store.read(path), people), path)
             except ModelzooError:
