@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from modelzoo.records.evidence import OperatorClass
 
 if TYPE_CHECKING:  # compare needs the names, and no parser of logs
-    from modelzoo.evidence.observation import Event
     from modelzoo.evidence.onednn_log import Primitive
 
 MOVEMENT = "memory movement"
@@ -34,38 +33,10 @@ BETWEEN_OPERATORS = "between operators"
 """Time in Python, in TorchScript's interpreter and in anything else that the profiler does not record."""
 INDUCTOR = "inductor C++ kernels"
 
-_DTYPES = {
-    "float": "fp32",
-    "double": "fp64",
-    "c10::BFloat16": "bf16",
-    "c10::Half": "fp16",
-    "signed char": "int8",
-    "unsigned char": "int8",
-    "c10::qint8": "int8",
-    "c10::quint8": "int8",
-    "c10::quint4x2": "int4",
-    "c10::Float8_e4m3fn": "fp8",
-    "c10::Float8_e5m2": "fp8",
-    "c10::Float8_e4m3fnuz": "fp8",
-    "c10::Float8_e5m2fnuz": "fp8",
-}
-_QUANTIZED = ("int4", "fp8", "int8")
 _BF16_PRODUCT = {True: "{blas} sbgemm", False: "native bf16", None: "{blas} sbgemm or native bf16"}
 """What computes a bf16 product outside oneDNN, by whether torch passes it to its BLAS."""
 _VECTOR_PRODUCTS = ("mv", "addmv", "addmv_", "dot", "vdot")
 """torch computes these itself in bf16: it calls a BLAS for a matrix by a matrix only (``BLAS_HAS_SBGEMM``)."""
-
-
-def operand_type(event: Event) -> str:
-    """Return the precision of a product's operands (``fp32``, ``bf16``, ``int8`` …), ``unknown`` if they differ.
-
-    If one argument is quantized, the product is too: its weights have no more bits than that, whatever it computes in.
-    """
-    dtypes = [_DTYPES[dtype] for dtype in event.dtypes if dtype in _DTYPES]
-    quantized = [dtype for dtype in _QUANTIZED if dtype in dtypes]
-    if quantized:
-        return quantized[0]
-    return dtypes[0] if len(set(dtypes[:2])) == 1 else "unknown"
 
 
 def library_kernel(
@@ -198,9 +169,9 @@ _NORMALIZATION = """
     _nested_tensor_softmax_with_shape _transform_bias_rescale_qkv
     _thnn_fused_gru_cell _thnn_fused_lstm_cell
     _native_batch_norm_legit_no_training _safe_softmax _masked_softmax _softmax _weight_norm _weight_norm_interface
-    batch_norm cosine_similarity cross_entropy_loss group_norm instance_norm layer_norm log_softmax native_batch_norm
-    native_group_norm native_layer_norm native_norm normalize pairwise_distance rms_norm softmax special_log_softmax
-    special_softmax
+    batch_norm cosine_similarity cross_entropy_loss cudnn_batch_norm group_norm instance_norm layer_norm log_softmax
+    native_batch_norm native_group_norm native_layer_norm native_norm normalize pairwise_distance rms_norm softmax
+    special_log_softmax special_softmax
 """
 _POOLING_AND_RESAMPLING = """
     _adaptive_avg_pool2d _adaptive_avg_pool3d _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
@@ -280,7 +251,9 @@ inference (``aten/src/ATen/native/transformers/``), and products of groups of ro
 _PRODUCTS = _words(
     """
     aten::_addmm_activation aten::_conv_depthwise2d aten::_convolution aten::_nnpack_spatial_convolution
-    aten::_scaled_dot_product_flash_attention_for_cpu aten::_slow_conv2d_forward aten::addbmm aten::addmm aten::addmv
+    aten::_scaled_dot_product_cudnn_attention aten::_scaled_dot_product_efficient_attention
+    aten::_scaled_dot_product_flash_attention aten::_scaled_dot_product_flash_attention_for_cpu
+    aten::_slow_conv2d_forward aten::addbmm aten::addmm aten::addmv
     aten::addr aten::baddbmm aten::bmm aten::conv_depthwise3d aten::convolution aten::dot aten::ger
     aten::mkldnn_convolution aten::mkldnn_linear aten::mkldnn_rnn_layer aten::mm aten::mv
     aten::slow_conv3d_forward aten::slow_conv_dilated2d

@@ -50,6 +50,18 @@ def precision_of(dtype: str) -> str | None:
     return _OF_TYPES.get(dtype)
 
 
+def operand_precision(dtypes: Sequence[str]) -> str:
+    """Return the precision of a product's operands by torch's names of their types; ``unknown`` if they differ.
+
+    If one argument is quantized, the product is too: its weights have no more bits than that, whatever it computes in.
+    """
+    found = [each for each in map(precision_of, dtypes) if each is not None]
+    quantized = [each for each in ("int4", "fp8", "int8") if each in found]
+    if quantized:
+        return quantized[0]
+    return found[0] if len(set(found[:2])) == 1 else "unknown"
+
+
 class PrecisionProver:
     """The rules, for one audit.
 
