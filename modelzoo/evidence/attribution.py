@@ -37,7 +37,7 @@ from modelzoo.evidence.precision import PrecisionProver, operand_precision, own_
 from modelzoo.evidence.recording import RecordedCall, Recording
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import LogSource, OperatorClass, Product, ProofSource
+from modelzoo.records.evidence import OperatorClass, Product, ProofSource
 
 SETUP_SECONDS = 1e-3
 """The longest time per call of a oneDNN operator that is attributed to set-up.
@@ -106,7 +106,11 @@ def _attribute_device(recording: Recording, canary: Canary | None, bf16_method: 
     parts = [part for each in recording.calls for part in _device_parts(each, recording, seen)]
     for each in recording.outside:
         parts += [kernel_part(k, None, recording.operands.get(k.name, "unknown"), seen) for k in each.kernels]
-    counted = recording.counted()
+    counted, products = recording.counted(), recording.products if recording.replay_seconds is not None else ()
+    ran = {(part.product, part.implementation): None for part in parts if part.is_compute}
+    products = tuple(
+        replace(each, kernels=tuple(name for place, name in ran if place == n)) for n, each in enumerate(products)
+    )
     # Kernels that no operator launched have no sizes; those of a graph may do all of the work.
     has_others = any(each.kernels for each in recording.outside)
     return AttributedAudit(
@@ -118,7 +122,7 @@ def _attribute_device(recording: Recording, canary: Canary | None, bf16_method: 
         counted=counted,
         lists_all=has_others and not can_be_compared(parts, counted),
         dequantized=tuple(sorted({each.call.name for each in recording.calls if _converts_back(each)})),
-        products=answered(recording.products if recording.replay_seconds is not None else (), parts),
+        products=answered(products, parts),
         replay_seconds=recording.replay_seconds,
         outputs_differ=recording.outputs_differ,
         problems=recording.problems,
