@@ -128,8 +128,8 @@ def replay(pool: Sequence[float], search: Search, generator: random.Random) -> R
     if not picked.winner:
         return Replay(seemed, 0, None)
     count = halving.confirmation_rounds([search.cost] * 3, Time(spent, search.budget))
-    sides = [[[math.exp(generator.choice(pool))] for _ in range(count)] for _ in range(2)]
-    outcome = stats.compare(*sides, paired=True)[1].outcome if count else stats.Outcome.AMBIGUOUS
+    a, b = ([[math.exp(generator.choice(pool))] for _ in range(count)] for _ in range(2))
+    outcome = stats.verdicts([stats.ratio_test(a, b)])[0].outcome if count else stats.Outcome.AMBIGUOUS
     return Replay(seemed, picked.winner, outcome)
 
 

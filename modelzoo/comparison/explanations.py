@@ -17,13 +17,13 @@ from typing import Optional
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.machines import RATED, reports_of
-from modelzoo.comparison.model import Metric, Row
+from modelzoo.comparison.model import Row
 from modelzoo.evidence.kernel_names import PASS_EVENT, operator_class
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile
 from modelzoo.records.run import RunReport
 from modelzoo.records.timing import model_times
+from modelzoo.results.refusals import RATED, Metric
 from modelzoo.stats import Outcome
 
 EVERYTHING_ELSE = "everything else"
@@ -115,7 +115,7 @@ def explanation(row: Row, metric: Metric) -> Optional[Explanation]:
     """Return what explains the difference of ``row``; ``None`` if there is none in speed, or nothing explains it."""
     if row.base is None or row.other is None or metric not in RATED or row.outcome not in EXPLAINED:
         return None
-    return explained(row.workload, row.setting, reports_of(row.base), reports_of(row.other))
+    return explained(row.workload, row.setting, row.base.reports, row.other.reports)
 
 
 def explained(

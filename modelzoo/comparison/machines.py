@@ -11,16 +11,15 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.levels import skewness
-from modelzoo.comparison.model import Metric, Row, Side, SideLevel, SideSetting
+from modelzoo.comparison.estimate import skewness
+from modelzoo.comparison.model import Row, Side
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.run import RunReport
 from modelzoo.results.counting import per_million
+from modelzoo.results.refusals import RATED, Metric, SideSetting
 
-RATED = (Metric.LATENCY, Metric.THROUGHPUT)
-"""The metrics that say how many items a machine processes per second."""
 VCPUS_PER_CORE = {"x86_64": 2, "aarch64": 1}
 """How many vCPUs are assumed to share a physical core if the virtual machine does not show it.
 
@@ -114,24 +113,26 @@ def row_rates(row: Row, metric: Metric) -> Optional[RowRates]:
 
     ``None`` if the sides were not compared, or by a metric that says nothing about throughput.
     """
-    if row.estimate is None or row.base is None or row.other is None or metric not in RATED:
+    if row.ratio is None:
         return None
-    base = rates(row.base, row.estimate.base, metric)
-    other = rates(row.other, row.estimate.other, metric)
-    unit = next((report.unit for report in reports_of(row.base)), "items")
-    return None if base is None or other is None else RowRates(row.workload, row.setting, unit, base, other)
+    base, other = (
+        rates(side, value, metric) if side is not None and value is not None else None
+        for side, value in ((row.base, row.base_value), (row.other, row.other_value))
+    )
+    if base is None or other is None or row.base is None:
+        return None
+    return RowRates(row.workload, row.setting, row.base.reports[0].unit, base, other)
 
 
-def rates(side: SideSetting, measured: SideLevel, metric: Metric) -> Optional[Rates]:
+def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Optional[Rates]:
     """Return what one side achieves; ``None`` if no run of it has a report, or ``metric`` is not one of ``RATED``.
 
     A run that leaves cores idle is extrapolated to the whole machine: as many processes at the same time as its cores
     allow, each as fast as the one that was measured.
     """
-    report = next(iter(reports_of(side)), None)
+    report = next(iter(side.reports), None)
     if report is None or metric not in RATED:
         return None
-    items = measured.value
     if metric is Metric.LATENCY:
         items = multiplied(stats.inverse(items, report.setting.batch), 1 / skewness(side))
     if report.setting.device != "cpu":
@@ -147,11 +148,6 @@ def rates(side: SideSetting, measured: SideLevel, metric: Metric) -> Optional[Ra
         extrapolated=IdleCores(used, machine.cores) if used < machine.cores else None,
         assumed=assumed,
     )
-
-
-def reports_of(side: SideSetting) -> list[RunReport]:
-    """Return the reports of all processes of ``side``, the oldest session first."""
-    return [run.report for session in side.sessions for run in session if run.report is not None]
 
 
 def multiplied(interval: stats.Interval, factor: float) -> stats.Interval:
@@ -319,19 +315,19 @@ def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tup
 
 def _cost(row: Row, metric: Metric, base: Price, other: Price) -> Optional[Cost]:
     rates = row_rates(row, metric)
-    if rates is None or row.estimate is None:
+    if rates is None or row.ratio is None:
         return None
     base_cost = per_million(base.per_hour, rates.base.machine)
     other_cost = per_million(other.per_hour, rates.other.machine)
     # The interval of the ratio contains what changes between sessions; the costs' own intervals do not.
-    times_cheaper = base_cost.value / other_cost.value / row.estimate.ratio.value
+    times_cheaper = base_cost.value / other_cost.value / row.ratio.value
     return Cost(
         workload=row.workload,
         label=row.setting,
         unit=rates.unit,
         base=base_cost,
         other=other_cost,
-        ratio=multiplied(row.estimate.ratio, times_cheaper),
+        ratio=multiplied(row.ratio, times_cheaper),
         base_price=base,
         other_price=other,
         base_extrapolated=rates.base.extrapolated,

@@ -1,7 +1,7 @@
 """Which results are sessions of one side, and which of its settings is compared with which of the other. Pure.
 
 Paths say where a file was, not what was in it, so only their last part counts; whether both sides read the same file
-is a matter of its digest (``modelzoo.comparison.refusals``).
+is a matter of its digest (``modelzoo.results.refusals``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Optional
 import msgspec
 
 from modelzoo.comparison.machines import machines_of
-from modelzoo.comparison.model import Obstacle, Side, SideSetting, StoredResult
+from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.errors import InputError, UsageError
 from modelzoo.field import parse_words
 from modelzoo.frozen import replace
@@ -22,6 +22,7 @@ from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.load import Load
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.records.throughput import Throughput
+from modelzoo.results.refusals import Obstacle, Pair, SideSetting
 from modelzoo.setting import METHOD_OPTIONS, METHODS, SHOWN, OptionValue, Setting, labels, option_name, value_text
 
 Words = Mapping[str, str]
@@ -40,20 +41,6 @@ class Pairing(msgspec.Struct, frozen=True):
 
     before: Words
     after: Words
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """One row: a setting of each side, or of one of them only.
-
-    Attributes:
-        base: the baseline's; ``None`` if it does not have the setting.
-        other: likewise.
-        on_purpose: names of the options that differ because ``--pair`` asked for it.
-    """
-
-    base: Optional[SideSetting]
-    other: Optional[SideSetting]
-    on_purpose: tuple[str, ...] = ()
 
 
 def parse_pairing(text: str) -> Pairing:
@@ -365,6 +352,7 @@ def settings_of(side: Side) -> tuple[SideSetting, ...]:
                     results=tuple(results[index] for index in ran),
                     groups=tuple(groups[index] for index in ran),
                     validity=_latest(each.get(group) for each, group in zip(judged, groups)),
+                    side=side.name,
                 )
             )
     return tuple(found)

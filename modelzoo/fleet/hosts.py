@@ -16,15 +16,17 @@ from typing import Optional
 import msgspec
 
 from modelzoo.comparison.conditions import Difference, conditions
-from modelzoo.comparison.model import Row, Side, SideSetting, StoredResult
+from modelzoo.comparison.model import Row, Side, StoredResult
 from modelzoo.comparison.pairing import settings_of
 from modelzoo.frozen import replace
 from modelzoo.records.hosts import HostDifference, HostKind, HostLevel, NotTimed, Uncompared
 from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Throughput
+from modelzoo.results.refusals import SideSetting
+from modelzoo.results.speed import Speed
 from modelzoo.results.throughput import rows
-from modelzoo.stats import VERDICT_CONFIDENCE, Interval, LogRatio, Outcome, holm
+from modelzoo.stats import LARGEST_P, Interval, LogRatio, Outcome, Verdict, holm
 
 LEAST_HOSTS = 3
 """With two hosts, neither is the odd one."""
@@ -87,7 +89,7 @@ def _mean(levels: Levels) -> Optional[float]:
 
 
 def _host_ratio(ratio: LogRatio, p_value: float) -> HostRatio:
-    return HostRatio(ratio.interval(), p_value, p_value <= 1 - VERDICT_CONFIDENCE)
+    return HostRatio(ratio.interval(), p_value, p_value <= LARGEST_P)
 
 
 def _compared(column: Levels) -> list[Optional[LogRatio]]:
@@ -296,6 +298,5 @@ def _row(name: str, base: SideSetting, other: SideSetting) -> Row:
         other=other,
         base_value=None,
         other_value=None,
-        estimate=None,
-        outcome=Outcome.AMBIGUOUS,
+        speed=Speed(None, Verdict(Outcome.AMBIGUOUS)),
     )

@@ -18,7 +18,8 @@ from modelzoo.records.timing import DEVICE, ISSUE, StopReason
 from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.generation import GenerationLevels, generation_levels
 from modelzoo.results.proof import Proof, merged_proof
-from modelzoo.results.speed import Speed, agreement_of, contradictions, speeds
+from modelzoo.results.refusals import agreement_of, contradictions
+from modelzoo.results.speed import Speed, speeds
 from modelzoo.setting import METHODS, Setting, labels
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 

@@ -22,7 +22,8 @@ from modelzoo.records.tuning import PRIMITIVES, Exclusion, ExclusionKind
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.proof import merged_proof
-from modelzoo.results.speed import not_comparable, not_fp32, wrong_results
+from modelzoo.results.refusals import not_fp32, wrong_results
+from modelzoo.results.speed import refused
 from modelzoo.setting import METHODS, Setting
 from modelzoo.tuning.halving import Logs, ranked, speed
 
@@ -88,7 +89,7 @@ def _is_told_apart(best: Logs, other: Logs) -> bool:
     if len(shared) < 2:
         return False
     sides = [[math.exp(-best[i])] for i in shared], [[math.exp(-other[i])] for i in shared]
-    return stats.ratio_test(*sides, paired=True).p_value <= TOLD_APART
+    return stats.ratio_test(*sides).p_value <= TOLD_APART
 
 
 def changed(base: Setting, setting: Setting) -> list[tuple[str, ...]]:
@@ -123,7 +124,7 @@ def unfit(group: int, runs: Sequence[Run], baseline: Sequence[Run]) -> Optional[
     reports = [run.report for run in runs if run.report is not None]
     if not reports:
         return None
-    if not_comparable(baseline, runs) is not None:
+    if refused(baseline, runs):
         return Exclusion(group, ExclusionKind.WRONG_OUTPUTS)
     wanted = ProofVerdict.FP32 if reports[0].setting.precision == "fp32" else ProofVerdict.ACTIVE
     return None if merged_proof(reports).verdict is wanted else Exclusion(group, ExclusionKind.UNPROVEN)
