@@ -22,6 +22,7 @@ from modelzoo.records.run import Result, RunReport
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Dropped, Throughput
 from modelzoo.results.counting import LEAST, RoundError, per_million, rate, round_errors, stragglers, uncertainty
+from modelzoo.stats import race
 from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge
 
 
@@ -80,6 +81,11 @@ class Row(msgspec.Struct, frozen=True):
     errors: tuple[RoundError, ...]
     dropped: Optional[Dropped]
     is_final: bool
+
+    @property
+    def logs(self) -> dict[int, float]:
+        """The logarithm of its rate in each round."""
+        return {number: math.log(rate) for number, rate in self.rates.items()}
 
     @property
     def is_short(self) -> bool:
@@ -292,24 +298,25 @@ def _shares(
 
 
 def best(found: Sequence[Row], bound: Optional[LatencyBound]) -> Optional[Row]:
-    """The row with the highest throughput among those that meet the bound; ``None`` if there is none.
+    """The row that wins among those that meet the bound: the one with the fewest instances of those that are as fast as
+    the fastest (``stats.race.pick``); ``None`` if there is none.
 
-    If none is known to meet it, it is the fastest of those of which that cannot be said and that were not seen over it.
-    Rows that a search dropped cannot win, unless nothing else is left.
+    If none is known to meet it, it is one of those of which that cannot be said and that were not seen over it. Rows
+    that a search dropped cannot win, unless nothing else is left.
     """
     measured = [row for row in found if row.throughput is not None]
     meeting = [row for row in measured if bound is None or row.meets]
-    perhaps = [row for row in measured if row.meets is None and not row.is_over]
-    for rivals in (meeting, perhaps):
-        final = [row for row in rivals if row.is_final]
-        if rivals:
-            return max(final or rivals, key=_value)
-    return None
+    rivals = meeting or [row for row in measured if row.meets is None and not row.is_over]
+    rivals = [row for row in rivals if row.is_final] or rivals
+    if not rivals:
+        return None
+    rates = {row.index: row.logs for row in rivals}
+    picked = race.pick(race.ranked(rates), rates, {row.index: row.configuration.instances for row in rivals})
+    return next(row for row in rivals if row.index == picked.winner)
 
 
 def ties(found: Sequence[Row], winner: Row) -> list[Row]:
-    """The rows that may win as well and that the rounds do not tell from the winner: the interval of the ratio within
-    the rounds of both contains 1."""
+    """The rows that may win as well and that the rounds do not tell from the winner."""
     return [
         row
         for row in found
@@ -317,8 +324,7 @@ def ties(found: Sequence[Row], winner: Row) -> list[Row]:
         and row.is_final
         and row.throughput is not None
         and row.meets is not False
-        and (ratio := _scaling(row.rates, winner.rates)) is not None
-        and ratio.low <= 1 <= ratio.high
+        and race.are_tied(winner.logs, row.logs)
     ]
 
 
@@ -365,10 +371,6 @@ def recommendation(result: Result) -> Optional[Recommendation]:
 def is_choice(found: Sequence[Row]) -> bool:
     """Whether there was anything to choose from."""
     return sum(row.throughput is not None for row in found) > 1
-
-
-def _value(row: Row) -> float:
-    return row.throughput.value if row.throughput is not None else 0.0
 
 
 def cost_per_million(found: Throughput, row: Row) -> Optional[stats.Interval]:

@@ -39,7 +39,7 @@ from modelzoo.serve.round import (
     run_configuration,
     worker_problem,
 )
-from modelzoo.tuning import halving
+from modelzoo.stats import race
 
 
 def least_effort(found: Throughput, seconds: Optional[float]) -> tuple[int, float]:
@@ -50,7 +50,7 @@ def least_effort(found: Throughput, seconds: Optional[float]) -> tuple[int, floa
         seconds: length of a counted run; ``None``: as long as enough batches take.
     """
     count, rounds = len(found.configurations), found.rounds
-    stages = halving.sizes(count) if found.is_search else [count]
+    stages = race.sizes(count) if found.is_search else [count]
     runs = sum(size * (number + 1) for number, size in enumerate(stages[:-1])) + stages[-1] * rounds
     runs += rounds if count > 1 else 0
     counted = (LEAST_SECONDS if found.bound is None else BOUND_SECONDS) if seconds is None else seconds
@@ -123,7 +123,7 @@ class Search:
 
     def _search(self) -> None:
         """Halve the configurations until few are left, which are then measured in all rounds."""
-        sizes = halving.sizes(len(self.found.open()))
+        sizes = race.sizes(len(self.found.open()))
         for number, size in enumerate(sizes):
             is_last = number == len(sizes) - 1
             self._keep(size)
