@@ -28,7 +28,7 @@ from modelzoo.results.refusals import (
     divided,
     refusals,
 )
-from modelzoo.results.speed import Speed, of_rounds, pair_in_rounds, side_of, table
+from modelzoo.results.speed import Speed, of_rounds, pair_in_rounds, sides_of, table
 from modelzoo.results.summary import by_precision
 from modelzoo.stats import Outcome
 
@@ -119,11 +119,8 @@ def compare_interleaved(stored: StoredResult, names: tuple[str, str], allowed: C
         names: of the sides.
         allowed: what does not make them incomparable.
     """
-    sides = []
-    for group, name in enumerate(names * (len(stored.result.requested) // 2)):
-        side = side_of(stored.result, group, name)
-        # The sides differ by the interpreter, which is no part of the label.
-        sides.append(replace(side, label=side.requested.replace(python=None).label))
+    # The sides differ by the interpreter, which is no part of the label.
+    sides = [replace(side, label=side.requested.replace(python=None).label) for side in sides_of(stored.result, *names)]
     paired = [pair_in_rounds(base, other) for base, other in zip(sides[::2], sides[1::2])]
     speeds = table(paired, lambda pair: divided(refusals(pair), allowed), _of_rounds)
     rows = tuple(_row(pair, found, Metric.LATENCY, _value_in_rounds) for pair, found in zip(paired, speeds))

@@ -105,21 +105,32 @@ def speeds(result: Result, *, at_looks: bool = False) -> dict[int, Speed]:
         result: so far.
         at_looks: use only the rounds that the last planned look sees, as long as the call goes on.
     """
-    groups, workloads = result.groups(), [requested.workload for requested in result.requested]
-    pairs = {
-        group: pair_in_rounds(*(side_of(result, number) for number in (workloads.index(workloads[group]), group)))
-        for group, runs in groups.items()
-        if group != workloads.index(workloads[group]) and any(run.steady for run in runs)
-    }
+    sides, workloads = sides_of(result), [requested.workload for requested in result.requested]
+    pairs = {}
+    for group, side in enumerate(sides):
+        first = workloads.index(side.workload)
+        if group != first and any(run.steady for run in side.sessions[0]):
+            pairs[group] = pair_in_rounds(sides[first], side)
     found = table(list(pairs.values()), in_one_call, lambda pair: of_rounds(pair, at_looks=at_looks))
     return dict(zip(pairs, found))
 
 
-def side_of(result: Result, group: int, side: str = "") -> SideSetting:
-    """Return what one call measured of one setting."""
-    requested, runs = result.requested[group], tuple(result.groups().get(group, ()))
-    validity = result.judged().get(group)
-    return SideSetting(requested.workload, requested.setting, "", (runs,), (result,), (group,), validity, side)
+def sides_of(result: Result, *names: str) -> list[SideSetting]:
+    """Return what one call measured of each setting, by group; the names of the sides, if any, take turns."""
+    groups, judged, sides = result.groups(), result.judged(), names or ("",)
+    return [
+        SideSetting(
+            workload=requested.workload,
+            requested=requested.setting,
+            label="",
+            sessions=(tuple(groups.get(group, ())),),
+            results=(result,),
+            groups=(group,),
+            validity=judged.get(group),
+            side=sides[group % len(sides)],
+        )
+        for group, requested in enumerate(result.requested)
+    ]
 
 
 def pair_in_rounds(base: SideSetting, other: SideSetting) -> Pair:
