@@ -34,7 +34,6 @@ from modelzoo.stats.design import (
     detectable,
     planned_looks,
     pooled,
-    processes_needed,
     rounds_to_tell,
     seconds_per_process,
 )
@@ -94,7 +93,6 @@ __all__ = [
     "planned_looks",
     "pooled",
     "process_interval",
-    "processes_needed",
     "ratio_interval",
     "ratio_of",
     "ratio_test",

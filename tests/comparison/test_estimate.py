@@ -148,14 +148,6 @@ def test_more_throughput_is_faster() -> None:
     assert found.interval.value == pytest.approx(compared(base, other).interval.value)
 
 
-def test_a_table_needs_more_than_a_row() -> None:
-    """A difference that is a verdict alone is not one among twenty equals."""
-    found = compared(levels(-0.01, 0, 0.01), levels(0.03, 0.04, 0.05, first_day=4))
-    equal = compared(levels(-0.01, 0, 0.01), levels(-0.01, 0, 0.01, first_day=4))
-    assert outcome(found) is Outcome.SLOWER
-    assert verdicts([found, *[equal] * 19])[0].outcome is Outcome.AMBIGUOUS
-
-
 def test_worse_by_more_than_a_limit_is_more_than_worse() -> None:
     """10 % slower is certainly worse by 3 %, 4 % slower is only certainly slower, and faster is not worse."""
     base = levels(-0.005, 0, 0.005)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from fake_runs import evidence, make, result_of
-from simulated import binomial_error
 
 from modelzoo import stats
 from modelzoo.frozen import replace
@@ -123,32 +121,6 @@ def test_a_call_that_did_not_end_by_itself_has_no_look_that_was_not_planned(stop
     (speed,) = speeds(found).values()
     assert speed.verdict.outcome is Outcome.AMBIGUOUS
     assert (speed.verdict.doubt, speed.verdict.rounds) == (stats.Doubt.FEW_ROUNDS, 3)
-
-
-def test_stopping_at_the_first_significant_round_is_no_way_to_a_verdict() -> None:
-    """A user watches equals, and presses Ctrl-C as soon as p ≤ 0.02 by Student's t: at most 2 % are called."""
-    generator, trials, wrong = np.random.default_rng(7), 600, 0
-    planned = stats.planned_looks(8, 64)
-    for _ in range(trials):
-        logs = generator.normal(0, 0.05, 64).tolist()
-        end = next((n for n in range(3, 65) if is_significant(logs[:n])), 64)
-        design = Design(
-            "toy",
-            0.05,
-            looks=planned,
-            maximum=64,
-            stop_reason=StopReason.INTERRUPTED if end < 64 else StopReason.BUDGET,
-        )
-        looked = looks(planned_by(design, *baseline(1)), "toy")
-        sides = [[1.0]] * end, [[math.exp(log)] for log in logs[:end]]
-        verdict = stats.verdicts([stats.ratio_test(*sides, looks=looked)])[0]
-        wrong += verdict.outcome in (Outcome.FASTER, Outcome.SLOWER)
-    assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
-
-
-def is_significant(logs: Sequence[float]) -> bool:
-    """Whether these log ratios differ from 0 at 2 %, as one test says."""
-    return stats.ratio_test([[1.0]] * len(logs), [[math.exp(log)] for log in logs]).p_value <= 0.02
 
 
 def test_before_the_first_planned_look_nothing_is_decided() -> None:

@@ -132,42 +132,6 @@ def test_tables_of_equals_seldom_have_a_false_alarm(rows: int, looks: Looks, rou
     assert wrong <= 0.02 + binomial_error(0.02, tables)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", [1, 2, 8])
-def test_many_tables_of_equals(rows: int) -> None:
-    """The same with an error of the simulation of 0.4 %, for designs of up to 8, 16, 32 and 64 rounds."""
-    generator, tables = np.random.default_rng(rows), 10_000 // rows
-    for maximum in (8, 16, 32, 64):
-        looks = Looks(stats.planned_looks(8, maximum), maximum)
-        wrong = sum(table_is_wrong(generator, rows, looks, maximum) for _ in range(tables)) / tables
-        assert wrong <= 0.02 + binomial_error(0.02, tables)
-
-
-@pytest.mark.slow
-def test_calls_that_stop_when_they_are_sure_cause_no_more_false_alarms() -> None:
-    """A call as it runs: it stops once the verdict is not AMBIGUOUS, or when the time is up, which spends the rest."""
-    generator, trials, wrong = np.random.default_rng(6), 6000, 0
-    for _ in range(trials):
-        end = int(generator.integers(8, 41))
-        a, b = levels(generator, end, 0.01), levels(generator, end, 0.01)
-        for rounds in range(8, end + 1):
-            looks = Looks(stats.planned_looks(8, 40), 40, final=rounds == end)
-            outcome = compare(a[:rounds], b[:rounds], looks=looks)[1].outcome
-            if outcome is not Outcome.AMBIGUOUS:
-                break
-        wrong += outcome in DIFFERENT
-    assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
-
-
-def test_testing_after_every_round_would_cause_false_alarms() -> None:
-    """Each look at the full error instead of its share: the simulation is able to fail."""
-    generator, trials, wrong = np.random.default_rng(4), 300, 0
-    for _ in range(trials):
-        a, b = levels(generator, 32, NOISE), levels(generator, 32, NOISE)
-        wrong += any(stats.ratio_test(a[:n], b[:n]).p_value <= 0.02 for n in range(8, 33))
-    assert wrong / trials > 0.05
-
-
 def outcome_of_a_call(a: list[list[float]], b: list[list[float]], looks: Looks) -> Outcome:
     """The verdict of a call that looks at the data as planned and stops as soon as it is decided."""
     for rounds in looks.planned:
@@ -175,17 +139,6 @@ def outcome_of_a_call(a: list[list[float]], b: list[list[float]], looks: Looks) 
         if outcome is not Outcome.AMBIGUOUS:
             break
     return outcome
-
-
-@pytest.mark.parametrize("ratio", [1.0201, 1 / 1.0205])
-def test_same_pays_for_its_looks(ratio: float) -> None:
-    """Just outside of ±2 %, with as much noise as to be SAME at any of seven looks: at most 2 % are."""
-    generator, trials, wrong = np.random.default_rng(12), 1500, 0
-    looks = Looks(stats.planned_looks(8, 64), 64)
-    for _ in range(trials):
-        a, b = levels(generator, 64, 0.008), levels(generator, 64, 0.008, ratio)
-        wrong += outcome_of_a_call(a, b, looks) is Outcome.SAME
-    assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
 
 
 def test_equals_are_same_after_enough_rounds() -> None:
@@ -196,17 +149,6 @@ def test_equals_are_same_after_enough_rounds() -> None:
         a, b = levels(generator, 32, 0.01), levels(generator, 32, 0.01)
         same += outcome_of_a_call(a, b, MANY) is Outcome.SAME
     assert same / trials >= 0.95
-
-
-def test_a_table_of_all_truths_has_one_error() -> None:
-    """Rows that are equal, and rows just outside of ±2 %: at most 2 % of tables have a wrong verdict of any kind."""
-    generator, tables, wrong = np.random.default_rng(14), 1500, 0
-    for _ in range(tables):
-        truths = (1.0, 1.0, 1.0, 1.0202, 1.0202, 1.5)
-        found = [stats.ratio_test(levels(generator, 8, 0.004), levels(generator, 8, 0.004, truth)) for truth in truths]
-        outcomes = [verdict.outcome for verdict in stats.verdicts(found)]
-        wrong += any(each in DIFFERENT for each in outcomes[:3]) or Outcome.SAME in outcomes[3:]
-    assert wrong / tables <= 0.02 + binomial_error(0.02, tables)
 
 
 def test_a_planted_difference_is_found_in_half_the_rounds() -> None:
@@ -250,12 +192,6 @@ def test_rounds_between_looks_change_no_p_value() -> None:
     early, later = (stats.ratio_test(a[:n], b[:n], looks=MANY) for n in (8, 11))
     assert early.p_value == later.p_value < 1
     assert early.interval != later.interval
-
-
-def test_before_the_first_look_nothing_is_decided() -> None:
-    """Seven rounds of a design whose first look is at eight."""
-    a, b = [[1.0 + i / 1000] for i in range(7)], [[2.0] for _ in range(7)]
-    assert stats.ratio_test(a, b, looks=MANY).p_value == 1.0
 
 
 def test_equal_rounds_decide_without_doubt() -> None:
