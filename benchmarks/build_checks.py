@@ -29,8 +29,7 @@ from interval_coverage import LEAST_POOL, RATIO, pools
 from recordings import kept, read
 from simulated_sessions import TEMPLATE
 
-from modelzoo.comparison.compare import FailOn, gate
-from modelzoo.comparison.interleaved import compare_interleaved
+from modelzoo.comparison.compare import FailOn, compare_interleaved, gate
 from modelzoo.comparison.model import StoredResult
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
@@ -78,7 +77,7 @@ class Replay:
     def is_red(self, rows: Sequence[Row], generator: Random) -> bool:
         """Whether the check of these rows fails."""
         found = compare_interleaved(StoredResult("", self._result(rows, generator)), ("base", "head"))
-        assert all(row.estimate is not None for row in found.rows)
+        assert all(row.ratio is not None for row in found.rows)
         return any(gate(found, CONDITIONS).failures)
 
     def _result(self, rows: Sequence[Row], generator: Random) -> Result:

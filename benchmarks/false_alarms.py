@@ -122,7 +122,7 @@ def decide(first: list[float], second: list[float], planned: tuple[int, ...]) ->
     for count in planned:
         looks = stats.Looks(planned, planned[-1], final=count == planned[-1])
         sides = [[value] for value in first[:count]], [[value] for value in second[:count]]
-        verdict = stats.compare(*sides, paired=True, looks=looks)[1]
+        verdict = stats.verdicts([stats.ratio_test(*sides, looks)])[0]
         if verdict.outcome is not stats.Outcome.AMBIGUOUS:
             break
     return verdict.outcome, count

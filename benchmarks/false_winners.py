@@ -30,6 +30,7 @@ from binomial import clopper_pearson
 from claims import Claim, conclude, percent, table
 
 from modelzoo import stats
+from modelzoo.stats import race
 from modelzoo.tuning import choice, halving
 from modelzoo.tuning.halving import Time
 from modelzoo.tuning.search import BLOCK
@@ -108,9 +109,9 @@ def replay(pool: Sequence[float], search: Search, generator: random.Random) -> R
     """Search once among candidates that are all alike."""
     logs: dict[int, dict[int, float]] = {group: {} for group in range(1, search.candidates + 1)}
     spent, number, kept = search.cost, 0, list(logs)
-    sizes = halving.sizes(search.candidates)
+    sizes = race.sizes(search.candidates)
     for stage, size in enumerate(sizes):
-        kept = halving.ranked({group: logs[group] for group in kept})[:size] if stage else kept
+        kept = race.ranked({group: logs[group] for group in kept})[:size] if stage else kept
         blocks = -(-len(kept) // BLOCK)
         costs = [search.cost] * (len(kept) + blocks)
         rounds = halving.stage_rounds(costs, len(sizes) - stage, Time(spent, search.budget)) if stage else 1
@@ -122,14 +123,14 @@ def replay(pool: Sequence[float], search: Search, generator: random.Random) -> R
                 number += 1
         spent += rounds * sum(costs)
     finalists = {group: logs[group] for group in kept}
-    seemed = halving.speed(logs[halving.ranked(finalists)[0]])
+    seemed = race.speed(logs[race.ranked(finalists)[0]])
     # Candidates in the order of the list change one or two options.
     picked = choice.pick(finalists, {group: 1 + group % 2 for group in finalists})
     if not picked.winner:
         return Replay(seemed, 0, None)
     count = halving.confirmation_rounds([search.cost] * 3, Time(spent, search.budget))
-    sides = [[[math.exp(generator.choice(pool))] for _ in range(count)] for _ in range(2)]
-    outcome = stats.compare(*sides, paired=True)[1].outcome if count else stats.Outcome.AMBIGUOUS
+    a, b = ([[math.exp(generator.choice(pool))] for _ in range(count)] for _ in range(2))
+    outcome = stats.verdicts([stats.ratio_test(a, b)])[0].outcome if count else stats.Outcome.AMBIGUOUS
     return Replay(seemed, picked.winner, outcome)
 
 

@@ -159,7 +159,9 @@ def time_to_margin(levels: Sequence[float], walls: Sequence[float], margin: floa
         walls: their wall seconds; the first one may include what is done once.
         margin: half width wanted.
     """
-    needed = stats.processes_needed(stats.Components(stdev(levels) ** 2, 0.0), 1.0, margin)
+    spread, needed = stdev(levels), 2
+    while math.expm1(stats.student_t((1 + stats.CONFIDENCE) / 2, needed - 1) * spread / math.sqrt(needed)) > margin:
+        needed += 1
     return needed, walls[0] + (needed - 1) * fmean(walls[1:])
 
 

@@ -135,7 +135,9 @@ def judged(name: str, old: Sequence[Process], new: Sequence[Process]) -> Claim:
     levels = [[log(statistics.median(each.samples)) for each in side] for side in (old, new)]
     spreads = " and ".join(percent(statistics.stdev(side)) for side in levels)
     costs = [statistics.median(each.other_seconds for each in side) for side in (old, new)]
-    ratio = stats.ratio_interval([each.samples for each in new], [each.samples for each in old], paired=False)
+    whole = stats.total([stats.Variance(statistics.variance(side) / len(side), len(side) - 1) for side in levels])
+    difference = statistics.fmean(levels[1]) - statistics.fmean(levels[0])
+    ratio = stats.LogRatio(difference, sqrt(whole.value), whole.freedom).interval()
     print(f"{name}, old and new start, {len(old)} processes each:")
     print(f"  sd of the logarithms of their medians: {spreads}")
     print(f"  time of a call, new ÷ old: {ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]")

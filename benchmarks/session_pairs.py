@@ -32,13 +32,14 @@ import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, table
 
 from modelzoo.comparison.compare import Comparison, Question, compare
-from modelzoo.comparison.levels import LEAST_DAYS
-from modelzoo.comparison.model import Basis, Metric, Row, StoredResult
+from modelzoo.comparison.estimate import LEAST_DAYS
+from modelzoo.comparison.model import Row, StoredResult
 from modelzoo.comparison.pairing import make_side
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
 from modelzoo.results import store
-from modelzoo.stats import Outcome
+from modelzoo.results.refusals import Metric
+from modelzoo.stats import Basis, Outcome
 
 CALLED = (Outcome.FASTER, Outcome.SLOWER, Outcome.LESS, Outcome.MORE)
 Sessions = Sequence[StoredResult]
@@ -105,10 +106,10 @@ def rows_of(found: Sequence[Comparison]) -> dict[str, list[Row]]:
 def cells(way: Way, name: str, rows: Sequence[Row]) -> list[str]:
     """A line of the table: outcomes, the largest difference and the median half width of the intervals."""
     counts = Counter(row.outcome for row in rows)
-    known = [row.estimate for row in rows if row.estimate is not None]
+    known = [row.speed.found for row in rows if row.speed.found is not None]
     bases = Counter(each.basis for each in known)
-    differences = [math.expm1(abs(math.log(each.ratio.value))) for each in known]
-    widths = [math.expm1(math.log(each.ratio.high / each.ratio.value)) for each in known]
+    differences = [math.expm1(abs(math.log(each.interval.value))) for each in known]
+    widths = [math.expm1(math.log(each.interval.high / each.interval.value)) for each in known]
     return [
         f"{way.basis}: {name}",
         str(len(rows)),
@@ -135,7 +136,7 @@ def claim(way: Way, found: Sequence[Comparison]) -> Claim:
     called = sum(row.outcome in CALLED for row in rows)
     tables = sum(any(row.outcome in CALLED for row in comparison.rows) for comparison in found)
     what = f"{way.basis}: {called} of {len(rows)} rows in {tables} of {len(found)} comparisons are called"
-    others = sum(row.estimate is None or row.estimate.basis is not way.basis for row in rows)
+    others = sum(row.speed.found is None or row.speed.found.basis is not way.basis for row in rows)
     if others:
         return Claim(f"{what}; {others} rows have another basis or none", None if not called else False)
     return Claim(what, not called)

@@ -22,7 +22,7 @@ from modelzoo.measure.schedule import MINIMUM
 from modelzoo.records.run import Latency, Result
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.results.speed import looks
-from modelzoo.stats import Comparison, Interval, Looks, Outcome, Verdict
+from modelzoo.stats import Interval, Looks, Outcome, Ratio, Verdict
 
 Array = NDArray[np.float64]
 MAXIMUM = 32
@@ -65,7 +65,7 @@ class Call:
 class Ended:
     """What a call found, and its log times (settings × rounds), the baseline first."""
 
-    found: tuple[Comparison, ...]
+    found: tuple[Ratio, ...]
     verdicts: tuple[Verdict, ...]
     times: Array
     by_precision: bool
@@ -133,10 +133,10 @@ def _looks(planned: tuple[int, ...], stop_reason: StopReason | None) -> Looks:
     return found
 
 
-def judged(times: Array, planned: Looks | None) -> tuple[tuple[Comparison, ...], tuple[Verdict, ...]]:
+def judged(times: Array, planned: Looks | None) -> tuple[tuple[Ratio, ...], tuple[Verdict, ...]]:
     """The comparisons of each setting with the first one, and their verdicts, corrected together."""
     base, *others = ([[value] for value in row] for row in np.exp(times).tolist())
-    found = tuple(stats.ratio_test(base, other, paired=True, looks=planned) for other in others)
+    found = tuple(stats.ratio_test(base, other, looks=planned) for other in others)
     return found, tuple(stats.verdicts(found))
 
 

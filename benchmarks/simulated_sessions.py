@@ -15,12 +15,13 @@ import common  # noqa: F401 - puts the checkout on the path
 import numpy as np
 from numpy.typing import NDArray
 
-from modelzoo.comparison.estimate import estimate
-from modelzoo.comparison.model import Estimate, Metric, SideSetting
+from modelzoo.comparison.estimate import ratio
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.results import store
+from modelzoo.results.refusals import Metric, Pair, SideSetting
+from modelzoo.stats import Ratio
 from modelzoo.workload.discovery import CHECKOUT
 
 Array = NDArray[np.float64]
@@ -59,23 +60,23 @@ class Sides:
 
 
 class Simulator:
-    """Makes estimates of simulated rows as the suite makes them of measured ones."""
+    """Makes ratios of simulated rows as the suite makes them of measured ones."""
 
     def __init__(self) -> None:
         self._template = next(run for run in store.read(TEMPLATE).runs if run.report is not None)
         assert self._template.report is not None
         self._report: RunReport = self._template.report
 
-    def tables(self, generator: np.random.Generator, sides: Sides, count: int) -> Iterator[list[Estimate]]:
-        """The estimates of the rows of ``count`` tables."""
+    def tables(self, generator: np.random.Generator, sides: Sides, count: int) -> Iterator[list[Ratio]]:
+        """The ratios of the rows of ``count`` tables."""
         for _ in range(count):
             base, other = (self._levels(generator, sides, count) for count in sides.sessions)
             other = other + math.log(sides.slower)
             rows = []
             for row in range(sides.rows):
                 first, second = self._side(base[row], sides, 0), self._side(other[row], sides, 1)
-                found = estimate(first, second, Metric.LATENCY)
-                assert found is not None
+                found = ratio(Pair(first, second), Metric.LATENCY)
+                assert isinstance(found, Ratio)
                 rows.append(found)
             yield rows
 

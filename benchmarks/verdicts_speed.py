@@ -31,8 +31,7 @@ from simulated_calls import (
 from simulated_sessions import Sides, Simulator
 
 from modelzoo import stats
-from modelzoo.comparison.estimate import outcomes, worse_by_more
-from modelzoo.comparison.model import Metric
+from modelzoo.comparison.estimate import worse_by_more
 from modelzoo.frozen import replace
 from modelzoo.stats import Outcome
 
@@ -64,7 +63,7 @@ def ratio_covered(call: Call, generator: np.random.Generator, count: int) -> Cou
     """Calls whose interval of the first ratio covers the truth."""
     hits, widths = 0, 0.0
     for ended in calls(generator, call, count):
-        found = ended.found[0].ratio
+        found = ended.found[0].interval
         hits += covers(found, call.truth[0])
         widths += log_width(found) / ideal_width(call.spread, ended.times.shape[1])
     return Counted(hits, count, widths / count)
@@ -107,7 +106,7 @@ def fixed_level_covered(kind: Processes, processes: int, generator: np.random.Ge
 def fixed_ratio_covered(kind: Processes, rounds: int, generator: np.random.Generator, count: int) -> Counted:
     """Equal settings of a fixed number of rounds whose interval of the ratio covers the truth."""
     first, second = (samples(generator, kind, (count, rounds)) for _ in range(2))
-    found = [stats.ratio_interval(nested(a), nested(b), paired=True) for a, b in zip(first, second)]
+    found = [stats.ratio_interval(nested(a), nested(b)) for a, b in zip(first, second)]
     width = sum(map(log_width, found)) / count / ideal_width(math.sqrt(2) * _spread_of_medians(kind), rounds)
     return Counted(sum(covers(each, 1.0) for each in found), count, width)
 
@@ -125,7 +124,7 @@ def called(sides: Sides, generator: np.random.Generator, count: int) -> Counted:
     """Tables of equals with a row that is FASTER or SLOWER."""
     hits = 0
     for rows in Simulator().tables(generator, sides, count):
-        hits += any(each in (Outcome.FASTER, Outcome.SLOWER) for each, _ in outcomes(rows, Metric.LATENCY))
+        hits += any_called(stats.verdicts(rows))
     return Counted(hits, count)
 
 
@@ -133,7 +132,7 @@ def same(sides: Sides, generator: np.random.Generator, count: int) -> Counted:
     """Tables with a row that is SAME."""
     hits = 0
     for rows in Simulator().tables(generator, sides, count):
-        hits += any(each is Outcome.SAME for each, _ in outcomes(rows, Metric.LATENCY))
+        hits += any(each.outcome is Outcome.SAME for each in stats.verdicts(rows))
     return Counted(hits, count)
 
 
@@ -141,8 +140,8 @@ def compared_covered(sides: Sides, generator: np.random.Generator, count: int) -
     """Rows whose interval of the ratio covers the truth."""
     hits, widths = 0, 0.0
     for (row,) in Simulator().tables(generator, sides, count):
-        hits += covers(row.ratio, 1 / sides.slower)
-        widths += log_width(row.ratio) / ideal_width(sides.ideal_error, 1)
+        hits += covers(row.interval, 1 / sides.slower)
+        widths += log_width(row.interval) / ideal_width(sides.ideal_error, 1)
     return Counted(hits, count, widths / count)
 
 

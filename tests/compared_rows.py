@@ -7,11 +7,13 @@ from pathlib import Path
 
 from fake_runs import result_of
 
-from modelzoo.comparison.model import Basis, Estimate, Row, Side, SideLevel, SideSetting, Spread, StoredResult
+from modelzoo.comparison.model import Row, Side, StoredResult
 from modelzoo.comparison.pairing import settings_of
 from modelzoo.records.run import Result, Run
+from modelzoo.results.refusals import SideSetting
+from modelzoo.results.speed import Speed
 from modelzoo.results.store import read
-from modelzoo.stats import Interval, Outcome
+from modelzoo.stats import Basis, Interval, Outcome, Ratio, Spread, Verdict
 
 
 def side_of(name: str, *runs: Run) -> Side:
@@ -35,7 +37,6 @@ def row_of(
 ) -> Row:
     """A row that was compared by latency: of ``values`` seconds, each within ``spread`` of its logarithm."""
     levels = [Interval(value, value * math.exp(-spread), value * math.exp(spread)) for value in values]
-    first, second = (SideLevel(level, 1, 3) for level in levels)
     ratio = values[0] / values[1]
     interval = Interval(ratio, ratio * math.exp(-2 * spread), ratio * math.exp(2 * spread))
     return Row(
@@ -46,8 +47,7 @@ def row_of(
         other=other,
         base_value=levels[0],
         other_value=levels[1],
-        estimate=Estimate(first, second, interval, 0.001, (Spread(Basis.ASSUMED, 0.1, 1, 1),), spread, math.inf),
-        outcome=outcome,
+        speed=Speed(Ratio(interval, 0.001, spreads=(Spread(Basis.ASSUMED, 0.1),)), Verdict(outcome)),
     )
 
 

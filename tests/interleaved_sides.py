@@ -23,6 +23,7 @@ CLASSIFIER = ((1, 2048), (2048, 1000))
 def checked(
     ratios: dict[str, Sequence[float]],
     *,
+    base: dict[str, Any] | None = None,
     head: dict[str, Any] | None = None,
     looks: tuple[int, ...] = (),
     stop: StopReason = StopReason.BUDGET,
@@ -31,7 +32,8 @@ def checked(
 
     Args:
         ratios: of each workload, how many times longer head takes in each round.
-        head: fields of head's reports.
+        base: fields of base's reports.
+        head: fields of head's.
         looks: numbers of rounds at which each workload was looked at; none: once, at the end.
         stop: why sampling ended.
     """
@@ -41,9 +43,9 @@ def checked(
         requested += [SettingRequest(workload, BASE), SettingRequest(workload, HEAD)]
         for number, ratio in enumerate(each):
             level = 0.1 * (1 + 0.01 * (number % 3))
-            base = proven(level, number, BASE, workload)
-            other = proven(level * ratio, number, HEAD, workload, **(head or {}))
-            runs += [replace(base, group=group), replace(other, group=group + 1)]
+            first = proven(level, number, BASE, workload, **(base or {}))
+            second = proven(level * ratio, number, HEAD, workload, **(head or {}))
+            runs += [replace(first, group=group), replace(second, group=group + 1)]
         maximum = looks[-1] if looks else len(each)
         designs.append(Design(workload, 0.05, 60.0, None, looks=looks, maximum=maximum, stop_reason=stop))
     return replace(result_of(*runs, requested=requested), payload=Latency(designs=tuple(designs)))

@@ -18,9 +18,8 @@ from proven_results import BF16, FP32, session_of, side
 from stored_search import TUNING, searched, with_other_weights
 
 from modelzoo.cli import weights
-from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, gate
+from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, compare_interleaved, gate
 from modelzoo.comparison.compare import compare as compared
-from modelzoo.comparison.interleaved import compare_interleaved
 from modelzoo.comparison.machines import Price
 from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.document import Block

@@ -7,9 +7,9 @@ from typing import Any
 
 from fake_runs import make, result_of
 
-from modelzoo.comparison.model import SideSetting
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
+from modelzoo.results.refusals import SideSetting
 
 
 def session(processes: Sequence[float], day: int = 1, **changes: Any) -> Result:

@@ -13,9 +13,9 @@ from proven_results import BF16, FP32, session_of, written
 
 from modelzoo.cli import app
 from modelzoo.cli.app import explicit_values
-from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.frozen import replace
 from modelzoo.results import store
+from modelzoo.results.refusals import ALLOWABLE
 from modelzoo.setting import Setting
 
 PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("compare.md", "report.md", "ci.md")}

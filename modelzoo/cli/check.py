@@ -122,8 +122,7 @@ def check_command(args: argparse.Namespace) -> int:
     Raises:
         ModelzooError: an option is not valid, or an environment cannot be made; nothing has been measured.
     """
-    from modelzoo.comparison.compare import gate
-    from modelzoo.comparison.interleaved import compare_interleaved
+    from modelzoo.comparison.compare import compare_interleaved, gate
     from modelzoo.comparison.model import StoredResult
     from modelzoo.measure import builds
 

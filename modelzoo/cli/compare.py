@@ -18,7 +18,8 @@ from modelzoo.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question
-    from modelzoo.comparison.model import Obstacle, Side, StoredResult
+    from modelzoo.comparison.model import Side, StoredResult
+    from modelzoo.results.refusals import Obstacle
 
 EXPORTS = ("csv", "json", "junit")
 FORMATS = ("terminal", "markdown", *EXPORTS)
@@ -183,8 +184,8 @@ def _named(text: str) -> tuple[str, list[Path]]:
 def _question(args: argparse.Namespace, allowed: frozenset[Obstacle]) -> Question:
     from modelzoo.comparison.compare import Question
     from modelzoo.comparison.estimate import ASSUMED_SPREAD
-    from modelzoo.comparison.model import Metric
     from modelzoo.comparison.pairing import parse_pairing
+    from modelzoo.results.refusals import Metric
 
     assumed = ASSUMED_SPREAD if args.assume_spread is None else args.assume_spread
     if not 0 < assumed < 1:
@@ -199,8 +200,7 @@ def _question(args: argparse.Namespace, allowed: frozenset[Obstacle]) -> Questio
 
 def allowances(texts: Sequence[str]) -> frozenset[Obstacle]:
     """Parse every ``--allow``; raises ``UsageError``."""
-    from modelzoo.comparison.model import Obstacle
-    from modelzoo.comparison.refusals import ALLOWABLE
+    from modelzoo.results.refusals import ALLOWABLE, Obstacle
 
     words = [word.strip() for text in texts for word in text.split(",")]
     for word in words:
@@ -216,7 +216,7 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
         UsageError: there is no such condition, or it does not fit the metric.
     """
     from modelzoo.comparison.compare import MORE, NAMES, SLOWER, FailOn, fits
-    from modelzoo.comparison.model import Metric
+    from modelzoo.results.refusals import Metric
 
     conditions = []
     for text in (word.strip() for given in texts for word in given.split(",")):

@@ -126,7 +126,7 @@ def throughput(args: argparse.Namespace) -> int:
     from modelzoo.results import throughput as results
     from modelzoo.results.store import ResultFile
     from modelzoo.serve.configurations import Search, failure, least_effort
-    from modelzoo.tuning import halving
+    from modelzoo.stats import race
     from modelzoo.views import plan
     from modelzoo.views.progress import LiveProgress
 
@@ -134,7 +134,7 @@ def throughput(args: argparse.Namespace) -> int:
     work, result = _new(args)
     if args.dry_run:
         found = results.of(result)
-        stages = halving.sizes(len(found.configurations))
+        stages = race.sizes(len(found.configurations))
         print_document(plan.instances_document(found, stages, *least_effort(found, args.seconds)))
         return 0
     stored = ResultFile(result_path(args.output, result.created), result)

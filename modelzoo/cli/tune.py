@@ -83,7 +83,7 @@ def tune(args: argparse.Namespace) -> int:
     from modelzoo.machine import facts
     from modelzoo.results import tuning
     from modelzoo.results.store import ResultFile
-    from modelzoo.tuning import halving
+    from modelzoo.stats import race
     from modelzoo.tuning.search import Search
     from modelzoo.views import plan
     from modelzoo.views.progress import LiveProgress
@@ -93,7 +93,7 @@ def tune(args: argparse.Namespace) -> int:
         if args.resume:
             raise UsageError("--dry-run prints the plan of a new search; leave --resume out")
         result = _new(args, work, base[0])
-        stages, left = halving.sizes(len(result.requested) - 1), _left(tuning.of(result))
+        stages, left = race.sizes(len(result.requested) - 1), _left(tuning.of(result))
         print_document(plan.search_document(result, facts.read_machine(), stages, left))
         return 0
     judging = options.make_judging(args, work)

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Collection, Sequence
+from typing import Callable, Optional, Union
 
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison import refusals
 from modelzoo.comparison.conditions import Conditions, conditions
-from modelzoo.comparison.estimate import ASSUMED_SPREAD, estimate, mean_ratio, outcomes, worse_by_more
+from modelzoo.comparison.estimate import ASSUMED_SPREAD, level, mean_ratio, ratio, worse_by_more
 from modelzoo.comparison.explanations import Explanation, explanation
-from modelzoo.comparison.levels import interval, session_levels
-from modelzoo.comparison.machines import Cost, Price, RowRates, costs, reports_of, row_rates, same_machine
-from modelzoo.comparison.model import Metric, NotTimed, Obstacle, Refusal, Row, Side, SideSetting
-from modelzoo.comparison.pairing import Pair, Pairing, pairs, settings_of
-from modelzoo.comparison.refusals import ALLOWABLE
+from modelzoo.comparison.machines import Cost, Price, RowRates, costs, row_rates, same_machine
+from modelzoo.comparison.model import Row, Side, StoredResult
+from modelzoo.comparison.pairing import Pairing, pairs, settings_of
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN, StopReason
+from modelzoo.results.refusals import (
+    ALLOWABLE,
+    Metric,
+    NotTimed,
+    Obstacle,
+    Pair,
+    Refusal,
+    SideSetting,
+    divided,
+    refusals,
+)
+from modelzoo.results.speed import Speed, of_rounds, pair_in_rounds, sides_of, table
+from modelzoo.results.summary import by_precision
 from modelzoo.stats import Outcome
 
 
@@ -83,72 +93,93 @@ def compare(base: Side, other: Side, question: Question, prices: Sequence[Price]
     """
     metric = question.metric
     paired = pairs(settings_of(base), settings_of(other), question.pairings)
-    rows = judged([_row(pair, (base.name, other.name), question) for pair in paired], metric)
-    explained = [explanation(row, metric) for row in rows]
+    speeds = table(
+        paired,
+        lambda pair: divided(refusals(pair, metric), question.allowed),
+        lambda pair: ratio(pair, metric, question.assumed),
+    )
+    rows = tuple(_row(pair, found, metric, _value) for pair, found in zip(paired, speeds))
     rated = [row_rates(row, metric) for row in rows]
-    return Comparison(
-        metric=metric,
-        base=base,
-        other=other,
-        same_machine=same_machine(base, other),
-        rows=rows,
-        mean=mean_ratio([row.estimate for row in rows if row.estimate is not None]),
-        conditions=conditions(rows),
-        explanations=tuple(each for each in explained if each is not None),
+    return replace(
+        _comparison(metric, base, other, rows, is_same=same_machine(base, other)),
         rates=tuple(each for each in rated if each is not None),
         costs=costs(rows, metric, *prices) if prices else (),
         stages=stage_rows(rows, metric, question.assumed),
     )
 
 
-def _row(pair: Pair, names: tuple[str, str], question: Question) -> Row:
-    """A row that is not judged yet: comparable rows are AMBIGUOUS until all of them are known."""
-    metric = question.metric
-    refused, allowed = refusals.divided(refusals.refusals(pair, names, metric), question.allowed)
-    found = None
-    if not refused and pair.base is not None and pair.other is not None:
-        found = estimate(pair.base, pair.other, metric, question.assumed)
-        if found is None:
-            refused = (Refusal(Obstacle.MISSING, fact=NotTimed(_not_timed(pair, names, metric), metric)),)
-    labels = [side.label for side in (pair.base, pair.other) if side is not None]
-    workload = next(side.workload for side in (pair.base, pair.other) if side is not None)
-    return Row(
-        workload=workload,
-        label=labels[0],
-        other_label=labels[-1],
-        base=pair.base,
-        other=pair.other,
-        base_value=found.base.value if found is not None else _value(pair.base, metric),
-        other_value=found.other.value if found is not None else _value(pair.other, metric),
-        estimate=found,
-        outcome=Outcome.AMBIGUOUS if found is not None else Outcome.NOT_COMPARABLE,
-        refused=refused,
-        allowed=allowed,
+def compare_interleaved(stored: StoredResult, names: tuple[str, str], allowed: Collection[Obstacle] = ()) -> Comparison:
+    """Compare the two settings of each workload that one call measured in the same rounds.
+
+    Their ratio is that of the rounds, which is free of what changes between sessions. Everything else is as for stored
+    results: what makes the sides not comparable, what differs, what explains it, ``--fail-on``.
+
+    Args:
+        stored: the result; its settings are, workload by workload, the baseline's and the other side's.
+        names: of the sides.
+        allowed: what does not make them incomparable.
+    """
+    # The sides differ by the interpreter, which is no part of the label.
+    sides = [replace(side, label=side.requested.replace(python=None).label) for side in sides_of(stored.result, *names)]
+    paired = [pair_in_rounds(base, other) for base, other in zip(sides[::2], sides[1::2])]
+    speeds = table(paired, lambda pair: divided(refusals(pair), allowed), _of_rounds)
+    rows = tuple(_row(pair, found, Metric.LATENCY, _value_in_rounds) for pair, found in zip(paired, speeds))
+    base, other = (Side(name, (stored,)) for name in names)
+    return _comparison(Metric.LATENCY, base, other, rows, is_same=True)
+
+
+def _of_rounds(pair: Pair) -> Union[stats.Ratio, Refusal]:
+    found = of_rounds(pair)
+    if isinstance(found, stats.Ratio):
+        return found
+    sides = [side for side in (pair.base, pair.other) if side is not None]
+    untimed = [side for side in sides if _value_in_rounds(side) is None]
+    return Refusal(Obstacle.MISSING, fact=NotTimed(tuple(side.side for side in untimed or sides)))
+
+
+def _value_in_rounds(side: SideSetting, metric: Metric = Metric.LATENCY) -> Optional[stats.Interval]:
+    timed = [run.steady for run in side.sessions[0] if run.steady]
+    narrow = by_precision(side.results[0], side.workload)
+    return stats.setting_interval(timed, by_precision=narrow) if timed else None
+
+
+def _comparison(metric: Metric, base: Side, other: Side, rows: tuple[Row, ...], *, is_same: bool) -> Comparison:
+    explained = (explanation(row, metric) for row in rows)
+    return Comparison(
+        metric=metric,
+        base=base,
+        other=other,
+        same_machine=is_same,
+        rows=rows,
+        mean=mean_ratio([row.speed.found for row in rows if row.speed.found is not None]),
+        conditions=conditions(rows),
+        explanations=tuple(each for each in explained if each is not None),
     )
 
 
-def judged(rows: Sequence[Row], metric: Metric) -> tuple[Row, ...]:
-    """Return ``rows`` with the outcomes of those that have an estimate, which are corrected for each other."""
-    estimates = [row.estimate for row in rows if row.estimate is not None]
-    verdicts = iter(outcomes(estimates, metric))
-    found = []
-    for row in rows:
-        if row.estimate is not None:
-            outcome, verdict = next(verdicts)
-            row = replace(row, outcome=outcome, verdict=verdict)
-        found.append(row)
-    return tuple(found)
+def _row(
+    pair: Pair, found: Speed, metric: Metric, value: Callable[[SideSetting, Metric], Optional[stats.Interval]]
+) -> Row:
+    sides = [side for side in (pair.base, pair.other) if side is not None]
+    if metric is Metric.MEMORY:  # the verdict on times as one on bytes
+        outcome = {Outcome.FASTER: Outcome.LESS, Outcome.SLOWER: Outcome.MORE}.get(found.verdict.outcome)
+        found = found if outcome is None else replace(found, verdict=replace(found.verdict, outcome=outcome))
+    return Row(
+        workload=sides[0].workload,
+        label=sides[0].label,
+        other_label=sides[-1].label,
+        base=pair.base,
+        other=pair.other,
+        base_value=value(pair.base, metric) if pair.base is not None else None,
+        other_value=value(pair.other, metric) if pair.other is not None else None,
+        speed=found,
+    )
 
 
 def _value(side: Optional[SideSetting], metric: Metric) -> Optional[stats.Interval]:
-    """The level of a side that is not compared with anything."""
-    levels = session_levels(side, metric) if side is not None else None
-    return interval(levels) if levels is not None else None
-
-
-def _not_timed(pair: Pair, names: tuple[str, str], metric: Metric) -> tuple[str, ...]:
-    sides = zip((pair.base, pair.other), names)
-    return tuple(name for side, name in sides if _value(side, metric) is None)
+    """The level of a side on its own."""
+    found = level(side, metric) if side is not None else None
+    return found.interval if found is not None else None
 
 
 def share_sessions(base: Side, other: Side) -> bool:
@@ -180,17 +211,17 @@ def _stages(index: int, row: Row, assumed: float) -> list[StageRow]:
     found = []
     for name in names:
         base, other = _of_stage(row.base, name), _of_stage(row.other, name)
-        ratio = None
-        if row.estimate is not None and base is not None and other is not None:
-            compared = estimate(base, other, Metric.LATENCY, assumed)
-            ratio = compared.ratio if compared is not None else None
-        found.append(StageRow(index, name, _level(base), _level(other), ratio))
+        compared = None
+        if row.ratio is not None and base is not None and other is not None:
+            compared = ratio(Pair(base, other), Metric.LATENCY, assumed)
+        of_stage = compared.interval if isinstance(compared, stats.Ratio) else None
+        found.append(StageRow(index, name, _value(base, Metric.LATENCY), _value(other, Metric.LATENCY), of_stage))
     return found
 
 
 def _names(side: Optional[SideSetting]) -> list[str]:
     """The stages of a side, or the times of its tokens; none if it timed forward passes of the model alone."""
-    reports = reports_of(side) if side is not None else []
+    reports = side.reports if side is not None else []
     if any(each.generation is not None for each in reports):
         return [FIRST_TOKEN, PER_TOKEN]
     pipelines = [each.pipeline for each in reports if each.pipeline is not None]
@@ -210,11 +241,6 @@ def _watching(run: Run, name: str) -> Run:
     if report is None or report.timing is None:
         return run
     return replace(run, report=replace(report, timing=replace(report.timing, watched=name)))
-
-
-def _level(side: Optional[SideSetting]) -> Optional[stats.Interval]:
-    levels = session_levels(side, Metric.LATENCY) if side is not None else None
-    return interval(levels) if levels is not None else None
 
 
 class StageRow(msgspec.Struct, frozen=True):
@@ -283,7 +309,7 @@ def gate(comparison: Comparison, conditions: Sequence[FailOn]) -> Gate:
         for index in _meeting(comparison, condition):
             met[index].append(condition)
     code = FAILED if any(met) else PASSED
-    if all(row.estimate is None for row in rows):
+    if all(row.ratio is None for row in rows):
         code = NOTHING
     return Gate(tuple(conditions), tuple(map(tuple, met)), code)
 
@@ -293,8 +319,8 @@ def _meeting(comparison: Comparison, condition: FailOn) -> list[int]:
     if condition.fraction == 0:  # a difference that is shown, but does not matter, is SAME
         return [index for index, row in enumerate(rows) if row.outcome in (Outcome.SLOWER, Outcome.MORE)]
     if condition.fraction is not None:
-        compared = [(index, row.estimate) for index, row in enumerate(rows) if row.estimate is not None]
-        worse = worse_by_more([estimate for _, estimate in compared], condition.fraction)
+        compared = [(index, row.speed.found) for index, row in enumerate(rows) if row.speed.found is not None]
+        worse = worse_by_more([found for _, found in compared], condition.fraction)
         return [index for (index, _), is_worse in zip(compared, worse) if is_worse]
     outcome = {AMBIGUOUS: Outcome.AMBIGUOUS, NOT_COMPARABLE: Outcome.NOT_COMPARABLE}.get(condition.name)
     if outcome is not None:
@@ -303,7 +329,7 @@ def _meeting(comparison: Comparison, condition: FailOn) -> list[int]:
     return [
         index
         for index, row in enumerate(rows)
-        if any(each.obstacle is obstacle for each in (*row.refused, *row.allowed))
+        if any(each.obstacle is obstacle for each in (*row.speed.refused, *row.speed.allowed))
     ]
 
 

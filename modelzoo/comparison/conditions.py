@@ -12,12 +12,13 @@ from typing import Callable, Optional
 
 import msgspec
 
-from modelzoo.comparison.model import Row, SideSetting
+from modelzoo.comparison.model import Row
 from modelzoo.formatting import DIGEST_DIGITS
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.libraries import Libraries, Library
 from modelzoo.records.machine import THREAD_VARIABLES, Machine
 from modelzoo.records.run import Result, RunReport
+from modelzoo.results.refusals import SideSetting
 
 Facts = Iterable[tuple[str, Optional[str]]]
 """Names with their values; ``None`` if the system does not report it. A name may occur several times."""

@@ -1,4 +1,4 @@
-"""The ratio of two stored measurements, and the verdicts of a table of them. The unit is the day (``days``).
+"""The level of a stored side, and the ratio of two. The unit is the day (``days``). Pure.
 
 Sides that were stored did not run in the same rounds, so their ratio contains what changed between their sessions: a
 variance that comes from the sides' own sessions on different days, or from an assumption.
@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Optional
+from datetime import datetime, timezone
+from statistics import fmean, median, variance
+from typing import Optional, Union
+
+import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.levels import LEAST_DAYS, SessionLevels, interval, log_ratio, session_levels
-from modelzoo.comparison.model import Basis, Estimate, Metric, SideLevel, SideSetting, Spread
-from modelzoo.stats import LogRatio, Outcome, Variance
+from modelzoo.records.run import Run
+from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
+from modelzoo.results.refusals import Metric, NotTimed, Obstacle, Pair, Refusal, SideSetting
+from modelzoo.stats import Basis, LogRatio, Spread, Variance
 
+STARTS = {Metric.COLD_START: False, Metric.WARM_START: True}
+"""Metrics of the first answer, and whether its compiled code came from a cache; code that is not cached counts for
+both."""
+TOKENS = {Metric.FIRST_TOKEN: FIRST_TOKEN, Metric.PER_TOKEN: PER_TOKEN}
+"""Metrics of generations, and the series that hold their values."""
 FEW_PROCESSES = 6
 """With fewer processes on a side, their own spread is not trusted alone."""
 ASSUMED_SPREAD = 0.10
@@ -27,110 +37,209 @@ Companion 2025); microbenchmarks vary by 0.03 % to over 100 %, depending on the 
 (Laaber, Scheuner and Leitner, "Software microbenchmarking in the cloud. How bad is it really?", Empirical Software
 Engineering 24, 2019). So no assumption is safe for every machine, and verdicts that rest on it are marked. A factor of
 two is told from none even in a table of eight rows; 5 % are not even alone."""
+LEAST_DAYS = 3
+"""Days from which on the variance of a side's own sessions says how much sessions differ."""
+APART = 12 * 3600.0
+"""Sessions that begin within this many seconds of a day's first session are of that day.
+
+What slows down a machine for an hour or a day (neighbours on a shared server, temperature, what the kernel has cached)
+slows down all sessions of that time together: their spread is too small, however many they are. So the sessions of one
+call, or of one hour, count as one, unless the call has pauses of this length. With half a day, a session each night is
+of a day of its own, and one each morning and each evening too."""
 
 
-def estimate(
-    base: SideSetting, other: SideSetting, metric: Metric, assumed: float = ASSUMED_SPREAD
-) -> Optional[Estimate]:
-    """Estimate how many times better the other side is; ``None`` if a side has no values of this metric.
+def days(created: Sequence[str]) -> tuple[int, ...]:
+    """Return the number of the day of each session, from 0 in the order of time.
 
-    The level of a session is the geometric mean of its processes' values, that of a day the geometric mean of its
-    sessions, and that of a side the geometric mean of its days. The log ratio of two sides has the sum of their
-    variances, with Satterthwaite's degrees of freedom (``stats.total``). The variance of a side of k days is
+    Days are not those of the calendar: a session at 23:55 and one at 0:05 are of one day, see ``APART``.
 
-    - with at least ``LEAST_DAYS`` days, that of its days' levels, divided by k;
+    Args:
+        created: when each session began, ISO 8601; UTC unless it says otherwise. If one of them is not a time, all
+            sessions are of one day, because nothing shows that they are not.
+
+    >>> days(["2026-05-01T23:55:00", "2026-05-02T00:05:00", "2026-05-02T23:55:00"])
+    (0, 0, 1)
+    """
+    try:
+        begins = [_seconds(each) for each in created]
+    except ValueError:
+        return (0,) * len(created)
+    found, first, day = [0] * len(begins), -float("inf"), -1
+    for index in sorted(range(len(begins)), key=begins.__getitem__):
+        if begins[index] - first >= APART:
+            first, day = begins[index], day + 1
+        found[index] = day
+    return tuple(found)
+
+
+def _seconds(iso: str) -> float:
+    """Seconds since the Unix epoch."""
+    moment = datetime.fromisoformat(iso)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+
+
+class Level(msgspec.Struct, frozen=True):
+    """The level of one setting of a side.
+
+    Attributes:
+        interval: in the metric's unit: over days from ``LEAST_DAYS`` on, else within its days.
+        mean: its log: the mean of the days, a day being the mean of its sessions and a session that of its processes.
+        variances: what the variance of ``mean`` is the sum of, in a comparison with another side.
+        spread: how much days differ, and where that comes from.
+    """
+
+    interval: stats.Interval
+    mean: float
+    variances: tuple[Variance, ...]
+    spread: Spread
+
+
+def level(side: SideSetting, metric: Metric, assumed: float = ASSUMED_SPREAD) -> Optional[Level]:
+    """Return the level of ``side``; ``None`` if it has no values of this metric.
+
+    The variance of the mean of k days is
+
+    - with at least ``LEAST_DAYS`` days, that of the days' levels, divided by k;
     - with fewer, the assumed variance divided by k, plus what the side's own processes say.
 
     A side of fewer than ``FEW_PROCESSES`` processes does not know how much its processes differ. Their variance then is
     at least the assumed one, and it is added in both cases.
 
     Args:
+        side: one workload under one setting.
+        metric: the values are seconds of one forward batch, items per second, seconds to the first answer or token,
+            seconds per token, or bytes.
+        assumed: standard deviation of the log levels of days if the side has too few of them.
+    """
+    measured = []
+    for runs, result in zip(side.sessions, side.results):
+        values = [value for run in runs if (value := _value(run, metric)) is not None]
+        if values:
+            measured.append((values, result.created))
+    if not measured:
+        return None
+    sessions, created = zip(*measured)
+    numbers = days(created)
+    by_day = [[each for each, of in zip(sessions, numbers) if of == day] for day in sorted(set(numbers))]
+    count, levels = len(by_day), [fmean(map(fmean, each)) for each in by_day]
+    of_days = Variance(variance(levels) / count if count > 1 else 0.0, count - 1)
+    between = _pooled([[fmean(session) for session in each] for each in by_day])
+    processes = _pooled(sessions)
+    # Of the mean: (Σ (Σ 1 / n) / s²) / d² for d days of s sessions of n processes each.
+    share = sum(sum(1 / len(each) for each in day) / len(day) ** 2 for day in by_day) / count**2
+    if count >= LEAST_DAYS:
+        own = of_days
+    elif between.freedom >= LEAST_DAYS - 1:
+        own = between.times(sum(1 / len(day) for day in by_day) / count**2)
+    else:
+        own = processes.times(share)
+    mean = fmean(levels)
+    interval = LogRatio(mean, math.sqrt(own.value), own.freedom).interval()
+    guess, few = Variance(assumed**2, math.inf), sum(map(len, sessions)) < FEW_PROCESSES
+    if few or processes.freedom < 1:
+        processes = max(processes, guess, key=lambda each: each.value)
+    within, noise = processes.times(share), math.sqrt(processes.value) if few else None
+    if count >= LEAST_DAYS:
+        spread = Spread(Basis.SESSIONS, math.sqrt(count * of_days.value), len(sessions), count, noise)
+        return Level(interval, mean, (of_days, within) if few else (of_days,), spread)
+    spread = Spread(Basis.ASSUMED, assumed, len(sessions), count, noise)
+    return Level(interval, mean, (guess.times(1 / count), within), spread)
+
+
+def _pooled(groups: Sequence[Sequence[float]]) -> Variance:
+    """The variance within groups; no freedom if all have one value."""
+    freedom = sum(len(each) - 1 for each in groups)
+    squares = sum((len(each) - 1) * variance(each) for each in groups if len(each) > 1)
+    return Variance(squares / freedom if freedom else 0.0, freedom)
+
+
+def ratio(pair: Pair, metric: Metric, assumed: float = ASSUMED_SPREAD) -> Union[stats.Ratio, Refusal]:
+    """Estimate how many times better the other side is; refused if a side has no values of this metric.
+
+    The log ratio of two sides has the sum of their variances, with Satterthwaite's degrees of freedom
+    (``stats.total``). Latencies are compared per item, which makes a difference if the batch sizes differ.
+
+    Args:
+        pair: both sides.
+        metric: what is compared.
+        assumed: as for ``level``.
+    """
+    base, other = pair.base, pair.other
+    assert base is not None and other is not None  # otherwise it is refused
+    mine, theirs = level(base, metric, assumed), level(other, metric, assumed)
+    if mine is None or theirs is None:
+        missing = tuple(side.side for side, found in ((base, mine), (other, theirs)) if found is None)
+        return Refusal(Obstacle.MISSING, fact=NotTimed(missing, metric))
+    whole = stats.total([*mine.variances, *theirs.variances])
+    log = log_ratio(base, other, metric, theirs.mean - mine.mean)
+    sessions = min(mine.spread.sessions, theirs.spread.sessions)
+    return stats.ratio_of(LogRatio(log, math.sqrt(whole.value), whole.freedom), sessions, (mine.spread, theirs.spread))
+
+
+def log_ratio(base: SideSetting, other: SideSetting, metric: Metric, difference: float) -> float:
+    """Return the log of how many times better the other side is.
+
+    Latencies are compared per item, which makes a difference if the batch sizes differ.
+
+    Args:
         base: the baseline.
         other: the other side.
         metric: what is compared.
-        assumed: standard deviation of the log levels of days if a side has too few of them.
+        difference: log value of the other side less that of the baseline.
     """
-    mine, theirs = session_levels(base, metric), session_levels(other, metric)
-    if mine is None or theirs is None:
-        return None
-    spreads, variances = zip(*(_spread(levels, assumed) for levels in (mine, theirs)))
-    whole = stats.total([each for side in variances for each in side])
-    ratio = LogRatio(log_ratio(base, other, metric, theirs.mean - mine.mean), math.sqrt(whole.value), whole.freedom)
-    return Estimate(
-        base=_side_level(mine),
-        other=_side_level(theirs),
-        ratio=ratio.interval(),
-        p_value=ratio.p_value,
-        spreads=spreads,
-        error=ratio.error,
-        freedom=ratio.freedom,
-    )
+    if metric is Metric.THROUGHPUT:
+        return difference
+    per_item = math.log(_batch(other) / _batch(base)) if metric is Metric.LATENCY else 0.0
+    return per_item - difference
 
 
-def _spread(levels: SessionLevels, assumed: float) -> tuple[Spread, list[Variance]]:
-    """How much the days of a side differ, and what the variance of its mean is the sum of."""
-    guess, processes = Variance(assumed**2, math.inf), levels.between_processes()
-    few = levels.process_count < FEW_PROCESSES
-    if few or processes.freedom < 1:
-        processes = max(processes, guess, key=lambda each: each.value)
-    within = processes.times(levels.share_of_a_process())
-    days, noise = levels.day_count, math.sqrt(processes.value) if few else None
-    if days >= LEAST_DAYS:
-        main = levels.of_days()
-        spread = Spread(Basis.SESSIONS, math.sqrt(days * main.value), levels.session_count, days, noise)
-        return spread, [main, within] if few else [main]
-    return Spread(Basis.ASSUMED, assumed, levels.session_count, days, noise), [guess.times(1 / days), within]
-
-
-def outcomes(estimates: Sequence[Estimate], metric: Metric) -> list[tuple[Outcome, stats.Verdict]]:
-    """Judge all comparable rows of a table together, with Holm's correction."""
-    verdicts = stats.verdicts([_comparison(each) for each in estimates])
-    return [(_outcome(verdict.outcome, metric), verdict) for verdict in verdicts]
-
-
-def worse_by_more(estimates: Sequence[Estimate], fraction: float) -> list[bool]:
+def worse_by_more(found: Sequence[stats.Ratio], fraction: float) -> list[bool]:
     """Say of which rows it is certain that the other side is worse by more than ``fraction``.
 
     The hypotheses that it is not are tested together, with Holm's correction and at the confidence of verdicts.
     """
-    p_values = [stats.p_slower(_seen(each), fraction) for each in estimates]
+    p_values = [each.p_slower(fraction) for each in found]
     return [p <= stats.LARGEST_P for p in stats.holm(p_values)]
 
 
-def mean_ratio(estimates: Sequence[Estimate]) -> Optional[stats.Interval]:
+def mean_ratio(found: Sequence[stats.Ratio]) -> Optional[stats.Interval]:
     """Return the geometric mean of the ratios with its interval; ``None`` without any.
 
     Rows share their sessions, so their errors are not independent. The interval is that of errors that are perfectly
     correlated, the widest possible: its log half width is the mean of the rows'.
     """
-    if not estimates:
+    if not found:
         return None
-    value = stats.geometric_mean([each.ratio.value for each in estimates])
-    halves = [math.log(each.ratio.high / each.ratio.value) for each in estimates]
+    value = stats.geometric_mean([each.interval.value for each in found])
+    halves = [math.log(each.interval.high / each.interval.value) for each in found]
     return stats.scaled(value, sum(halves) / len(halves))
 
 
-def _side_level(levels: SessionLevels) -> SideLevel:
-    return SideLevel(interval(levels), levels.session_count, levels.process_count)
+def _value(run: Run, metric: Metric) -> Optional[float]:
+    """The log of a process's value; ``None`` if it has none. Only processes that were timed count, for all metrics."""
+    report = run.report
+    if report is None or report.timing is None or not run.steady:
+        return None
+    value: Optional[float] = median(run.steady)
+    if metric in STARTS:
+        libraries = report.compiled_libraries
+        value = report.first_answer if libraries is None or (libraries == 0) is STARTS[metric] else None
+    elif metric in TOKENS:
+        times = report.timing.values(TOKENS[metric])
+        value = median(times) if times else None
+    elif metric is Metric.MEMORY:
+        value = report.peak_memory
+    elif metric is Metric.THROUGHPUT:  # what it answers in a second follows from the mean
+        value = report.setting.batch / fmean(run.steady)
+    return math.log(value) if value else None
 
 
-def _comparison(found: Estimate) -> stats.Comparison:
-    ratio = _as_log_ratio(found)
-    sessions = min(found.base.sessions, found.other.sessions)
-    outside = ratio.p_outside(*stats.SAME_WITHIN)
-    return stats.Comparison(found.ratio, found.p_value, outside, ratio.value, None, sessions)
+def skewness(side: SideSetting) -> float:
+    """Mean ÷ median of the latencies: the geometric mean of the processes."""
+    timed = [run.steady for runs in side.sessions for run in runs if run.steady]
+    return math.exp(fmean(math.log(fmean(samples) / median(samples)) for samples in timed))
 
 
-def _outcome(found: Outcome, metric: Metric) -> Outcome:
-    """The verdict on times as one on ``metric``."""
-    if metric is not Metric.MEMORY:
-        return found
-    return {Outcome.FASTER: Outcome.LESS, Outcome.SLOWER: Outcome.MORE}.get(found, found)
-
-
-def _seen(found: Estimate) -> Sequence[stats.Seen]:
-    return found.seen if found.seen is not None else (stats.Seen(_as_log_ratio(found), 1.0),)
-
-
-def _as_log_ratio(found: Estimate) -> LogRatio:
-    return LogRatio(math.log(found.ratio.value), found.error, found.freedom)
+def _batch(side: SideSetting) -> int:
+    """Items of a forward batch of the side's processes that were timed."""
+    return next(run.report.setting.batch for runs in side.sessions for run in runs if run.steady and run.report)

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Optional
 
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.machines import RATED, reports_of
-from modelzoo.comparison.model import Metric, Row
+from modelzoo.comparison.model import Row
 from modelzoo.evidence.kernel_names import PASS_EVENT, operator_class
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile
 from modelzoo.records.run import RunReport
 from modelzoo.records.timing import model_times
+from modelzoo.results.refusals import RATED, Metric
 from modelzoo.stats import Outcome
 
 EVERYTHING_ELSE = "everything else"
@@ -115,7 +115,7 @@ def explanation(row: Row, metric: Metric) -> Optional[Explanation]:
     """Return what explains the difference of ``row``; ``None`` if there is none in speed, or nothing explains it."""
     if row.base is None or row.other is None or metric not in RATED or row.outcome not in EXPLAINED:
         return None
-    return explained(row.workload, row.setting, reports_of(row.base), reports_of(row.other))
+    return explained(row.workload, row.setting, row.base.reports, row.other.reports)
 
 
 def explained(
@@ -134,8 +134,8 @@ def explained(
     """
     if len({report.setting.batch for report in (*base, *other)}) != 1:
         return None
-    for source, read in (("audited", _audited), ("profiled", _profiled)):
-        base_passes, other_passes = read(base), read(other)
+    for source in ("audited", "profiled"):
+        base_passes, other_passes = _passes(base, source), _passes(other, source)
         if base_passes is not None and other_passes is not None:
             return Explanation(
                 workload=workload,
@@ -158,19 +158,12 @@ def _timed(reports: Sequence[RunReport]) -> float:
 
 def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:
     """The largest changes; the remainder of both sides' passes is everything else."""
-    names = {**base.operations, **other.operations}
-    parts = [
-        Part(
-            name,
-            base.operations.get(name, 0.0),
-            other.operations.get(name, 0.0),
-            base.kernels.get(name, ()),
-            other.kernels.get(name, ()),
-        )
-        for name in names
-        if base.operations.get(name, 0.0) != other.operations.get(name, 0.0)
-    ]
-    listed = sorted(parts, key=lambda part: (-abs(part.change), part.name))[:MOST_PARTS]
+    parts = []
+    for name in {**base.operations, **other.operations}:
+        seconds = base.operations.get(name, 0.0), other.operations.get(name, 0.0)
+        parts.append(Part(name, *seconds, base.kernels.get(name, ()), other.kernels.get(name, ())))
+    changed = [part for part in parts if part.change]
+    listed = sorted(changed, key=lambda part: (-abs(part.change), part.name))[:MOST_PARTS]
     remainder = Part(
         EVERYTHING_ELSE,
         # Sums in another order differ in the last digits.
@@ -180,51 +173,29 @@ def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:
     return (*listed, remainder)
 
 
-def _audited(reports: Sequence[RunReport]) -> Optional[_Passes]:
-    found = [
-        report.observed.evidence
-        for report in reports
-        if report.observed.evidence is not None and report.observed.evidence.iterations
-    ]
-    return _mean([(each.iterations, each.seconds) for each in found], map(_evidence_times, found)) if found else None
-
-
-def _profiled(reports: Sequence[RunReport]) -> Optional[_Passes]:
-    found = [
-        report.observed.profile
-        for report in reports
-        if report.observed.profile is not None and report.observed.profile.iterations
-    ]
-    return _mean([(each.iterations, each.seconds) for each in found], map(_profile_times, found)) if found else None
-
-
-def _mean(passes: Sequence[tuple[int, float]], times: Iterable[Iterator[_Time]]) -> _Passes:
-    """The mean over all passes of all processes.
-
-    Args:
-        passes: of each process, the number of passes and their seconds.
-        times: of each process, what its passes together spent.
-    """
-    count = sum(number for number, _ in passes)
+def _passes(reports: Sequence[RunReport], source: str) -> Optional[_Passes]:
+    """The mean over all audited or profiled passes of all processes; ``None`` without any."""
+    if source == "audited":
+        audits = [each for report in reports if (each := report.observed.evidence) is not None and each.iterations]
+        found = [(each.iterations, each.seconds, _evidence_times(each)) for each in audits]
+    else:
+        profiles = [own for report in reports if (own := report.observed.profile) is not None and own.iterations]
+        found = [(own.iterations, own.seconds, _profile_times(own)) for own in profiles]
+    if not found:
+        return None
+    count = sum(passes for passes, _, _ in found)
     operations: dict[str, float] = defaultdict(float)
     by_kernel: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for of_process in times:
-        for time in of_process:
+    for _, _, times in found:
+        for time in times:
             operations[time.operation] += time.seconds / count
             if time.kernel:
                 by_kernel[time.operation][time.kernel] += time.seconds
-    return _Passes(
-        count,
-        sum(seconds for _, seconds in passes) / count,
-        operations,
-        {name: _main(found) for name, found in by_kernel.items()},
-    )
-
-
-def _main(seconds: Mapping[str, float]) -> tuple[str, ...]:
-    """The kernels that took most of an operation's time, the longest first."""
-    least = MAIN_KERNEL * sum(seconds.values())
-    return tuple(sorted((name for name in seconds if seconds[name] >= least), key=lambda name: (-seconds[name], name)))
+    main: dict[str, tuple[str, ...]] = {}
+    for operation, spent in by_kernel.items():
+        longest = sorted(spent, key=lambda name: (-spent[name], name))
+        main[operation] = tuple(name for name in longest if spent[name] >= MAIN_KERNEL * sum(spent.values()))
+    return _Passes(count, sum(seconds for _, seconds, _ in found) / count, operations, main)
 
 
 def _evidence_times(evidence: Evidence) -> Iterator[_Time]:

@@ -8,7 +8,6 @@ from typing import Optional
 
 import msgspec
 
-from modelzoo.comparison.machines import reports_of
 from modelzoo.comparison.model import Row
 from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.run import RunReport
@@ -74,7 +73,7 @@ def kernel_changes(row: Row) -> Optional[KernelChanges]:
     """
     if row.base is None or row.other is None:
         return None
-    base, other = _uses(reports_of(row.base)), _uses(reports_of(row.other))
+    base, other = _uses(row.base.reports), _uses(row.other.reports)
     if not base or not other:
         return None
     nothing = ShapeUse()

@@ -11,16 +11,14 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.levels import skewness
-from modelzoo.comparison.model import Metric, Row, Side, SideLevel, SideSetting
+from modelzoo.comparison.estimate import skewness
+from modelzoo.comparison.model import Row, Side
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.machine import Machine, fingerprint
-from modelzoo.records.run import RunReport
 from modelzoo.results.counting import per_million
+from modelzoo.results.refusals import RATED, Metric, SideSetting
 
-RATED = (Metric.LATENCY, Metric.THROUGHPUT)
-"""The metrics that say how many items a machine processes per second."""
 VCPUS_PER_CORE = {"x86_64": 2, "aarch64": 1}
 """How many vCPUs are assumed to share a physical core if the virtual machine does not show it.
 
@@ -114,30 +112,34 @@ def row_rates(row: Row, metric: Metric) -> Optional[RowRates]:
 
     ``None`` if the sides were not compared, or by a metric that says nothing about throughput.
     """
-    if row.estimate is None or row.base is None or row.other is None or metric not in RATED:
+    if row.ratio is None:
         return None
-    base = rates(row.base, row.estimate.base, metric)
-    other = rates(row.other, row.estimate.other, metric)
-    unit = next((report.unit for report in reports_of(row.base)), "items")
-    return None if base is None or other is None else RowRates(row.workload, row.setting, unit, base, other)
+    base, other = (
+        rates(side, value, metric) if side is not None and value is not None else None
+        for side, value in ((row.base, row.base_value), (row.other, row.other_value))
+    )
+    if base is None or other is None or row.base is None:
+        return None
+    return RowRates(row.workload, row.setting, row.base.reports[0].unit, base, other)
 
 
-def rates(side: SideSetting, measured: SideLevel, metric: Metric) -> Optional[Rates]:
+def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Optional[Rates]:
     """Return what one side achieves; ``None`` if no run of it has a report, or ``metric`` is not one of ``RATED``.
 
     A run that leaves cores idle is extrapolated to the whole machine: as many processes at the same time as its cores
     allow, each as fast as the one that was measured.
     """
-    report = next(iter(reports_of(side)), None)
+    report = next(iter(side.reports), None)
     if report is None or metric not in RATED:
         return None
-    items = measured.value
     if metric is Metric.LATENCY:
         items = multiplied(stats.inverse(items, report.setting.batch), 1 / skewness(side))
     if report.setting.device != "cpu":
         return Rates(items, None, None, extrapolated=OneDevice(report.setting.device))
-    machine = report.provenance.machine
-    used = _cores_used(report)
+    machine, limits = report.provenance.machine, report.provenance.machine.threads
+    # The cores that a run could keep busy: its threads, unless its CPUs or its quota are fewer. Cores are counted as
+    # the system shows them; in a virtual machine they may be halves of physical ones.
+    used = min(report.setting.threads, limits.physical_cores, limits.quota or math.inf)
     whole = items if used >= machine.cores else multiplied(items, machine.cores / used)
     cores, assumed = _physical_cores(machine)
     return Rates(
@@ -149,23 +151,9 @@ def rates(side: SideSetting, measured: SideLevel, metric: Metric) -> Optional[Ra
     )
 
 
-def reports_of(side: SideSetting) -> list[RunReport]:
-    """Return the reports of all processes of ``side``, the oldest session first."""
-    return [run.report for session in side.sessions for run in session if run.report is not None]
-
-
 def multiplied(interval: stats.Interval, factor: float) -> stats.Interval:
     """Return ``interval`` times a positive number."""
     return stats.Interval(interval.value * factor, interval.low * factor, interval.high * factor)
-
-
-def _cores_used(report: RunReport) -> float:
-    """The cores that a run could keep busy: its threads, unless its CPUs or its quota are fewer.
-
-    Cores are counted as the system shows them; in a virtual machine they may be halves of physical ones.
-    """
-    limits = report.provenance.machine.threads
-    return min(report.setting.threads, limits.physical_cores, limits.quota or math.inf)
 
 
 def _physical_cores(machine: Machine) -> tuple[float, Optional[AssumedCores]]:
@@ -254,7 +242,8 @@ def parse_price_list(text: str, source: str) -> tuple[Price, ...]:
     Raises:
         UsageError: it is no CSV, a column is missing, a row is incomplete or no price, or a name occurs twice.
     """
-    kept = [(number, line) for number, line in enumerate(text.splitlines(), 1) if _has_content(line)]
+    lines = enumerate(text.splitlines(), 1)
+    kept = [(number, line) for number, line in lines if line.strip() and not line.lstrip().startswith("#")]
     try:
         rows = list(csv.reader([line for _, line in kept], skipinitialspace=True))
     except csv.Error as error:
@@ -265,15 +254,20 @@ def parse_price_list(text: str, source: str) -> tuple[Price, ...]:
         raise UsageError(f"--price: {source} has no column {', '.join(missing)}; its first line must name the columns")
     prices: dict[str, Price] = {}
     for (number, _), row in zip(kept[1:], rows[1:]):
-        price = _row_price(dict(zip(titles, (cell.strip() for cell in row))), source)
-        if price is None:
+        cells = dict(zip(titles, (cell.strip() for cell in row)))
+        name, currency, per_hour = cells.get("name"), cells.get("currency"), _number(cells.get("per_hour", ""))
+        try:
+            day = date.fromisoformat(cells.get("date", "")).isoformat()
+        except ValueError:
+            day = ""
+        if not name or not currency or per_hour is None or not day:
             raise UsageError(
                 f"--price: line {number} of {source} must hold a name, a price per hour over 0, "
                 "a currency and a date such as 2026-11-01"
             )
-        if price.name in prices:
-            raise UsageError(f"--price: {source} has more than one price for {price.name!r}")
-        prices[price.name] = price
+        if name in prices:
+            raise UsageError(f"--price: {source} has more than one price for {name!r}")
+        prices[name] = Price(name, per_hour, currency, day, source)
     return tuple(prices.values())
 
 
@@ -290,9 +284,14 @@ def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ..
     given = [price.name for price in prices if not price.date]
     if len(set(given)) < len(given):
         raise UsageError("--price was given more than once for the same name")
+    # What is given by itself replaces what a list says.
+    by_name = {price.name: price for price in sorted(prices, key=lambda price: not price.date)}
     found = []
-    for index, side in enumerate(sides):
-        price = _price_of(side, _role(index, len(sides)), prices)
+    for side, role in zip(sides, ROLES if len(sides) == len(ROLES) else (ROLES[0], *[""] * len(sides))):
+        reports = (run.report for stored in side.results for run in stored.result.runs)
+        instances = sorted({each.provenance.machine.instance_type or "" for each in reports if each is not None})
+        names = [side.name, role, *(instances if len(instances) == 1 else [])]
+        price = next((by_name[name] for name in names if name and name in by_name), None)
         if price is None:
             raise UsageError(f"--price: there is no price for {side.name!r}; add --price '{side.name}=PRICE'")
         found.append(price)
@@ -314,57 +313,30 @@ def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tup
     """
     if metric not in RATED:
         raise UsageError(f"--price needs --metric {' or '.join(map(str, RATED))}, not {metric}")
-    return tuple(cost for row in rows for cost in [_cost(row, metric, base, other)] if cost is not None)
-
-
-def _cost(row: Row, metric: Metric, base: Price, other: Price) -> Optional[Cost]:
-    rates = row_rates(row, metric)
-    if rates is None or row.estimate is None:
-        return None
-    base_cost = per_million(base.per_hour, rates.base.machine)
-    other_cost = per_million(other.per_hour, rates.other.machine)
-    # The interval of the ratio contains what changes between sessions; the costs' own intervals do not.
-    times_cheaper = base_cost.value / other_cost.value / row.estimate.ratio.value
-    return Cost(
-        workload=row.workload,
-        label=row.setting,
-        unit=rates.unit,
-        base=base_cost,
-        other=other_cost,
-        ratio=multiplied(row.estimate.ratio, times_cheaper),
-        base_price=base,
-        other_price=other,
-        base_extrapolated=rates.base.extrapolated,
-        other_extrapolated=rates.other.extrapolated,
-    )
-
-
-def _price_of(side: Side, role: str, prices: Sequence[Price]) -> Optional[Price]:
-    reports = (run.report for stored in side.results for run in stored.result.runs)
-    instances = sorted({report.provenance.machine.instance_type or "" for report in reports if report is not None})
-    names = [side.name, role, *(instances if len(instances) == 1 else [])]
-    # What is given by itself replaces what a list says.
-    by_name = {price.name: price for price in sorted(prices, key=lambda price: not price.date)}
-    return next((by_name[name] for name in names if name and name in by_name), None)
-
-
-def _role(index: int, count: int) -> str:
-    if index == 0:
-        return ROLES[0]
-    return ROLES[1] if count == len(ROLES) else ""
-
-
-def _row_price(cells: dict[str, str], source: str) -> Optional[Price]:
-    per_hour = _number(cells.get("per_hour", ""))
-    day = _date(cells.get("date", ""))
-    name, currency = cells.get("name", ""), cells.get("currency", "")
-    if not name or not currency or per_hour is None or day is None:
-        return None
-    return Price(name, per_hour, currency, day.isoformat(), source)
-
-
-def _has_content(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
+    found = []
+    for row in rows:
+        rates = row_rates(row, metric)
+        if rates is None or row.ratio is None:
+            continue
+        base_cost = per_million(base.per_hour, rates.base.machine)
+        other_cost = per_million(other.per_hour, rates.other.machine)
+        # The interval of the ratio contains what changes between sessions; the costs' own intervals do not.
+        times_cheaper = base_cost.value / other_cost.value / row.ratio.value
+        found.append(
+            Cost(
+                workload=row.workload,
+                label=row.setting,
+                unit=rates.unit,
+                base=base_cost,
+                other=other_cost,
+                ratio=multiplied(row.ratio, times_cheaper),
+                base_price=base,
+                other_price=other,
+                base_extrapolated=rates.base.extrapolated,
+                other_extrapolated=rates.other.extrapolated,
+            )
+        )
+    return tuple(found)
 
 
 def _number(text: str) -> Optional[float]:
@@ -373,10 +345,3 @@ def _number(text: str) -> Optional[float]:
     except ValueError:
         return None
     return value if 0 < value < math.inf else None
-
-
-def _date(text: str) -> Optional[date]:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None

@@ -1,27 +1,30 @@
 """Which results are sessions of one side, and which of its settings is compared with which of the other. Pure.
 
 Paths say where a file was, not what was in it, so only their last part counts; whether both sides read the same file
-is a matter of its digest (``modelzoo.comparison.refusals``).
+is a matter of its digest (``modelzoo.results.refusals``).
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import msgspec
 
 from modelzoo.comparison.machines import machines_of
-from modelzoo.comparison.model import Obstacle, Side, SideSetting, StoredResult
+from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.errors import InputError, UsageError
 from modelzoo.field import parse_words
 from modelzoo.frozen import replace
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.load import Load
-from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
+from modelzoo.records.run import Result
 from modelzoo.records.throughput import Throughput
+from modelzoo.results.refusals import Obstacle, Pair, SideSetting
+from modelzoo.results.speed import sides_of
 from modelzoo.setting import METHOD_OPTIONS, METHODS, SHOWN, OptionValue, Setting, labels, option_name, value_text
 
 Words = Mapping[str, str]
@@ -40,20 +43,6 @@ class Pairing(msgspec.Struct, frozen=True):
 
     before: Words
     after: Words
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """One row: a setting of each side, or of one of them only.
-
-    Attributes:
-        base: the baseline's; ``None`` if it does not have the setting.
-        other: likewise.
-        on_purpose: names of the options that differ because ``--pair`` asked for it.
-    """
-
-    base: Optional[SideSetting]
-    other: Optional[SideSetting]
-    on_purpose: tuple[str, ...] = ()
 
 
 def parse_pairing(text: str) -> Pairing:
@@ -111,7 +100,7 @@ def pairs(base: Sequence[SideSetting], other: Sequence[SideSetting], on_purpose:
     chosen = [pair for each in on_purpose for pair in _chosen(each, mine, theirs)]
     used_mine = {pair[0] for pair in chosen}
     used_theirs = {pair[1] for pair in chosen}
-    found: list[tuple[Optional[_Key], Optional[_Key], tuple[str, ...]]] = []
+    found: list[tuple[Optional[Key], Optional[Key], tuple[str, ...]]] = []
     for key in mine:
         found += [pair for pair in chosen if pair[0] == key]
         if key not in used_mine and key not in used_theirs:
@@ -128,7 +117,7 @@ def pairs(base: Sequence[SideSetting], other: Sequence[SideSetting], on_purpose:
     ]
 
 
-class _Key(msgspec.Struct, frozen=True):
+class Key(NamedTuple):
     """Equal for two settings that are paired; unique on each side.
 
     Attributes:
@@ -142,15 +131,23 @@ class _Key(msgspec.Struct, frozen=True):
     number: int
 
 
-def _keyed(sides: Sequence[SideSetting], known: Mapping[str, set[str]]) -> dict[_Key, SideSetting]:
-    found: dict[_Key, SideSetting] = {}
+def _keys(settings: Iterable[tuple[str, Mapping[str, str]]]) -> list[Key]:
+    """The keys of the settings of one side: workloads, with settings as text."""
+    seen: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+    found = []
+    for workload, shown in settings:
+        seen[workload, tuple(shown.items())] += 1
+        found.append(Key(workload, tuple(shown.items()), seen[workload, tuple(shown.items())]))
+    return found
+
+
+def _keyed(sides: Sequence[SideSetting], known: Mapping[str, set[str]]) -> dict[Key, SideSetting]:
+    shown = []
     for side in sides:
         unknown = set(side.requested.options) - known[side.workload]
-        key = _Key(side.workload, tuple((k, v) for k, v in words(side.requested).items() if k not in unknown), 1)
-        while key in found:
-            key = replace(key, number=key.number + 1)
-        found[key] = side
-    return found
+        own = {name: value for name, value in words(side.requested).items() if name not in unknown}
+        shown.append((side.workload, own))
+    return dict(zip(_keys(shown), sides))
 
 
 def _known_options(base: Sequence[SideSetting], other: Sequence[SideSetting]) -> dict[str, set[str]]:
@@ -169,8 +166,8 @@ def _known_options(base: Sequence[SideSetting], other: Sequence[SideSetting]) ->
 
 
 def _chosen(
-    pairing: Pairing, mine: Iterable[_Key], theirs: Mapping[_Key, SideSetting]
-) -> list[tuple[_Key, _Key, tuple[str, ...]]]:
+    pairing: Pairing, mine: Iterable[Key], theirs: Mapping[Key, SideSetting]
+) -> list[tuple[Key, Key, tuple[str, ...]]]:
     """The pairs that ``--pair`` names: the other side's setting is the baseline's with ``after`` in it."""
     before, after = _with_precision(pairing.before), _with_precision(pairing.after)
     found = [
@@ -181,12 +178,13 @@ def _chosen(
         if _is_changed(first, second, after)
     ]
     if not found:
-        requested = f"{_shown(pairing.before)}:{_shown(pairing.after)}"
+        halves = (pairing.before, pairing.after)
+        requested = ":".join(" ".join(f"{name}={value}" for name, value in half.items()) for half in halves)
         raise UsageError(f"--pair {requested!r} pairs nothing: no two settings differ in this and in nothing else")
     return found
 
 
-def _is_changed(first: _Key, second: _Key, after: Words) -> bool:
+def _is_changed(first: Key, second: Key, after: Words) -> bool:
     """Whether ``second`` is ``first`` with ``after`` in it."""
     expected, given = {**dict(first.words), **after}, dict(second.words)
     if "precision" in after:
@@ -201,29 +199,23 @@ def _with_precision(given: Words) -> Words:
     return given if implied is None else {"precision": implied, **given}
 
 
-def _shown(given: Words) -> str:
-    return " ".join(f"{name}={value}" for name, value in given.items())
-
-
-def _labels(keys: Sequence[_Key], sides: Sequence[SideSetting]) -> dict[_Key, str]:
+def _labels(keys: Sequence[Key], sides: Sequence[SideSetting]) -> dict[Key, str]:
     """The same label for equal settings of both sides, which tells them from all others of the workload."""
-    plain: dict[str, dict[_Key, Setting]] = {}
+    plain: dict[str, dict[Key, Setting]] = {}
     for key, side in zip(keys, sides):
-        plain.setdefault(key.workload, {}).setdefault(key, _plain(side.requested, dict(key.words)))
-    found: dict[_Key, str] = {}
+        # As labels show it: paths are shortened, and options are left out that are no part of the key.
+        asked, shown = side.requested, dict(key.words)
+        options = {name: value for name, value in asked.options.items() if name in shown}
+        given = None if asked.input is None else shown["input"]
+        setting = asked.replace(weights=shown["weights"], input=given, options=options)
+        plain.setdefault(key.workload, {}).setdefault(key, setting)
+    found: dict[Key, str] = {}
     for settings in plain.values():
         distinct = {repr(setting): setting for setting in settings.values()}
         names = dict(zip(distinct, labels(list(distinct.values()))))
         for key, setting in settings.items():
             found[key] = names[repr(setting)] + (f" #{key.number}" if key.number > 1 else "")
     return found
-
-
-def _plain(requested: Setting, shown: Words) -> Setting:
-    """The setting as labels show it: paths are shortened, and options are left out that are no part of the key."""
-    options = {name: value for name, value in requested.options.items() if name in shown}
-    given = None if requested.input is None else shown["input"]
-    return requested.replace(weights=shown["weights"], input=given, options=options)
 
 
 def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Obstacle] = ()) -> Side:
@@ -267,10 +259,6 @@ def _check_timed_alone(name: str, stored: StoredResult) -> None:
     )
 
 
-Key = tuple[str, tuple[tuple[str, str], ...], int]
-"""Workload, setting as ``pairing.words`` has it, and a number that counts equal settings of one result."""
-
-
 def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[Obstacle]) -> None:
     """Check that two results are sessions of the same work by the same software; raises ``InputError``."""
     before, after = _groups(first.result), _groups(second.result)
@@ -291,49 +279,35 @@ def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[O
 
 def _groups(result: Result) -> dict[Key, int]:
     """The groups of a result by what was asked for."""
-    found: dict[Key, int] = {}
-    for group, requested in enumerate(result.requested):
-        key = (requested.workload, tuple(words(requested.setting).items()), 1)
-        while key in found:
-            key = (*key[:2], key[2] + 1)
-        found[key] = group
-    return found
+    keys = _keys((requested.workload, words(requested.setting)) for requested in result.requested)
+    return {key: group for group, key in enumerate(keys)}
 
 
 def _work(result: Result, allowed: Collection[Obstacle]) -> dict[int, bytes]:
-    """What each group ran, as its first finished process says; what may differ is left out."""
+    """What each group ran, as its first finished process says; what may differ is left out.
+
+    It is equal for all runs of the same work by the same software.
+    """
     found: dict[int, bytes] = {}
     for run in result.runs:
         report = run.report
         if report is None or run.group in found:
             continue
-        if Obstacle.INPUTS in allowed:
-            report = replace(report, inputs_digest=None)
-        if Obstacle.WEIGHTS in allowed:
-            weights = replace(report.prepared.weights, sha256="")
-            report = replace(report, prepared=replace(report.prepared, weights=weights))
-        found[run.group] = _work_key(report)
-    return found
-
-
-def _work_key(report: RunReport) -> bytes:
-    """What is equal for all runs of the same work by the same software."""
-    setting = encode(report.setting)
-    # Not where an interpreter lies: the versions say what it runs. The report names the engine.
-    for name in ("python", "engine"):
-        setting.pop(name, None)
-    provenance = report.provenance
-    return encode_json(
-        (
-            report.workload,
-            provenance.engine,
-            setting,
-            report.prepared.weights.sha256,
-            provenance.digest,
-            report.inputs_digest,
-            sorted(provenance.versions.items()),
+        # Not where an interpreter lies: the versions say what it runs. The report names the engine.
+        setting = {name: value for name, value in encode(report.setting).items() if name not in ("python", "engine")}
+        provenance = report.provenance
+        found[run.group] = encode_json(
+            (
+                report.workload,
+                provenance.engine,
+                setting,
+                None if Obstacle.WEIGHTS in allowed else report.prepared.weights.sha256,
+                provenance.digest,
+                None if Obstacle.INPUTS in allowed else report.inputs_digest,
+                sorted(provenance.versions.items()),
+            )
         )
-    )
+    return found
 
 
 def _paths(side: Side) -> str:
@@ -348,31 +322,22 @@ def settings_of(side: Side) -> tuple[SideSetting, ...]:
     belongs to the first of the others.
     """
     results = [stored.result for stored in side.results]
-    placed = [_groups(each) for each in results]
-    runs = [_runs(each) for each in results]
-    judged = [each.judged() for each in results]
+    placed, sides = [_groups(each) for each in results], [sides_of(each) for each in results]
     found = []
     for key, first in placed[0].items():
-        groups = [each[key] for each in placed]
-        ran = [index for index, group in enumerate(groups) if group in runs[index]]
+        sessions = [of_result[groups[key]] for of_result, groups in zip(sides, placed)]
+        ran = [each for each in sessions if each.sessions[0]]
         if ran:
-            found.append(
-                SideSetting(
-                    workload=key[0],
-                    requested=results[0].requested[first].setting,
-                    label=results[0].label(first),
-                    sessions=tuple(runs[index][groups[index]] for index in ran),
-                    results=tuple(results[index] for index in ran),
-                    groups=tuple(groups[index] for index in ran),
-                    validity=_latest(each.get(group) for each, group in zip(judged, groups)),
-                )
+            judged = [each.validity for each in sessions if each.validity is not None]
+            joined = SideSetting(
+                workload=key.workload,
+                requested=results[0].requested[first].setting,
+                label=results[0].label(first),
+                sessions=tuple(each.sessions[0] for each in ran),
+                results=tuple(each.results[0] for each in ran),
+                groups=tuple(each.groups[0] for each in ran),
+                validity=judged[-1] if judged else None,
+                side=side.name,
             )
+            found.append(joined)
     return tuple(found)
-
-
-def _runs(result: Result) -> dict[int, tuple[Run, ...]]:
-    return {group: tuple(runs) for group, runs in result.groups().items()}
-
-
-def _latest(entries: Iterable[Optional[ValidityEntry]]) -> Optional[ValidityEntry]:
-    return next((entry for entry in reversed(list(entries)) if entry is not None), None)

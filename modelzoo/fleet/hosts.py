@@ -16,37 +16,27 @@ from typing import Optional
 import msgspec
 
 from modelzoo.comparison.conditions import Difference, conditions
-from modelzoo.comparison.model import Row, Side, SideSetting, StoredResult
+from modelzoo.comparison.model import Row, Side, StoredResult
 from modelzoo.comparison.pairing import settings_of
 from modelzoo.frozen import replace
 from modelzoo.records.hosts import HostDifference, HostKind, HostLevel, NotTimed, Uncompared
 from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Throughput
+from modelzoo.results.refusals import SideSetting
+from modelzoo.results.speed import Speed
 from modelzoo.results.throughput import rows
-from modelzoo.stats import VERDICT_CONFIDENCE, Interval, LogRatio, Outcome, holm
+from modelzoo.stats import LARGEST_P, LogRatio, Outcome, Verdict, holm
 
+UNBOUNDED = 1e9
+"""Stands for an infinite end of an interval, which JSON cannot express."""
 LEAST_HOSTS = 3
 """With two hosts, neither is the odd one."""
 Levels = Sequence[Optional[float]]
 """Log seconds by setting, or by host; ``None`` if it was not timed."""
 
 
-class HostRatio(msgspec.Struct, frozen=True):
-    """One host against the others, in one setting or in the mean over all.
-
-    Attributes:
-        ratio: its latency ÷ the geometric mean of the others', with its 95 % interval.
-        p_value: corrected for all hosts and settings.
-        odd: whether it is significantly slower or faster.
-    """
-
-    ratio: Interval
-    p_value: float
-    odd: bool
-
-
-def host_ratios(levels: Sequence[Levels]) -> list[list[Optional[HostRatio]]]:
+def host_ratios(levels: Sequence[Levels]) -> list[list[Optional[HostLevel]]]:
     """Compare each host with the others: in the mean over all settings, and in each setting.
 
     The first finds what slows a host as a whole, the second what concerns one setting. The p-values of each are
@@ -59,7 +49,7 @@ def host_ratios(levels: Sequence[Levels]) -> list[list[Optional[HostRatio]]]:
 
     Returns:
         one list per host: the mean over the settings first, then each setting; ``None`` if it was not compared. With
-        one setting there is only the mean.
+        one setting there is only the mean. The names of host and subject are empty.
 
     Raises:
         ValueError: fewer than three hosts.
@@ -68,46 +58,40 @@ def host_ratios(levels: Sequence[Levels]) -> list[list[Optional[HostRatio]]]:
         raise ValueError(f"{len(levels)} hosts cannot be told apart")
     settings: list[Levels] = list(zip(*levels))
     whole = [number for number, column in enumerate(settings) if None not in column]
-    means = [_mean([row[number] for number in whole]) for row in levels]
+    means = [
+        fmean(level for number in whole if (level := row[number]) is not None) if whole else None for row in levels
+    ]
     tables: list[Sequence[Levels]] = [[means]] if len(settings) == 1 else [[means], settings]
     compared = [list(map(_compared, table)) for table in tables]
     corrections = sum(any(each is not None for column in table for each in column) for table in compared)
-    found: list[list[Optional[HostRatio]]] = [[] for _ in levels]
+    found: list[list[Optional[HostLevel]]] = [[] for _ in levels]
     for table in compared:
         p_values = iter(holm([each.p_value for column in table for each in column if each is not None]))
         for column in table:
             for row, each in zip(found, column):
-                row.append(None if each is None else _host_ratio(each, min(1.0, corrections * next(p_values))))
+                row.append(None if each is None else _host_level(each, min(1.0, corrections * next(p_values))))
     return found
 
 
-def _mean(levels: Levels) -> Optional[float]:
-    known = [level for level in levels if level is not None]
-    return fmean(known) if known else None
-
-
-def _host_ratio(ratio: LogRatio, p_value: float) -> HostRatio:
-    return HostRatio(ratio.interval(), p_value, p_value <= 1 - VERDICT_CONFIDENCE)
+def _host_level(found: LogRatio, p_value: float) -> HostLevel:
+    ratio = found.interval()
+    high = ratio.high if math.isfinite(ratio.high) else UNBOUNDED
+    return HostLevel("", "", ratio.value, ratio.low, high, p_value, p_value <= LARGEST_P)
 
 
 def _compared(column: Levels) -> list[Optional[LogRatio]]:
     """Each host that has a level against the others that have one."""
-    timed = [(host, level) for host, level in enumerate(column) if level is not None]
-    found: list[Optional[LogRatio]] = [None] * len(column)
-    if len(timed) >= LEAST_HOSTS:
-        for position, (host, _) in enumerate(timed):
-            found[host] = _against_others([level for _, level in timed], position)
+    found: list[Optional[LogRatio]] = []
+    for host, level in enumerate(column):
+        others = [each for other, each in enumerate(column) if other != host and each is not None]
+        if level is None or len(others) < LEAST_HOSTS - 1:
+            found.append(None)
+        else:
+            error = stdev(others) * math.sqrt(1 + 1 / len(others))
+            found.append(LogRatio(level - fmean(others), error, len(others) - 1))
     return found
 
 
-def _against_others(column: Sequence[float], host: int) -> LogRatio:
-    others = [level for index, level in enumerate(column) if index != host]
-    error = stdev(others) * math.sqrt(1 + 1 / len(others))
-    return LogRatio(column[host] - fmean(others), error, len(others) - 1)
-
-
-UNBOUNDED = 1e9
-"""Stands for an infinite end of an interval, which JSON cannot express."""
 MOST_DIFFERENCES = 5
 """Differences of an odd host that are kept."""
 MOST_UNLIKE = 3
@@ -178,7 +162,7 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
     levels = [[each.level(key) for key in keys] for each in timed]
     found = host_ratios(levels)
     compared = [
-        _host_level(each.host, subject, of_host)
+        replace(of_host, host=each.host.host, subject=subject)
         for number, subject in enumerate(["", *keys] if len(keys) > 1 else [""])
         for each, of_host in zip(timed, (row[number] for row in found))
         if of_host is not None
@@ -247,19 +231,12 @@ def _subjects(host: str, result: Result) -> dict[str, _Subject]:
             for row in rows(result)
             if row.throughput is not None and row.is_final and row.configuration.group in of_group
         }
-    found = {f"{each.workload} {each.label}": (_levels(each), each) for each in sides}
-    return {key: _Subject(fmean(levels), side) for key, (levels, side) in found.items() if levels}
-
-
-def _levels(side: SideSetting) -> list[float]:
-    """The log of each process's median, in log seconds."""
-    return [math.log(median(run.steady)) for runs in side.sessions for run in runs if run.steady]
-
-
-def _host_level(host: HostResult, subject: str, found: HostRatio) -> HostLevel:
-    ratio = found.ratio
-    high = ratio.high if math.isfinite(ratio.high) else UNBOUNDED
-    return HostLevel(host.host, subject, ratio.value, ratio.low, high, found.p_value, found.odd)
+    found: dict[str, _Subject] = {}
+    for each in sides:
+        levels = [math.log(median(run.steady)) for runs in each.sessions for run in runs if run.steady]
+        if levels:
+            found[f"{each.workload} {each.label}"] = _Subject(fmean(levels), each)
+    return found
 
 
 def _differences(hosts: Sequence[_Timed], index: int) -> list[HostDifference]:
@@ -296,6 +273,5 @@ def _row(name: str, base: SideSetting, other: SideSetting) -> Row:
         other=other,
         base_value=None,
         other_value=None,
-        estimate=None,
-        outcome=Outcome.AMBIGUOUS,
+        speed=Speed(None, Verdict(Outcome.AMBIGUOUS)),
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from statistics import fmean, median
 from time import perf_counter
 from typing import Callable, Optional, Union
@@ -23,8 +22,9 @@ from modelzoo.frozen import replace
 from modelzoo.measure.jobs import OnEvent, Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.plan import Effort
-from modelzoo.records.run import Run
+from modelzoo.records.run import Latency, Result, Run, SettingRequest
 from modelzoo.records.timing import Design, StopReason
+from modelzoo.results.speed import speeds
 
 MINIMUM = 8
 """Processes per setting before the data may end the rounds: with fewer, the estimated spread is itself too uncertain
@@ -179,10 +179,7 @@ class _Part:
 
     rounds: Rounds
     design: Design
-    samples: dict[int, dict[int, tuple[float, ...]]] = field(default_factory=dict)
-    """Seconds per batch, by setting and round."""
-    batches: dict[int, int] = field(default_factory=dict)
-    """Items per batch, by setting."""
+    runs: list[Run] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
     """Seconds of each sweep."""
     counts: list[int] = field(default_factory=list)
@@ -211,36 +208,18 @@ class _Part:
         """How many sweeps it still gets before the data may end them."""
         return max(0, min(self.design.looks, default=0) - self.rounds.sweeps)
 
-    def add(self, run: Run) -> None:
-        """Take note of a run."""
-        if run.steady:
-            index = run.group - self.rounds.request.first_group
-            self.samples.setdefault(index, {})[run.round] = run.steady
-            self.batches[index] = run.report.setting.batch if run.report is not None else 1
-
     def processes(self) -> list[list[tuple[float, ...]]]:
         """The samples of each setting, by process."""
-        return [list(by_round.values()) for by_round in self.samples.values()]
+        found: dict[int, list[tuple[float, ...]]] = {}
+        for run in self.runs:
+            if run.steady:
+                found.setdefault(run.group, []).append(run.steady)
+        return list(found.values())
 
     def half_width(self) -> float:
         """Half width of the setting whose interval is widest."""
         medians = [[median(samples) for samples in found] for found in self.processes()]
         return max((stats.level_interval(each, by_precision=True).half_width for each in medians), default=math.inf)
-
-    def comparisons(self) -> list[stats.Comparison]:
-        """Each setting compared with the first one, with the data of the last planned look; none before the first."""
-        planned = stats.Looks(self.design.looks, self.design.maximum or 1)
-        seen = max((look.rounds for look in planned.taken(self.rounds.sweeps)), default=0)
-        baseline, found = self.samples.get(0, {}), []
-        for index, own in self.samples.items():
-            shared = sorted(set(baseline) & set(own))[:seen]
-            if index and shared:
-                pair = [self._per_item(0, baseline[i]) for i in shared], [self._per_item(index, own[i]) for i in shared]
-                found.append(stats.ratio_test(*pair, paired=True, looks=planned))
-        return found
-
-    def _per_item(self, index: int, samples: Sequence[float]) -> list[float]:
-        return [sample / self.batches[index] for sample in samples]
 
     def seconds(self) -> Optional[float]:
         """How long each process of the next sweep should sample, whatever time is left."""
@@ -251,7 +230,7 @@ class _Part:
             return FIRST_SECONDS
         components = stats.pooled([stats.components(each, PRIOR) for each in found])
         sampled = fmean(sum(samples) for each in found for samples in each)
-        whole = self.cost / len(self.samples)
+        whole = self.cost / len(found)
         longest = max(median(samples) for each in found for samples in each)
         return stats.seconds_per_process(stats.Costs(max(0.0, whole - sampled), longest), components, SECONDS)
 
@@ -306,7 +285,7 @@ class _Call:
         seconds, started = self._seconds(part), self._clock()
         count = 0
         for run in part.rounds.sweep(seconds):
-            part.add(run)
+            part.runs.append(run)
             count += bool(run.steady)
             yield run
         part.costs.append(self._clock() - started)
@@ -355,11 +334,18 @@ class _Call:
 
     def _decided(self) -> list[bool]:
         """Whether all comparisons of each workload have a verdict, corrected for those of all workloads."""
-        compared = [part.comparisons() for part in self._parts]
-        verdicts = stats.verdicts([each for found in compared for each in found])
-        decided = [verdict.outcome is not stats.Outcome.AMBIGUOUS for verdict in verdicts]
-        ends = list(accumulate(map(len, compared)))
-        return [all(decided[end - len(found) : end]) for found, end in zip(compared, ends)]
+        requests = [part.rounds.request for part in self._parts]
+        requested = tuple(SettingRequest(each.workload.name, setting) for each in requests for setting in each.settings)
+        runs = tuple(run for part in self._parts for run in part.runs)
+        designs = tuple(part.design for part in self._parts)
+        found = speeds(Result((), "", requested, runs, payload=Latency(designs)), at_looks=True)
+        # Of a setting without a ratio, further rounds would not change that.
+        is_open = [
+            requested[group].workload
+            for group, speed in found.items()
+            if speed.found is not None and speed.verdict.outcome is stats.Outcome.AMBIGUOUS
+        ]
+        return [each.workload.name not in is_open for each in requests]
 
     def _state(self, part: _Part, decided: bool) -> State:
         return State(

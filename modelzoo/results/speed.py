@@ -1,247 +1,166 @@
-"""The speed of each setting compared with its workload's first one: ratios, verdicts, what cannot be compared. Pure.
+"""How fast a setting is compared with a baseline: ratios, and verdicts that hold together. Pure.
 
-All verdicts of a result are corrected together (``stats.holm``), over all of its workloads: they stand in one table.
+All verdicts of a result are corrected together (``stats.corrected``), over all of its workloads: they stand in one
+table.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from enum import Enum
 from statistics import median
-from typing import Optional, Union
+from typing import Callable, Optional, Union
 
 import msgspec
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.canary import Canary, CanaryVerdict
-from modelzoo.records.evidence import Evidence, ProofVerdict
-from modelzoo.records.run import Result, Run, RunReport
+from modelzoo.records.run import Result, Run
 from modelzoo.records.timing import StopReason
-from modelzoo.records.workload import OutputAgreement
-from modelzoo.results.proof import Proof, merged_proof
-from modelzoo.setting import Setting
+from modelzoo.results.refusals import Obstacle, Pair, Refusal, SideSetting, not_fp32, refusals
+from modelzoo.setting import Setting, fields, option_name
 from modelzoo.stats import Doubt, Outcome, Verdict
-from modelzoo.warning import CONTRADICTING, WarningMessage
 
-WORK_DIFFERENCE = 0.25
-"""Sides whose counts (of boxes, for example) differ by more than this fraction did different work. Rounding moves a
-few boxes across a threshold, but not a quarter of them."""
 BY_THEMSELVES = (StopReason.FIXED, StopReason.BUDGET, StopReason.FAILED)
 """Reasons to stop that do not depend on how the settings differ. An interruption is not one of them: whoever
 interrupts a call may do so because of what it shows."""
 NOT_LOOKED_AT = stats.Looks((), 1)
 """Of a call that did not end by itself, and that had not planned when to look at the data."""
-
-
-class OtherOutputs(msgspec.Struct, frozen=True):
-    """It cannot be said that a setting computes what torch does in eager mode.
-
-    Attributes:
-        engine: the inference framework; torch is compared with its own eager mode.
-        agreement: how far its outputs are off; ``None`` if that is not known.
-        problem: why it is not known, as far as a process says so.
-    """
-
-    engine: str
-    agreement: Optional[OutputAgreement]
-    problem: Optional[str] = None
-
-
-def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
-    """Return how far the outputs of a setting are from torch's: the first comparison, or one over the bound."""
-    agreements = [report.observed.agreement for report in reports if report.observed.agreement is not None]
-    return next((each for each in agreements if each.is_same is False), agreements[0] if agreements else None)
-
-
-def other_outputs(reports: Sequence[RunReport]) -> Optional[OtherOutputs]:
-    """Return why it cannot be said that a setting computes what torch does in eager mode; ``None`` if it can.
-
-    Only fp32 has a bound; what bf16 changes is judged by the task.
-    """
-    exported = next(
-        (each for each in reports if each.prepared.export is not None and each.setting.precision == "fp32"), None
-    )
-    agreement = agreement_of(reports)
-    if agreement is None and exported is not None:
-        problem = next((each.observed.agreement_problem for each in reports if each.observed.agreement_problem), None)
-        return OtherOutputs(exported.provenance.engine, None, problem)
-    if agreement is None or agreement.is_same is not False:
-        return None
-    return OtherOutputs(exported.provenance.engine if exported is not None else "torch", agreement)
-
-
-class Different(Enum):
-    """What two sides must have in common, and do not."""
-
-    DECLARATION = "workload.py"
-    WEIGHTS = "weights"
-
-
-class OtherWork(msgspec.Struct, frozen=True):
-    """Two sides found different numbers of something.
-
-    Attributes:
-        name: what was counted.
-        base: number on the side of the baseline.
-        other: number on the other side.
-    """
-
-    name: str
-    base: float
-    other: float
-
-
-Incomparable = Union[Canary, Evidence, OtherOutputs, Different, OtherWork]
-"""Why a comparison would be meaningless: the canary or the audit that shows that the baseline is not fp32, the audit of
-either side whose products are wrong, other outputs than torch's, or other work."""
-
-
-def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> Optional[Incomparable]:
-    """Return why a speedup over ``baseline`` would be meaningless; ``None`` if it is meaningful.
-
-    No product of either side may be wrong. Every process of the baseline must have run in its precision, and an engine
-    must compute the same as torch. The sides of each round must have used the same weights in the same workload and
-    done the same amount of work, unless the user asked for another model or other inputs.
-    """
-    base = {run.round: run.report for run in baseline if run.report is not None}
-    own = {run.round: run.report for run in runs if run.report is not None}
-    reasons: list[Optional[Incomparable]] = [found for side in (base, own) for found in wrong_results(side.values())]
-    reasons += (shown for report in base.values() for shown in not_fp32(report))
-    reasons += (other_outputs(list(side.values())) for side in (base, own))
-    if baseline and runs and _work(baseline[0].requested) == _work(runs[0].requested):
-        for number in sorted(set(base) & set(own)):
-            sides = base[number], own[number]
-            reasons += [*other_workload(*sides), *other_weights(*sides), *other_work(*sides)]
-    return next((reason for reason in reasons if reason is not None), None)
-
-
-def _work(requested: Setting) -> tuple[object, ...]:
-    """What decides which model runs on which inputs; another batch size has other inputs."""
-    return requested.weights, requested.seed, requested.input, requested.batch, sorted(requested.options.items())
-
-
-def not_fp32(base: RunReport) -> Iterator[Union[Canary, Evidence]]:
-    """Yield what shows that a process that was to run in fp32 did not."""
-    seen = base.observed
-    is_replayed = seen.evidence is not None and seen.evidence.is_replayed
-    is_inexact = seen.canary_verdict is not CanaryVerdict.FP32 and not is_replayed
-    if base.setting.precision == "fp32" and seen.canary and is_inexact:
-        yield seen.canary
-    if seen.evidence is not None and seen.evidence.verdict is ProofVerdict.NOT_FP32:
-        yield seen.evidence
-
-
-def wrong_results(reports: Iterable[RunReport]) -> Iterator[Evidence]:
-    """Yield the audits that found outputs which no precision explains."""
-    found = (report.observed.evidence for report in reports)
-    return (each for each in found if each is not None and each.verdict is ProofVerdict.WRONG_RESULTS)
-
-
-class Unproven(msgspec.Struct, frozen=True):
-    """What is known of a precision that a setting was to run in."""
-
-    precision: str
-    proof: Proof
-
-    @property
-    def is_inactive(self) -> bool:
-        """Whether a reduced precision is known not to have been used."""
-        return self.precision != "fp32" and self.proof.verdict is ProofVerdict.NOT_ACTIVE
-
-
-def contradictions(reports: Sequence[RunReport]) -> Iterator[WarningMessage]:
-    """Yield what shows that a setting did not run with the threads or the precision that its label names."""
-    for report in reports:
-        yield from (each for each in report.warnings if each.code in CONTRADICTING)
-
-
-def unproven(precision: str, reports: Sequence[RunReport]) -> Union[Canary, Evidence, Unproven, WarningMessage, None]:
-    """Return why it is not proven that a setting ran as it says, in ``precision`` at least partly; ``None`` if it is.
-
-    No ratio over or of such a setting stands by itself: ``speeds`` marks it, and a comparison of stored results
-    refuses it unless it is allowed.
-    """
-    contradiction = next(contradictions(reports), None)
-    if contradiction is not None:
-        return contradiction
-    proof = merged_proof(reports)
-    if precision != "fp32":
-        is_proven = proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY)
-        return None if is_proven else Unproven(precision, proof)
-    contrary = next((shown for report in reports for shown in not_fp32(report)), None)
-    if contrary is not None or proof.verdict is ProofVerdict.FP32:
-        return contrary
-    return Unproven(precision, proof)
-
-
-def other_workload(base: RunReport, other: RunReport) -> Iterator[Different]:
-    """Yield that two processes had different declarations of the workload, as two images may, if they had."""
-    digests = base.provenance.digest, other.provenance.digest
-    if None not in digests and digests[0] != digests[1]:
-        yield Different.DECLARATION
-
-
-def other_weights(base: RunReport, other: RunReport) -> Iterator[Different]:
-    """Yield that two processes ran different weights, if they did."""
-    if base.prepared.weights.sha256 != other.prepared.weights.sha256:
-        yield Different.WEIGHTS
-
-
-def other_work(base: RunReport, other: RunReport) -> Iterator[OtherWork]:
-    """Yield the counts by which two processes did different amounts of work."""
-    for mine, theirs in zip(base.observed.counts, other.observed.counts):
-        if abs(theirs.value - mine.value) > WORK_DIFFERENCE * max(mine.value, theirs.value):
-            yield OtherWork(mine.name, mine.value, theirs.value)
+GRAVEST = (Obstacle.WRONG, Obstacle.UNPROVEN, Obstacle.OUTPUTS)
+"""What makes settings of one call not comparable, the gravest first; other weights or other work come after them."""
+IN_ONE_CALL = (*GRAVEST, Obstacle.WEIGHTS, Obstacle.WORK)
+"""What settings of one call are refused for. The rest is asked for, or is said beside the table."""
 
 
 class Speed(msgspec.Struct, frozen=True):
-    """How one setting compares with the baseline.
+    """How one side compares with the baseline.
 
     Attributes:
-        ratio: time per item of the baseline over that of the setting, with its 95 % interval, which is not corrected
-            for other comparisons; above 1 is faster. ``None`` if there is nothing to compare.
-        verdict: the conclusion, corrected for all comparisons of the result.
-        refused: why the two are not comparable; ``None`` if they are.
-        is_unproven: whether it is not proven that both ran as they say; see ``unproven``.
+        found: the ratio of the times per item, above 1 if it is faster; ``None`` if there is nothing to compare.
+        verdict: the conclusion, corrected for all ratios of the table.
+        refused: why the two are not comparable; empty if they are.
+        allowed: what would make them not comparable and was let through.
     """
 
-    ratio: Optional[stats.Interval]
+    found: Optional[stats.Ratio]
     verdict: Verdict
-    refused: Optional[Incomparable] = None
-    is_unproven: bool = False
+    refused: tuple[Refusal, ...] = ()
+    allowed: tuple[Refusal, ...] = ()
+
+    @property
+    def ratio(self) -> Optional[stats.Interval]:
+        """The ratio with its 95 % interval, which is not corrected for the other ratios of the table."""
+        return self.found.interval if self.found is not None else None
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether it is not proven that both sides ran as they say."""
+        return self.found is not None and any(
+            each.obstacle in (Obstacle.UNPROVEN, Obstacle.INACTIVE) for each in self.allowed
+        )
 
 
-def speeds(result: Result) -> dict[int, Speed]:
-    """Return how each group with times compares with the first setting of its workload, by group."""
-    groups, workloads = result.groups(), [requested.workload for requested in result.requested]
-    by_group: dict[int, Speed] = {}
-    compared: dict[int, stats.Comparison] = {}
-    for group, runs in groups.items():
-        first = workloads.index(workloads[group])
-        if group == first or not any(run.steady for run in runs):
-            continue
-        answer = _compared(groups.get(first, []), runs, looks(result, workloads[group]))
-        if isinstance(answer, Speed):
-            by_group[group] = answer
+Divided = tuple[Sequence[Refusal], Sequence[Refusal]]
+"""What makes a pair not comparable, and what was let through."""
+
+
+def table(
+    pairs: Sequence[Pair],
+    divide: Callable[[Pair], Divided],
+    ratio: Callable[[Pair], Union[stats.Ratio, Refusal, Doubt]],
+) -> list[Speed]:
+    """Compare both sides of each pair, with verdicts that hold together.
+
+    Args:
+        pairs: the rows.
+        divide: what makes a pair not comparable, and what was let through; a pair that is refused has no ratio, and
+            takes no part in the correction.
+        ratio: of a comparable pair, or why there is none: it is refused, or nobody knows.
+    """
+    rows: list[Speed] = []
+    for pair in pairs:
+        refused, allowed = map(tuple, divide(pair))
+        answer = None if refused else ratio(pair)
+        if isinstance(answer, Refusal):
+            refused, answer = (answer,), None
+        if isinstance(answer, Doubt):
+            rows.append(Speed(None, Verdict(Outcome.AMBIGUOUS, answer), (), allowed))
         else:
-            compared[group] = answer
-    verdicts = stats.verdicts(list(compared.values()))
-    for (group, comparison), verdict in zip(compared.items(), verdicts):
-        same = [run for run in result.runs if run.workload == workloads[group]]
-        outlook = _outlook(verdict, comparison, len(compared), same)
-        sides = (groups[workloads.index(workloads[group])], groups[group])
-        is_unproven = any(map(_is_unproven, sides))
-        by_group[group] = Speed(comparison.ratio, replace(verdict, outlook=outlook), is_unproven=is_unproven)
-    return by_group
+            rows.append(Speed(answer, Verdict(Outcome.NOT_COMPARABLE), refused, allowed))
+    found = [row.found for row in rows if row.found is not None]
+    verdicts = iter(zip(found, stats.verdicts(found)))
+    for index, (row, pair) in enumerate(zip(rows, pairs)):
+        if row.found is not None:
+            compared, verdict = next(verdicts)
+            rows[index] = replace(row, verdict=replace(verdict, outlook=_outlook(verdict, compared, pair)))
+    return rows
 
 
-def _is_unproven(runs: Sequence[Run]) -> bool:
-    reports = [run.report for run in runs if run.report is not None]
-    return unproven(runs[0].requested.precision, reports) is not None
+def speeds(result: Result, *, at_looks: bool = False) -> dict[int, Speed]:
+    """Return how each group with times compares with the first setting of its workload, by group.
+
+    Args:
+        result: so far.
+        at_looks: use only the rounds that the last planned look sees, as long as the call goes on.
+    """
+    sides, workloads = sides_of(result), [requested.workload for requested in result.requested]
+    pairs = {}
+    for group, side in enumerate(sides):
+        first = workloads.index(side.workload)
+        if group != first and any(run.steady for run in side.sessions[0]):
+            pairs[group] = pair_in_rounds(sides[first], side)
+    found = table(list(pairs.values()), in_one_call, lambda pair: of_rounds(pair, at_looks=at_looks))
+    return dict(zip(pairs, found))
+
+
+def sides_of(result: Result, *names: str) -> list[SideSetting]:
+    """Return what one call measured of each setting, by group; the names of the sides, if any, take turns."""
+    groups, judged, sides = result.groups(), result.judged(), names or ("",)
+    return [
+        SideSetting(
+            workload=requested.workload,
+            requested=requested.setting,
+            label="",
+            sessions=(tuple(groups.get(group, ())),),
+            results=(result,),
+            groups=(group,),
+            validity=judged.get(group),
+            side=sides[group % len(sides)],
+        )
+        for group, requested in enumerate(result.requested)
+    ]
+
+
+def pair_in_rounds(base: SideSetting, other: SideSetting) -> Pair:
+    """Return two settings of one call, with the options in which they were asked to differ."""
+    return Pair(base, other, _differing(base.requested, other.requested), is_interleaved=True)
+
+
+def refused(baseline: Sequence[Run], runs: Sequence[Run]) -> Sequence[Refusal]:
+    """Return what makes the processes of two settings of one call not comparable: the gravest reason, if any."""
+    sides = (SideSetting(each[0].workload, each[0].requested, "", (tuple(each),), (), ()) for each in (baseline, runs))
+    return in_one_call(pair_in_rounds(*sides))[0] if baseline and runs else ()
+
+
+def _differing(one: Setting, other: Setting) -> tuple[str, ...]:
+    own = [option_name(name) for name in fields() if getattr(one, name) != getattr(other, name)]
+    return (*own, *(["options"] if one.options != other.options else []))
+
+
+def in_one_call(pair: Pair) -> Divided:
+    """Return what makes two settings of one call not comparable, the gravest of it, and what is only marked.
+
+    That a setting did not run as it says is marked, unless it shows that the fp32 baseline did not run in fp32.
+    """
+    found = refusals(pair)
+    contrary = (shown for report in pair.base.reports for shown in not_fp32(report)) if pair.base is not None else ()
+    refused = [Refusal(Obstacle.UNPROVEN, "", shown) for shown in list(contrary)[:1]]
+    refused += [each for each in found if each.obstacle in IN_ONE_CALL and each.obstacle is not Obstacle.UNPROVEN]
+    ranks = {obstacle: rank for rank, obstacle in enumerate(GRAVEST)}
+    refused.sort(key=lambda each: ranks.get(each.obstacle, len(ranks)))
+    return refused[:1], [each for each in found if each not in refused]
 
 
 def looks(result: Result, workload: str) -> Optional[stats.Looks]:
@@ -258,18 +177,20 @@ def looks(result: Result, workload: str) -> Optional[stats.Looks]:
     return stats.Looks(design.looks, design.maximum, final=ended)
 
 
-def _compared(
-    baseline: Sequence[Run], runs: Sequence[Run], planned: Optional[stats.Looks]
-) -> Union[stats.Comparison, Speed]:
-    """Compare the rounds that both sides have, or return why that is not possible."""
-    refused = not_comparable(baseline, runs)
-    if refused is not None:
-        return Speed(None, Verdict(Outcome.NOT_COMPARABLE), refused)
-    other, own = ({run.round: _seconds_per_item(run) for run in side if run.steady} for side in (baseline, runs))
-    shared = sorted(set(other) & set(own))
+def of_rounds(pair: Pair, *, at_looks: bool = False) -> Union[stats.Ratio, Doubt]:
+    """Compare the rounds that both sides have; ``at_looks`` as for ``speeds``."""
+    assert pair.base is not None and pair.other is not None  # otherwise it is refused
+    planned = looks(pair.base.results[0], pair.base.workload)
+    first, second = (
+        {run.round: _seconds_per_item(run) for run in side.sessions[0] if run.steady}
+        for side in (pair.base, pair.other)
+    )
+    shared = sorted(set(first) & set(second))
+    if at_looks and planned is not None:
+        shared = shared[: max((look.rounds for look in planned.taken(len(shared))), default=0)]
     if not shared:
-        return Speed(None, Verdict(Outcome.AMBIGUOUS, Doubt.NO_COMMON_ROUND if other else Doubt.NO_BASELINE))
-    return stats.ratio_test([other[i] for i in shared], [own[i] for i in shared], paired=True, looks=planned)
+        return Doubt.NO_COMMON_ROUND if first else Doubt.NO_BASELINE
+    return stats.ratio_test([first[number] for number in shared], [second[number] for number in shared], planned)
 
 
 def _seconds_per_item(run: Run) -> list[float]:
@@ -278,23 +199,19 @@ def _seconds_per_item(run: Run) -> list[float]:
     return [sample / batch for sample in run.steady]
 
 
-# What it would take
-
-
-def _outlook(
-    verdict: Verdict, comparison: stats.Comparison, table: int, runs: Sequence[Run]
-) -> Optional[stats.Outlook]:
+def _outlook(verdict: Verdict, found: stats.Ratio, pair: Pair) -> Optional[stats.Outlook]:
     """How many more processes are expected to decide an AMBIGUOUS verdict, and how long they take.
 
     They are to show the ratio that was seen. One of more than two that is not significant is noise, so it is planned
     for no more than that.
     """
-    if verdict.outcome is not Outcome.AMBIGUOUS or not comparison.spread or not comparison.looks:
+    if verdict.outcome is not Outcome.AMBIGUOUS or not found.spread or not found.seen or pair.base is None:
         return None
-    seen = math.expm1(abs(math.log(comparison.ratio.value)))
-    difference = min(max(seen, stats.EQUIVALENCE), 1.0)
-    alpha = stats.LARGEST_P / table
-    more = max(1, stats.rounds_to_tell(comparison.spread, difference, alpha) - comparison.rounds)
+    runs = [run for run in pair.base.results[0].runs if run.workload == pair.base.workload]
+    ratio = math.expm1(abs(math.log(found.interval.value)))
+    difference = min(max(ratio, stats.EQUIVALENCE), 1.0)
+    needed = stats.rounds_to_tell(found.spread, difference, stats.LARGEST_P / verdict.table)
+    more = max(1, needed - found.rounds)
     return stats.Outlook(more, more * seconds_per_round(runs) or None, difference)
 
 

@@ -18,7 +18,8 @@ from modelzoo.records.timing import DEVICE, ISSUE, StopReason
 from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.generation import GenerationLevels, generation_levels
 from modelzoo.results.proof import Proof, merged_proof
-from modelzoo.results.speed import Speed, agreement_of, contradictions, speeds
+from modelzoo.results.refusals import agreement_of, contradictions
+from modelzoo.results.speed import Speed, sides_of, speeds
 from modelzoo.setting import METHODS, Setting, labels
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
@@ -223,39 +224,37 @@ class SummaryRow(msgspec.Struct, frozen=True):
 
 def rows(result: Result) -> list[SummaryRow]:
     """Return one row per workload and setting that has runs; a workload's first setting is its baseline."""
-    judged, run_labels, compared = result.judged(), labels_as_run(result), speeds(result)
+    run_labels, compared = labels_as_run(result), speeds(result)
     workloads = [requested.workload for requested in result.requested]
     found: list[SummaryRow] = []
-    for group, runs in result.groups().items():
-        workload = workloads[group]
-        timed = [run.steady for run in runs if run.steady]
-        reports = [run.report for run in runs if run.report is not None]
+    for group, side in enumerate(sides_of(result)):
+        runs, reports, narrow = side.sessions[0], side.reports, by_precision(result, side.workload)
+        if not runs:
+            continue
+        latency = throughput = None
+        if timed := [run.steady for run in runs if run.steady]:
+            latency = stats.setting_interval(timed, by_precision=narrow)
+            mean = stats.setting_interval(timed, by_precision=narrow, centre=statistics.fmean)
+            batch = next(run.report.setting.batch for run in runs if run.steady and run.report)
+            throughput = stats.inverse(mean, batch)
         proof, agreement = merged_proof(reports), agreement_of(reports)
         row = SummaryRow(
             requested=result.label(group),
             label=run_labels[group],
-            is_baseline=group == workloads.index(workload),
-            runs=tuple(runs),
-            latency=stats.setting_interval(timed, by_precision=by_precision(result, workload)) if timed else None,
-            throughput=_throughput(runs, by_precision=by_precision(result, workload)),
+            is_baseline=group == workloads.index(side.workload),
+            runs=runs,
+            latency=latency,
+            throughput=throughput,
             speed=compared.get(group),
             proof=proof,
-            judged=judged.get(group),
+            judged=side.validity,
             agreement=agreement if agreement is not None and agreement.has_bound else None,
             spans=spans_of(runs),
-            warnings=_warnings(runs, proof),
-            generation=generation_levels(runs, by_precision=by_precision(result, workload)),
+            warnings=_warnings(runs, reports, proof),
+            generation=generation_levels(runs, by_precision=narrow),
         )
         found.append(row)
     return found
-
-
-def _throughput(runs: Sequence[Run], *, by_precision: bool) -> Optional[stats.Interval]:
-    timed = [run.steady for run in runs if run.steady]
-    batch = next((run.report.setting.batch for run in runs if run.steady and run.report), None)
-    if batch is None:
-        return None
-    return stats.inverse(stats.setting_interval(timed, by_precision=by_precision, centre=statistics.fmean), batch)
 
 
 def by_precision(result: Result, workload: str) -> bool:
@@ -292,53 +291,40 @@ def target_lines(found: Sequence[SummaryRow]) -> list[str]:
     append their label (``resnet50-bf16``). The plain name stands for the model alone: with stages, a baseline is called
     ``resnet50-stages``.
     """
-    return [
-        f"[TARGET] {_target_name(row)} Time {significant(row.latency.value)}"
-        for row in found
-        if row.latency is not None
-    ]
-
-
-def _target_name(row: SummaryRow) -> str:
-    """A name without spaces: ``toy-fp32-2`` for the label ``fp32 #2``."""
-    name = word(row.workload)
-    if not row.is_baseline:
-        return word(f"{name}-{re.sub('[ =#]+', '-', row.requested)}")
-    return f"{name}-stages" if row.setting.stages else name
+    lines = []
+    for row in found:
+        name = word(row.workload)  # without spaces: ``toy-fp32-2`` for the label ``fp32 #2``
+        if not row.is_baseline:
+            name = word(f"{name}-{re.sub('[ =#]+', '-', row.requested)}")
+        elif row.setting.stages:
+            name = f"{name}-stages"
+        if row.latency is not None:
+            lines.append(f"[TARGET] {name} Time {significant(row.latency.value)}")
+    return lines
 
 
 # Warnings
 
 
-def _warnings(runs: Sequence[Run], proof: Proof) -> tuple[RowWarning, ...]:
-    timed = [run for run in runs if run.steady]
-    reports = [run.report for run in runs if run.report is not None]
-    of_all = [*([proof.warning] if proof.warning is not None else []), *_between_processes(timed)]
-    return (*_merged_warnings(reports), *(RowWarning(each, len(reports), len(reports)) for each in of_all))
-
-
-def _merged_warnings(reports: Sequence[RunReport]) -> list[RowWarning]:
+def _warnings(runs: Sequence[Run], reports: Sequence[RunReport], proof: Proof) -> tuple[RowWarning, ...]:
     """Each warning code once: the first process's, and in how many of those that were checked it occurred."""
     seen: dict[str, list[WarningMessage]] = {}
     for report in reports:
         for code, warning in {each.code: each for each in reversed(report.warnings)}.items():
             seen.setdefault(code, []).append(warning)
-    return [
-        RowWarning(each[0], len(each), sum(_is_checked(report, code) for report in reports))
-        for code, each in seen.items()
-    ]
+    # Only the first processes of a setting count and are audited.
+    checked = {
+        WarningCode.MISMATCHED_COUNTS.name: sum(bool(report.observed.counts) for report in reports),
+        WarningCode.REFERENCE_KERNELS.name: sum(report.observed.evidence is not None for report in reports),
+    }
+    count = len(reports)
+    found = [RowWarning(each[0], len(each), checked.get(code, count)) for code, each in seen.items()]
+    of_all = [*([proof.warning] if proof.warning is not None else []), *_between_processes(runs)]
+    return (*found, *(RowWarning(each, count, count) for each in of_all))
 
 
-def _is_checked(report: RunReport, code: str) -> bool:
-    """Whether the process would have warned of ``code``: only the first ones of a setting count and are audited."""
-    if code == WarningCode.MISMATCHED_COUNTS.name:
-        return bool(report.observed.counts)
-    if code == WarningCode.REFERENCE_KERNELS.name:
-        return report.observed.evidence is not None
-    return True
-
-
-def _between_processes(timed: Sequence[Run]) -> list[WarningMessage]:
+def _between_processes(runs: Sequence[Run]) -> list[WarningMessage]:
+    timed = [run for run in runs if run.steady]
     if len(timed) == 1:
         return [warning_for(WarningCode.ONE_PROCESS)]
     if not timed:

@@ -22,6 +22,7 @@ from modelzoo.records.run import Result, RunReport
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Dropped, Throughput
 from modelzoo.results.counting import LEAST, RoundError, per_million, rate, round_errors, stragglers, uncertainty
+from modelzoo.stats import race
 from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge
 
 
@@ -53,8 +54,7 @@ class Row(msgspec.Struct, frozen=True):
         stragglers: of each straggling instance, its share of the median, averaged over the rounds that it straggled
             in, and the number of those rounds.
         errors: what went wrong, each once.
-        dropped: why it was measured no further; ``None`` if it was not dropped.
-        is_final: whether it was still in at the end.
+        dropped: why it was measured no further; ``None`` if it was still in at the end.
     """
 
     index: int
@@ -79,7 +79,16 @@ class Row(msgspec.Struct, frozen=True):
     stragglers: dict[int, tuple[float, int]]
     errors: tuple[RoundError, ...]
     dropped: Optional[Dropped]
-    is_final: bool
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it was still in at the end."""
+        return self.dropped is None
+
+    @property
+    def logs(self) -> dict[int, float]:
+        """The logarithm of its rate in each round."""
+        return {number: math.log(rate) for number, rate in self.rates.items()}
 
     @property
     def is_short(self) -> bool:
@@ -141,15 +150,58 @@ def runs_of(found: Throughput, index: int) -> list[ConfigurationRun]:
 
 def _rows(result: Result, runs: Sequence[Sequence[ConfigurationRun]]) -> list[Row]:
     """A row for every configuration, of its runs among ``runs``."""
-    found = of(result)
-    by_round = [_rates(each, own.batch * found.per_item) for each, own in zip(runs, found.configurations)]
-    labels = {result.requested[each.group].setting.label for each in found.configurations}
-    return [
-        _row(
-            result, index, runs[index], by_round, "" if len(labels) == 1 else result.requested[own.group].setting.label
+    found, shown = of(result), []
+    by_round: list[dict[int, float]] = []
+    for own, of_own in zip(found.configurations, runs):
+        rates = {run.round: rate(run, own.batch * found.per_item) for run in of_own}
+        by_round.append({number: value for number, value in rates.items() if value is not None})
+    labels = [result.requested[each.group].setting.label for each in found.configurations]
+    for index, own in enumerate(found.configurations):
+        complete = [run for run in runs[index] if run.round in by_round[index]]
+        samples = [value for run in complete for each in run.instances for value in each.latencies]
+        throughput = stats.level_interval(list(by_round[index].values())) if complete else None
+        bounded = judged = None
+        if found.bound is not None:
+            bounded = stats.percentile(samples, found.bound.percentile)
+            latencies = [[each.latencies for each in run.instances if each.latencies] for run in complete]
+            judged = judge(latencies, found.bound.percentile, found.bound.seconds)
+        peaks = [[each.peak_memory for each in run.instances] for run in complete]
+        totals = [sum(filter(None, each)) for each in peaks if None not in each]
+        reference = single(found, index)
+        scaling = None if reference is None else _scaling(by_round[index], by_round[reference])
+        alike = reference is not None and found.configurations[reference].cores == own.cores
+        compute, bandwidth = _shares(result, found, own, throughput)
+        straggling: dict[int, list[float]] = {}
+        for run in complete:
+            for number, share in stragglers(run).items():
+                straggling.setdefault(number, []).append(share)
+        shown.append(
+            Row(
+                index=index,
+                configuration=own,
+                setting=labels[index] if len(set(labels)) > 1 else "",
+                rounds=len(complete),
+                failed=len(runs[index]) - len(complete),
+                rates=by_round[index],
+                throughput=throughput,
+                off=max(map(uncertainty, complete), default=math.inf),
+                fewest=min((each.counted for run in complete for each in run.instances), default=0),
+                percentiles=stats.percentiles(samples),
+                bounded=bounded,
+                is_over=found.bound is not None and _is_over(found.bound, bounded, samples),
+                judged=judged,
+                samples=len(samples),
+                memory=int(median(totals)) if totals else None,
+                scaling=scaling,
+                efficiency=scaling.value / own.instances if scaling is not None and alike else None,
+                compute=compute,
+                bandwidth=bandwidth,
+                stragglers={number: (sum(each) / len(each), len(each)) for number, each in sorted(straggling.items())},
+                errors=round_errors(runs[index]),
+                dropped=next((each for each in found.dropped if each.configuration == index), None),
+            )
         )
-        for index, own in enumerate(found.configurations)
-    ]
+    return shown
 
 
 def single(found: Throughput, index: int) -> Optional[int]:
@@ -158,69 +210,12 @@ def single(found: Throughput, index: int) -> Optional[int]:
     It has the same batch and use of SMT, and as many cores per instance, or else the most.
     """
     own = found.configurations[index]
-    singles = [
-        number
+    singles = {
+        number: (each.cores == own.cores, each.cores)
         for number, each in enumerate(found.configurations)
         if each.instances == 1 and each.batch == own.batch and each.smt is own.smt
-    ]
-    if own.instances == 1 or not singles:
-        return None
-    return max(singles, key=lambda number: (_like(found, number, own), found.configurations[number].cores))
-
-
-def _like(found: Throughput, number: int, own: Configuration) -> bool:
-    return found.configurations[number].cores == own.cores
-
-
-def _rates(runs: Sequence[ConfigurationRun], batch: int) -> dict[int, float]:
-    """Items per second by round."""
-    rates = {run.round: rate(run, batch) for run in runs}
-    return {number: value for number, value in rates.items() if value is not None}
-
-
-def _row(
-    result: Result,
-    index: int,
-    runs: Sequence[ConfigurationRun],
-    by_round: Sequence[Mapping[int, float]],
-    label: str,
-) -> Row:
-    found = of(result)
-    own, rates = found.configurations[index], by_round[index]
-    complete = [run for run in runs if run.round in rates]
-    samples = [value for run in complete for each in run.instances for value in each.latencies]
-    throughput = stats.level_interval(list(rates.values())) if rates else None
-    bounded = None if found.bound is None else stats.percentile(samples, found.bound.percentile)
-    reference = single(found, index)
-    scaling = None if reference is None else _scaling(rates, by_round[reference])
-    alike = reference is not None and found.configurations[reference].cores == own.cores
-    compute, bandwidth = _shares(result, found, own, throughput)
-    dropped = next((each for each in found.dropped if each.configuration == index), None)
-    return Row(
-        index=index,
-        configuration=own,
-        setting=label,
-        rounds=len(complete),
-        failed=len(runs) - len(complete),
-        rates=rates,
-        throughput=throughput,
-        off=max(map(uncertainty, complete), default=math.inf),
-        fewest=min((each.counted for run in complete for each in run.instances), default=0),
-        percentiles=stats.percentiles(samples),
-        bounded=bounded,
-        is_over=found.bound is not None and _is_over(found.bound, bounded, samples),
-        judged=None if found.bound is None else _judged(found.bound, complete),
-        samples=len(samples),
-        memory=_memory(complete),
-        scaling=scaling,
-        efficiency=scaling.value / own.instances if scaling is not None and alike else None,
-        compute=compute,
-        bandwidth=bandwidth,
-        stragglers=_stragglers(complete),
-        errors=round_errors(runs),
-        dropped=dropped,
-        is_final=dropped is None,
-    )
+    }
+    return None if own.instances == 1 or not singles else max(singles, key=singles.__getitem__)
 
 
 def _is_over(bound: LatencyBound, bounded: Optional[float], samples: Sequence[float]) -> bool:
@@ -229,11 +224,6 @@ def _is_over(bound: LatencyBound, bounded: Optional[float], samples: Sequence[fl
         return bounded > bound.seconds
     over = sum(value > bound.seconds for value in samples)
     return bool(samples) and over >= max(0.5, 1 - bound.percentile / 100) * len(samples)
-
-
-def _judged(bound: LatencyBound, runs: Sequence[ConfigurationRun]) -> BoundJudgement:
-    rounds = [[each.latencies for each in run.instances if each.latencies] for run in runs]
-    return judge(rounds, bound.percentile, bound.seconds)
 
 
 def _scaling(rates: Mapping[int, float], single_rates: Mapping[int, float]) -> Optional[stats.Interval]:
@@ -246,23 +236,6 @@ def _scaling(rates: Mapping[int, float], single_rates: Mapping[int, float]) -> O
     # No common round: a search had dropped one of them before. Nothing is known about the error then.
     value = stats.geometric_mean(list(rates.values())) / stats.geometric_mean(list(single_rates.values()))
     return stats.Interval(value, 0.0, math.inf)
-
-
-def _memory(runs: Sequence[ConfigurationRun]) -> Optional[int]:
-    totals = []
-    for run in runs:
-        peaks = [each.peak_memory for each in run.instances]
-        if all(peak is not None for peak in peaks):
-            totals.append(sum(peak for peak in peaks if peak is not None))
-    return int(median(totals)) if totals else None
-
-
-def _stragglers(runs: Sequence[ConfigurationRun]) -> dict[int, tuple[float, int]]:
-    found: dict[int, list[float]] = {}
-    for run in runs:
-        for number, share in stragglers(run).items():
-            found.setdefault(number, []).append(share)
-    return {number: (sum(shares) / len(shares), len(shares)) for number, shares in sorted(found.items())}
 
 
 def context(result: Result, group: int) -> Optional[RunReport]:
@@ -292,24 +265,25 @@ def _shares(
 
 
 def best(found: Sequence[Row], bound: Optional[LatencyBound]) -> Optional[Row]:
-    """The row with the highest throughput among those that meet the bound; ``None`` if there is none.
+    """The row that wins among those that meet the bound: the one with the fewest instances of those that are as fast as
+    the fastest (``stats.race.pick``); ``None`` if there is none.
 
-    If none is known to meet it, it is the fastest of those of which that cannot be said and that were not seen over it.
-    Rows that a search dropped cannot win, unless nothing else is left.
+    If none is known to meet it, it is one of those of which that cannot be said and that were not seen over it. Rows
+    that a search dropped cannot win, unless nothing else is left.
     """
     measured = [row for row in found if row.throughput is not None]
     meeting = [row for row in measured if bound is None or row.meets]
-    perhaps = [row for row in measured if row.meets is None and not row.is_over]
-    for rivals in (meeting, perhaps):
-        final = [row for row in rivals if row.is_final]
-        if rivals:
-            return max(final or rivals, key=_value)
-    return None
+    rivals = meeting or [row for row in measured if row.meets is None and not row.is_over]
+    rivals = [row for row in rivals if row.is_final] or rivals
+    if not rivals:
+        return None
+    rates = {row.index: row.logs for row in rivals}
+    picked = race.pick(race.ranked(rates), rates, {row.index: row.configuration.instances for row in rivals})
+    return next(row for row in rivals if row.index == picked.winner)
 
 
 def ties(found: Sequence[Row], winner: Row) -> list[Row]:
-    """The rows that may win as well and that the rounds do not tell from the winner: the interval of the ratio within
-    the rounds of both contains 1."""
+    """The rows that may win as well and that the rounds do not tell from the winner."""
     return [
         row
         for row in found
@@ -317,8 +291,7 @@ def ties(found: Sequence[Row], winner: Row) -> list[Row]:
         and row.is_final
         and row.throughput is not None
         and row.meets is not False
-        and (ratio := _scaling(row.rates, winner.rates)) is not None
-        and ratio.low <= 1 <= ratio.high
+        and race.are_tied(winner.logs, row.logs)
     ]
 
 
@@ -365,10 +338,6 @@ def recommendation(result: Result) -> Optional[Recommendation]:
 def is_choice(found: Sequence[Row]) -> bool:
     """Whether there was anything to choose from."""
     return sum(row.throughput is not None for row in found) > 1
-
-
-def _value(row: Row) -> float:
-    return row.throughput.value if row.throughput is not None else 0.0
 
 
 def cost_per_million(found: Throughput, row: Row) -> Optional[stats.Interval]:

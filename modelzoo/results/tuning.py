@@ -45,14 +45,12 @@ class Step(msgspec.Struct, frozen=True):
     """One step from the default to the winner, measured in the confirmation.
 
     Attributes:
-        group: its index in ``Result.requested``.
         label: its label.
         latency: seconds of one forward batch.
         speed: how many times faster than the default; ``None`` for the default.
         gain: how many times faster than the step before; ``None`` for the default.
     """
 
-    group: int
     label: str
     latency: stats.Interval
     speed: Optional[stats.Interval]
@@ -198,21 +196,10 @@ def steps(result: Result) -> list[Step]:
     times = _times(result, [stage])
     groups = [group for group in (0, *tuning.choice.steps) if times.get(group)]
     found: list[Step] = []
-    for index, group in enumerate(groups):
-        level = stats.level_interval([math.exp(value) for value in times[group].values()])
-        own = [run.report for run in runs_of(result, stage) if run.group == group and run.report is not None]
-        batch = own[0].setting.batch
-        seconds = stats.Interval(level.value * batch, level.low * batch, level.high * batch)
-        before = groups[index - 1] if index else None
-        found.append(
-            Step(
-                group,
-                name(result, group),
-                seconds,
-                _ratio(times[0], times[group]) if index else None,
-                _ratio(times[before], times[group]) if before is not None else None,
-            )
-        )
+    for before, group in zip((0, *groups), groups):
+        own = [median(run.steady) for run in runs_of(result, stage) if run.group == group and run.steady]
+        gains = (_ratio(times[base], times[group]) if group else None for base in (0, before))
+        found.append(Step(name(result, group), stats.level_interval(own), *gains))
     return found
 
 

@@ -39,7 +39,7 @@ from modelzoo.serve.round import (
     run_configuration,
     worker_problem,
 )
-from modelzoo.tuning import halving
+from modelzoo.stats import race
 
 
 def least_effort(found: Throughput, seconds: Optional[float]) -> tuple[int, float]:
@@ -50,7 +50,7 @@ def least_effort(found: Throughput, seconds: Optional[float]) -> tuple[int, floa
         seconds: length of a counted run; ``None``: as long as enough batches take.
     """
     count, rounds = len(found.configurations), found.rounds
-    stages = halving.sizes(count) if found.is_search else [count]
+    stages = race.sizes(count) if found.is_search else [count]
     runs = sum(size * (number + 1) for number, size in enumerate(stages[:-1])) + stages[-1] * rounds
     runs += rounds if count > 1 else 0
     counted = (LEAST_SECONDS if found.bound is None else BOUND_SECONDS) if seconds is None else seconds
@@ -97,10 +97,15 @@ class Search:
             UsageError: the result cannot be written.
         """
         self._prepare()
-        if self.found.is_search:
-            self._search()
-        else:
-            self._measure(self.found.rounds)
+        # Of a search, the configurations are halved until few are left, which are then measured in all rounds.
+        sizes = race.sizes(len(self.found.open())) if self.found.is_search else [len(self.found.open())]
+        for number, size in enumerate(sizes):
+            is_last = number == len(sizes) - 1
+            if self.found.is_search:
+                self._keep(size)
+                self.stored.set_payload(replace(self.found, final_round=self._rounds if is_last else 0))
+            for _ in range(self.found.rounds if is_last else number + 1):
+                self._round(self.found.open())
         self._confirm()
         self.stored.set_payload(replace(self.found, is_complete=True))
 
@@ -121,16 +126,6 @@ class Search:
 
     # Rounds
 
-    def _search(self) -> None:
-        """Halve the configurations until few are left, which are then measured in all rounds."""
-        sizes = halving.sizes(len(self.found.open()))
-        for number, size in enumerate(sizes):
-            is_last = number == len(sizes) - 1
-            self._keep(size)
-            if is_last:
-                self.stored.set_payload(replace(self.found, final_round=self._rounds))
-            self._measure(self.found.rounds if is_last else number + 1)
-
     def _keep(self, size: int) -> None:
         """Drop all but ``size`` configurations: first what does not meet the bound, then the slower ones.
 
@@ -140,21 +135,15 @@ class Search:
             return
         rows = [row for row in results.rows(self.stored.result) if row.is_final and row.throughput is not None]
         reference = {results.single(self.found, row.index) for row in rows}
-        order = sorted(rows, key=lambda row: (not row.is_over, _value(row)), reverse=True)
-        for place, row in enumerate(order):
-            if place < size or row.index in reference:
-                continue
-            if row.is_over:
-                self._drop(Dropped(row.index, OverBound(row.bounded)))
-            else:
-                self._drop(Dropped(row.index, Slower(_value(row) / _value(order[0]), order[0].index)))
-
-    def _measure(self, rounds: int) -> None:
-        """Run every configuration that is open in so many rounds, in alternating order."""
-        for _ in range(rounds):
-            self._round(self.found.open())
+        speeds = {row.index: race.speed(row.logs) for row in rows}
+        order = sorted(rows, key=lambda row: (not row.is_over, speeds[row.index]), reverse=True)
+        for row in order[size:]:
+            if row.index not in reference:
+                slower = Slower(speeds[row.index] / speeds[order[0].index], order[0].index)
+                self._drop(Dropped(row.index, OverBound(row.bounded) if row.is_over else slower))
 
     def _round(self, order: Sequence[int]) -> None:
+        """Run these configurations once, in alternating order."""
         for index in order if self._rounds % 2 == 0 else reversed(order):
             self._run_once(index)
         self._rounds += 1
@@ -181,40 +170,30 @@ class Search:
         if too_large is not None:
             self._drop(Dropped(index, too_large))
             return
-        configuration = self.found.configurations[index]
-        run = self.runner or run_configuration
-        outcome = run(self._task(index, self._needs_context(configuration.group)), self.on_event)
-        self.stored.set_payload(self.found.plus(outcome.run))
+        found, configuration = self.found, self.found.configurations[index]
+        needs_context = results.context(self.stored.result, configuration.group) is None
+        task = Task(
+            self.request, self._prepared, configuration, index, self._rounds, self.seconds, needs_context, found.bound
+        )
+        outcome = (self.runner or run_configuration)(task, self.on_event)
+        self.stored.set_payload(found.plus(outcome.run))
         if outcome.context is not None:
-            self._store_context(index, outcome)
+            requested = self.stored.result.requested[configuration.group]
+            self.stored.add_run(
+                Run(
+                    workload=requested.workload,
+                    group=configuration.group,
+                    requested=requested.setting,
+                    round=self._rounds,
+                    started=outcome.run.started,
+                    ended=outcome.run.ended,
+                    report=_of_whole_machine(outcome.context, found),
+                )
+            )
         problem = worker_problem(outcome.run)
         if problem is not None:
             self._drop(Dropped(index, CannotRun(problem)))
         self.on_run(outcome.run)
-
-    def _task(self, index: int, extras: bool) -> Task:
-        configuration = self.found.configurations[index]
-        return Task(
-            self.request, self._prepared, configuration, index, self._rounds, self.seconds, extras, self.found.bound
-        )
-
-    def _needs_context(self, group: int) -> bool:
-        return results.context(self.stored.result, group) is None
-
-    def _store_context(self, index: int, outcome: RoundResult) -> None:
-        configuration = self.found.configurations[index]
-        requested = self.stored.result.requested[configuration.group]
-        self.stored.add_run(
-            Run(
-                workload=requested.workload,
-                group=configuration.group,
-                requested=requested.setting,
-                round=self._rounds,
-                started=outcome.run.started,
-                ended=outcome.run.ended,
-                report=None if outcome.context is None else _of_whole_machine(outcome.context, self.found),
-            )
-        )
 
     def _too_large(self, index: int) -> Optional[TooLarge]:
         """How much memory the instances lack, by what those of other rounds occupied; ``None`` if they fit."""
@@ -233,10 +212,6 @@ class Search:
 
     def _drop(self, dropped: Dropped) -> None:
         self.stored.set_payload(self.found.dropping(dropped))
-
-
-def _value(row: results.Row) -> float:
-    return row.throughput.value if row.throughput is not None else 0.0
 
 
 def _of_whole_machine(report: RunReport, found: Throughput) -> RunReport:

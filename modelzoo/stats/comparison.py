@@ -19,7 +19,7 @@ from typing import Optional
 import msgspec
 
 from modelzoo.stats.design import Look, Looks
-from modelzoo.stats.intervals import CONFIDENCE, Interval, LogRatio, Variance, total
+from modelzoo.stats.intervals import CONFIDENCE, Interval, LogRatio
 
 VERDICT_CONFIDENCE = 0.98
 """At most 1 - this of all tables contain a verdict that is wrong: FASTER or SLOWER of equals, SAME of settings that
@@ -106,90 +106,33 @@ class Verdict(msgspec.Struct, frozen=True):
     outlook: Optional[Outlook] = None
 
 
-class Comparison(msgspec.Struct, frozen=True):
-    """What is known of a ratio before it is judged.
+class Basis(str, Enum):
+    """Where the variance of a ratio comes from: rounds that both sides have, or else days, or a guess."""
+
+    ROUNDS = "rounds"
+    SESSIONS = "sessions"
+    ASSUMED = "assumed"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """How much the log ratios of rounds differ, or the log levels of one side's days.
 
     Attributes:
-        ratio: time of A over time of B, from all rounds, with its repeated 95 % interval, which holds although the
-            data decided when to stop. It is of this comparison alone: it is not corrected for others.
-        p_value: the smallest total error at which a look would have told the two sides apart.
-        p_outside: the smallest total error at which a look would have ruled out ratios that are not within
-            1 ± ``EQUIVALENCE``.
-        decisive: the log ratio at the look of ``p_value``; its sign is the direction.
-        spread: standard deviation of the rounds' log ratios; ``None`` if the sides are not paired, or if there is
-            only one round.
-        rounds: number of rounds; of processes of the smaller side if they are not paired.
-        looks: how often the data was looked at.
+        basis: where it comes from.
+        deviation: standard deviation; infinite if there is only one round.
+        sessions: number of sessions.
+        days: number of days on which they were.
+        processes: standard deviation of the log values of processes, if there are too few to trust their own spread.
     """
 
-    ratio: Interval
-    p_value: float
-    p_outside: float
-    decisive: float
-    spread: Optional[float]
-    rounds: int
-    looks: int = 1
-
-
-class Corrected(msgspec.Struct, frozen=True):
-    """The p-values of a comparison, corrected for the other comparisons of its table; see ``corrected``."""
-
-    p_value: float
-    p_outside: float
-
-
-def ratio_interval(a: Samples, b: Samples, *, paired: bool, confidence: float = CONFIDENCE) -> Interval:
-    """Compute how many times faster B is than A (time of A over time of B) and the interval of this ratio.
-
-    Args:
-        a: samples of each of A's processes.
-        b: samples of each of B's processes.
-        paired: whether ``a[i]`` and ``b[i]`` ran in the same round, sampling in alternating turns. If so, the ratio
-            is the geometric mean of the rounds' ratios, and the interval is Student's t on their logarithms. If not
-            (two stored results, say), it is the ratio of the two geometric means, with the degrees of freedom of
-            Welch and Satterthwaite (Welch, "The generalization of 'Student's' problem when several different
-            population variances are involved", Biometrika 34, 1947).
-        confidence: coverage of the interval.
-
-    Raises:
-        ValueError: paired sides have different numbers of processes, or there are none.
-    """
-    return _log_ratio(_levels(a), _levels(b), paired).interval(confidence)
-
-
-def ratio_test(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] = None) -> Comparison:
-    """Compute the ratio of A's time to B's, with an interval and p-values that hold although there were several looks.
-
-    A look's interval has 1 - alpha s confidence if the look may spend the share s of the error alpha. That of the ratio
-    has 1 - alpha = 95 % and the share of the last look. The sequential p-value is the smallest alpha for which the
-    interval of a look excludes the hypothesis: the smallest p-value of a look divided by its share (Liu and Anderson,
-    "On adaptive extensions of group sequential trials for clinical investigations", JASA 103, 2008). It only gets
-    smaller as looks are added.
-
-    Args:
-        a: samples of each of A's processes, in the order of the rounds.
-        b: samples of each of B's processes.
-        paired: as for ``ratio_interval``.
-        looks: the design; by default the data is looked at once, now.
-
-    Raises:
-        ValueError: as for ``ratio_interval``, or ``looks`` are given for sides that are not paired.
-    """
-    if looks is not None and not paired:
-        raise ValueError("only sides that ran in the same rounds can be looked at several times")
-    first, second = _levels(a), _levels(b)
-    whole = _log_ratio(first, second, paired)
-    rounds = min(len(first), len(second))
-    best, outside, decisive = 1.0, 1.0, whole.value
-    taken = seen_at_looks(a, b, looks) if paired else (Seen(whole, 1.0),)
-    for look in taken:
-        if look.ratio.p_value < best * look.share:
-            best, decisive = look.ratio.p_value / look.share, look.ratio.value
-        outside = min(outside, look.ratio.p_outside(*SAME_WITHIN) / look.share)
-    spread = whole.error * math.sqrt(rounds) if paired and rounds > 1 else None
-    share = taken[-1].share if taken else 1.0
-    interval = whole.interval(1 - (1 - CONFIDENCE) * share)
-    return Comparison(interval, best, outside, decisive, spread, rounds, len(taken))
+    basis: Basis
+    deviation: float
+    sessions: int = 1
+    days: int = 1
+    processes: Optional[float] = None
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -201,42 +144,112 @@ class Seen(msgspec.Struct, frozen=True):
     """
 
     ratio: LogRatio
-    share: float
+    share: float = 1.0
 
 
-def seen_at_looks(a: Samples, b: Samples, looks: Optional[Looks] = None) -> tuple[Seen, ...]:
-    """Return what each look at two sides that ran in the same rounds saw; by default there is one look, now.
+class Ratio(msgspec.Struct, frozen=True):
+    """How many times faster B is than A, as far as the data shows it: what a verdict follows from.
+
+    Attributes:
+        interval: time of A over time of B, from all rounds, with its repeated 95 % interval, which holds although the
+            data decided when to stop. It is of this comparison alone: it is not corrected for others.
+        p_value: the smallest total error at which a look would have told the two sides apart.
+        p_outside: the smallest total error at which a look would have ruled out ratios that are not within
+            1 ± ``EQUIVALENCE``.
+        decisive: the log ratio at the look of ``p_value``; its sign is the direction.
+        rounds: number of rounds; of stored results, of the sessions of the side that has fewer.
+        seen: what each look saw.
+        spreads: of the rounds, or of the days of each side.
+    """
+
+    interval: Interval
+    p_value: float = 1.0
+    p_outside: float = 1.0
+    decisive: float = 0.0
+    rounds: int = 0
+    seen: tuple[Seen, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+
+    @property
+    def basis(self) -> Basis:
+        """Where the variance comes from: the least certain of the sides'."""
+        return max((each.basis for each in self.spreads), key=list(Basis).index, default=Basis.ROUNDS)
+
+    @property
+    def spread(self) -> Optional[float]:
+        """Standard deviation of the rounds' log ratios; ``None`` if it is not known."""
+        of_rounds = (each.deviation for each in self.spreads if each.basis is Basis.ROUNDS)
+        return next((each for each in of_rounds if math.isfinite(each)), None)
+
+    def p_slower(self, fraction: float) -> float:
+        """Return the smallest total error at which a look shows that B takes longer than A by more than ``fraction``.
+
+        Two-sided, as the verdicts are; 1 if no look saw that.
+        """
+        limit = -math.log1p(fraction)
+        found = (each.ratio.p_of(limit) / each.share for each in self.seen if each.ratio.value < limit)
+        return min([1.0, *found])
+
+
+def ratio_interval(a: Samples, b: Samples, confidence: float = CONFIDENCE) -> Interval:
+    """Compute how many times faster B is than A (time of A over time of B) and the interval of this ratio.
+
+    It is the geometric mean of the rounds' ratios, and the interval is Student's t on their logarithms.
+
+    Args:
+        a: samples of each of A's processes.
+        b: samples of each of B's processes; ``a[i]`` and ``b[i]`` ran in the same round, in alternating turns.
+        confidence: coverage of the interval.
+
+    Raises:
+        ValueError: the sides have different numbers of processes, or there are none.
+    """
+    return _log_ratio(_log_ratios(a, b)).interval(confidence)
+
+
+def ratio_test(a: Samples, b: Samples, looks: Optional[Looks] = None) -> Ratio:
+    """Compute the ratio of A's time to B's, with an interval and p-values that hold although there were several looks.
+
+    Args:
+        a: samples of each of A's processes, in the order of the rounds.
+        b: samples of each of B's processes, as for ``ratio_interval``.
+        looks: the design; by default the data is looked at once, now.
 
     Raises:
         ValueError: as for ``ratio_interval``.
     """
-    first, second = _levels(a), _levels(b)
-    whole, rounds = _log_ratio(first, second, True), len(first)
+    logs = _log_ratios(a, b)
+    rounds, whole = len(logs), _log_ratio(logs)
     taken = looks.taken(rounds) if looks is not None else (Look(rounds, 1.0),)
-    ratios = [
-        whole if each.rounds == rounds else _log_ratio(first[: each.rounds], second[: each.rounds], True)
-        for each in taken
-    ]
-    return tuple(Seen(ratio, each.share) for ratio, each in zip(ratios, taken))
+    seen = tuple(
+        Seen(whole if each.rounds == rounds else _log_ratio(logs[: each.rounds]), each.share) for each in taken
+    )
+    return ratio_of(whole, rounds, (Spread(Basis.ROUNDS, whole.error * math.sqrt(rounds)),), seen)
 
 
-def p_slower(seen: Sequence[Seen], fraction: float) -> float:
-    """Return the smallest total error at which a look shows that B takes longer than A by more than ``fraction``.
+def ratio_of(whole: LogRatio, rounds: int, spreads: tuple[Spread, ...], seen: Optional[Sequence[Seen]] = None) -> Ratio:
+    """Return what the looks at a ratio show.
 
-    Two-sided, as the verdicts are; 1 if no look saw that.
+    A look's interval has 1 - alpha s confidence if the look may spend the share s of the error alpha. That of the ratio
+    has 1 - alpha = 95 % and the share of the last look. The sequential p-value is the smallest alpha for which the
+    interval of a look excludes the hypothesis: the smallest p-value of a look divided by its share (Liu and Anderson,
+    "On adaptive extensions of group sequential trials for clinical investigations", JASA 103, 2008). It only gets
+    smaller as looks are added.
+
+    Args:
+        whole: the log ratio of all rounds, or of two stored sides.
+        rounds: number of rounds.
+        spreads: what its error comes from.
+        seen: what each look saw, which may be none so far; by default there was one look, at all of it.
     """
-    limit = -math.log1p(fraction)
-    found = (each.ratio.p_of(limit) / each.share for each in seen if each.ratio.value < limit)
-    return min([1.0, *found])
-
-
-def compare(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] = None) -> tuple[Interval, Verdict]:
-    """Compute the ratio of A's time to B's with its 95 % interval, and the verdict of this comparison alone.
-
-    Args and Raises: as for ``ratio_test``.
-    """
-    found = ratio_test(a, b, paired=paired, looks=looks)
-    return found.ratio, judge(found)
+    seen = (Seen(whole),) if seen is None else tuple(seen)
+    best, outside, decisive = 1.0, 1.0, whole.value
+    for look in seen:
+        if look.ratio.p_value < best * look.share:
+            best, decisive = look.ratio.p_value / look.share, look.ratio.value
+        outside = min(outside, look.ratio.p_outside(*SAME_WITHIN) / look.share)
+    interval = whole.interval(1 - (1 - CONFIDENCE) * (seen[-1].share if seen else 1.0))
+    return Ratio(interval, best, outside, decisive, rounds, seen, spreads)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -253,8 +266,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def corrected(found: Sequence[Comparison]) -> list[Corrected]:
-    """Return the p-values of the comparisons of a table, corrected so that all of its verdicts hold together.
+def corrected(found: Sequence[Ratio]) -> list[tuple[float, float]]:
+    """Return ``p_value`` and ``p_outside`` of each row of a table, corrected so that all of its verdicts hold together.
 
     Each comparison has two hypotheses: that the sides are equal, and that they differ by ``EQUIVALENCE`` or more. At
     most one of the two is true. As in Holm's method, the hypothesis with the smallest p-value is rejected first, and
@@ -289,65 +302,44 @@ def corrected(found: Sequence[Comparison]) -> list[Corrected]:
             corrected_outside[index] = largest
             del outside[index]
             parts -= 0.0 if index in equal else 0.5
-    return [Corrected(*each) for each in zip(corrected_equal, corrected_outside)]
+    return list(zip(corrected_equal, corrected_outside))
 
 
-def verdicts(found: Sequence[Comparison]) -> list[Verdict]:
-    """Judge all comparisons of a table together; see ``corrected``."""
-    return [judge(each, p, len(found)) for each, p in zip(found, corrected(found))]
-
-
-def judge(found: Comparison, p: Optional[Corrected] = None, table: int = 1) -> Verdict:
-    """Derive the verdict from a comparison.
+def verdicts(found: Sequence[Ratio]) -> list[Verdict]:
+    """Judge all rows of a table together; see ``corrected``.
 
     SAME must be shown by a look, and by the interval of all rounds. A difference that was found at an early look, and
     that the rounds since then have reversed, is AMBIGUOUS.
-
-    Args:
-        found: the comparison; a ratio above 1 is faster.
-        p: its p-values corrected for the other comparisons of its table; by default those of a table of one.
-        table: number of comparisons in the table.
     """
-    p, ratio = p or corrected([found])[0], found.ratio
-    is_within = p.p_outside <= LARGEST_P and ratio.low >= 1 / (1 + EQUIVALENCE) and ratio.high <= 1 + EQUIVALENCE
-    doubt, outcome = None, Outcome.AMBIGUOUS
-    if not found.looks:
+    return [_verdict(each, *p_values, len(found)) for each, p_values in zip(found, corrected(found))]
+
+
+def _verdict(found: Ratio, p_value: float, p_outside: float, table: int) -> Verdict:
+    ratio, outcome, doubt = found.interval, Outcome.AMBIGUOUS, None
+    if not found.seen:
         doubt = Doubt.FEW_ROUNDS
     elif not math.isfinite(ratio.high):
         doubt = Doubt.ONE_PROCESS
-    elif is_within:
-        outcome = Outcome.SAME
-    elif p.p_value > LARGEST_P:
+    elif p_outside <= LARGEST_P and ratio.low >= 1 / (1 + EQUIVALENCE) and ratio.high <= 1 + EQUIVALENCE:
+        outcome, p_value = Outcome.SAME, p_outside
+    elif p_value > LARGEST_P:
         doubt = Doubt.CHANCE
     elif found.decisive * math.log(ratio.value) <= 0:
         doubt = Doubt.CONTRADICTED
     else:
         outcome = Outcome.FASTER if found.decisive > 0 else Outcome.SLOWER
-    p_value = p.p_outside if outcome is Outcome.SAME else p.p_value
     return Verdict(outcome, doubt, p_value, table, found.rounds)
 
 
-def _levels(side: Samples) -> list[float]:
-    return [math.log(median(samples)) for samples in side]
+def _log_ratios(a: Samples, b: Samples) -> list[float]:
+    """The log ratio of the medians of each round."""
+    if not a or len(a) != len(b):
+        raise ValueError(f"both sides must have the same number of rounds, at least one, not {len(a)} and {len(b)}")
+    return [math.log(median(mine)) - math.log(median(theirs)) for mine, theirs in zip(a, b)]
 
 
-def _log_ratio(a: Sequence[float], b: Sequence[float], paired: bool) -> LogRatio:
-    """The difference of the mean log levels of two sides."""
-    if not a or not b:
-        raise ValueError("a side has no processes")
-    if paired:
-        if len(a) != len(b):
-            raise ValueError(f"paired sides must have the same number of rounds, not {len(a)} and {len(b)}")
-        value, squared = _mean([x - y for x, y in zip(a, b)])
-        return LogRatio(value, math.sqrt(squared), len(a) - 1)
-    first, second = _mean(a), _mean(b)
-    if min(len(a), len(b)) < 2 or not math.isfinite(first[1] + second[1]):
-        return LogRatio(first[0] - second[0], math.inf, 0)
-    found = total([Variance(first[1], len(a) - 1), Variance(second[1], len(b) - 1)])
-    return LogRatio(first[0] - second[0], math.sqrt(found.value), found.freedom)
-
-
-def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """The mean and its squared standard error, which is infinite for a single value."""
-    mean, count = fmean(values), len(values)
-    return mean, math.fsum((each - mean) ** 2 for each in values) / (count - 1) / count if count > 1 else math.inf
+def _log_ratio(logs: Sequence[float]) -> LogRatio:
+    """Their mean with its standard error, which is infinite for a single round."""
+    mean, count = fmean(logs), len(logs)
+    squares = math.fsum((each - mean) ** 2 for each in logs)
+    return LogRatio(mean, math.sqrt(squares / (count - 1) / count) if count > 1 else math.inf, count - 1)

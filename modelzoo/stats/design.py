@@ -26,7 +26,7 @@ from typing import Optional
 
 import msgspec
 
-from modelzoo.stats.intervals import CONFIDENCE, student_t
+from modelzoo.stats.intervals import student_t
 
 SPACING = 1.25
 """The last planned look has at least this many times the rounds of the one before it; a look that adds little data
@@ -100,14 +100,9 @@ def planned_looks(minimum: int, maximum: int) -> tuple[int, ...]:
     """
     if minimum >= maximum:
         return (maximum,)
-    between = [each for each in _grid(maximum) if each > minimum]
-    return (*(each for each in (minimum, *between) if each * SPACING <= maximum), maximum)
-
-
-def _grid(maximum: int) -> Sequence[int]:
-    """8, 12, 16, 24, 32, 48 … below ``maximum``."""
     powers = range(3, max(4, maximum.bit_length()))
-    return [each for power in powers for each in (2**power, 3 * 2 ** (power - 1)) if each < maximum]
+    grid = [each for power in powers for each in (2**power, 3 * 2 ** (power - 1)) if minimum < each < maximum]
+    return (*(each for each in (minimum, *grid) if each * SPACING <= maximum), maximum)
 
 
 BATCH_SECONDS = 1.0
@@ -170,8 +165,8 @@ def components(
             processes of one sample.
     """
     batches = [_batches(samples) for samples in processes]
-    own_freedom = sum(len(each.levels) - 1 for each in batches)
-    weighted = sum(each.seconds * _squares(each.levels) for each in batches)
+    own_freedom = sum(len(levels) - 1 for levels, _ in batches)
+    weighted = sum(seconds * variance(levels) * (len(levels) - 1) for levels, seconds in batches if len(levels) > 1)
     tau2 = _shrunk(weighted, own_freedom, prior.tau2 if prior else None, prior_weight)
     freedom = len(processes) - 1
     spread = variance([math.log(median(samples)) for samples in processes]) if freedom > 0 else 0.0
@@ -202,32 +197,6 @@ def seconds_per_process(costs: Costs, found: Components, limits: tuple[float, fl
     low, high = limits
     ideal = math.sqrt(costs.process * found.tau2 / found.between) if found.between > 0 else math.inf
     return min(high, max(low, BATCH_SAMPLES * costs.sample, ideal if found.tau2 > 0 else 0.0))
-
-
-def half_width(found: Components, seconds: float, processes: int, confidence: float = CONFIDENCE) -> float:
-    """Return the relative half width of the interval to expect of ``processes`` that sample for ``seconds`` each."""
-    if processes < 2:
-        return math.inf
-    error = math.sqrt(found.variance(seconds) / processes)
-    return math.expm1(student_t((1 + confidence) / 2, processes - 1) * error)
-
-
-def processes_needed(
-    found: Components, seconds: float, half_width_wanted: float, confidence: float = CONFIDENCE
-) -> int:
-    """Return the fewest processes, at least 2, whose interval is expected to have the half width that is wanted.
-
-    Raises:
-        ValueError: the half width is not positive.
-    """
-    if half_width_wanted <= 0:
-        raise ValueError(f"the half width must be positive, not {half_width_wanted}")
-    # Student's t needs more than the normal distribution does, so the search can start there.
-    normal = NormalDist().inv_cdf((1 + confidence) / 2) / math.log1p(half_width_wanted)
-    count = max(2, math.ceil(found.variance(seconds) * normal**2))
-    while half_width(found, seconds, count, confidence) > half_width_wanted:
-        count += 1
-    return count
 
 
 def detectable(spread: float, rounds: int, alpha: float, power: float = POWER) -> float:
@@ -263,27 +232,19 @@ def rounds_to_tell(spread: float, difference: float, alpha: float, power: float 
     return count
 
 
-class _Batches(msgspec.Struct, frozen=True):
-    """Log medians of the batches of one process, and the mean length of a batch in seconds."""
-
-    levels: tuple[float, ...]
-    seconds: float
-
-
-def _batches(samples: Sequence[float]) -> _Batches:
+def _batches(samples: Sequence[float]) -> tuple[list[float], float]:
     """Divide the samples into batches of equal numbers, of about a second and at least 5 samples each.
 
     A process too short for two such batches is divided into its samples.
+
+    Returns:
+        the log medians of the batches, and the mean length of a batch in seconds.
     """
     total, count = sum(samples), len(samples)
     number = min(int(total / BATCH_SECONDS), count // BATCH_SAMPLES)
     number = number if number >= 2 else count
     edges = [round(i * count / number) for i in range(number + 1)]
-    return _Batches(tuple(math.log(median(samples[a:b])) for a, b in zip(edges, edges[1:])), total / number)
-
-
-def _squares(levels: Sequence[float]) -> float:
-    return variance(levels) * (len(levels) - 1) if len(levels) > 1 else 0.0
+    return [math.log(median(samples[a:b])) for a, b in zip(edges, edges[1:])], total / number
 
 
 def _shrunk(squares: float, freedom: int, prior: Optional[float], weight: float) -> float:

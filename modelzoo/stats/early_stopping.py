@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean, variance
-from typing import Optional
+from typing import Callable, Optional
 
 from modelzoo.stats.intervals import incomplete_beta
 
@@ -111,11 +111,7 @@ def most_over(queries: int, fraction: float, confidence: float = CONFIDENCE, dep
     """Return how many of ``queries`` may be over the bound; ``None`` if there are too few queries even for none."""
     if not shows(queries, 0, fraction, confidence, dependence):
         return None
-    low, high = 0, queries
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if shows(queries, middle, fraction, confidence, dependence) else (low, middle)
-    return low
+    return _first(lambda over: not shows(queries, over, fraction, confidence, dependence), 0, 1) - 1
 
 
 def queries_for(over: int, fraction: float, confidence: float = CONFIDENCE) -> int:
@@ -124,13 +120,7 @@ def queries_for(over: int, fraction: float, confidence: float = CONFIDENCE) -> i
     >>> queries_for(0, 0.99), queries_for(1, 0.99), queries_for(1, 0.9)
     (459, 662, 64)
     """
-    low, high = over, over + 1
-    while not shows(high, over, fraction, confidence):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if shows(middle, over, fraction, confidence) else (middle, high)
-    return high
+    return _first(lambda queries: shows(queries, over, fraction, confidence), over, over + 1)
 
 
 def queries_to_show(share: float, fraction: float, dependence: float = 1.0) -> Optional[int]:
@@ -142,15 +132,16 @@ def queries_to_show(share: float, fraction: float, dependence: float = 1.0) -> O
     if share >= MOST_SHARE * (1 - fraction):
         return None
 
-    def enough(queries: int) -> bool:
-        return shows(queries, share * queries, fraction, dependence=dependence)
+    return _first(lambda queries: shows(queries, share * queries, fraction, dependence=dependence), 0, 1)
 
-    low, high = 0, 1
-    while not enough(high):
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The first number from which on ``holds``; ``low`` is one that does not, ``high`` a first guess above it."""
+    while not holds(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 

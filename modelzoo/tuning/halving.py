@@ -1,17 +1,12 @@
-"""Successive halving: what processes cost, how the time is divided among the stages, who stays. Pure.
+"""What the processes of a search cost, and how its time is divided among the stages. Pure.
 
-Every stage measures the candidates that are left in interleaved rounds, with the default setting in each block, and
-keeps the faster half (Karnin, Koren and Somekh, "Almost optimal exploration in multi-armed bandits", ICML 2013;
-Jamieson and Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016). The
-stages get equal shares of the time, so fewer candidates are measured more often.
+The stages get equal shares of the time, so fewer candidates are measured more often.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from statistics import fmean
 
 import msgspec
 
@@ -19,8 +14,6 @@ from modelzoo.errors import UsageError
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
 
-FINALISTS = 4
-"""With so many candidates or fewer, nothing is halved any more."""
 SEARCH_SHARE = 0.7
 """Of the budget; the rest is for measuring the winner again."""
 FIRST_SHARE = 0.7
@@ -40,9 +33,6 @@ LEAST_PROCESS_SECONDS = 2.0
 """No process takes less than this; importing torch alone takes that long."""
 COMPILED = 4.0
 """A process that compiles is taken to cost this many times as much as one of the default, until one was measured."""
-
-Logs = Mapping[int, float]
-"""By round: the logarithm of how many times faster a candidate was than the default in the same round, per item."""
 
 
 class Time(msgspec.Struct, frozen=True):
@@ -127,21 +117,6 @@ def check(budget: float, settings: int) -> None:
         )
 
 
-def sizes(candidates: int) -> list[int]:
-    """Return how many candidates each stage measures, the default not counted.
-
-    >>> sizes(39)
-    [39, 20, 10, 5, 3]
-    >>> sizes(3)
-    [3, 3]
-    """
-    found = [candidates]
-    while found[-1] > FINALISTS:
-        found.append(math.ceil(found[-1] / 2))
-    # Everything is measured in two stages at least: one process says little.
-    return found if len(found) > 1 else [candidates, candidates]
-
-
 def stage_rounds(costs: Sequence[float], stages: int, time: Time) -> int:
     """Return how many rounds the next stage has.
 
@@ -171,13 +146,3 @@ def confirmation_rounds(costs: Sequence[float], time: Time) -> int:
 def sampling_seconds(wanted: float, sample: float) -> float:
     """Return how long a process samples: as long as ``wanted``, or ``SAMPLES`` of a slow model."""
     return max(wanted, SAMPLES * sample)
-
-
-def ranked(found: Mapping[int, Logs]) -> list[int]:
-    """The candidates with times, the fastest first."""
-    return sorted((group for group, logs in found.items() if logs), key=lambda group: -fmean(found[group].values()))
-
-
-def speed(logs: Logs) -> float:
-    """How many times faster than the default: the geometric mean over the rounds."""
-    return math.exp(fmean(logs.values()))

@@ -18,11 +18,12 @@ from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Event, OnEvent, Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.plan import Plan
-from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
+from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, Stage, StageKind, Tuning
 from modelzoo.results import tuning as results
 from modelzoo.results.store import ResultFile
 from modelzoo.setting import Setting, labels
+from modelzoo.stats import race
 from modelzoo.tuning import choice, halving
 from modelzoo.tuning.halving import Costs, Time
 from modelzoo.workload import Workload
@@ -90,30 +91,31 @@ class Search:
     # Stages
 
     def _probe(self) -> None:
-        """Measure the default alone: it shows what a process costs and what the model runs."""
+        """Measure the default alone: it shows what a process costs and what the model runs.
+
+        What cannot have an effect then, or cannot be judged, is excluded.
+        """
         stage = self.tuning.stage(StageKind.PROBE) or self._begin(StageKind.PROBE, (0,), 1, halving.SAMPLING_SECONDS)
         self._run_stage(stage)
-        report = self._probed()
+        report = next(run.report for run in self.result.runs if run.group == 0 and run.report is not None)
         choice.check_default(report)
-        self._exclude(self._pointless(report))
-
-    def _pointless(self, report: RunReport) -> list[Exclusion]:
-        settings, found = self._settings(), []
+        default, found = self._settings[0], []
         unjudgeable = choice.unjudgeable(report, self.work.judge is not None)
         for group in self.tuning.open():
-            changes = {name for axis in choice.changed(settings[0], settings[group]) for name in axis}
-            if settings[group].precision == "int8":
+            setting = self._settings[group]
+            changes = {name for axis in choice.changed(default, setting) for name in axis}
+            if setting.precision == "int8":
                 changes.add("linear")  # which the recipes quantize
-            excluded = choice.pointless(group, changes, report)
-            if unjudgeable and settings[group].precision != "fp32" and not self._may_be_unjudged(settings[group]):
-                excluded = excluded or Exclusion(group, unjudgeable)
-            found += [excluded] if excluded is not None else []
-        return found
+            kind = choice.pointless(changes, report)
+            if kind is None and setting.precision != "fp32" and not self._may_be_unjudged(setting):
+                kind = unjudgeable
+            found += [Exclusion(group, kind)] if kind is not None else []
+        self._exclude(found)
 
     def _search(self) -> None:
         """Measure the candidates, and keep the faster half after each stage."""
         done = [each for each in self.tuning.stages if each.kind is StageKind.SEARCH]
-        sizes = halving.sizes(len(done[0].groups) - 1 if done else len(self.tuning.open()))
+        sizes = race.sizes(len(done[0].groups) - 1 if done else len(self.tuning.open()))
         for number, size in enumerate(sizes):
             if number < len(done):
                 stage = done[number]
@@ -130,7 +132,7 @@ class Search:
     def _survivors(self, size: int, *, is_last: bool) -> list[int]:
         """The fastest candidates that may win, at most ``size``; the others are excluded from here on."""
         logs = results.logs(self.result)
-        measured = halving.ranked({group: logs.get(group, {}) for group in self.tuning.open()})
+        measured = race.ranked({group: logs.get(group, {}) for group in self.tuning.open()})
         order = measured or list(self.tuning.open())
         kept: list[int] = []
         for group in order:
@@ -146,22 +148,23 @@ class Search:
 
     def _is_invalid(self, group: int) -> bool:
         """Judge a candidate below fp32 that is about to enter the last stage; exclude it if it is not valid."""
-        setting = self._settings()[group]
+        setting = self._settings[group]
         if setting.precision == "fp32" or (self._may_be_unjudged(setting) and self.work.judge is None):
             return False
         entry = self.result.judged().get(group)
         if entry is None:
             entry = self.judge(setting, group)
             self.stored.add_validity(entry)
-        excluded = choice.not_valid(group, entry, allow_unjudged=self._may_be_unjudged(setting))
-        self._exclude([excluded] if excluded is not None else [])
-        return excluded is not None
+        kind = choice.not_valid(entry, allow_unjudged=self._may_be_unjudged(setting))
+        self._exclude([Exclusion(group, kind)] if kind is not None else [])
+        return kind is not None
 
     def _choose(self) -> None:
         """Pick the winner from what the search has measured."""
-        logs, settings = results.logs(self.result), self._settings()
+        logs, settings = results.logs(self.result), self._settings
         finalists = {group: logs[group] for group in self.tuning.open() if logs.get(group)}
-        found = choice.pick(finalists, choice.complexities(settings))
+        changes = {group: len(choice.changed(settings[0], settings[group])) for group in finalists}
+        found = choice.pick(finalists, changes)
         steps = choice.steps(settings[0], settings[found.winner])
         groups = tuple(self.stored.group_of(self.work.name, step) for step in steps)
         self._update(replace(self.tuning, choice=Choice(found.winner, found.best, found.ties, groups)))
@@ -172,18 +175,15 @@ class Search:
         if chosen is None or not chosen.winner:
             return
         if stage is None:
-            groups: tuple[int, ...] = (0, *chosen.steps)
-            count = self._confirmation_rounds(groups)
-            if count < halving.CONFIRMATION_ROUNDS[0]:
-                groups = (0, chosen.winner)
-                count = self._confirmation_rounds(groups)
+            for groups in ((0, *chosen.steps), (0, chosen.winner)):
+                costs = self._costs()
+                count = halving.confirmation_rounds([costs.of(group) for group in groups], self._time())
+                if count >= halving.CONFIRMATION_ROUNDS[0]:
+                    break
             if not count:
                 return
             stage = self._begin(StageKind.CONFIRMATION, groups, count, halving.CONFIRMATION_SECONDS)
         self._run_stage(stage)
-
-    def _confirmation_rounds(self, groups: Sequence[int]) -> int:
-        return halving.confirmation_rounds([self._costs().of(group) for group in groups], self._time())
 
     # Running
 
@@ -204,11 +204,16 @@ class Search:
             return
         while block := self._next_block(stage):
             block = self._affordable(stage, block)
+            is_search = stage.kind is StageKind.SEARCH
             if not block:
-                self._skip(stage)
+                logs = results.logs(self.result)
+                never = [group for group in stage.groups if group in self.tuning.open() and not logs.get(group)]
+                self._exclude(Exclusion(group, ExclusionKind.NOT_MEASURED) for group in never if is_search)
                 return
             self._sweep(stage, block)
-            self._exclude(self._unfit(block) if stage.kind is StageKind.SEARCH else [])
+            groups = self.result.groups()
+            unfit = {group: choice.unfit(groups.get(group, []), groups[0]) for group in block if group and is_search}
+            self._exclude(Exclusion(group, kind) for group, kind in unfit.items() if kind is not None)
             self._update(replace(self.tuning, spent=self._spent()))
 
     def _next_block(self, stage: Stage) -> list[int]:
@@ -243,62 +248,36 @@ class Search:
                 found.append(group)
         return found if len(found) > 1 else []
 
-    def _skip(self, stage: Stage) -> None:
-        """Exclude the candidates that the search has no time to measure even once."""
-        if stage.kind is not StageKind.SEARCH:
-            return
-        measured = {run.group for run in results.runs_of(self.result, stage)}
-        logs = results.logs(self.result)
-        self._exclude(
-            Exclusion(group, ExclusionKind.NOT_MEASURED)
-            for group in self.tuning.open()
-            if group in stage.groups and group not in measured and not logs.get(group)
-        )
-
     def _sweep(self, stage: Stage, block: Sequence[int]) -> None:
-        rounds = self._rounds_of(stage)
-        place = {group: index for index, group in enumerate(self._members(stage))}
-        offset: Optional[int] = None
-        for run in rounds.sweep(stage.seconds, among=[place[group] for group in block]):
-            if offset is None:
-                offset = 1 + max((each.round for each in self.result.runs), default=-1) - run.round
-            moved = replace(run, group=self._members(stage)[run.group], round=run.round + offset)
-            self.stored.add_run(moved)
-            self.on_run(moved)
-            if moved.group == 0 and moved.error is not None:
-                raise WorkerError(f"the default setting failed: {moved.error}")
-
-    def _members(self, stage: Stage) -> tuple[int, ...]:
-        """The groups of the processes that are prepared together: the whole grid, or those of the confirmation."""
-        return stage.groups if stage.kind is StageKind.CONFIRMATION else tuple(range(self.tuning.candidates))
-
-    def _rounds_of(self, stage: Stage) -> Rounds:
-        members, settings = self._members(stage), self._settings()
+        # The whole grid is prepared together, or what is confirmed.
+        is_confirmation = stage.kind is StageKind.CONFIRMATION
+        members = stage.groups if is_confirmation else tuple(range(self.tuning.candidates))
         if members not in self._rounds:
-            chosen = tuple(settings[group] for group in members)
+            chosen = tuple(self._settings[group] for group in members)
             names = dict(zip(labels(chosen), map(self.result.label, members)))
 
             def on_event(event: Event) -> None:
                 self.on_event(replace(event, label=names.get(event.label, event.label)))
 
             self._rounds[members] = Rounds(Request(self.work, chosen, Plan(), timeout=self.timeout), on_event)
-        return self._rounds[members]
-
-    def _unfit(self, block: Sequence[int]) -> list[Exclusion]:
-        groups = self.result.groups()
-        found = (choice.unfit(group, groups.get(group, []), groups[0]) for group in block if group)
-        return [each for each in found if each is not None]
+        offset: Optional[int] = None
+        for run in self._rounds[members].sweep(stage.seconds, among=[members.index(group) for group in block]):
+            if offset is None:
+                offset = 1 + max((each.round for each in self.result.runs), default=-1) - run.round
+            moved = replace(run, group=members[run.group], round=run.round + offset)
+            self.stored.add_run(moved)
+            self.on_run(moved)
+            if moved.group == 0 and moved.error is not None:
+                raise WorkerError(f"the default setting failed: {moved.error}")
 
     # What is known
 
+    @property
     def _settings(self) -> list[Setting]:
         return [requested.setting for requested in self.result.requested]
 
-    def _probed(self) -> RunReport:
-        return next(run.report for run in self.result.runs if run.group == 0 and run.report is not None)
-
     def _costs(self) -> Costs:
-        return Costs.read(self.result.runs, self._settings())
+        return Costs.read(self.result.runs, self._settings)
 
     def _spent(self) -> float:
         return self._before + self.clock() - self._started

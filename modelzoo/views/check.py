@@ -7,20 +7,19 @@ from typing import Optional
 
 from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.kernel_changes import KernelChanges, ShapeUse, kernel_changes
-from modelzoo.comparison.machines import reports_of
-from modelzoo.comparison.model import Metric, Refusal, Row, SideSetting
-from modelzoo.comparison.refusals import ALLOWABLE
+from modelzoo.comparison.model import Row
 from modelzoo.document import Block, Column, Lines, Notices, Section, Table, Text, lines, named
 from modelzoo.formatting import MISSING, seconds
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.results import summary
+from modelzoo.results.refusals import ALLOWABLE, Metric, Refusal, SideSetting
 from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns, differences, explanations
 from modelzoo.views.compare import DECIDED, QUANTITY, correction, gate_lines, headline
 from modelzoo.views.judgement import metric_text, reason_text, scope_text
 from modelzoo.views.products import shapes_text
-from modelzoo.views.speed import basis_text, outlook_text, refusal, row_reason
+from modelzoo.views.speed import basis_text, outlook_text, reason, refusal
 
 MOST_CHANGES = 10
 """The most shapes of a row whose kernels are listed without ``--details``."""
@@ -67,17 +66,15 @@ def document(
 def _legend(comparison: Comparison) -> Iterator[str]:
     base, head = comparison.base.name, comparison.other.name
     yield f"{base}, {head}: {QUANTITY[Metric.LATENCY]}, geometric mean of the processes' medians, ± its 95 % interval."
-    compared = [row for row in comparison.rows if row.estimate is not None]
-    table = max((row.verdict.table for row in comparison.rows if row.verdict is not None), default=0)
-    if table:
+    compared = [(row, row.speed.found) for row in comparison.rows if row.speed.found is not None]
+    if compared:
         yield (
             f"ratio: speedup of {head} (below 1: slower) with its 95 % interval, from rounds in which both sides ran "
-            f"in alternating turns.{correction(table)}"
+            f"in alternating turns.{correction(len(compared))}"
         )
-    for row in compared:
-        if row.estimate is not None and row.verdict is not None:
-            rounds = f"{row.verdict.rounds} round{'s' if row.verdict.rounds != 1 else ''}"
-            yield f"{row.name}: {rounds}; {basis_text(row.estimate)}."
+    for row, found in compared:
+        rounds = f"{found.rounds} round{'s' if found.rounds != 1 else ''}"
+        yield f"{row.name}: {rounds}; {basis_text(found)}."
 
 
 def _open(comparison: Comparison) -> list[Block]:
@@ -88,12 +85,12 @@ def _open(comparison: Comparison) -> list[Block]:
 
 def _open_texts(row: Row) -> Iterator[str]:
     if row.outcome is Outcome.AMBIGUOUS:
-        outlook = row.verdict.outlook if row.verdict is not None else None
+        outlook = row.speed.verdict.outlook
         more = f"; {outlook_text(outlook)}: give a larger --budget" if outlook is not None else ""
-        yield f"{row_reason(row)}{more}"
-    for each in row.refused:
+        yield f"{reason(row.speed)}{more}"
+    for each in row.speed.refused:
         yield f"not comparable: {_with_way_out(each)}"
-    for each in row.allowed:
+    for each in row.speed.allowed:
         yield f"allowed: {refusal(each)}"
 
 
@@ -164,7 +161,7 @@ def _differences(comparison: Comparison, *, details: bool) -> list[Block]:
     """What differs between the sides; kernels, which are a consequence, have tables of their own."""
     found = comparison.conditions.differing
     if not found:
-        ran = any(row.base and row.other and reports_of(row.base) and reports_of(row.other) for row in comparison.rows)
+        ran = any(row.base and row.other and row.base.reports and row.other.reports for row in comparison.rows)
         said = "Nothing that is recorded." if ran else "Not known: no workload ran on both sides."
         return [Section("What differs", (lines(said),))]
     shown = found if details else found[:MOST_DIFFERENCES]

@@ -8,16 +8,17 @@ from typing import Optional
 
 from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
 from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice, Rates
-from modelzoo.comparison.model import Basis, Metric, Obstacle, Row, Side
+from modelzoo.comparison.model import Row, Side
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, Tone, first_line, lines, named
 from modelzoo.frozen import replace
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
-from modelzoo.stats import Doubt, Outcome, Verdict
+from modelzoo.results.refusals import Metric, Obstacle
+from modelzoo.stats import Basis, Doubt, Outcome, Ratio, Verdict
 from modelzoo.views import compare_columns, explanations
 from modelzoo.views.compare_columns import values_text
 from modelzoo.views.headline import Judged, several, subject
 from modelzoo.views.results_table import ratio
-from modelzoo.views.speed import UNPROVEN, basis_text, is_qualified, refusal, row_reason, verdict_reason
+from modelzoo.views.speed import UNPROVEN, basis_text, is_qualified, reason, refusal, verdict_reason
 
 QUANTITY = {
     Metric.LATENCY: "latency of one forward batch",
@@ -93,8 +94,9 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
 def headline(comparison: Comparison) -> Lines:
     """Return how many rows are faster or slower, and what that rests on."""
     base, other, rows = comparison.base.name, comparison.other.name, comparison.rows
-    compared = [row for row in rows if row.estimate is not None]
-    wrong = [each for row in rows for each in (*row.refused, *row.allowed) if each.obstacle is Obstacle.WRONG]
+    compared = [row for row in rows if row.ratio is not None]
+    against = [each for row in rows for each in (*row.speed.refused, *row.speed.allowed)]
+    wrong = [each for each in against if each.obstacle is Obstacle.WRONG]
     if wrong and compared:
         return first_line(refusal(wrong[0]), Tone.BAD)
     if not compared:
@@ -103,13 +105,13 @@ def headline(comparison: Comparison) -> Lines:
         return first_line(said, Tone.BAD)
     if len(rows) == 1:
         said = f"{rows[0].name}: {subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}"
-        said += UNPROVEN if is_qualified(rows[0]) else ""
+        said += UNPROVEN if is_qualified(rows[0].speed) else ""
     else:
-        judged = [Judged(row.outcome, row.estimate.ratio if row.estimate else None, is_qualified(row)) for row in rows]
+        judged = [Judged(row.outcome, row.ratio, is_qualified(row.speed)) for row in rows]
         said = several(base, other, judged, "rows")
     if comparison.mean is not None and len(compared) > 1:
         said += f"; geometric mean {ratio(comparison.mean)}"
-    if any(row.estimate is not None and row.estimate.basis is Basis.ASSUMED for row in compared):
+    if any(each.basis is Basis.ASSUMED for each in _found(comparison).values()):
         said += "; too few sessions, so how much they differ is ASSUMED"
     outcomes = {row.outcome for row in rows}
     return first_line(said, next((tone for each, tone in _TONES.items() if each in outcomes), Tone.SAME))
@@ -140,7 +142,7 @@ def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
     """Return the footnotes, each with its mark, and the marks of each row; equal notes are one."""
     numbers: dict[str, int] = {}
     marks: dict[int, str] = {}
-    by_chance = [each for row in comparison.rows if (each := row.verdict) is not None and each.doubt is Doubt.CHANCE]
+    by_chance = [row.speed.verdict for row in comparison.rows if row.speed.verdict.doubt is Doubt.CHANCE]
     for index, row in enumerate(comparison.rows):
         texts = _notes_of(row, by_chance)
         for text in texts:
@@ -156,12 +158,16 @@ def _notes_of(row: Row, by_chance: Sequence[Verdict]) -> list[str]:
         row: it. What its verdict rests on stands in the legend.
         by_chance: the verdicts of all rows that may differ by chance, for which one sentence is enough.
     """
-    reason = [refusal(each) for each in row.refused]
-    if row.verdict is not None and not reason:
-        alike = sorted(by_chance, key=lambda each: each.p_value or 0.0) if row.verdict in by_chance else [row.verdict]
-        reason = [verdict_reason(alike[0], alike[-1].p_value or 0.0)]
-    unclear = row.outcome in (Outcome.NOT_COMPARABLE, Outcome.AMBIGUOUS)
-    return [*(reason if unclear else ()), *(f"allowed: {refusal(each)}" for each in row.allowed)]
+    verdict, whys = row.speed.verdict, [refusal(each) for each in row.speed.refused]
+    if row.outcome is Outcome.AMBIGUOUS:
+        alike = sorted(by_chance, key=lambda each: each.p_value or 0.0) if verdict in by_chance else [verdict]
+        whys = [verdict_reason(alike[0], alike[-1].p_value or 0.0)]
+    return [*whys, *(f"allowed: {refusal(each)}" for each in row.speed.allowed)]
+
+
+def _found(comparison: Comparison) -> dict[str, Ratio]:
+    """The ratios by the names of their rows."""
+    return {row.name: row.speed.found for row in comparison.rows if row.speed.found is not None}
 
 
 def _legend(comparison: Comparison) -> Iterator[str]:
@@ -171,16 +177,15 @@ def _legend(comparison: Comparison) -> Iterator[str]:
         f"{names[0]}, {names[1]}: {_quantity(comparison)}, geometric mean of the processes' values, ± its 95 % "
         "interval on its own."
     )
-    compared = [row for row in comparison.rows if row.estimate is not None]
+    compared = _found(comparison)
     if compared:
         better = BETTER[metric].format(base=names[0], name=names[1])
         yield (
             f"ratio: {better}, with its 95 % interval, which allows for differences between sessions."
             f"{correction(len(compared))}"
         )
-    estimates = {row.name: row.estimate for row in compared if row.estimate is not None}
     for basis in Basis:
-        alike = {name: each for name, each in estimates.items() if each.basis is basis}
+        alike = {name: each for name, each in compared.items() if each.basis is basis}
         if alike:
             yield f"basis{_of_rows(list(alike), len(compared))}: {BASIS[basis]}; {basis_text(*alike.values())}."
     yield from notes(comparison)
@@ -188,7 +193,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
 
 def notes(comparison: Comparison) -> list[str]:
     """What the numbers do not say by themselves."""
-    if any(row.estimate is not None and row.estimate.basis is Basis.ROUNDS for row in comparison.rows):
+    if any(each.basis is Basis.ROUNDS for each in _found(comparison).values()):
         return []  # one session has both sides
     if comparison.same_machine:
         found = [
@@ -349,4 +354,4 @@ def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:
 
 
 def _shown_ratio(row: Row) -> str:
-    return f", ratio {ratio(row.estimate.ratio)}" if row.estimate is not None else f", {row_reason(row)}"
+    return f", ratio {ratio(row.ratio)}" if row.ratio is not None else f", {reason(row.speed)}"

@@ -9,9 +9,11 @@ from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.conditions import Difference
 from modelzoo.comparison.machines import Cost, Extrapolation, Price, Rates, RowRates
-from modelzoo.comparison.model import Basis, Metric, Row
+from modelzoo.comparison.model import Row
 from modelzoo.document import Column, Tone
 from modelzoo.formatting import MISSING, significant, within
+from modelzoo.results.refusals import Metric
+from modelzoo.stats import Basis
 from modelzoo.views.results_table import OUTCOME_TONE, interval, ratio
 from modelzoo.views.speed import outcome_text
 
@@ -32,7 +34,7 @@ def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column
         marks: of footnotes, by the index of the row.
     """
     rows = comparison.rows
-    shows_mean = comparison.mean is not None and sum(row.estimate is not None for row in rows) > 1
+    shows_mean = comparison.mean is not None and sum(row.ratio is not None for row in rows) > 1
     last = ("",) if shows_mean else ()
     workloads = tuple(
         "" if index and rows[index - 1].workload == row.workload else row.workload for index, row in enumerate(rows)
@@ -66,12 +68,12 @@ def value_text(value: stats.Interval | None, metric: Metric) -> str:
 
 
 def _ratio(row: Row) -> str:
-    return ratio(row.estimate.ratio) if row.estimate is not None else NOTHING
+    return ratio(row.ratio) if row.ratio is not None else NOTHING
 
 
 def _verdict(row: Row, mark: str) -> str:
-    assumed = row.estimate is not None and row.estimate.basis is Basis.ASSUMED
-    return f"{outcome_text(row)}{' (assumed)' if assumed else ''}{f' {mark}' if mark else ''}"
+    assumed = row.speed.found is not None and row.speed.found.basis is Basis.ASSUMED
+    return f"{outcome_text(row.speed)}{' (assumed)' if assumed else ''}{f' {mark}' if mark else ''}"
 
 
 def difference_columns(comparison: Comparison) -> list[Column]:

@@ -17,17 +17,18 @@ from modelzoo.comparison.compare import Comparison, Gate, StageRow
 from modelzoo.comparison.conditions import Conditions
 from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.machines import Cost, Rates, RowRates
-from modelzoo.comparison.model import Metric, Obstacle, Row, Side
+from modelzoo.comparison.model import Row, Side
 from modelzoo.document import Column
 from modelzoo.document.delimited import csv_text
 from modelzoo.formatting import printable, shown_json
 from modelzoo.records.codec import encode, encode_json
+from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.stats import Outcome
 from modelzoo.version import __version__
 from modelzoo.views.compare import cores_text, extrapolation_text, notes
 from modelzoo.views.compare_columns import values_text
 from modelzoo.views.results_table import ratio
-from modelzoo.views.speed import basis_text, outcome_text, refusal, row_reason
+from modelzoo.views.speed import basis_text, outcome_text, reason, refusal
 
 FORMAT = "modelzoo-comparison/1.0"
 UNITS = {**dict.fromkeys(Metric, "s"), Metric.THROUGHPUT: "items/s", Metric.MEMORY: "bytes"}
@@ -185,7 +186,7 @@ def _rows(found: Comparison, gate: Gate) -> tuple[RowSummary, ...]:
 
 
 def _row(row: Row, failures: tuple[str, ...]) -> RowSummary:
-    estimate = row.estimate
+    found = row.speed.found
     return RowSummary(
         workload=row.workload,
         label=row.label,
@@ -196,14 +197,14 @@ def _row(row: Row, failures: tuple[str, ...]) -> RowSummary:
         other_sessions=len(row.other.sessions) if row.other is not None else 0,
         base_processes=sum(map(len, row.base.sessions)) if row.base is not None else 0,
         other_processes=sum(map(len, row.other.sessions)) if row.other is not None else 0,
-        ratio=estimate.ratio if estimate is not None else None,
-        p_value=estimate.p_value if estimate is not None else None,
+        ratio=row.ratio,
+        p_value=found.p_value if found is not None else None,
         outcome=row.outcome,
-        reason=row_reason(row),
-        basis=str(estimate.basis) if estimate is not None else None,
-        basis_text=basis_text(estimate) if estimate is not None else "",
-        refused=tuple(Obstruction(each.obstacle, refusal(each)) for each in row.refused),
-        allowed=tuple(Obstruction(each.obstacle, refusal(each)) for each in row.allowed),
+        reason=reason(row.speed),
+        basis=str(found.basis) if found is not None else None,
+        basis_text=basis_text(found) if found is not None else "",
+        refused=tuple(Obstruction(each.obstacle, refusal(each)) for each in row.speed.refused),
+        allowed=tuple(Obstruction(each.obstacle, refusal(each)) for each in row.speed.allowed),
         failures=failures,
     )
 
@@ -287,6 +288,6 @@ def junit(judged: Judged) -> str:
 
 
 def _sentence(row: Row) -> str:
-    shown = f" {ratio(row.estimate.ratio)}" if row.estimate is not None else ""
-    allowed = "".join(f"; allowed: {refusal(each)}" for each in row.allowed)
-    return f"{outcome_text(row)}{shown}: {row_reason(row)}{allowed}"
+    shown = f" {ratio(row.ratio)}" if row.ratio is not None else ""
+    allowed = "".join(f"; allowed: {refusal(each)}" for each in row.speed.allowed)
+    return f"{outcome_text(row.speed)}{shown}: {reason(row.speed)}{allowed}"

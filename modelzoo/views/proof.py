@@ -36,7 +36,7 @@ from modelzoo.records.workload import (
     OutputError,
 )
 from modelzoo.results.proof import OtherKernels, Proof
-from modelzoo.results.speed import Different, Incomparable, OtherOutputs, OtherWork
+from modelzoo.results.refusals import Different, Incomparable, OtherOutputs, OtherWork
 from modelzoo.views.products import wrong_text
 
 NO_EVIDENCE = "no kernel evidence was collected"

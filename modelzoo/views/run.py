@@ -9,7 +9,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.results.pipeline import pipelines
-from modelzoo.results.speed import contradictions
+from modelzoo.results.refusals import contradictions
 from modelzoo.results.summary import SummaryRow, is_unproven
 from modelzoo.views import explanations, findings, generation, kernel_tables, proof, results_table, stages
 from modelzoo.views.details import detail_lines

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Union
 
 from modelzoo.comparison.estimate import FEW_PROCESSES
-from modelzoo.comparison.model import (
-    Basis,
-    Batches,
-    Estimate,
-    Failed,
-    Metric,
-    NotTimed,
-    Obstacle,
-    Refusal,
-    Row,
-    Spread,
-    Unrecorded,
-)
 from modelzoo.formatting import Merged, apart, duration, general, significant
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.validity import Validity
-from modelzoo.results.speed import Different, OtherOutputs, OtherWork, Speed, Unproven
-from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outcome, Outlook, Verdict
+from modelzoo.results.refusals import (
+    Batches,
+    Different,
+    Failed,
+    Metric,
+    NotTimed,
+    Obstacle,
+    OtherOutputs,
+    OtherWork,
+    Refusal,
+    Unproven,
+    Unrecorded,
+)
+from modelzoo.results.speed import Speed
+from modelzoo.stats import EQUIVALENCE, LARGEST_P, Basis, Doubt, Outcome, Outlook, Ratio, Spread, Verdict
 from modelzoo.views import proof
 from modelzoo.views.judgement import reason_text
 from modelzoo.warning import WarningMessage
@@ -42,25 +41,22 @@ NOT_TIMED = {
 """Why a side has no values of a metric; of the others, because nothing was timed."""
 
 
-def is_qualified(found: Union[Speed, Row]) -> bool:
+def is_qualified(speed: Speed) -> bool:
     """Whether a conclusion does not stand by itself: it is not proven that both sides ran in their precision."""
-    if isinstance(found, Speed):
-        is_unproven, outcome = found.is_unproven, found.verdict.outcome
-    else:
-        is_unproven = any(each.obstacle in (Obstacle.UNPROVEN, Obstacle.INACTIVE) for each in found.allowed)
-        outcome = found.outcome
-    return is_unproven and outcome not in (Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE)
+    return speed.is_unproven and speed.verdict.outcome is not Outcome.AMBIGUOUS
 
 
-def outcome_text(found: Union[Speed, Row]) -> str:
+def outcome_text(speed: Speed) -> str:
     """``FASTER``; ``FASTER (unproven)`` if it does not stand by itself."""
-    outcome = found.verdict.outcome if isinstance(found, Speed) else found.outcome
-    return f"{outcome}{UNPROVEN if is_qualified(found) else ''}"
+    return f"{speed.verdict.outcome}{UNPROVEN if is_qualified(speed) else ''}"
 
 
 def reason(speed: Speed) -> str:
-    """What the verdict on a setting follows from."""
-    return verdict_reason(speed.verdict) if speed.refused is None else str(proof.incomparable(speed.refused))
+    """What the verdict follows from."""
+    if speed.refused:
+        return "; ".join(map(refusal, speed.refused))
+    is_assumed = speed.found is not None and speed.found.basis is Basis.ASSUMED
+    return verdict_reason(speed.verdict) + (f"; {basis_text(speed.found)}" if speed.found and is_assumed else "")
 
 
 def is_open_beyond_interval(speed: Speed) -> bool:
@@ -72,18 +68,10 @@ def is_open_beyond_interval(speed: Speed) -> bool:
     return found is not None and speed.verdict.outcome is Outcome.AMBIGUOUS and not found.low <= 1 <= found.high
 
 
-def row_reason(row: Row) -> str:
-    """What the outcome of a row of stored results follows from."""
-    if row.verdict is None:
-        return "; ".join(map(refusal, row.refused))
-    is_assumed = row.estimate is not None and row.estimate.basis is Basis.ASSUMED
-    return verdict_reason(row.verdict) + (f"; {basis_text(row.estimate)}" if row.estimate and is_assumed else "")
-
-
-def basis_text(*estimates: Estimate) -> str:
+def basis_text(*found: Ratio) -> str:
     """``sessions differ by 10 % (assumed), standard deviation``; several rows' and both sides' spreads as a range."""
-    spreads = [spread for each in estimates for spread in each.spreads]
-    if estimates[0].basis is Basis.ROUNDS:
+    spreads = [spread for each in found for spread in each.spreads]
+    if found[0].basis is Basis.ROUNDS:
         if not all(math.isfinite(each.deviation) for each in spreads):
             return "how much rounds differ is not known"
         return f"the ratios of rounds differ by {_percent(each.deviation for each in spreads)}, standard deviation"
@@ -146,7 +134,7 @@ def _of_both(found: Refusal) -> str:
     if isinstance(fact, Unrecorded):
         work = "how much work was done" if fact is Unrecorded.WORK else f"the digest of the {fact.value}"
         return f"{work} was not recorded for both"
-    if isinstance(fact, (OtherWork, Different)):
+    if isinstance(fact, (Canary, Evidence, OtherOutputs, OtherWork, Different)):
         return str(proof.incomparable(fact))
     if found.obstacle is Obstacle.INPUTS:
         return "baseline and candidate ran different inputs"

@@ -17,7 +17,7 @@ from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import summary
 from modelzoo.results import tuning as results
 from modelzoo.results.proof import merged_proof
-from modelzoo.results.speed import not_comparable
+from modelzoo.results.speed import refused
 from modelzoo.results.tuning import Candidate, Step
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
@@ -25,7 +25,7 @@ from modelzoo.views import proof, recipe
 from modelzoo.views.differences import NAMED_SETTINGS, conditions
 from modelzoo.views.judgement import reason_text
 from modelzoo.views.results_table import interval, ratio
-from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason
+from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason, refusal
 from modelzoo.warning import Severity
 
 _SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}
@@ -180,8 +180,8 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
         return next((run.error for run in runs if run.error), "")
     if exclusion.kind is ExclusionKind.WRONG_OUTPUTS:
         last = max((run.round for run in runs), default=-1)
-        why = not_comparable([run for run in results.search_runs(result, 0) if run.round <= last], runs)
-        return "" if why is None else str(proof.incomparable(why))
+        found = refused([run for run in results.search_runs(result, 0) if run.round <= last], runs)
+        return "; ".join(map(refusal, found))
     if exclusion.kind is ExclusionKind.UNPROVEN:
         reports = [run.report for run in runs if run.report is not None]
         return str(proof.sentence(merged_proof(reports)) or proof.NO_EVIDENCE)

@@ -10,9 +10,10 @@ from typing import Any
 import session_pairs
 from proven_results import session
 
-from modelzoo.comparison.model import Basis, StoredResult
+from modelzoo.comparison.model import StoredResult
 from modelzoo.records.run import Result
 from modelzoo.results import store
+from modelzoo.stats import Basis
 
 STEADY = (0.0, 0.002, -0.001, 0.001, -0.002, 0.0005, 0.0015)
 """Log levels of seven sessions that are alike."""

@@ -15,9 +15,9 @@ from simulated_calls import Call, End, Processes
 from simulated_sessions import Sides, Simulator
 
 from modelzoo import stats
-from modelzoo.comparison import levels
-from modelzoo.comparison.model import Basis
+from modelzoo.comparison import estimate
 from modelzoo.results import speed
+from modelzoo.stats import Basis
 from modelzoo.stats.design import Look, Looks
 
 
@@ -63,14 +63,14 @@ def test_an_interruption_with_a_look_of_its_own_is_detected(monkeypatch: pytest.
 
 def test_a_table_without_a_correction_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row at the full error."""
-    alone = lambda found: [stats.Corrected(each.p_value, each.p_outside) for each in found]  # noqa: E731
+    alone = lambda found: [(each.p_value, each.p_outside) for each in found]  # noqa: E731
     monkeypatch.setattr("modelzoo.stats.comparison.corrected", alone)
     assert not replayed(partial(verdicts_speed.wrong, Call((1.0,) * 8, rounds=8)), 500).holds
 
 
 def test_sessions_of_one_day_that_count_as_days_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three sessions of one call would then know how much days differ."""
-    monkeypatch.setattr(levels, "days", lambda created: tuple(range(len(created))))
+    monkeypatch.setattr(estimate, "days", lambda created: tuple(range(len(created))))
     assert not replayed(partial(verdicts_speed.called, Sides()), 150).holds
     simulator = Simulator()
     ((row,),) = simulator.tables(np.random.default_rng(0), Sides(), 1)
@@ -117,12 +117,12 @@ def test_a_user_stops_at_the_first_round_that_looks_different() -> None:
     generator = np.random.default_rng(0)
     stop = simulated_calls._stop(generator, Call(end=End.FIRST_DIFFERENCE), times)
     ratios = [[math.exp(each)] for each in times[0]]
-    significant = [n for n in range(2, 33) if stats.ratio_test(ratios[:n], [[1.0]] * n, paired=True).p_value <= 0.02]
+    significant = [n for n in range(2, 33) if stats.ratio_test(ratios[:n], [[1.0]] * n).p_value <= 0.02]
     assert stop == significant[0]
 
 
 def test_sides_have_the_error_that_they_claim() -> None:
     """Of the log ratio, for who knows all variances."""
     for sides in (Sides(), Sides((5, 2), 0.02, apart=True)):
-        ratios = [math.log(row.ratio.value) for (row,) in Simulator().tables(np.random.default_rng(0), sides, 400)]
+        ratios = [math.log(row.interval.value) for (row,) in Simulator().tables(np.random.default_rng(0), sides, 400)]
         assert np.std(ratios) == pytest.approx(sides.ideal_error, rel=0.12)

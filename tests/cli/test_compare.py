@@ -18,12 +18,12 @@ from modelzoo.cli import app
 from modelzoo.cli.compare import FORMATS, fail_on
 from modelzoo.cli.output import SUFFIXES
 from modelzoo.comparison.compare import FailOn
-from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.results import store
+from modelzoo.results.refusals import ALLOWABLE
 
 MLP = DATA / "results" / "mlp.json"
 

@@ -15,13 +15,14 @@ from places import DATA
 from record_strategies import values
 
 from modelzoo.comparison.conditions import IMPORTANCE, Conditions, Difference, conditions
-from modelzoo.comparison.model import Row, SideSetting
+from modelzoo.comparison.model import Row
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.libraries import Libraries, Library
 from modelzoo.records.machine import Machine, Threads
 from modelzoo.records.run import EnvironmentChanges, RunReport
+from modelzoo.results.refusals import SideSetting
 from modelzoo.setting import Setting
 from modelzoo.views.compare_columns import values_text
 

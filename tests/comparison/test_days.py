@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.comparison.levels import APART, days
+from modelzoo.comparison.estimate import APART, days
 
 START = datetime(2026, 5, 1, 22, 0, tzinfo=timezone.utc)
 

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from places import DATA
 
 from modelzoo.comparison.explanations import EVERYTHING_ELSE, MOST_PARTS, Explanation, explanation
-from modelzoo.comparison.model import Metric, Row
+from modelzoo.comparison.model import Row
 from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.frozen import replace
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, OperatorRow, Profile
+from modelzoo.results.refusals import Metric
 from modelzoo.setting import Setting
 from modelzoo.stats import Outcome
 

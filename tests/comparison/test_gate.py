@@ -18,9 +18,9 @@ from modelzoo.comparison.compare import (
     fits,
     gate,
 )
-from modelzoo.comparison.model import Metric, Obstacle
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
+from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.stats import Outcome
 
 

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
-from fake_runs import evidence, judgement
+from exported_results import OTHER
+from fake_runs import WEIGHTS, evidence, judgement
 from interleaved_sides import checked
 
-from modelzoo.comparison.compare import Comparison, FailOn, gate
-from modelzoo.comparison.interleaved import compare_interleaved
-from modelzoo.comparison.model import Basis, Obstacle, StoredResult
+from modelzoo.comparison.compare import Comparison, FailOn, compare_interleaved, gate
+from modelzoo.comparison.model import StoredResult
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.records.timing import StopReason
 from modelzoo.records.validity import ValidityVerdict
+from modelzoo.records.workload import Count
+from modelzoo.results.refusals import Obstacle
 from modelzoo.results.speed import speeds
-from modelzoo.stats import Outcome
+from modelzoo.stats import Basis, Outcome
 
 ROUNDS = [0.999, 1.001, 1.0, 1.002, 0.998, 1.0, 1.001, 0.999]
+
+
+def boxes(number: float) -> dict[str, tuple[Count, ...]]:
+    """The fields of a report that counted so many boxes."""
+    return {"counts": (Count("boxes", number, 0, 1, ""),)}
 
 
 def compared(result: Result, *allowed: Obstacle) -> Comparison:
@@ -36,12 +44,12 @@ def test_a_row_has_the_ratio_and_the_verdict_of_the_rounds() -> None:
     assert (slower.label, slower.other_label) == ("fp32", "fp32")
     expected = speeds(result)
     for row, group in ((slower, 1), (same, 3)):
-        assert row.estimate is not None
-        assert row.estimate.ratio == expected[group].ratio
-        assert row.verdict == expected[group].verdict
-        assert row.estimate.basis is Basis.ROUNDS
-    assert slower.estimate is not None
-    assert slower.estimate.ratio.value == pytest.approx(1 / 1.1, rel=1e-3)
+        assert row.ratio is not None
+        assert row.ratio == expected[group].ratio
+        assert row.speed.verdict == expected[group].verdict
+        assert row.speed.found is not None and row.speed.found.basis is Basis.ROUNDS
+    assert slower.ratio is not None
+    assert slower.ratio.value == pytest.approx(1 / 1.1, rel=1e-3)
 
 
 @pytest.mark.parametrize(("slower", "fails"), [(1.02, False), (1.05, True)])
@@ -65,8 +73,8 @@ def test_each_look_at_the_data_spends_its_share_of_the_error() -> None:
     rounds = [math.exp(0.03 * (1 + 0.8 * sign)) for sign in (1, -1) * 4]  # p = 0.013
     once = compared(checked({"toy": rounds}))
     planned = compared(checked({"toy": rounds}, looks=(8, 12, 16, 64), stop=StopReason.PRECISE))
-    seen = [row.estimate.seen for found in (once, planned) for row in found.rows if row.estimate is not None]
-    assert [[round(look.share, 3) for look in each or ()] for each in seen] == [[1.0], [0.195]]
+    seen = [row.speed.found.seen for found in (once, planned) for row in found.rows if row.speed.found is not None]
+    assert [[round(look.share, 3) for look in each] for each in seen] == [[1.0], [0.195]]
     assert [gate(each, [FailOn("slower", 0.0)]).exit_code for each in (once, planned)] == [1, 0]
 
 
@@ -82,17 +90,38 @@ def test_a_side_that_is_not_verified_is_not_compared() -> None:
     """Unless it is allowed, as with ``modelzoo compare``."""
     result = checked({"toy": ROUNDS}, head={"evidence": evidence(ProofVerdict.UNKNOWN)})
     (row,) = compared(result).rows
-    assert (row.outcome, [each.obstacle for each in row.refused]) == (Outcome.NOT_COMPARABLE, [Obstacle.UNPROVEN])
+    assert (row.outcome, [each.obstacle for each in row.speed.refused]) == (Outcome.NOT_COMPARABLE, [Obstacle.UNPROVEN])
     assert gate(compared(result), []).exit_code == 2
     (row,) = compared(result, Obstacle.UNPROVEN).rows
-    assert (row.outcome, row.allowed[0].obstacle) == (Outcome.SAME, Obstacle.UNPROVEN)
+    assert (row.outcome, row.speed.allowed[0].obstacle) == (Outcome.SAME, Obstacle.UNPROVEN)
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "changes"),
+    [
+        (Obstacle.WEIGHTS, {"head": {"weights": replace(WEIGHTS, sha256="other")}}),
+        (Obstacle.WORK, {"head": {"digest": "other"}, "base": {"digest": "one"}}),
+        (Obstacle.WORK, {"base": boxes(100), "head": boxes(140)}),
+        (Obstacle.OUTPUTS, {"head": {"agreement": OTHER}}),
+        (Obstacle.WRONG, {"base": {"evidence": evidence(ProofVerdict.WRONG_RESULTS)}}),
+        (Obstacle.UNPROVEN, {"base": {"evidence": evidence(ProofVerdict.NOT_FP32)}}),
+    ],
+)
+def test_what_is_allowed_is_compared(obstacle: Obstacle, changes: dict[str, dict[str, Any]]) -> None:
+    """Without ``--allow``, the row has no ratio; with it, it has that of the rounds, and a verdict."""
+    result = checked({"toy": ROUNDS}, **changes)
+    (row,) = compared(result).rows
+    assert (row.outcome, {each.obstacle for each in row.speed.refused}) == (Outcome.NOT_COMPARABLE, {obstacle})
+    (row,) = compared(result, obstacle).rows
+    assert (row.outcome, {each.obstacle for each in row.speed.allowed}) == (Outcome.SAME, {obstacle})
+    assert row.speed.refused == ()
 
 
 def test_a_side_whose_predictions_are_not_valid_fails() -> None:
     """``invalid`` is one of the conditions that fail a check by default."""
     wrong = replace(judgement(ValidityVerdict.NOT_VALID), workload="toy", group=1)
     found = compared(replace(checked({"toy": ROUNDS}), validity=(wrong,)))
-    assert [each.obstacle for each in found.rows[0].refused] == [Obstacle.INVALID]
+    assert [each.obstacle for each in found.rows[0].speed.refused] == [Obstacle.INVALID]
     assert any(gate(found, [FailOn("invalid")]).failures)
 
 
@@ -102,4 +131,4 @@ def test_a_side_that_could_not_run_says_why() -> None:
     failed = [replace(run, report=None, error="it crashed") if run.group else run for run in result.runs]
     (row,) = compared(replace(result, runs=tuple(failed))).rows
     assert row.outcome is Outcome.NOT_COMPARABLE
-    assert row.refused[0].obstacle is Obstacle.MISSING
+    assert row.speed.refused[0].obstacle is Obstacle.MISSING

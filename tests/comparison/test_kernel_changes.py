@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interleaved_sides import CLASSIFIER, SHAPES, audited, checked, use
 
-from modelzoo.comparison.interleaved import compare_interleaved
+from modelzoo.comparison.compare import compare_interleaved
 from modelzoo.comparison.kernel_changes import KernelChanges, kernel_changes
 from modelzoo.comparison.model import StoredResult
 from modelzoo.frozen import replace

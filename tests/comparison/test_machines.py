@@ -27,15 +27,17 @@ from modelzoo.comparison.machines import (
     row_rates,
     same_machine,
 )
-from modelzoo.comparison.model import Metric, SideLevel
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.machine import Threads
+from modelzoo.results.refusals import Metric
+from modelzoo.results.speed import Speed
 from modelzoo.setting import Setting
-from modelzoo.stats import Interval, Outcome
+from modelzoo.stats import Interval, Outcome, Verdict
 
-ONE_SECOND = SideLevel(Interval(1.0, 0.5, 2.0), 1, 3)
+ONE_SECOND = Interval(1.0, 0.5, 2.0)
+NONE = Speed(None, Verdict(Outcome.NOT_COMPARABLE))
 
 
 def rates_of(
@@ -169,20 +171,20 @@ def test_other_metrics_say_nothing_about_throughput(metric: Metric) -> None:
 
 
 def test_only_compared_rows_have_rates() -> None:
-    """A row without an estimate has no level; one with it has both sides' rates."""
+    """A row without a ratio has no level; one with it has both sides' rates."""
     side = setting_of(make([1.0]))
     row = row_of(side, side)
     found = row_rates(row, Metric.LATENCY)
     assert found is not None
     assert (found.unit, found.base.machine.value, found.other.machine.value) == ("rows", 8.0, 16.0)
-    refused = replace(row, estimate=None, outcome=Outcome.NOT_COMPARABLE)
+    refused = replace(row, speed=NONE)
     assert row_rates(refused, Metric.LATENCY) is None
 
 
 def test_an_unbounded_interval_stays_one() -> None:
     """A latency of at least 0 s is a throughput of any size."""
     side = setting_of(make([1.0]))
-    found = rates(side, SideLevel(Interval(1.0, 0.0, math.inf), 1, 1), Metric.LATENCY)
+    found = rates(side, Interval(1.0, 0.0, math.inf), Metric.LATENCY)
     assert found is not None
     assert (found.machine.low, found.machine.high) == (0.0, math.inf)
 
@@ -330,7 +332,7 @@ def test_idle_cores_are_paid_for_only_if_nothing_else_could_run() -> None:
 def test_only_compared_rows_cost_something() -> None:
     """Without a level there is no cost."""
     side = setting_of(make([1.0]))
-    refused = replace(row_of(side, side), estimate=None, outcome=Outcome.NOT_COMPARABLE)
+    refused = replace(row_of(side, side), speed=NONE)
     assert costs([refused], Metric.LATENCY, Price("a", 1.0), Price("b", 1.0)) == ()
 
 

@@ -12,11 +12,12 @@ from load_results import load
 from load_results import result as load_result
 from proven_results import BF16, FP32, proven, session, session_of, side
 
-from modelzoo.comparison.model import Obstacle, SideSetting, StoredResult
-from modelzoo.comparison.pairing import Pair, Pairing, make_side, pairs, parse_pairing, settings_of, words
+from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.pairing import Pairing, make_side, pairs, parse_pairing, settings_of, words
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
+from modelzoo.results.refusals import Obstacle, Pair, SideSetting
 from modelzoo.setting import Setting
 
 

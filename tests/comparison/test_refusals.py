@@ -9,9 +9,7 @@ from exported_results import DETECTS_SAME, OTHER, SAME, exported
 from fake_runs import MACHINE, WEIGHTS, changed, evidence, make, result_of, warning
 from proven_results import BF16, FP32, proven, session, session_of, side
 
-from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal
-from modelzoo.comparison.pairing import Pair, pairs, parse_pairing, settings_of
-from modelzoo.comparison.refusals import divided, refusals
+from modelzoo.comparison.pairing import pairs, parse_pairing, settings_of
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import ProofVerdict
@@ -19,6 +17,7 @@ from modelzoo.records.run import Result, ValidityEntry, ValidityReport
 from modelzoo.records.validity import Reason, ReasonKind, Validity, ValidityVerdict
 from modelzoo.records.workload import Count
 from modelzoo.results import summary
+from modelzoo.results.refusals import Batches, Failed, Metric, Obstacle, Pair, Refusal, divided, refusals
 from modelzoo.setting import Setting
 from modelzoo.validity.checks import check_value
 from modelzoo.views.compare import refusal
@@ -32,7 +31,7 @@ def found(base: Result, other: Result, metric: Metric = Metric.LATENCY, pairing:
     """What makes the first row of two results not comparable."""
     chosen = [parse_pairing(pairing)] if pairing else []
     sides = [settings_of(side(name, result)) for name, result in zip(NAMES, (base, other))]
-    return refusals(pairs(*sides, chosen)[0], NAMES, metric)
+    return refusals(pairs(*sides, chosen)[0], metric)
 
 
 def obstacles(refused: tuple[Refusal, ...]) -> list[Obstacle]:
@@ -248,7 +247,7 @@ def _side_report() -> Any:
 def test_what_only_one_side_has_cannot_be_allowed() -> None:
     """Nor can a setting all of whose processes failed."""
     (setting,) = settings_of(side("old", session()))
-    (missing,) = refusals(Pair(setting, None), NAMES, Metric.LATENCY)
+    (missing,) = refusals(Pair(setting, None))
     assert missing == Refusal(Obstacle.MISSING, "old")
     (failed,) = found(session(), result_of(make(None, error="out of memory")))
     assert failed == Refusal(Obstacle.MISSING, "new", Failed("out of memory"))

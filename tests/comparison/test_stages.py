@@ -8,12 +8,14 @@ from generated_results import generation_run
 from pipelines import pipeline_run
 
 from modelzoo.comparison.compare import Question, compare, stage_rows
-from modelzoo.comparison.model import Metric, Obstacle, Side, StoredResult
+from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.records.timing import FIRST_TOKEN, LATENCY, MODEL, PER_TOKEN
+from modelzoo.results.refusals import Metric, Obstacle
+from modelzoo.results.speed import Speed
 from modelzoo.setting import Setting
-from modelzoo.stats import Outcome
+from modelzoo.stats import Outcome, Verdict
 from modelzoo.views.speed import refusal
 
 
@@ -43,8 +45,8 @@ def test_every_stage_has_a_ratio_with_an_interval() -> None:
     assert (model.base.value, model.other.value) == pytest.approx((0.1, 0.05))
     assert model.ratio.low < 2 < model.ratio.high
     (row,) = found.rows
-    assert row.estimate is not None
-    assert row.estimate.ratio.value == pytest.approx(0.13 / 0.08)
+    assert row.ratio is not None
+    assert row.ratio.value == pytest.approx(0.13 / 0.08)
 
 
 def test_other_metrics_have_no_stages() -> None:
@@ -56,7 +58,7 @@ def test_other_metrics_have_no_stages() -> None:
 def test_a_side_without_pipelines_has_no_stages() -> None:
     """Nor have rows that only one side has a ratio."""
     (row,) = compare(side("a", session(0.1, 1)), side("b", session(0.1, 2)), ALLOWED).rows
-    alone = replace(row, other=None, estimate=None)
+    alone = replace(row, other=None, speed=Speed(None, Verdict(Outcome.NOT_COMPARABLE)))
     found = stage_rows([alone], Metric.LATENCY)
     assert [(each.name, each.other, each.ratio) for each in found] == [
         (name, None, None) for name in ("decode", MODEL, "answer")
@@ -74,7 +76,7 @@ def test_a_pipeline_is_not_compared_with_the_model_alone() -> None:
     alone = replace(alone, runs=runs, requested=tuple(replace(each, setting=Setting()) for each in alone.requested))
     question = replace(ALLOWED, pairings=(parse_pairing("stages=on:stages=off"),))
     (row,) = compare(side("a", session(0.1, 1)), side("b", alone), question).rows
-    assert [refusal(each) for each in row.refused] == [
+    assert [refusal(each) for each in row.speed.refused] == [
         "one result timed the model alone, the other one the whole pipeline"
     ]
 
@@ -104,8 +106,8 @@ def test_times_of_tokens_have_verdicts(metric: Metric, ratio: float, outcome: Ou
     ]
     found = compare(*sides, replace(ALLOWED, metric=metric))
     (row,) = found.rows
-    assert row.estimate is not None
-    assert row.estimate.ratio.value == pytest.approx(ratio, rel=0.01)
+    assert row.ratio is not None
+    assert row.ratio.value == pytest.approx(ratio, rel=0.01)
     assert (row.outcome, found.stages) == (outcome, ())
 
 
@@ -114,4 +116,4 @@ def test_forward_passes_have_no_tokens_to_compare() -> None:
     question = replace(ALLOWED, metric=Metric.PER_TOKEN)
     (row,) = compare(side("a", session(0.1, 1)), side("b", session(0.1, 2)), question).rows
     assert row.outcome is Outcome.NOT_COMPARABLE
-    assert "no process on a and b timed the tokens that it generated" in [refusal(each) for each in row.refused]
+    assert "no process on a and b timed the tokens that it generated" in [refusal(each) for each in row.speed.refused]

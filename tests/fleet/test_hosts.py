@@ -37,7 +37,7 @@ def test_a_slow_host_among_ten_is_named_with_its_interval() -> None:
     levels[3][0] += math.log(1.10)
     found = host_ratios(levels)
     assert [of(row[0]).odd for row in found] == [index == 3 for index in range(10)]
-    slow = of(found[3][0]).ratio
+    slow = of(found[3][0])
     assert slow.low < 1.10 < slow.high
     assert slow.low > 1.05
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional
 
 import pytest
 from places import ROOT
@@ -18,7 +17,7 @@ from modelzoo.measure.jobs import Request
 from modelzoo.records.run import Result, Run, RunReport, SettingRequest, now
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.results import summary
-from modelzoo.results.speed import Incomparable, OtherOutputs
+from modelzoo.results.refusals import OtherOutputs
 from modelzoo.setting import Setting
 from modelzoo.stats import Outcome
 from modelzoo.workload import Workload
@@ -88,13 +87,14 @@ def reports(runs: list[Run]) -> list[RunReport]:
     return [run.report for run in runs if run.report is not None]
 
 
-def verdict(runs: dict[str, list[Run]], name: str) -> Optional[tuple[Outcome, Optional[Incomparable]]]:
+def verdict(runs: dict[str, list[Run]], name: str) -> tuple[Outcome, list[object]]:
     """What is found out about an engine compared with torch."""
     requested = tuple(SettingRequest(run.workload, run.requested) for run in (runs["torch"][0], runs[name][0]))
     both = [*runs["torch"], *runs[name]]
     numbered = tuple(replace(run, group=group) for run, group in zip(both, [0, 0, 1, 1]))
     _, row = summary.rows(Result(("run",), now(), requested, numbered))
-    return None if row.speed is None else (row.speed.verdict.outcome, row.speed.refused)
+    assert row.speed is not None
+    return row.speed.verdict.outcome, [each.fact for each in row.speed.refused]
 
 
 def test_an_exported_model_runs_without_torch_on_the_same_inputs(runs: dict[str, list[Run]]) -> None:
@@ -128,7 +128,6 @@ def test_the_first_process_compares_outputs_and_the_setting_is_compared(runs: di
     assert first.observed.agreement.is_same, first.observed.agreement.outputs
     assert first.warnings == () or "OTHER_OUTPUTS" not in {each.code for each in first.warnings}
     outcome = verdict(runs, "ExportedEngine")
-    assert outcome is not None
     assert outcome[0] is not Outcome.NOT_COMPARABLE
 
 
@@ -142,9 +141,8 @@ def test_a_layer_that_is_off_by_one_percent_is_not_comparable(runs: dict[str, li
     assert first.prepared.export is not None
     assert first.prepared.export.path in warning.hint
     outcome = verdict(runs, "PerturbedEngine")
-    assert outcome is not None
     assert outcome[0] is Outcome.NOT_COMPARABLE
-    assert outcome[1] == OtherOutputs("exported", first.observed.agreement)
+    assert outcome[1] == [OtherOutputs("exported", first.observed.agreement)]
 
 
 def test_outputs_that_are_not_known_are_not_comparable(runs: dict[str, list[Run]]) -> None:
@@ -152,7 +150,6 @@ def test_outputs_that_are_not_known_are_not_comparable(runs: dict[str, list[Run]
     first = reports(runs["NoOutputsEngine"])[0]
     assert (first.observed.agreement, first.observed.agreement_problem) == (None, "the engine returns no arrays")
     outcome = verdict(runs, "NoOutputsEngine")
-    assert outcome is not None
     assert outcome[0] is Outcome.NOT_COMPARABLE
 
 

@@ -9,7 +9,7 @@ from fake_runs import changed, make
 
 from modelzoo.frozen import replace
 from modelzoo.records.run import RunReport
-from modelzoo.results.speed import OtherOutputs, agreement_of, other_outputs
+from modelzoo.results.refusals import OtherOutputs, agreement_of, other_outputs
 
 
 def report(precision: str = "fp32", **changes: Any) -> RunReport:

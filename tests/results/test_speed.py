@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from fake_runs import evidence, make, result_of
-from simulated import binomial_error
 
 from modelzoo import stats
 from modelzoo.frozen import replace
@@ -69,7 +67,7 @@ def test_wrong_results_have_no_speedup(is_baseline: bool) -> None:
     )
     found = speeds(result_of(*base, *other))[1]
     assert (found.ratio, found.verdict.outcome) == (None, Outcome.NOT_COMPARABLE)
-    assert found.refused == wrong["evidence"]
+    assert [each.fact for each in found.refused] == [wrong["evidence"]]
 
 
 def test_all_rows_of_a_result_are_corrected_together() -> None:
@@ -125,32 +123,6 @@ def test_a_call_that_did_not_end_by_itself_has_no_look_that_was_not_planned(stop
     assert (speed.verdict.doubt, speed.verdict.rounds) == (stats.Doubt.FEW_ROUNDS, 3)
 
 
-def test_stopping_at_the_first_significant_round_is_no_way_to_a_verdict() -> None:
-    """A user watches equals, and presses Ctrl-C as soon as p ≤ 0.02 by Student's t: at most 2 % are called."""
-    generator, trials, wrong = np.random.default_rng(7), 600, 0
-    planned = stats.planned_looks(8, 64)
-    for _ in range(trials):
-        logs = generator.normal(0, 0.05, 64).tolist()
-        end = next((n for n in range(3, 65) if is_significant(logs[:n])), 64)
-        design = Design(
-            "toy",
-            0.05,
-            looks=planned,
-            maximum=64,
-            stop_reason=StopReason.INTERRUPTED if end < 64 else StopReason.BUDGET,
-        )
-        looked = looks(planned_by(design, *baseline(1)), "toy")
-        sides = [[1.0]] * end, [[math.exp(log)] for log in logs[:end]]
-        verdict = stats.compare(*sides, paired=True, looks=looked)[1]
-        wrong += verdict.outcome in (Outcome.FASTER, Outcome.SLOWER)
-    assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
-
-
-def is_significant(logs: Sequence[float]) -> bool:
-    """Whether these log ratios differ from 0 at 2 %, as one test says."""
-    return stats.ratio_test([[1.0]] * len(logs), [[math.exp(log)] for log in logs], paired=True).p_value <= 0.02
-
-
 def test_before_the_first_planned_look_nothing_is_decided() -> None:
     """Seven clear rounds: AMBIGUOUS while the call runs, decided if its time is up."""
     runs = [*baseline(7), *side(BF16, 2.0, 7)]
@@ -198,7 +170,7 @@ def test_an_ambiguous_verdict_says_what_it_would_take() -> None:
     runs = timed([*baseline(), *side(BF16, 1.01, spread=2.0)], 20)
     (found,) = speeds(result_of(*runs)).values()
     assert found.verdict.outcome is Outcome.AMBIGUOUS
-    spread = 2 * stats.ratio_test([[1.0]] * 8, [[math.exp(x)] for x in WOBBLE[:8]], paired=True).spread  # type: ignore[operator]
+    spread = 2 * stats.ratio_test([[1.0]] * 8, [[math.exp(x)] for x in WOBBLE[:8]]).spread  # type: ignore[operator]
     more = stats.rounds_to_tell(spread, stats.EQUIVALENCE, 0.02) - 8
     assert more > 5
     assert found.verdict.outlook == stats.Outlook(more, 20 * more, stats.EQUIVALENCE)

@@ -16,7 +16,7 @@ from modelzoo.records.run import Latency, Run, SettingRequest, ValidityEntry
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.records.workload import Count, WeightsKind
 from modelzoo.results import summary
-from modelzoo.results.speed import Different, OtherWork, Speed
+from modelzoo.results.refusals import Different, OtherWork
 from modelzoo.results.summary import RowWarning, SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome, Verdict
@@ -156,7 +156,8 @@ def test_without_a_baseline_there_is_no_speedup() -> None:
     fp32, bf16 = rows(*failed, *pairs()[3:])
     assert fp32.latency is None
     assert bf16.latency is not None
-    assert bf16.speed == Speed(None, Verdict(Outcome.AMBIGUOUS, Doubt.NO_BASELINE))
+    assert bf16.speed is not None and bf16.speed.ratio is None
+    assert verdict_of(bf16) == Verdict(Outcome.AMBIGUOUS, Doubt.NO_BASELINE)
 
 
 def test_an_interrupted_baseline_does_not_lend_its_place() -> None:
@@ -175,17 +176,18 @@ def test_a_baseline_that_is_not_fp32_refuses_the_speedup(process: int) -> None:
     assert bf16.speed is not None
     assert bf16.speed.ratio is None
     assert verdict_of(bf16).outcome is Outcome.NOT_COMPARABLE
-    assert bf16.speed.refused == canary(CanaryLevel.BF16)
+    assert [each.fact for each in bf16.speed.refused] == [canary(CanaryLevel.BF16)]
     proof = evidence(ProofVerdict.NOT_FP32)
     _, bf16 = rows(*runs[:process], make(STEADY, round=process, evidence=proof), *runs[process + 1 :])
     assert bf16.speed is not None
-    assert bf16.speed.refused == proof
+    assert [each.fact for each in bf16.speed.refused] == [proof]
 
 
 def test_other_weights_refuse_the_speedup() -> None:
     """Two sides that ran different weights are not one comparison."""
     _, bf16 = rows(*pairs(weights=replace(WEIGHTS, sha256="xyz")))
-    assert bf16.speed == Speed(None, Verdict(Outcome.NOT_COMPARABLE), Different.WEIGHTS)
+    assert bf16.speed is not None and [each.fact for each in bf16.speed.refused] == [Different.WEIGHTS]
+    assert (bf16.speed.ratio, verdict_of(bf16)) == (None, Verdict(Outcome.NOT_COMPARABLE))
 
 
 @pytest.mark.parametrize(("value", "refused"), [(995.0, False), (300.0, True)])
@@ -196,7 +198,7 @@ def test_other_work_refuses_the_speedup(value: float, refused: bool) -> None:
     assert (verdict_of(bf16).outcome is Outcome.NOT_COMPARABLE) is refused
     if refused:
         assert bf16.speed is not None
-        assert bf16.speed.refused == OtherWork("candidates", 1000, 300)
+        assert [each.fact for each in bf16.speed.refused] == [OtherWork("candidates", 1000, 300)]
 
 
 def test_runs_that_could_not_be_timed_have_no_latency() -> None:

@@ -13,7 +13,6 @@ from simulated import levels, nested
 
 from modelzoo import stats
 from modelzoo.stats import Components, Costs
-from modelzoo.stats.design import half_width
 
 TRUTH = Components(between=0.05**2, tau2=0.08**2)
 
@@ -119,25 +118,6 @@ def test_no_other_time_per_process_is_better(cost: float, between: float, tau2: 
     assert value <= other * (1 + 1e-9)
 
 
-# How many processes
-
-
-@pytest.mark.parametrize("wanted", [0.01, 0.05, 0.1, 0.5])
-def test_the_fewest_processes_reach_the_half_width(wanted: float) -> None:
-    """One fewer would not."""
-    count = stats.processes_needed(TRUTH, 3.0, wanted)
-    assert half_width(TRUTH, 3.0, count) <= wanted
-    assert count == 2 or half_width(TRUTH, 3.0, count - 1) > wanted
-
-
-def test_the_expected_half_width_is_what_intervals_show() -> None:
-    """Eight medians whose sample variance is that of the components."""
-    medians = [math.exp(x) for x in (-0.05, 0.05) * 4]
-    spread = variance([math.log(each) for each in medians])
-    assert half_width(Components(spread, 0.0), 1.0, 8) == pytest.approx(stats.level_interval(medians).half_width)
-    assert half_width(TRUTH, 1.0, 1) == math.inf
-
-
 # Differences that can be told
 
 
@@ -148,7 +128,7 @@ def test_detectable_differences_are_detected() -> None:
     generator, trials, found = np.random.default_rng(3), 1000, 0
     for _ in range(trials):
         a, b = levels(generator, rounds, 0.0), levels(generator, rounds, spread, 1 + difference)
-        found += stats.ratio_test(a, b, paired=True).p_value <= 0.02
+        found += stats.ratio_test(a, b).p_value <= 0.02
     assert found / trials == pytest.approx(0.8, abs=0.05)
 
 
@@ -164,6 +144,4 @@ def test_what_has_no_answer_is_refused() -> None:
     """No number of rounds tells no difference, and one round tells nothing."""
     with pytest.raises(ValueError, match="must be positive"):
         stats.rounds_to_tell(0.04, 0.0, 0.02)
-    with pytest.raises(ValueError, match="must be positive"):
-        stats.processes_needed(TRUTH, 1.0, 0.0)
     assert stats.detectable(0.04, 1, 0.02) == math.inf

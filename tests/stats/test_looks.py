@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.stats import Look, Looks, planned_looks, ratio_test, spending
+from modelzoo.stats import Look, Looks, planned_looks, ratio_test
+from modelzoo.stats.design import spending
 
 
 @pytest.mark.parametrize(
@@ -67,9 +68,9 @@ def test_rounds_beyond_the_maximum_are_no_look() -> None:
     looks = Looks((2, 4), 4, final=True)
     assert looks.taken(5) == looks.taken(4) == Looks((2, 4), 4).taken(5)
     a, b = [[1.0, 1.01], [1.0, 1.02], [1.01, 1.0], [1.0, 1.01], [1.0, 1.0]], [[2.0, 2.01]] * 5
-    found, planned = (ratio_test(a[:end], b[:end], paired=True, looks=looks) for end in (5, 4))
+    found, planned = (ratio_test(a[:end], b[:end], looks=looks) for end in (5, 4))
     assert found.p_value == planned.p_value
-    assert 0 < found.ratio.low < found.ratio.high < 1
+    assert 0 < found.interval.low < found.interval.high < 1
 
 
 def test_a_fixed_number_of_rounds_is_one_look() -> None:

@@ -19,12 +19,12 @@ from modelzoo.records.evidence import (
     ProofVerdict,
 )
 from modelzoo.records.run import Run, RunReport, ValidityEntry
-from modelzoo.records.tuning import Exclusion, ExclusionKind
+from modelzoo.records.tuning import ExclusionKind
 from modelzoo.records.workload import OutputAgreement, OutputError, WeightsKind
 from modelzoo.setting import Setting
+from modelzoo.stats.race import Pick
 from modelzoo.tuning import choice
 from modelzoo.tuning import choice as exclusions
-from modelzoo.tuning.choice import Pick
 
 STEADY = {0: 0.40, 1: 0.41, 2: 0.39, 3: 0.40}
 """Log ratios of a candidate that is faster in every round."""
@@ -89,7 +89,7 @@ def test_steps_lead_from_the_default_to_the_winner_by_one_option_each() -> None:
         "bf16=autocast compile channels-last",
     ]
     assert found[-1] == winner
-    assert choice.complexities([Setting(), winner]) == {0: 0, 1: 4}
+    assert len(choice.changed(Setting(), winner)) == 4
 
 
 def test_every_option_that_a_candidate_may_change_is_an_axis() -> None:
@@ -127,7 +127,7 @@ def report(**changes: Any) -> RunReport:
 def test_a_proven_candidate_with_the_same_outputs_is_fit() -> None:
     """Nothing is against it."""
     same = OutputAgreement((OutputError("0", 1, 1e-7, 1.0, 1e-7),), True)
-    assert exclusions.unfit(1, [process(agreement=same)], BASE) is None
+    assert exclusions.unfit([process(agreement=same)], BASE) is None
 
 
 @pytest.mark.parametrize(
@@ -142,33 +142,33 @@ def test_a_proven_candidate_with_the_same_outputs_is_fit() -> None:
 )
 def test_what_is_not_proven_or_not_right_is_out(changes: dict[str, Any], kind: ExclusionKind) -> None:
     """By what the process reported."""
-    assert exclusions.unfit(1, [process(**changes)], BASE) == Exclusion(1, kind)
+    assert exclusions.unfit([process(**changes)], BASE) == kind
 
 
 def test_bf16_must_be_active() -> None:
     """A setting that asks for bf16 and does not get it is not what it says."""
     setting = Setting("bf16", "autocast")
     partly = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.PARTLY))
-    assert exclusions.unfit(1, [partly], BASE) == Exclusion(1, ExclusionKind.UNPROVEN)
+    assert exclusions.unfit([partly], BASE) == ExclusionKind.UNPROVEN
     active = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.ACTIVE))
-    assert exclusions.unfit(1, [active], BASE) is None
+    assert exclusions.unfit([active], BASE) is None
 
 
 def test_channels_last_needs_a_convolution() -> None:
     """As the audit of the default shows; without an audit nothing is known."""
     conv = OperatorUse("conv", OperatorClass.CONV, (), "jit", "fp32", ProofSource.BOTH, 1, 1.0, 1.0)
     changes = {"channels_last"}
-    assert exclusions.pointless(1, changes, report()) == Exclusion(1, ExclusionKind.NO_CONVOLUTION)
-    assert exclusions.pointless(1, changes, report(evidence=replace(FP32, operators=(conv,)))) is None
-    assert exclusions.pointless(1, changes, report(evidence=None)) is None
+    assert exclusions.pointless(changes, report()) == ExclusionKind.NO_CONVOLUTION
+    assert exclusions.pointless(changes, report(evidence=replace(FP32, operators=(conv,)))) is None
+    assert exclusions.pointless(changes, report(evidence=None)) is None
 
 
 def test_a_larger_cache_of_primitives_needs_many_of_them() -> None:
     """A pass that calls few kernels cannot fill oneDNN's own cache."""
     few, many = (KernelDigest("0", (KernelCalls("jit", "fp32", count),)) for count in (53, 2000))
-    found = exclusions.pointless(1, {"primitive_cache"}, report(kernels=few))
-    assert found == Exclusion(1, ExclusionKind.FEW_PRIMITIVES)
-    assert exclusions.pointless(1, {"primitive_cache"}, report(kernels=many)) is None
+    found = exclusions.pointless({"primitive_cache"}, report(kernels=few))
+    assert found == ExclusionKind.FEW_PRIMITIVES
+    assert exclusions.pointless({"primitive_cache"}, report(kernels=many)) is None
 
 
 def test_a_default_that_is_not_fp32_compares_with_nothing() -> None:
@@ -193,7 +193,5 @@ def test_predictions_need_trained_weights_and_a_judge() -> None:
 def test_what_cannot_be_judged_is_out_unless_it_is_allowed() -> None:
     """A failed judgement is no judgement."""
     entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")
-    found = exclusions.not_valid(1, entry, allow_unjudged=False)
-    assert found is not None
-    assert found.kind is ExclusionKind.NOT_JUDGED
-    assert exclusions.not_valid(1, entry, allow_unjudged=True) is None
+    assert exclusions.not_valid(entry, allow_unjudged=False) is ExclusionKind.NOT_JUDGED
+    assert exclusions.not_valid(entry, allow_unjudged=True) is None

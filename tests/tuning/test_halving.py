@@ -12,6 +12,7 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
+from modelzoo.stats import race
 from modelzoo.tuning import halving
 from modelzoo.tuning.halving import COMPILED, Costs, Time
 
@@ -19,9 +20,9 @@ from modelzoo.tuning.halving import COMPILED, Costs, Time
 @pytest.mark.parametrize("count", range(1, 40))
 def test_every_stage_has_about_half_of_the_candidates(count: int) -> None:
     """The first has all, the last a few; a small grid has two stages as well."""
-    sizes = halving.sizes(count)
+    sizes = race.sizes(count)
     assert sizes[0] == count
-    assert sizes[-1] <= halving.FINALISTS
+    assert sizes[-1] <= race.FINALISTS
     assert len(sizes) > 1
     assert all(after == math.ceil(before / 2) or before == after for before, after in zip(sizes, sizes[1:]))
 
@@ -58,8 +59,8 @@ def test_a_slow_model_is_sampled_several_times() -> None:
 def test_candidates_are_ranked_by_their_mean() -> None:
     """The geometric mean of the ratios; those without times are left out."""
     logs = {1: {0: 0.1, 1: 0.1}, 2: {0: 0.5}, 3: {}, 4: {0: -0.2}}
-    assert halving.ranked(logs) == [2, 1, 4]
-    assert halving.speed(logs[1]) == pytest.approx(math.exp(0.1))
+    assert race.ranked(logs) == [2, 1, 4]
+    assert race.speed(logs[1]) == pytest.approx(math.exp(0.1))
 
 
 EAGER, COMPILE = Setting(), Setting(mode="compile")

@@ -73,7 +73,9 @@ def test_the_winner_is_measured_again(tmp_path: Path, monkeypatch: pytest.Monkey
     part = tuning.confirmation(result)
     assert part is not None
     assert min(each.round for each in part.runs) == confirmation.first_round
-    assert [rung.group for rung in tuning.steps(result)] == [0, found.choice.winner]
+    assert [rung.label for rung in tuning.steps(result)] == [
+        tuning.name(result, each) for each in (0, found.choice.winner)
+    ]
 
 
 def test_a_step_that_cannot_run_does_not_end_the_confirmation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

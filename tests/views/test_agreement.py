@@ -9,7 +9,7 @@ from exported_results import DETECTS_SAME, OTHER, SAME
 
 from modelzoo.frozen import replace
 from modelzoo.records.workload import MatchedDetections, OutputAgreement, OutputError
-from modelzoo.results.speed import OtherOutputs
+from modelzoo.results.refusals import OtherOutputs
 from modelzoo.views.proof import agreement_text, bounds_text, other_outputs_text
 
 

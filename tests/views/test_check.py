@@ -6,8 +6,7 @@ from fake_runs import changed, judgement
 from interleaved_sides import audited, checked, use
 from printed import headings, sentences
 
-from modelzoo.comparison.compare import FailOn, gate
-from modelzoo.comparison.interleaved import compare_interleaved
+from modelzoo.comparison.compare import FailOn, compare_interleaved, gate
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block, Section, Table
 from modelzoo.frozen import replace

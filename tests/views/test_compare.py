@@ -8,9 +8,10 @@ from proven_results import BF16, FP32, session, session_of, side
 
 from modelzoo.comparison.compare import Comparison, FailOn, Question, compare, gate
 from modelzoo.comparison.explanations import Explanation, Part
-from modelzoo.comparison.model import Metric, Obstacle, Side
+from modelzoo.comparison.model import Side
 from modelzoo.document import Block, Line, Lines, Section, Table, Text
 from modelzoo.frozen import replace
+from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.views.compare import document, footnotes, gate_lines
 
 

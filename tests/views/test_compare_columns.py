@@ -11,10 +11,10 @@ from modelzoo import stats
 from modelzoo.comparison.compare import Comparison, Question, compare, gate
 from modelzoo.comparison.conditions import Difference
 from modelzoo.comparison.machines import Price
-from modelzoo.comparison.model import Metric
 from modelzoo.comparison.pairing import parse_pairing
 from modelzoo.document import Column
 from modelzoo.frozen import replace
+from modelzoo.results.refusals import Metric
 from modelzoo.views import compare_columns
 from modelzoo.views.compare import document
 

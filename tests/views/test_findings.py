@@ -16,7 +16,8 @@ from modelzoo.records.evidence import NotUsed, ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import OutputAgreement, WeightsKind
-from modelzoo.results.speed import Different, Speed
+from modelzoo.results.refusals import Different, Obstacle, Refusal
+from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome, Outlook, Verdict
@@ -43,10 +44,10 @@ def judged(
     found = list(rows)
     ratio = stats.Interval(math.sqrt(low * high) if low else 1.0, low, high)
     if outcome is Outcome.NOT_COMPARABLE:
-        speed = Speed(None, Verdict(outcome), Different.WEIGHTS)
+        speed = Speed(None, Verdict(outcome), (Refusal(Obstacle.WEIGHTS, fact=Different.WEIGHTS),))
     else:
         doubt = Doubt.NO_BASELINE if outcome is Outcome.AMBIGUOUS else None
-        speed = Speed(ratio, Verdict(outcome, doubt, outlook=outlook))
+        speed = Speed(stats.Ratio(ratio), Verdict(outcome, doubt, outlook=outlook))
     found[index] = replace(found[index], speed=speed)
     return found
 
@@ -160,7 +161,7 @@ def test_of_several_undecided_settings_the_one_that_takes_the_most_says_how_much
 )
 def test_settings_that_were_not_tested_are_not_counted(doubt: Doubt, text: str) -> None:
     """As not significant, for example."""
-    ratio = None if doubt is Doubt.NO_BASELINE else stats.Interval(2.0, 0.0, math.inf)
+    ratio = None if doubt is Doubt.NO_BASELINE else stats.Ratio(stats.Interval(2.0, 0.0, math.inf))
     speed = Speed(ratio, Verdict(Outcome.AMBIGUOUS, doubt))
     rows = [row if row.speed is None else replace(row, speed=speed) for row in several()]
     assert sentence(rows).startswith(f"{text}; ")
@@ -288,7 +289,7 @@ def test_an_ambiguous_comparison_may_still_bound_the_difference(low: float, high
     assert findings.conclusion(stats.Interval(1.0, low, high)) == said
 
 
-WIDE = Speed(stats.Interval(2.09, 1.32, 3.33), Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.04, 3))
+WIDE = Speed(stats.Ratio(stats.Interval(2.09, 1.32, 3.33)), Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.04, 3))
 """AMBIGUOUS, although 1 is outside the interval."""
 
 
@@ -301,7 +302,7 @@ def test_an_interval_that_excludes_1_without_a_verdict_is_explained() -> None:
         "toy": f"threads=2: the 95 % CI of the speedup excludes 1, but the verdict is AMBIGUOUS: {reason}"
     }
     (said,) = findings.remarks(
-        [*pair, replace(rows[2], speed=replace(WIDE, ratio=stats.Interval(1.0, 0.9, 1.1)))]
+        [*pair, replace(rows[2], speed=replace(WIDE, found=stats.Ratio(stats.Interval(1.0, 0.9, 1.1))))]
     ).values()
     assert said.endswith(f": 2 not significant; the 95 % CI of threads=2 excludes 1, but {reason}")
 

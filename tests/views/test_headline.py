@@ -14,10 +14,11 @@ from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import summary
+from modelzoo.results.refusals import Obstacle, Refusal
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
-from modelzoo.stats import Doubt, Outcome, Verdict
+from modelzoo.stats import Doubt, Outcome, Ratio, Verdict
 from modelzoo.views.headline import headline
 from modelzoo.warning import WarningCode, warning_for
 
@@ -48,7 +49,7 @@ def with_speed(row: SummaryRow, outcome: Outcome, factor: float | None = None) -
     """``row`` with this verdict."""
     value = factor or FACTORS.get(outcome, 1.0)
     ratio = None if outcome is Outcome.NOT_COMPARABLE else stats.Interval(value, 0.9 * value, 1.1 * value)
-    return replace(row, speed=Speed(ratio, Verdict(outcome)))
+    return replace(row, speed=Speed(Ratio(ratio) if ratio else None, Verdict(outcome)))
 
 
 def test_a_row_that_is_not_proven_does_not_count_as_the_others_do() -> None:
@@ -56,7 +57,7 @@ def test_a_row_that_is_not_proven_does_not_count_as_the_others_do() -> None:
     rows = pairs(Outcome.FASTER, Outcome.FASTER)
     speed = rows[3].speed
     assert speed is not None
-    rows[3] = replace(rows[3], speed=replace(speed, is_unproven=True))
+    rows[3] = replace(rows[3], speed=replace(speed, allowed=(Refusal(Obstacle.UNPROVEN),)))
     assert said(rows).startswith("bf16 is faster than fp32 on 2 of 2 models (1.80×, 1 unproven); ")
 
 
@@ -91,11 +92,11 @@ def test_two_settings_are_compared_over_all_models(outcomes: list[Outcome | None
 def test_what_is_not_significant_although_the_interval_excludes_1_has_a_reason() -> None:
     """Else the headline contradicts the numbers beside it; one process each is no test at all."""
     base, other = pairs(Outcome.AMBIGUOUS)
-    speed = Speed(stats.Interval(2.09, 1.32, 3.33), Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.04))
+    speed = Speed(Ratio(stats.Interval(2.09, 1.32, 3.33)), Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.04))
     assert said([base, replace(other, speed=speed)]).startswith(
         "no significant difference between bf16 and fp32: 2.09× [1.32, 3.33] (p = 0.04, and a verdict needs p ≤ 0.02); "
     )
-    alone = Speed(stats.Interval(2.0, 0.0, math.inf), Verdict(Outcome.AMBIGUOUS, Doubt.ONE_PROCESS))
+    alone = Speed(Ratio(stats.Interval(2.0, 0.0, math.inf)), Verdict(Outcome.AMBIGUOUS, Doubt.ONE_PROCESS))
     text = "too few processes to compare bf16 with fp32: 2.00× (one process: no interval)"
     assert said([base, replace(other, speed=alone)]).startswith(text)
 
@@ -104,7 +105,7 @@ def test_one_process_each_is_no_test_of_several_models_or_settings_either() -> N
     """Nothing was shown, not even that no difference is significant."""
 
     def alone(row: SummaryRow) -> SummaryRow:
-        speed = Speed(stats.Interval(2.0, 0.0, math.inf), Verdict(Outcome.AMBIGUOUS, Doubt.ONE_PROCESS))
+        speed = Speed(Ratio(stats.Interval(2.0, 0.0, math.inf)), Verdict(Outcome.AMBIGUOUS, Doubt.ONE_PROCESS))
         return row if row.is_baseline else replace(row, speed=speed)
 
     why = "one process each cannot show a difference; "

@@ -17,7 +17,7 @@ from modelzoo.records.evidence import (
     ProofVerdict,
 )
 from modelzoo.results.proof import OtherKernels, Proof
-from modelzoo.results.speed import Different, Incomparable, OtherWork
+from modelzoo.results.refusals import Different, Incomparable, OtherWork
 from modelzoo.setting import Setting
 from modelzoo.views import proof
 

@@ -38,7 +38,7 @@ def _blocks(found: Comparison, mark: str) -> list[Block]:
     whole, *others = document.document(found, gate(found, ()), details=True)
     assert isinstance(whole, Section)
     headline, sides, *rest = (_filled(block) if isinstance(block, Table) else block for block in whole.blocks)
-    if all(row.estimate is None for row in found.rows):
+    if all(row.ratio is None for row in found.rows):
         return [headline, Details("What both have, and why it is not comparable", (sides, *rest, *others))]
     drawn = ratios.plot(ratios.of_comparison(found))
     plot = (drawn.figure(f"{mark}-ratios"),) if drawn is not None else ()

@@ -10,20 +10,20 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
-from modelzoo.comparison.model import Metric
 from modelzoo.document import Column, Text, Tone, theme
 from modelzoo.formatting import MISSING, capitalized
 from modelzoo.records.run import Result
 from modelzoo.results import tuning
+from modelzoo.results.refusals import Metric
 from modelzoo.results.summary import SummaryRow
-from modelzoo.stats import EQUIVALENCE, Outcome
+from modelzoo.stats import EQUIVALENCE
 from modelzoo.views import results_table
 from modelzoo.views.differences import by_workload, short_names
 from modelzoo.views.plots import forest
 from modelzoo.views.plots.forest import ForestRow
 from modelzoo.views.plots.plot import Plot
 from modelzoo.views.results_table import OUTCOME_TONE
-from modelzoo.views.speed import outcome_text, reason, row_reason
+from modelzoo.views.speed import outcome_text, reason
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,8 +77,8 @@ def of_comparison(comparison: Comparison) -> Ratios:
     rows = []
     for row in comparison.rows:
         other = f" / {row.other_label}" if row.other_label != row.label else ""
-        ratio = row.estimate.ratio if row.estimate is not None and row.outcome is not Outcome.NOT_COMPARABLE else None
-        rows.append(RatioRow(f"{row.workload} {row.label}{other}", ratio, outcome_text(row), row_reason(row)))
+        said = outcome_text(row.speed)
+        rows.append(RatioRow(f"{row.workload} {row.label}{other}", row.ratio, said, reason(row.speed)))
     axis, worse, better = {
         Metric.LATENCY: ("speedup over", "slower", "faster"),
         Metric.COLD_START: ("speedup of the first answer over", "slower", "faster"),

@@ -7,10 +7,10 @@ from stored_sides import session
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.document import Details, Figure, Lines, Table, Tone, first_line
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
+from modelzoo.results.refusals import ALLOWABLE
 from modelzoo.views.page import comparisons
 
 
