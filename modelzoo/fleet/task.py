@@ -7,7 +7,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Optional
 
@@ -72,7 +72,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 _ended: set[str] = set()
 _end: Callable[[], None] = lambda: None  # noqa: E731
-_held: Optional[tuple[ShardedCall, Shards, list[Exhibit]]] = None
+_held: Optional[tuple[ShardedCall, Shards, list[Exhibit], ExitStack]] = None
 
 
 def about() -> Host:
@@ -163,16 +163,17 @@ def _shards(call: str, what: ShardedCall) -> tuple[Shards, list[Exhibit]]:
         _close()
         _use_own_environment()
         exhibits: list[Exhibit] = []
-        shards = open_shards(what, exhibits.append)
-        _held, _end = (what, shards.__enter__(), exhibits), _close
-    return _held[1:]
+        opened = ExitStack()
+        shards = opened.enter_context(open_shards(what, exhibits.append))
+        _held, _end = (what, shards, exhibits, opened), _close
+    return _held[1:3]
 
 
 def _close() -> None:
     global _held
     held, _held = _held, None
     if held is not None:
-        held[1].__exit__(None, None, None)
+        held[3].close()
 
 
 def _use_own_environment() -> None:
