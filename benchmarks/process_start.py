@@ -21,7 +21,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from math import exp, log, sqrt
 from time import perf_counter
-from types import SimpleNamespace
+from types import NoneType, SimpleNamespace
 from typing import Any
 
 import common  # noqa: F401 - puts the checkout on the path
@@ -83,8 +83,10 @@ def measure(request: Request, prepared: Preparation, number: int, *, full_audit:
     with ExitStack() as stack:
         worker = WorkerRun(request, 0, number, lambda event: None)
         worker.start(prepared, False, full_audit, stack)
-        while worker.advance():
-            worker.process.resume()
+        worker.wait(NoneType)
+        worker.warm_up()
+        while worker.turn():
+            pass
         ended = worker.finish()
     seconds = perf_counter() - started
     if ended.report is None or ended.report.turns is None:

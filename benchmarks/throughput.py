@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
+from types import NoneType
 from typing import Optional
 
 import common  # noqa: F401 - puts the checkout on the path
@@ -33,17 +34,17 @@ from claims import Claim, conclude, some_of
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import read_topology
-from modelzoo.measure.instances import start_instance
 from modelzoo.measure.jobs import Request, prepare
 from modelzoo.measure.rounds import WorkerRun
 from modelzoo.plan import Plan
 from modelzoo.records.run import Result, Run, SettingRequest
-from modelzoo.records.serving import Ready, RunUntil, Window
+from modelzoo.records.serving import Ready, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
 from modelzoo.results import summary
 from modelzoo.results.counting import Series, count
 from modelzoo.serve.places import most_cores, plan
 from modelzoo.serve.round import Task, run_configuration
+from modelzoo.serve.servers import start_instance
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import find_workload, load_workload
@@ -80,23 +81,19 @@ def agreement(request: Request, cores: int, number: int) -> float:
     (place,) = plan(read_topology(), 1, cores)
     batches, seconds = 0, 0.0
     with ExitStack() as stack:
-        instance = stack.enter_context(
-            start_instance(request, 0, prepared[0], frozenset(place.cpus), lambda event: None, full_audit=False)
-        )
+        instance = stack.enter_context(start_instance(request, 0, prepared[0], place, lambda event: None))
         turn = max(TURN_SECONDS, LEAST_BATCHES * instance.wait(Ready).times[0].seconds)
         alone = replace(request, plan=Plan(max_seconds=TURNS * TURN_SECONDS))
         run = WorkerRun(alone, 0, number, lambda event: None)
         run.start(prepared[0], False, False, stack)
-        run.advance()  # it has imported its libraries
-        run.resume()
-        while run.advance():
+        run.wait(NoneType)  # it has imported its libraries
+        run.warm_up()
+        while run.turn():
             start = monotonic()
-            instance.send(RunUntil(start, start + turn))
-            window = instance.wait(Window)
+            window = instance.call("window", start, start + turn, result=Window)
             counted = count([Series(window.started, window.ended)])
             if counted is not None:
                 batches, seconds = batches + counted.counts[0], seconds + counted.seconds
-            run.resume()
         ended = run.finish()
     if ended.report is None or not seconds:
         raise SystemExit(ended.error or "a batch takes longer than a turn")

@@ -28,6 +28,7 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=5),
     bytes: st.binary(max_size=5),
     type(None): st.none(),
+    msgspec.Raw: st.integers(0, 9).map(lambda number: msgspec.Raw(b"%d" % number)),
 }
 
 

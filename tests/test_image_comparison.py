@@ -29,18 +29,18 @@ import json, os
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.measure import measurement, preparation
-from modelzoo.records.protocol import SettingsPrepared
+from modelzoo.measure import preparation
+from modelzoo.measure.instance import Instance
 
 honest = preparation.prepare
 
 def prepare(job, send):
-    found = honest(job, send).settings
+    found = honest(job, send)
     paths = os.environ["LIES"].split(":")
     lie = lambda each, path: replace(each, weights=replace(each.weights, path=path))
-    return SettingsPrepared(tuple(replace(a, prepared=lie(a.prepared, b)) for a, b in zip(found, paths)))
+    return tuple(replace(a, prepared=lie(a.prepared, b)) for a, b in zip(found, paths))
 
-def measure(job, send, take_turn):
+def load(self):
     with open("/proc/self/mountinfo") as file:
         mounts = [line.split()[4] for line in file]
     with open("/proc/self/status") as file:
@@ -48,7 +48,7 @@ def measure(job, send, take_turn):
     found = {"mounts": mounts, "uid": os.getuid(), "network": os.listdir("/sys/class/net"), "status": status}
     raise UsageError(json.dumps(found))
 
-preparation.prepare, measurement.measure = prepare, measure
+preparation.prepare, Instance.load = prepare, load
 """
 """Imported when Python starts: answers with paths of this machine, and later tells what the container looks like."""
 OWN = (

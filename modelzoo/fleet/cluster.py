@@ -102,6 +102,7 @@ class Cluster:
         if self._client.status == "running":
             with suppress(Exception):  # the scheduler or a worker is lost just now
                 self._client.cancel(list(self._client.futures), force=True)
+            with suppress(Exception):
                 self._client.run(task.end, self._call, on_error="ignore")
         self._client.close(timeout=2)
 

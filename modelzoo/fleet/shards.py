@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Optional, Union
 
@@ -13,7 +14,7 @@ from modelzoo.errors import InputError, UsageError
 from modelzoo.files import write_atomically
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import OnEvent, Request
-from modelzoo.measure.shard_calls import OnExhibit, Shards
+from modelzoo.measure.shard_calls import OnExhibit, Shards, divided
 from modelzoo.plan import Plan
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.codec import encode_json
@@ -43,14 +44,16 @@ def sharded_call(
     return ShardedCall(workload, setting.replace(**absolute), request, items, timeout)
 
 
-def open_shards(call: ShardedCall, on_exhibit: OnExhibit, on_event: OnEvent = lambda event: None) -> Shards:
+def open_shards(
+    call: ShardedCall, on_exhibit: OnExhibit, on_event: OnEvent = lambda event: None
+) -> AbstractContextManager[Shards]:
     """Return what judges ``call``; entering it divides the data set.
 
     Raises:
         UsageError: there is no such workload.
     """
     request = Request(load_workload(find_workload(call.workload)), (call.setting,), Plan(), timeout=call.timeout)
-    return Shards(request, call.request, call.shard_items, on_event, on_exhibit)
+    return divided(request, call.request, call.shard_items, on_event, on_exhibit)
 
 
 def facts_differ(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
@@ -192,15 +195,15 @@ def conclude(
     judges: dict[str, JudgedBy] = {}
     hosts: dict[str, FleetHost] = {}
 
-    def lines() -> Iterator[bytes]:
+    def noted() -> Iterator[ShardResult]:
         for each in results:
             judges.setdefault(each.by.session, each.by)
             host = hosts.get(each.by.host, FleetHost(each.by.host))
             items, seconds = host.items + each.shard.items, host.seconds + each.seconds
             hosts[host.host] = replace(host, items=items, seconds=seconds)
-            yield encode_json(each)
+            yield each
 
-    validity = shards.conclude(lines())
+    validity = shards.conclude(noted())
     by, plan = list(judges.values()), shards.plan
     report = ShardingReport(
         group,

@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Optional
 
@@ -71,7 +72,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 _ended: set[str] = set()
 _end: Callable[[], None] = lambda: None  # noqa: E731
-_held: Optional[tuple[ShardedCall, Shards, list[Exhibit]]] = None
+_held: Optional[tuple[ShardedCall, Shards, list[Exhibit], ExitStack]] = None
 
 
 def about() -> Host:
@@ -97,7 +98,9 @@ def measure(call: str, words: tuple[str, ...], directory: str) -> Measured:
     _use_own_environment()
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as stderr:
         path = Path(folder, "result.json")
-        command = [sys.executable, "-m", "modelzoo", *words, "--json", str(path)]
+        # It waits for a line, so that it ends with this process if that is killed before the guardian knows of it.
+        command = ["sh", "-c", 'read -r line && exec "$@"', "sh", sys.executable, "-m", "modelzoo", *words]
+        command += ["--json", str(path)]
         try:
             os.chdir(directory)
             worker = start_guarded(command, os.environ, stderr)
@@ -107,7 +110,9 @@ def measure(call: str, words: tuple[str, ...], directory: str) -> Measured:
         if call in _ended:
             worker.process.terminate()
         assert worker.process.stdout is not None and worker.process.stdin is not None
-        with worker.process.stdin, worker.process.stdout:
+        with suppress(BrokenPipeError), worker.process.stdin, worker.process.stdout:
+            worker.process.stdin.write(b"\n")
+            worker.process.stdin.flush()
             worker.process.stdout.read()
         code = worker.wait()
         stderr.seek(0)
@@ -158,16 +163,17 @@ def _shards(call: str, what: ShardedCall) -> tuple[Shards, list[Exhibit]]:
         _close()
         _use_own_environment()
         exhibits: list[Exhibit] = []
-        shards = open_shards(what, exhibits.append)
-        _held, _end = (what, shards.__enter__(), exhibits), _close
-    return _held[1:]
+        opened = ExitStack()
+        shards = opened.enter_context(open_shards(what, exhibits.append))
+        _held, _end = (what, shards, exhibits, opened), _close
+    return _held[1:3]
 
 
 def _close() -> None:
     global _held
     held, _held = _held, None
     if held is not None:
-        held[1].__exit__(None, None, None)
+        held[3].close()
 
 
 def _use_own_environment() -> None:

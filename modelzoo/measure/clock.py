@@ -191,15 +191,10 @@ class Watch:
             self._read(self._phase)
         return sample
 
-    def before_turns(self, pause: Callable[[int], None]) -> Callable[[int], None]:
-        """``pause``, which waits for the next turn, with the readings that a turn begins with."""
-
-        def wait(samples: int) -> None:
-            pause(samples)
-            self._phase = Phase.STEADY
-            self._begins_turn = self._is_fast
-
-        return wait
+    def begin_turn(self) -> None:
+        """Have the sensors read when the turn begins that follows."""
+        self._phase = Phase.STEADY
+        self._begins_turn = self._is_fast
 
     def result(self, timing: Optional[Timing], copies: Optional[Copies]) -> AcceleratorUse:
         """What was seen; ``timing`` is what was timed meanwhile."""

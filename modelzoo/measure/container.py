@@ -41,18 +41,9 @@ from modelzoo.measure.mounts import (
     place,
 )
 from modelzoo.records.codec import encode_json
-from modelzoo.records.protocol import (
-    Exhibited,
-    Job,
-    Judged,
-    Measured,
-    Message,
-    PrepareJob,
-    SettingsPrepared,
-    decode_message,
-    encode_job,
-)
-from modelzoo.records.serving import Served
+from modelzoo.records.protocol import Exhibited, Job, Message, Preparation, PrepareJob, decode_message, encode_job
+from modelzoo.records.run import RunReport, ValidityReport
+from modelzoo.records.serving import InstanceReport
 from modelzoo.workload.checkpoints import OFFLINE
 
 _OWN = ("MODELZOO_", "LD_PRELOAD")
@@ -121,17 +112,17 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
 
     def write(self, job: Job) -> bytes:
         """Return the job with the paths that its files have in the container, and without this process's id."""
-        if isinstance(job, PrepareJob):
-            line = encode_job(replace(job, parent=None))
-        else:
-            line = encode_job(replace(job, assignment=replace(job.assignment, parent=None)))
+        line = encode_job(replace(job, parent=None))
         return inside(line, job, named_files(job, os.environ), self._cache())
 
     def read(self, job: Job, line: bytes) -> Message:
         names = named_files(job, os.environ)
         message = decode_message(outside(line, names, self._cache()))
-        check(message, job, names, self._cache())
+        check_message(message, names)
         return message
+
+    def check(self, job: Job, answer: object) -> None:
+        check_answer(answer, job, self._cache())
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Container:
         if isinstance(job, PrepareJob):  # the image's first container in this call
@@ -176,29 +167,37 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         return cache_name(read_image(self.image).digest)
 
 
-def check(message: Message, job: Job, names: Collection[str], cache: str) -> None:
-    """Raise ``WorkerError`` for what would make this process record, show or read anything but what ``job`` names.
+def check_message(message: Message, names: Collection[str]) -> None:
+    """Raise ``WorkerError`` for what would make this process read any file but those in ``names``.
 
     Args:
-        message: what a container has answered, with the paths of this machine.
-        names: ``named_files`` of the job.
-        cache: the name of the cache of its image.
+        message: what a container has sent, with the paths of this machine.
+        names: ``named_files`` of its job.
     """
-    if isinstance(job, PrepareJob):
-        found = [each.prepared for each in message.settings] if isinstance(message, SettingsPrepared) else []
-        for each in found:
-            if each is not None and not caches([each.weights]) <= {cache, *caches(known_weights(job))}:
-                raise WorkerError(
-                    f"the worker names {each.weights.path}, in the cache of an image that it was not shown"
-                )
-        return
-    report = message.report if isinstance(message, (Measured, Judged)) else None
-    report = message.report.context if isinstance(message, Served) else report
-    if report is not None and encode_json(report.prepared) != encode_json(job.assignment.prepared):
-        raise WorkerError("the worker answered for another setting, or other weights, than it was given")
     picture = message.exhibit.detections if isinstance(message, Exhibited) else None
     if picture is not None and picture.source.path is not None and not is_within(picture.source.path, names):
         raise WorkerError(f"the worker wants to draw on {picture.source.path}, a file that it was not shown")
+
+
+def check_answer(answer: object, job: Job, cache: str) -> None:
+    """Raise ``WorkerError`` for what would make this process record or show anything but what ``job`` names.
+
+    Args:
+        answer: what a container has answered, with the paths of this machine.
+        job: what it is for.
+        cache: the name of the cache of its image.
+    """
+    if isinstance(job, PrepareJob):
+        for each in answer if isinstance(answer, tuple) else ():
+            found = each.prepared if isinstance(each, Preparation) else None
+            if found is not None and not caches([found.weights]) <= {cache, *caches(known_weights(job))}:
+                raise WorkerError(
+                    f"the worker names {found.weights.path}, in the cache of an image that it was not shown"
+                )
+        return
+    report = answer.context if isinstance(answer, InstanceReport) else answer
+    if isinstance(report, (RunReport, ValidityReport)) and encode_json(report.prepared) != encode_json(job.prepared):
+        raise WorkerError("the worker answered for another setting, or other weights, than it was given")
 
 
 class Container(msgspec.Struct, frozen=True):
@@ -244,8 +243,8 @@ def _limits(cpus: Optional[frozenset[int]]) -> list[str]:
 
 def _gpus(job: Job) -> list[str]:
     """The GPUs of the machine for a job that uses one; other accelerators have no such option."""
-    settings = job.settings if isinstance(job, PrepareJob) else (job.assignment.requested,)
-    return ["--gpus=all"] if any(setting.device.partition(":")[0] == "cuda" for setting in settings) else []
+    is_used = any(setting.device.partition(":")[0] == "cuda" for setting in job.settings)
+    return ["--gpus=all"] if is_used else []
 
 
 class Image(msgspec.Struct, frozen=True):

@@ -1,20 +1,21 @@
-"""The ``instance`` job: load a model, then serve batches as the parent commands, until it says that this is the end.
+"""The model of one setting in this process: loaded, warmed up, called as the parent says, and looked at in the end.
 
-Between commands the process blocks on its standard input: it uses no CPU and is never suspended.
+A run samples in turns (``warm_up``, ``turn``, ``observe``). An instance serves batches (``serve``, ``batch``,
+``window``, ``finish``); while it waits to be called, it uses no CPU.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from statistics import median
-from time import monotonic, sleep
+from time import monotonic, perf_counter, process_time, sleep, time
 from typing import Any, Callable, Optional
 
 import msgspec
 
-from modelzoo.engines.protocol import AsynchronousDevice, Engine, Model, Session
+from modelzoo.engines.protocol import AsynchronousDevice, Model
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
@@ -22,209 +23,304 @@ from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.memory import prefer_own_node, read_placement, resident_memory
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
-from modelzoo.measure.clock import clock_for
+from modelzoo.measure.clock import Clock, Watch, clock_for, on_host, time_copies, watch
+from modelzoo.measure.generation import GenerationClock
 from modelzoo.measure.kept_inputs import KeptInputs, RestoringClock, with_own_inputs
 from modelzoo.measure.loading import Built, build, imported
 from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
+from modelzoo.measure.pipeline import PipelineClock
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import Switches, Timed, make_report, provenance
-from modelzoo.measure.sampler import without_collection
-from modelzoo.records.machine import CpuUsage
-from modelzoo.records.protocol import InstanceJob, Message, Progress
-from modelzoo.records.serving import (
-    BatchDone,
-    BatchTime,
-    Command,
-    Finish,
-    InstanceReport,
-    Ready,
-    RunBatch,
-    RunUntil,
-    Served,
-    Window,
-)
-from modelzoo.workload import Workload
+from modelzoo.measure.sampler import Sampling, without_collection
+from modelzoo.plan import Plan
+from modelzoo.records.protocol import Assignment, Looks, Progress, Send
+from modelzoo.records.run import Observed, RunReport, Turn
+from modelzoo.records.run_report import ChangedSwitch
+from modelzoo.records.serving import BatchDone, BatchTime, InstanceReport, Ready, Window
 from modelzoo.workload.declaration import make_inputs
 
-Send = Callable[[Message], None]
-Read = Callable[[], Command]
 LAST = 5
 """Batches of the end of the warm-up whose median says how long one takes."""
-
-
-def serve(job: InstanceJob, send: Send, read: Read) -> Served:
-    """Load the setting of ``job``, warm it up, and do what is commanded.
-
-    Args:
-        send: sends messages to the parent.
-        read: waits for the next command.
-
-    Raises:
-        ModelzooError: the setting cannot run, or a command asks for something that was not prepared.
-    """
-    # Before anything is allocated, and before OpenMP libraries may bind this thread to one CPU.
-    cpus = allowed_cpus()
-    policy = prefer_own_node(cpus)
-    machine = read_machine()
-    if machine.emulator:
-        raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
-    assignment = job.assignment
-    imports = imported(assignment)
-    engine, work = imports.engine, imports.workload
-    check_resolution(engine, work, assignment, machine.threads.count)
-    session = engine.open(assignment.setting)
-    send(Progress("load" if assignment.setting.mode == "eager" else "load and compile"))
-    with session.active() as switches:
-        own, batches = _batches(engine, session, work, job)
-        with own.model.explained_errors():
-            warmed = _warm_up(batches, session, job, send)
-            send(Ready(read_placement(cpus, *policy), warmed.times))
-            usage = _obey(batches, assignment.setting.batch, session.device, send, read)
-        own = with_own_inputs(own, batches[assignment.setting.batch].inputs)
-        changed = session.changed_switches()
-        placement, peak = read_placement(cpus, *policy), peak_memory()
-        send(Progress("audit"))
-        passes = audit_passes(warmed.times[0].seconds)
-        observed = observe(own, session, assignment.prepared, job.looks, passes, send)
-        observed = with_agreement(observed, own, assignment.prepared, job.looks, send)
-    context = None
-    if job.looks.extras:
-        ran = provenance(assignment, engine, machine, cpus)
-        context = make_report(
-            job, imports, Switches(switches, changed), ran, own, Timed(None, usage, ()), observed, peak
-        )
-    return Served(
-        InstanceReport(
-            placement=placement,
-            observed=observed,
-            peak_memory=peak,
-            usage=usage,
-            import_seconds=imports.seconds,
-            build_seconds=own.seconds,
-            cold_start=warmed.cold,
-            warmup=tuple(warmed.values),
-            context=context,
-        )
-    )
 
 
 class _Batch(msgspec.Struct, frozen=True):
     """One batch of a size that is served: the model that runs it, and its prepared arguments."""
 
-    call: Callable[..., Any]
+    model: Model
     args: tuple[Any, ...]
     inputs: KeptInputs
 
-    def run(self, device: Optional[AsynchronousDevice]) -> tuple[float, float]:
+    def run(self, device: Optional[AsynchronousDevice]) -> BatchDone:
         """Run it to its end; return when it began and ended."""
         self.inputs.restore()
         started = monotonic()
-        output = self.call(*self.args)
+        output = self.model.call(*self.args)
         if device is not None:
             device.synchronize()
         ended = monotonic()
         del output  # after the second timestamp, and not within the next call
-        return started, ended
+        return BatchDone(started, ended)
 
 
-def _batches(engine: Engine, session: Session, work: Workload, job: InstanceJob) -> tuple[Built, Mapping[int, _Batch]]:
-    """The model of the setting, and a batch of every size that is served, the setting's first.
+class Instance:
+    """The model of the setting of ``job``. What it does is called in the order of the methods.
 
-    In eager mode one model runs all of them. What is compiled, traced or captured holds for one size, so every other
-    size has a model of its own.
+    Args:
+        job: what is run.
+        send: sends progress to the parent.
+
+    Attributes:
+        active: what the session of the engine has put into effect, until that is closed.
 
     Raises:
-        UsageError: the setting cannot be served, or not in these sizes.
+        ModelzooError: in any call: the setting cannot run.
     """
-    assignment = job.assignment
-    setting = assignment.setting
-    if setting.stages:
-        raise UsageError("instances run the model alone: leave --stages out")
-    own = build(engine, session, work, assignment)
-    batches = {setting.batch: _batch(own.model, own.args)}
-    for size in job.sizes:
-        if size in batches:
-            continue
-        if assignment.prepared.export is not None:
-            raise UsageError(
-                f"engine {setting.engine} runs what was exported for batches of {setting.batch}, not of {size}; use "
-                "that batch size alone, or --engine torch"
-            )
-        prepared = replace(assignment.prepared, setting=replace(setting, batch=size))
-        if setting.mode == "eager":
-            with engine.explained_errors():
-                inputs = make_inputs(work, prepared.setting, prepared.weights)
-            batches[size] = _batch(own.model, own.model.prepare(inputs.args))
+
+    def __init__(self, job: Assignment, send: Send) -> None:
+        self._job, self._send = job, send
+        self.active = ExitStack()
+        self._sampling: Optional[Sampling] = None
+        self._tokens: Optional[GenerationClock] = None
+        self._watch: Optional[Watch] = None
+        self._turns: list[Turn] = []
+        # Seconds since the epoch by the clock that is used for timing: workers of a round can be lined up.
+        self._epoch = time() - perf_counter()
+        self._waiting, self._waited = ExitStack(), 0.0
+
+    def load(self) -> None:
+        """Import the engine, and what the model is made of.
+
+        Workers of a round do so at the same time, which takes one core each; in what follows each is alone.
+        """
+        # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
+        self._machine, self._cpus = read_machine(), allowed_cpus()
+        self._imports = imported(self._job)
+
+    def _open(self, plan: Plan) -> None:
+        """Load the model in a session of the engine, which stays active from now on."""
+        job, imports, self._plan = self._job, self._imports, plan
+        check_resolution(imports.engine, imports.workload, job, self._machine.threads.count)
+        self._session = imports.engine.open(job.setting)
+        self._send(Progress("load" if job.setting.mode == "eager" else "load and compile"))
+        self._switches = self.active.enter_context(self._session.active())
+        self._built = build(imports.engine, self._session, imports.workload, job)
+        self._inputs = KeptInputs(self._built.args)
+
+    def _progress(self, phase: str, count: int) -> None:
+        self._send(Progress(phase, count))
+
+    # A run
+
+    def warm_up(self, plan: Plan, own_turns: bool, locked_mhz: Optional[int]) -> None:
+        """Build the model and warm it up.
+
+        Args:
+            plan: how long to warm up and to sample.
+            own_turns: observe the CPUs during this process's own turns only, because it does not see the processes of
+                all others: some of them are in containers.
+            locked_mhz: the frequency that the parent has locked the GPUs' clocks at; ``None``: it has not.
+        """
+        self._open(plan)
+        self._own_turns = own_turns
+        self._monitor = CpuUsageMonitor(self._job.parent).start()
+        built = self._built
+        with built.model.explained_errors():
+            if self._machine.emulator:  # nothing is timed
+                built.model.call(*built.args)
+                self._inputs.look()
+            else:
+                self._sampling = self._sampler(locked_mhz)
+                self._sampling.warm_up()
+        self._wait()
+
+    def _sampler(self, locked_mhz: Optional[int]) -> Sampling:
+        """What is timed, and how: one call of the model, a generation, or the stages of a pipeline."""
+        built, device = self._built, self._session.device
+        model, args, own = built.model, built.args, built.inputs.args
+        self._tokens = GenerationClock(built.generating, device) if built.generating is not None else None
+        clock: Clock = self._tokens or clock_for(device)
+        if device is not None:
+            clock = self._watch = watch(device, clock, locked_mhz)
+        if built.pipeline is not None:
+            staged = built.pipeline
+            stages = PipelineClock(staged.steps, staged.source, staged.device)
+            return Sampling(stages.run, stages, self._plan, self._progress)
+        call: Callable[[], Any] = lambda: model.call(*args)  # noqa: E731
+        if self._job.setting.include_copies:
+            call = lambda: on_host(model.call(*model.prepare(own)))  # noqa: E731
+        return Sampling(call, RestoringClock(clock, self._inputs), self._plan, self._progress)
+
+    def _wait(self) -> None:
+        """Take note that this process waits from now on, while others have their turns."""
+        self._since = perf_counter()
+        if self._own_turns:
+            self._waiting.enter_context(self._monitor.left_out())
+
+    def _go_on(self) -> None:
+        self._waiting.close()
+        self._waited += perf_counter() - self._since
+
+    def turn(self) -> bool:
+        """Sample for half a second; return whether there is more to sample."""
+        if self._sampling is None:
+            return False
+        self._go_on()
+        began, cpu, samples = perf_counter(), process_time(), len(self._sampling.samples)
+        if self._watch is not None:
+            self._watch.begin_turn()
+        with self._built.model.explained_errors():
+            has_more = self._sampling.turn()
+        taken = len(self._sampling.samples) - samples
+        self._turns.append(Turn(self._epoch + began, self._epoch + perf_counter(), taken, process_time() - cpu))
+        self._wait()
+        return has_more
+
+    def observe(self, looks: Looks) -> RunReport:
+        """Look at what ran, and report it with the samples; takes seconds."""
+        self._go_on()
+        usage = self._monitor.stop(0.0 if self._own_turns else self._waited)
+        timing = accelerator = None
+        built, device, setting = self._built, self._session.device, self._job.setting
+        if self._sampling is not None:
+            timing = self._sampling.timing()
+            timing = timing if self._tokens is None else self._tokens.with_tokens(timing)
+            with built.model.explained_errors():
+                if built.pipeline is not None:
+                    built.model.call(*built.args)  # its stages make other inputs for each batch
+                    self._inputs.look()
+                if self._watch is not None and device is not None:
+                    # The stages of a pipeline show what copying a batch costs.
+                    copies = None
+                    if built.pipeline is None:
+                        copies = time_copies(built.model, built.inputs.args, device, included=setting.include_copies)
+                    accelerator = self._watch.result(timing, copies)
+        timed = Timed(timing, usage, tuple(self._turns), accelerator)
+        return self._report(looks, self._inputs, timed, None if timing is None else median(timing.steady))
+
+    def _report(self, looks: Looks, inputs: KeptInputs, timed: Timed, seconds: Optional[float]) -> RunReport:
+        built, observed, changed, peak = self._look(looks, inputs, seconds)
+        ran = provenance(self._job, self._imports.engine, self._machine, self._cpus)
+        switches = Switches(self._switches, changed)
+        return make_report(self._job, self._plan, self._imports, switches, ran, built, timed, observed, peak)
+
+    def _look(
+        self, looks: Looks, inputs: KeptInputs, seconds: Optional[float]
+    ) -> tuple[Built, Observed, tuple[ChangedSwitch, ...], int]:
+        """Look at what ran, the last thing that is done in the session; ``seconds``: what a pass takes.
+
+        Returns:
+            The model with inputs that stay as they are, what was seen, the switches that the model has changed, and the
+            most bytes that the process occupied before: looking takes memory, too.
+        """
+        prepared = self._job.prepared
+        with self.active:
+            changed, built, peak = self._session.changed_switches(), with_own_inputs(self._built, inputs), peak_memory()
+            self._send(Progress("audit"))
+            observed = observe(built, self._session, prepared, looks, audit_passes(seconds), self._send)
+            observed = with_agreement(observed, built, prepared, looks, self._send)
+        return built, observed, changed, peak
+
+    # An instance
+
+    def serve(self, plan: Plan, sizes: tuple[int, ...]) -> Ready:
+        """Load the model, warm it up with batches of every size, and be ready to serve them.
+
+        In eager mode one model runs all of them. What is compiled, traced or captured holds for one size, so every
+        other size has a model of its own.
+
+        Args:
+            plan: how long to warm up; the rest of it means nothing here.
+            sizes: of batches; the setting's is always served.
+
+        Raises:
+            UsageError: the setting cannot be served, or not in these sizes.
+        """
+        setting, prepared = self._job.setting, self._job.prepared
+        if setting.stages:
+            raise UsageError("instances run the model alone: leave --stages out")
+        # Before anything is allocated, and before OpenMP libraries may bind this thread to one CPU.
+        self._policy = prefer_own_node(allowed_cpus())
+        self.load()
+        if self._machine.emulator:
+            raise UsageError(f"nothing can be timed under {self._machine.emulator}; run it on the machine itself")
+        self._open(plan)
+        engine, work, own = self._imports.engine, self._imports.workload, self._built
+        self._batches = {setting.batch: _Batch(own.model, own.args, self._inputs)}
+        for size in sizes:
+            if size in self._batches:
+                continue
+            if prepared.export is not None:
+                raise UsageError(
+                    f"engine {setting.engine} runs what was exported for batches of {setting.batch}, not of {size}; "
+                    "use that batch size alone, or --engine torch"
+                )
+            other = replace(prepared, setting=replace(setting, batch=size))
+            if setting.mode == "eager":
+                with engine.explained_errors():
+                    args = own.model.prepare(make_inputs(work, other.setting, other.weights).args)
+                self._batches[size] = _Batch(own.model, args, KeptInputs(args))
+            else:
+                made = build(engine, self._session, work, replace(self._job, prepared=other))
+                self._batches[size] = _Batch(made.model, made.args, KeptInputs(made.args))
+        times = []
+        with own.model.explained_errors():
+            for size, batch in self._batches.items():
+                clock = RestoringClock(clock_for(self._session.device), batch.inputs)
+                call = partial(batch.model.call, *batch.args)
+                cold, values, _ = sampler.warm_up(call, clock, plan, self._progress)
+                times.append(BatchTime(size, median(values[-LAST:]) if values else cold))
+                if size == setting.batch:
+                    self._cold, self._warmup = cold, tuple(values)
+        self._seconds = times[0].seconds
+        self._monitor = CpuUsageMonitor().start()
+        gc.collect()
+        gc.freeze()  # the model stays, so it need not be looked through
+        return Ready(read_placement(self._cpus, *self._policy), tuple(times))
+
+    def batch(self, size: int) -> BatchDone:
+        """Run one batch of ``size`` items. No garbage is collected meanwhile, as in ``modelzoo.measure.sampler``.
+
+        Raises:
+            UsageError: that size was not prepared.
+        """
+        if size not in self._batches:
+            prepared = ", ".join(map(str, self._batches))
+            raise UsageError(f"the instance has batches of {prepared} items, none of {size}")
+        with self._built.model.explained_errors(), without_collection():
+            return self._batches[size].run(self._session.device)
+
+    def window(self, start: float, end: float) -> Window:
+        """Run batches of the setting's size back to back; garbage is collected before, not in between.
+
+        Args:
+            start: when the first one begins, by the monotonic clock.
+            end: no batch begins after that.
+        """
+        batch, device, done = self._batches[self._job.setting.batch], self._session.device, list[BatchDone]()
+        gc.collect()
+        with self._built.model.explained_errors(), without_collection():
+            sleep(max(0.0, start - monotonic()))
+            while not done or done[-1].ended < end:
+                done.append(batch.run(device))
+        return Window(tuple(each.started for each in done), tuple(each.ended for each in done), resident_memory())
+
+    def finish(self, looks: Looks) -> InstanceReport:
+        """Look at what ran, and report it."""
+        usage, placement = self._monitor.stop(), read_placement(self._cpus, *self._policy)
+        inputs, context = self._batches[self._job.setting.batch].inputs, None
+        if looks.extras:
+            context = self._report(looks, inputs, Timed(None, usage, ()), self._seconds)
+            observed, peak = context.observed, context.peak_memory
         else:
-            other = build(engine, session, work, replace(assignment, prepared=prepared))
-            batches[size] = _batch(other.model, other.args)
-    return own, batches
-
-
-def _batch(model: Model, args: tuple[Any, ...]) -> _Batch:
-    return _Batch(model.call, args, KeptInputs(args))
-
-
-class _WarmedUp(msgspec.Struct, frozen=True):
-    """The cold start, the warm-up of the setting's batch, and what a batch of each size takes, in seconds."""
-
-    cold: float
-    values: list[float]
-    times: tuple[BatchTime, ...]
-
-
-def _warm_up(batches: Mapping[int, _Batch], session: Session, job: InstanceJob, send: Send) -> _WarmedUp:
-    def progress(phase: str, count: int) -> None:
-        send(Progress(phase, count))
-
-    runs = [
-        sampler.warm_up(
-            partial(batch.call, *batch.args),
-            RestoringClock(clock_for(session.device), batch.inputs),
-            job.plan,
-            progress,
+            _, observed, _, peak = self._look(looks, inputs, self._seconds)
+        return InstanceReport(
+            placement=placement,
+            observed=observed,
+            peak_memory=peak,
+            usage=usage,
+            import_seconds=self._imports.seconds,
+            build_seconds=self._built.seconds,
+            cold_start=self._cold,
+            warmup=self._warmup,
+            context=context,
         )
-        for batch in batches.values()
-    ]
-    times = [median(values[-LAST:]) if values else cold for cold, values, _ in runs]
-    return _WarmedUp(runs[0][0], runs[0][1], tuple(map(BatchTime, batches, times)))
-
-
-def _obey(
-    batches: Mapping[int, _Batch], size: int, device: Optional[AsynchronousDevice], send: Send, read: Read
-) -> CpuUsage:
-    """Do what is commanded until the command to finish; return how busy the CPUs were meanwhile.
-
-    Garbage is never collected while a batch runs, as in ``modelzoo.measure.sampler``. Between the batches of
-    ``RunBatch`` Python decides when to collect it, after the answer has been sent.
-
-    Raises:
-        UsageError: a batch size was not prepared.
-    """
-    monitor = CpuUsageMonitor().start()
-    gc.collect()
-    gc.freeze()  # the model stays, so it need not be looked through
-    while not isinstance(command := read(), Finish):
-        if isinstance(command, RunBatch):
-            if command.size not in batches:
-                prepared = ", ".join(map(str, batches))
-                raise UsageError(f"the instance has batches of {prepared} items, none of {command.size}")
-            with without_collection():
-                send(BatchDone(*batches[command.size].run(device)))
-        else:
-            send(_window(batches[size], device, command))
-    return monitor.stop()
-
-
-def _window(batch: _Batch, device: Optional[AsynchronousDevice], command: RunUntil) -> Window:
-    """Run batches back to back; garbage is collected before, not in between."""
-    started: list[float] = []
-    ended: list[float] = []
-    gc.collect()
-    with without_collection():
-        sleep(max(0.0, command.start - monotonic()))
-        while not ended or ended[-1] < command.end:
-            begun, done = batch.run(device)
-            started.append(begun)
-            ended.append(done)
-    return Window(tuple(started), tuple(ended), resident_memory())

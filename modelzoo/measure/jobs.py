@@ -15,21 +15,11 @@ from modelzoo.machine import environment
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.launcher import Launcher, LocalLauncher
-from modelzoo.measure.process import call
+from modelzoo.measure.process import Remote
 from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
-from modelzoo.records.protocol import (
-    Assignment,
-    Exhibited,
-    Judged,
-    Message,
-    Preparation,
-    PrepareJob,
-    Progress,
-    SettingsPrepared,
-    ValidateJob,
-)
+from modelzoo.records.protocol import Assignment, Exhibited, Message, Preparation, PrepareJob, Progress
 from modelzoo.records.run import EnvironmentChanges, Prepared, ValidityReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import LocalWeights, Weights
@@ -55,7 +45,7 @@ class Request(msgspec.Struct, frozen=True):
     ``first_group`` is the number of the first setting's group in the result; ``launcher``, if
     given, starts the workers of all settings, whatever interpreter, image or engine they name; ``locked_mhz`` is the
     frequency that the GPUs' clocks are locked at; with ``needs_all``, no setting is worth measuring without the others;
-    ``timeout`` is that of ``WorkerProcess``, for every worker.
+    ``timeout`` is that of ``Remote``, for every worker.
     """
 
     workload: Workload
@@ -145,24 +135,6 @@ def prepare_job(
     )
 
 
-def assignment(
-    workload: Workload, requested: Setting, preparation: Preparation, environment: JobEnvironment
-) -> Assignment:
-    """Return what a worker needs to run the setting ``requested``.
-
-    Raises:
-        ModelzooError: the setting could not be prepared.
-    """
-    return Assignment(
-        directory=str(workload.directory),
-        requested=requested,
-        prepared=required(preparation),
-        parent=os.getpid(),
-        environment=environment.changes,
-        math_mode=preparation.math_mode,
-    )
-
-
 def required(preparation: Preparation) -> Prepared:
     """Return what was prepared, or raise the reason why nothing was."""
     if preparation.prepared is None:
@@ -218,7 +190,8 @@ def _prepare(
         environ = launcher.environment()
         job = prepare_job(request.workload, settings, environ, earlier)
         variables = prepare_environment(environ).variables
-        found = call(launcher, job, variables, SettingsPrepared, listen, request.timeout).settings
+        with Remote(launcher, job, variables, listen, request.timeout) as worker:
+            found = worker.call("prepare", result=tuple[Preparation, ...])
         if len(found) != len(settings):
             raise WorkerError(f"the worker answered for {len(found)} settings, not {len(settings)}")
         return tuple(_known(*each, launcher.is_local, earlier) for each in zip(settings, found))
@@ -247,6 +220,51 @@ def _known(requested: Setting, found: Preparation, is_local: bool, earlier: Sequ
     return replace(found, prepared=replace(found.prepared, weights=weights))
 
 
+def start_worker(
+    request: Request,
+    index: int,
+    preparation: Preparation,
+    on_event: OnEvent,
+    *,
+    round_number: int = 0,
+    cpus: Optional[frozenset[int]] = None,
+    validity: Optional[ValidityRequest] = None,
+    on_exhibit: Optional[Callable[[Exhibit], None]] = None,
+) -> Remote:
+    """Start a worker for one setting.
+
+    Args:
+        request: the workload and its settings.
+        index: of the setting.
+        preparation: the setting as resolved.
+        on_event: called with its progress.
+        round_number: of the round that it belongs to.
+        cpus: as for ``Request.launcher_of``.
+        validity: how its predictions are judged; ``None``: it runs the setting alone.
+        on_exhibit: called with what illustrates the judgement.
+
+    Raises:
+        ModelzooError: the setting could not be prepared, or the process cannot be started.
+    """
+    requested, prepared = request.settings[index], required(preparation)
+    judges = validity is not None
+    launcher = request.launcher_of(requested, None if judges else preparation.interpreter, cpus)
+    variables = preparation.validation_variables if judges else preparation.variables
+    environment = job_environment(variables, launcher.environment())
+    job = Assignment(
+        directory=str(request.workload.directory),
+        requested=requested,
+        prepared=prepared,
+        parent=os.getpid(),
+        environment=environment.changes,
+        math_mode=preparation.math_mode,
+        validity=validity,
+    )
+    label = labels(request.settings)[index]
+    listen = listener(request.workload.name, label, round_number, on_event, on_exhibit)
+    return Remote(launcher, job, environment.variables, listen, request.timeout)
+
+
 def validate(
     request: Request, validity: ValidityRequest, on_event: OnEvent, on_exhibit: Callable[[Exhibit], None]
 ) -> ValidityReport:
@@ -255,10 +273,6 @@ def validate(
     Raises:
         ModelzooError: it could not be judged.
     """
-    (setting,) = request.settings
     (preparation,) = prepare(request, on_event)
-    launcher = request.launcher_of(setting)
-    environment = job_environment(preparation.validation_variables, launcher.environment())
-    job = ValidateJob(assignment(request.workload, setting, preparation, environment), validity)
-    listen = listener(request.workload.name, setting.label, 0, on_event, on_exhibit)
-    return call(launcher, job, environment.variables, Judged, listen, request.timeout).report
+    with start_worker(request, 0, preparation, on_event, validity=validity, on_exhibit=on_exhibit) as worker:
+        return worker.call("judge", result=ValidityReport)

@@ -1,8 +1,7 @@
-"""Judge one setting's predictions, with fp32 as the reference: the ``validate`` job, and the jobs that judge shards.
+"""Judge one setting's predictions, with fp32 as the reference: as a whole, or shard by shard.
 
-A worker that judges shards loads both models once, at its first shard; another worker merges what they gave.
-``modelzoo.measure.shard_calls`` is the parent's side. A shard counts only where all that its predictions depend on is
-equal.
+A worker that judges shards loads both models once, at its first shard. ``modelzoo.measure.shard_calls`` is the parent's
+side. A shard counts only where all that its predictions depend on is equal.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Optional
 
 from msgspec.structs import asdict
 
@@ -26,25 +25,12 @@ from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import provenance
-from modelzoo.records.fleet import JudgedBy, Shard, ShardResult
-from modelzoo.records.machine import Machine
-from modelzoo.records.protocol import (
-    Assignment,
-    Concluded,
-    ConcludeJob,
-    Exhibited,
-    Judged,
-    Message,
-    Paused,
-    Progress,
-    ShardCompared,
-    ShardJob,
-    ShardsEnded,
-    ShardsPlanned,
-    ShardTurn,
-    ValidateJob,
-)
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.fleet import JudgedBy, Shard, ShardPlan, ShardResult
+from modelzoo.records.partial import JudgedSoFar, PartialResult
+from modelzoo.records.protocol import Assignment, Exhibited, Progress, Send
 from modelzoo.records.run import Prepared, ValidityReport
+from modelzoo.records.validity import Validity
 from modelzoo.setting import value_text
 from modelzoo.validity.judging import compare, conclude, merge, plan_shards, shard_content
 from modelzoo.validity.predictors import Pair, bound_task, load_pair, validate
@@ -59,44 +45,6 @@ LOCAL_FIELDS = ("weights", "input", "python", "image")
 """Fields of a setting that name files of a host; the weights' checksum and the versions say what they are."""
 JUDGING = ("engines", "records", "validity", "workload")
 """The packages of the suite that decide what a shard holds. A checkout changes while its version stays the same."""
-Send = Callable[[Message], None]
-
-
-def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
-    """Judge the setting of ``job`` in this process, and record what both models ran.
-
-    Raises:
-        ModelzooError: the setting cannot run, or its predictions cannot be judged.
-    """
-    own, prepared = job.assignment, job.assignment.prepared
-    machine, cpus, engine, work = _opened(own)
-    send(Progress("load"))
-    with engine.explained_errors():
-        inputs = make_inputs(work, prepared.setting, prepared.weights)
-        found = validate(
-            engine,
-            work,
-            prepared.setting,
-            prepared.weights,
-            inputs,
-            job.request,
-            export=prepared.export,
-            progress=lambda judged: send(Progress("judge", judged=judged)),
-            exhibit=lambda exhibit: send(Exhibited(exhibit)),
-        )
-    origin = provenance(own, engine, machine, cpus)
-    return Judged(ValidityReport(found.validity, prepared, found.tested, found.reference, origin))
-
-
-def _opened(own: Assignment) -> tuple[Machine, frozenset[int], Engine, Workload]:
-    """The machine and the CPUs of this process, and the engine and the workload of ``own``, loaded and checked."""
-    # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
-    machine, cpus = read_machine(), frozenset(allowed_cpus())
-    engine = create_engine(own.setting.engine)
-    engine.load()
-    work = load_workload(Path(own.directory))
-    check_resolution(engine, work, own, machine.threads.count)
-    return machine, cpus, engine, work
 
 
 def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str, str]:
@@ -121,92 +69,114 @@ def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str,
     return facts
 
 
-def judge_shards(job: ShardJob, send: Send, turns: Iterable[ShardTurn]) -> ShardsEnded:
-    """Divide the data set, then do what the parent asks for, one turn after the other.
+class Judging:
+    """Judges the predictions of the setting of ``job``.
+
+    Args:
+        job: what is judged, with ``validity``.
+        send: sends progress and exhibits to the parent.
 
     Raises:
-        ModelzooError: the setting cannot run, or its predictions cannot be judged.
+        ModelzooError: in any call: the setting cannot run, or its predictions cannot be judged.
     """
-    own = job.assignment
-    machine, cpus, engine, work = _opened(own)
-    with engine.explained_errors():
-        send(Progress("plan"))
-        task = _task(job, work)
-        send(ShardsPlanned(plan_shards(task, shard_facts(own.prepared, work, engine), job.shard_items)))
-        judging = _Judging(job, work, engine, task, machine, cpus, send)
-        send(Paused())
-        for turn in turns:
-            send(judging.take(turn))
-            send(Paused())
-    return ShardsEnded()
 
+    active = nullcontext()
 
-def conclude_shards(job: ConcludeJob, send: Send, results: Iterable[ShardResult]) -> Concluded:
-    """Merge the results of all shards, and judge them as one pass over all items would be judged.
+    def __init__(self, job: Assignment, send: Send) -> None:
+        assert job.validity is not None
+        self._job, self._request, self._send = job, job.validity, send
+        # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
+        self._machine, self._cpus = read_machine(), frozenset(allowed_cpus())
+        self._engine = create_engine(job.setting.engine)
+        self._engine.load()
+        self._work = load_workload(Path(job.directory))
+        check_resolution(self._engine, self._work, job, self._machine.threads.count)
+        self._merged: list[PartialResult] = []
 
-    Raises:
-        ModelzooError: the predictions cannot be judged.
-    """
-    engine = create_engine(job.assignment.setting.engine)
-    engine.load()
-    work = load_workload(Path(job.assignment.directory))
-    with engine.explained_errors():
-        task = _task(job, work)
-        merged = merge([each.result for each in results])
-        return Concluded(conclude(task, merged, lambda exhibit: send(Exhibited(exhibit))))
+    def _progress(self, judged: JudgedSoFar) -> None:
+        self._send(Progress("judge", judged=judged))
 
+    def _exhibit(self, exhibit: Exhibit) -> None:
+        self._send(Exhibited(exhibit))
 
-def _task(job: ShardJob | ConcludeJob, work: Workload) -> Task:
-    prepared = job.assignment.prepared
-    return bound_task(work, prepared.setting, prepared.weights, job.request)
+    def judge(self) -> ValidityReport:
+        """Judge all predictions, and record what both models ran."""
+        self._send(Progress("load"))
+        prepared = self._job.prepared
+        with self._engine.explained_errors():
+            inputs = make_inputs(self._work, prepared.setting, prepared.weights)
+            found = validate(
+                self._engine,
+                self._work,
+                prepared.setting,
+                prepared.weights,
+                inputs,
+                self._request,
+                export=prepared.export,
+                progress=self._progress,
+                exhibit=self._exhibit,
+            )
+        origin = provenance(self._job, self._engine, self._machine, self._cpus)
+        return ValidityReport(found.validity, prepared, found.tested, found.reference, origin)
 
+    @cached_property
+    def _task(self) -> Task:
+        prepared = self._job.prepared
+        return bound_task(self._work, prepared.setting, prepared.weights, self._request)
 
-@dataclass
-class _Judging:
-    """The models, loaded at the first shard that is judged, and what they run."""
+    def divide(self, shard_items: Optional[int]) -> ShardPlan:
+        """Divide the data set into shards.
 
-    job: ShardJob
-    work: Workload
-    engine: Engine
-    task: Task
-    machine: Machine
-    cpus: frozenset[int]
-    send: Send
-    pair: Optional[Pair] = None
-    by: Optional[JudgedBy] = None
+        Args:
+            shard_items: items per shard; ``None``: a hundredth of the data set.
+        """
+        self._send(Progress("plan"))
+        with self._engine.explained_errors():
+            return plan_shards(self._task, shard_facts(self._job.prepared, self._work, self._engine), shard_items)
 
-    def take(self, turn: ShardTurn) -> ShardCompared:
-        """Judge a shard, or only look at the files of its items."""
-        content = self._content(turn.shard)
-        if not turn.judge:
-            return ShardCompared(content)
-        pair, by = self._loaded()
-        began, shard = time.monotonic(), turn.shard
-        result = compare(
-            self.task,
-            pair.reference.predictor,
-            pair.tested.predictor,
-            range(shard.start, shard.stop),
-            progress=lambda judged: self.send(Progress("judge", judged=judged)),
-            exhibit=lambda exhibit: self.send(Exhibited(exhibit)),
-        )
-        seconds = time.monotonic() - began
-        if self._content(shard) != content:
-            raise InputError(f"the data changed while shard {shard.number} was judged; run the same command again")
-        return ShardCompared(content, ShardResult(shard, content, result, by, seconds))
-
-    def _content(self, shard: Shard) -> str:
+    def content(self, shard: Shard) -> str:
+        """Return the SHA-256 of the files of the items of ``shard``, see ``ShardResult.content``."""
         try:
-            return shard_content(self.task, shard)
+            return shard_content(self._task, shard)
         except OSError as error:
             raise InputError(f"{error.filename} cannot be read: {error.strerror}") from error
 
-    def _loaded(self) -> tuple[Pair, JudgedBy]:
-        if self.pair is None or self.by is None:
-            self.send(Progress("load"))
-            own = self.job.assignment.prepared
-            inputs = make_inputs(self.work, own.setting, own.weights)
-            self.pair = load_pair(self.engine, self.work, own.setting, own.weights, inputs, own.export)
-            origin = provenance(self.job.assignment, self.engine, self.machine, self.cpus)
-            self.by = JudgedBy(uuid.uuid4().hex, socket.gethostname(), *self.pair.reports(), origin)
-        return self.pair, self.by
+    @cached_property
+    def _pair(self) -> Pair:
+        """Both models, loaded at the first shard that is judged."""
+        self._send(Progress("load"))
+        own = self._job.prepared
+        inputs = make_inputs(self._work, own.setting, own.weights)
+        return load_pair(self._engine, self._work, own.setting, own.weights, inputs, own.export)
+
+    @cached_property
+    def _by(self) -> JudgedBy:
+        origin = provenance(self._job, self._engine, self._machine, self._cpus)
+        return JudgedBy(uuid.uuid4().hex, socket.gethostname(), *self._pair.reports(), origin)
+
+    def compare(self, shard: Shard) -> ShardResult:
+        """Judge one shard."""
+        with self._engine.explained_errors():
+            content, pair, by = self.content(shard), self._pair, self._by
+            began = time.monotonic()
+            result = compare(
+                self._task,
+                pair.reference.predictor,
+                pair.tested.predictor,
+                range(shard.start, shard.stop),
+                progress=self._progress,
+                exhibit=self._exhibit,
+            )
+            seconds = time.monotonic() - began
+            if self.content(shard) != content:
+                raise InputError(f"the data changed while shard {shard.number} was judged; run the same command again")
+        return ShardResult(shard, content, result, by, seconds)
+
+    def merge(self, result: ShardResult) -> None:
+        """Take the result of one shard, whoever judged it; they come in the order of the items."""
+        self._merged.append(result.result)
+
+    def conclude(self) -> Validity:
+        """Judge the merged results of all shards as one pass over all items would be judged."""
+        with self._engine.explained_errors():
+            return conclude(self._task, merge(self._merged), self._exhibit)

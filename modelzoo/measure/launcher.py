@@ -88,10 +88,17 @@ class Launcher(Protocol):
         """
 
     def read(self, job: Job, line: bytes) -> Message:
-        """Return what a worker has answered to ``job``, in terms of this machine.
+        """Return the message of a worker with ``job``, in terms of this machine.
 
         Raises:
             msgspec.DecodeError: it is no message.
+            WorkerError: it was not asked for this.
+        """
+
+    def check(self, job: Job, answer: object) -> None:
+        """Check what a method of a worker with ``job`` has returned.
+
+        Raises:
             WorkerError: it was not asked for this.
         """
 
@@ -146,6 +153,9 @@ class LocalLauncher(msgspec.Struct, frozen=True):
 
     def read(self, job: Job, line: bytes) -> Message:
         return decode_message(line)
+
+    def check(self, job: Job, answer: object) -> None:
+        pass
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> LocalWorker:
         try:

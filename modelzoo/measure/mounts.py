@@ -23,7 +23,7 @@ from typing import Optional
 import msgspec
 
 from modelzoo.errors import UsageError
-from modelzoo.records.protocol import ConcludeJob, Job, PrepareJob, ShardJob, ValidateJob
+from modelzoo.records.protocol import Job, PrepareJob
 from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.workload.checkpoints import is_offline
 from modelzoo.workload.declaration import SOURCES
@@ -85,10 +85,9 @@ def _path_in(environ: Mapping[str, str], name: str) -> Optional[str]:
 
 
 def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
-    directory = directory_of(job)
-    if _in_image(directory) is None:
-        yield directory
-    for setting in job.settings if isinstance(job, PrepareJob) else (job.assignment.requested,):
+    if _in_image(job.directory) is None:
+        yield job.directory
+    for setting in job.settings:
         if setting.weights not in SOURCES:
             yield setting.weights.partition(MEMBER)[0]
         if setting.input is not None:
@@ -97,8 +96,8 @@ def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
     own = own_weights(environ)
     if own is not None:
         yield own
-    if isinstance(job, (ValidateJob, ShardJob, ConcludeJob)) and job.request.data is not None:
-        yield job.request.data
+    if not isinstance(job, PrepareJob) and job.validity is not None and job.validity.data is not None:
+        yield job.validity.data
     yield from _certificates(job, environ).values()
 
 
@@ -115,13 +114,8 @@ def _certificates(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 
 def known_weights(job: Job) -> list[Weights]:
     """Return the weights that other workers have found for ``job``."""
-    known = job.earlier if isinstance(job, PrepareJob) else (job.assignment.prepared,)
+    known = job.earlier if isinstance(job, PrepareJob) else (job.prepared,)
     return [each.weights for each in known]
-
-
-def directory_of(job: Job) -> str:
-    """The workload's directory."""
-    return job.directory if isinstance(job, PrepareJob) else job.assignment.directory
 
 
 def _in_image(directory: str) -> Optional[str]:
@@ -146,8 +140,7 @@ def inside(line: bytes, job: Job, names: Collection[str], cache: str) -> bytes:
         cache: the name of the cache of the container's image, see ``cache_name``.
     """
     places = {**{name: place(name) for name in names}, cache: str(CACHE)}
-    directory = directory_of(job)
-    places.setdefault(directory, _in_image(directory) or directory)
+    places.setdefault(job.directory, _in_image(job.directory) or job.directory)
     for end in (b'"', MEMBER.encode(), b"/"):  # a file that was named is not looked for in a directory that was
         for here, there in places.items():
             line = line.replace(b'"' + _quoted(here) + end, b'"' + _quoted(there) + end)
@@ -225,10 +218,9 @@ def mount_options(job: Job, environ: Mapping[str, str]) -> list[str]:
             directory, a directory has links to elsewhere, or a path contains characters that have a meaning for
             ``--mount``.
     """
-    workload = directory_of(job)
     options = []
     for name in named_files(job, environ):
-        for source, target in _sources(name, is_code=name == workload):
+        for source, target in _sources(name, is_code=name == job.directory):
             if any(character in source + target for character in _SPECIAL):
                 raise UsageError(
                     f"{source!r} cannot be shown to a container, because its name has a comma, a quotation mark or a "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import read_batch, read_changed, read_expected
@@ -19,7 +19,7 @@ from modelzoo.evidence.recording import Phases
 from modelzoo.frozen import replace
 from modelzoo.measure.generation import Generating
 from modelzoo.measure.loading import Built
-from modelzoo.records.protocol import Looks, Message, Progress
+from modelzoo.records.protocol import Looks, Progress, Send
 from modelzoo.records.run import Observed, Prepared
 from modelzoo.records.run_report import GenerationPhase
 from modelzoo.records.workload import Export, MatchedDetections, OutputAgreement, OutputError
@@ -37,7 +37,6 @@ SAME_IOU = 0.99
 _LABELS, _BOXES, _SCORES = "labels", "boxes", "scores"
 Pictures = Sequence[Mapping[str, Any]]
 """The detections of each picture, as torchvision's detectors return them: arrays with a row for each detection."""
-Send = Callable[[Message], None]
 AUDIT_SECONDS = 2.0
 """The audit observes two passes, or one if two would take longer than this."""
 

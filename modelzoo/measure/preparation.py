@@ -1,11 +1,12 @@
-"""The ``prepare`` job: everything that is decided once, before any process is timed."""
+"""Preparing settings: everything that is decided once, before any process is timed."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Optional
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import TorchSource
@@ -15,7 +16,7 @@ from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import memory_variables
 from modelzoo.machine.installation import import_torch
 from modelzoo.measure.loading import check_generation, check_stages, require_stages
-from modelzoo.records.protocol import Assignment, Message, Preparation, PrepareJob, Progress, SettingsPrepared
+from modelzoo.records.protocol import Assignment, Preparation, PrepareJob, Progress, Send
 from modelzoo.records.run import Prepared
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
@@ -25,8 +26,8 @@ from modelzoo.workload.state import weights_files, weights_sha256
 from modelzoo.workload.weights import resolve_weights
 
 
-def prepare(job: PrepareJob, send: Callable[[Message], None]) -> SettingsPrepared:
-    """Resolve every setting of ``job`` and its weights.
+def prepare(job: PrepareJob, send: Send) -> tuple[Preparation, ...]:
+    """Resolve every setting of ``job`` and its weights, in their order.
 
     A setting that cannot run does not keep the others from running.
 
@@ -35,12 +36,12 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> SettingsPrepare
     """
     threads = usable_threads().count  # first: OpenMP libraries may bind this thread to one CPU when they are loaded
     work = load_workload(Path(job.directory))
-    engines = _Engines()
+    loaded = functools.cache(_loaded)
     shared = _Shared(work, job.math_mode, send, _shared_weights(job.earlier))
     preparations = []
     for requested in job.settings:
         try:
-            engine = engines.loaded(requested.engine)
+            engine = loaded(requested.engine)
             resolved = resolve(engine, work, requested, threads, job.math_mode)
             preparations.append(_prepared(engine, resolved, shared))
         except ModelzooError as error:
@@ -48,22 +49,14 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> SettingsPrepare
         except PermissionError as error:
             reason = f"{error.filename} cannot be read: permission denied to the user of the worker; change its mode"
             preparations.append(Preparation(error=reason, error_kind=UsageError.__name__))
-    return SettingsPrepared(tuple(preparations))
+    return tuple(preparations)
 
 
-class _Engines:
-    """The engines of a process, each loaded once."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, Engine] = {}
-
-    def loaded(self, name: str) -> Engine:
-        if name not in self._found:
-            engine = create_engine(name)
-            engine.load()
-            import_torch()  # it makes the weights, and what other engines convert
-            self._found[name] = engine
-        return self._found[name]
+def _loaded(name: str) -> Engine:
+    engine = create_engine(name)
+    engine.load()
+    import_torch()  # it makes the weights, and what other engines convert
+    return engine
 
 
 @dataclass
@@ -72,7 +65,7 @@ class _Shared:
 
     work: Workload
     math_mode: str
-    send: Callable[[Message], None]
+    send: Send
     weights: dict[tuple[object, ...], Weights]
     _source: Optional[TorchSource] = None
     _source_key: tuple[object, ...] = ()

@@ -1,16 +1,17 @@
-"""A worker process as seen by its parent: started, resumed until it pauses or ends, and asked for its result."""
+"""A worker process as seen by its parent: its methods are called, and it is suspended, asked where it is, and ended."""
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import connection
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Callable, Optional, TypeVar
+from typing import Any, Callable, Optional, TypeVar, Union
 
 import msgspec
 
@@ -19,19 +20,19 @@ from modelzoo.formatting import duration
 from modelzoo.frozen import replace
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.whereabouts import ASK, DUMP, dumped
+from modelzoo.records.codec import encode_json
 from modelzoo.records.protocol import (
     PROTOCOL,
+    Answer,
     Exhibited,
     Failed,
     Hello,
     Job,
     Located,
     Message,
-    Paused,
     Progress,
     Silence,
 )
-from modelzoo.records.serving import BatchDone, Ready, Window
 from modelzoo.version import __version__
 
 OnMessage = Callable[[Message], None]
@@ -48,28 +49,32 @@ _ANSWER_SECONDS = 2.0
 """A worker whose interpreter is not locked says where it is within milliseconds; one that has not after this time is
 made to dump its stack."""
 _DUMP_SECONDS = 0.2
+_END_SECONDS = 10.0
+"""A worker that has nothing to do ends within this time after its pipe was closed, or it is killed."""
 _READ = 1 << 20
 """Bytes that are read at once."""
 _TAIL = 1 << 16
 """Bytes at the end of a worker's output that are looked at."""
 T = TypeVar("T")
+K = TypeVar("K")
 
 
-class WorkerProcess:
-    """A running worker. Leaving the ``with`` block kills it, whatever it is doing.
+class Remote:
+    """A running worker, whose methods are called. Leaving the ``with`` block ends it, whatever it is doing.
 
-    A worker that pauses is suspended until it is resumed, so that no thread of a library spins while others sample.
+    Once it has failed, whoever waits for an answer gets the reason, and what is sent to it is no error. It has a file
+    descriptor, so that several can be waited for with ``select``.
 
     Args:
         launcher: starts it.
-        job: what it does.
+        job: what it is for.
         environment: all of its environment variables.
         on_message: receives its progress and what it exhibits, and, once a worker that has something to do has sent
             nothing for ``QUIET_SECONDS``, where it is.
         timeout: seconds after which such a worker is ended; ``None``: it never is.
 
     Attributes:
-        is_over: it has closed its standard output.
+        problem: how it ended, if it did so without having been told to; ``None`` while it is alive.
 
     Raises:
         UsageError: a path in the job is not UTF-8 text.
@@ -88,112 +93,154 @@ class WorkerProcess:
             line = launcher.write(job)
         except UnicodeEncodeError as error:
             raise UsageError(f"the path {error.object!r} is not UTF-8 text; rename it") from error
-        self._on_message = on_message
-        self._last: Optional[Message] = None
         try:
             self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
         except OSError as error:
             raise EnvironmentProblem(
                 f"no temporary file can be written: {error.strerror}; name another directory with TMPDIR"
             ) from error
-        self._launcher, self._job = launcher, job
         try:
             self._worker = launcher.start(job, environment, self._stderr)
         except BaseException:
             self._stderr.close()
             raise
-        self._process = self._worker.process
-        assert self._process.stdout is not None
-        self._descriptor = self._process.stdout.fileno()
+        self._launcher, self._job, self._on_message = launcher, job, on_message
+        assert self._worker.process.stdin is not None and self._worker.process.stdout is not None
+        self._stdin, self._stdout = self._worker.process.stdin, self._worker.process.stdout
         self._parts: list[bytes] = []
         self._unread = 0
-        self._greeted = self.is_over = False
+        self._greeted = self._is_over = self._is_suspended = False
         self._timeout = math.inf if timeout is None else timeout
         self._progress = Progress("start")
         self._heard: Optional[float] = None
         self._asked: Optional[float] = None
         self._where: Optional[str] = None
-        self.send(line + b"\n")
-        self.expect()
+        self.problem: Optional[ModelzooError] = None
+        self._write(line)
 
-    def __enter__(self) -> WorkerProcess:
+    def __enter__(self) -> Remote:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._worker.kill()
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            with suppress(BrokenPipeError):  # a worker that died has left input unread
-                stream.close()
-        self._stderr.close()
+        self.end(kill=error is not None)
+
+    def end(self, *, kill: bool = False) -> None:
+        """End it: let it do what is registered for its end, unless it is doing something or ``kill`` is set."""
+        if self._stderr.closed:
+            return
+        try:
+            if not kill and self.problem is None and self._heard is None and self._greeted:
+                with suppress(EnvironmentProblem):  # it cannot go on, so it is killed
+                    self._resume()
+                    self._close(self._stdin)
+                    connection.wait([self.fileno()], _END_SECONDS)
+        finally:
+            self._worker.kill()
+            self._close(self._stdin)
+            self._stdout.close()
+            self._stderr.close()
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
-        return self._process.pid
+        """The id of its process; of a container, that of its ``docker run``."""
+        return self._worker.process.pid
 
     def fileno(self) -> int:
-        """The descriptor to wait for; when it is readable, ``receive`` does not block."""
-        return self._descriptor
+        """The descriptor to ``select`` for reading; when it is readable, call ``answers``."""
+        return self._stdout.fileno()
 
-    def advance(self) -> bool:
-        """Wait until the worker pauses (``True``) or has ended (``False``).
+    def call(self, name: str, *arguments: object, result: type[T]) -> T:
+        """Call a method, and wait for what it returns; raises as ``wait``."""
+        self.send(name, *arguments)
+        return self.wait(result)
 
-        Raises:
-            NoAnswerError: it did not answer in time, and has been ended.
-            ModelzooError: it speaks another protocol, or says what no worker of the suite would say.
-        """
-        while not self.is_over:
-            self.wait()
-            for message in self.receive():
-                if isinstance(message, Paused):  # nothing comes after it
-                    self._worker.suspend()
-                    return True
-                self._last = message
-        self._worker.wait()
-        return False
+    def send(self, name: str, *arguments: object, since: Optional[float] = None, phase: Optional[str] = None) -> None:
+        """Call a method without waiting for it. A worker that was suspended goes on.
 
-    def wait(self, until: float = math.inf) -> bool:
-        """Wait for something to receive, until ``until`` by the monotonic clock; return whether there is.
+        Args:
+            since: when it can have done that at the earliest, by the monotonic clock; by default now.
+            phase: what it does, if it does not say so.
 
         Raises:
-            NoAnswerError: it did not answer in time, and has been ended.
+            EnvironmentProblem: it cannot go on.
         """
-        while not connection.wait([self._descriptor], seconds_until(min(until, self.due))):
-            if monotonic() >= until:
-                return False
-            self.attend()
-        return True
+        self._resume()
+        self._heard, self._asked, self._where = monotonic() if since is None else since, None, None
+        if phase is not None:
+            self._progress = Progress(phase)
+        self._write(encode_json((name, *arguments)))
 
-    def receive(self) -> Sequence[Message]:
-        """Read once, and return the messages that are complete by then; progress is passed on.
+    def suspend(self) -> None:
+        """Stop a worker that waits to be called, so that no thread of a library spins while others sample.
+
+        Raises:
+            EnvironmentProblem: it cannot be stopped.
+        """
+        self._worker.suspend()
+        self._is_suspended = True
+
+    def _resume(self) -> None:
+        if self._is_suspended:
+            self._worker.resume()
+            self._is_suspended = False
+
+    def wait(self, kind: type[T], seconds: float = math.inf) -> T:
+        """Wait for the next answer, which must be of ``kind``, for at most ``seconds``.
+
+        Raises:
+            WorkerError: it has died (the message gives the signal or the last line that it printed), does not answer
+                in time, or says what no worker of the suite would say.
+            NoAnswerError: it did not answer within its time-out, and has been ended.
+            ModelzooError: it speaks another protocol; or the error that it reported, as the class that it was there.
+        """
+        until = monotonic() + seconds
+        while True:
+            if self.problem is not None or connection.wait([self.fileno()], seconds_until(min(until, self.due))):
+                found = self.answers(kind)
+                if found:
+                    return found[0]
+            elif monotonic() >= until:
+                raise WorkerError(f"the worker has not answered for {seconds:.0f} s")
+            else:
+                self.attend()
+
+    def answers(self, kind: type[T]) -> Sequence[T]:
+        """Read once, and return the answers that have arrived; blocks only if nothing has. Raises as ``wait``."""
+        if self.problem is None:
+            try:
+                found = [self._decoded(each, kind) for each in self._receive()]
+                if found or not self._is_over:
+                    return found
+                self.problem = self._launcher.explain(self._job, self._worker.wait(), self._printed())
+            except ModelzooError as problem:
+                self.problem = problem
+        raise self.problem
+
+    def _receive(self) -> list[Answer]:
+        """Read once, and return the answers that are complete by then; progress is passed on.
 
         What is read before the first message is skipped: ``sitecustomize`` and ``.pth`` files may print before a worker
         takes standard output for itself. A line that a worker which was killed has left incomplete is dropped.
-
-        Raises:
-            WorkerError: a message is longer than ``LONGEST``, or none of the suite.
-            EnvironmentProblem: it speaks another protocol.
         """
-        data = b"" if self.is_over else os.read(self._descriptor, _READ)
+        data = os.read(self.fileno(), _READ)
         if not data:
-            self.is_over = True
-            return ()
+            self._is_over = True
+            return []
         # A long message takes many reads.
         self._parts.append(data)
         self._unread += len(data)
         if b"\n" not in data:
             if self._unread > LONGEST:
                 raise WorkerError(f"the worker sent a message of more than {LONGEST >> 20} MiB")
-            return ()
+            return []
         *lines, rest = b"".join(self._parts).split(b"\n")
         self._parts, self._unread = [rest], len(rest)
-        return [message for message in map(self._read, lines) if message is not None]
+        return [answer for answer in map(self._read, lines) if answer is not None]
 
-    def _read(self, line: bytes) -> Optional[Message]:
-        """The message in ``line``; ``None`` if there is none, or nobody waits for it."""
+    def _read(self, line: bytes) -> Optional[Answer]:
+        """The answer in ``line``; ``None`` if there is none."""
         try:
             message = self._launcher.read(self._job, line)
         except msgspec.DecodeError as error:
@@ -204,39 +251,37 @@ class WorkerProcess:
         if isinstance(message, Located):
             self._locate(message.where)
             return None
-        waits = isinstance(message, (Paused, Ready, Window, BatchDone))
-        self._heard, self._asked, self._where = None if waits else monotonic(), None, None
+        if isinstance(message, Failed):
+            raise KINDS.get(message.error_kind, ModelzooError)(message.error)
+        if isinstance(message, Hello) and message.protocol != PROTOCOL:
+            raise EnvironmentProblem(
+                f"the suite in {self._launcher.name} is version {message.version} with protocol {message.protocol}, "
+                f"this one {__version__} with protocol {PROTOCOL}: use the same version of the suite on both sides"
+            )
+        if isinstance(message, Answer):
+            self._heard = self._asked = self._where = None
+            return message
+        if self._heard is not None:
+            self._heard, self._asked, self._where = monotonic(), None, None
         if isinstance(message, Progress):
             self._progress = message
         if isinstance(message, (Progress, Exhibited)):
             self._on_message(message)
-            return None
-        if isinstance(message, Hello):
-            self._check(message)
-            return None
-        return message
+        return None
 
-    def resume(self) -> None:
-        """End the pause: the worker samples for another turn."""
-        self._worker.resume()
-        self.send(b"turn\n")
-        self.expect()
-
-    def expect(self, since: Optional[float] = None, phase: Optional[str] = None) -> None:
-        """Take note that the worker has been given something to do.
-
-        Args:
-            since: when it can be done at the earliest, by the monotonic clock; by default now.
-            phase: what it is, if the worker does not say so.
-        """
-        self._heard, self._asked, self._where = monotonic() if since is None else since, None, None
-        if phase is not None:
-            self._progress = Progress(phase)
+    def _decoded(self, answer: Answer, kind: type[T]) -> T:
+        wanted: Any = kind
+        try:
+            value: T = _decoder(wanted).decode(answer.result)
+        except msgspec.DecodeError as error:
+            raise WorkerError(f"the worker sent an answer that cannot be read: {error}") from error
+        self._launcher.check(self._job, value)
+        return value
 
     @property
     def due(self) -> float:
-        """When ``attend`` has something to do, by the monotonic clock: never while the worker waits for its parent."""
-        if self._heard is None or self.is_over:
+        """When ``attend`` has something to do, by the monotonic clock: never while the worker waits to be called."""
+        if self._heard is None or self._is_over or self.problem is not None:
             return math.inf
         if self._asked is None:
             return self._heard + min(QUIET_SECONDS, self._timeout)
@@ -245,8 +290,7 @@ class WorkerProcess:
     def attend(self) -> None:
         """Ask a worker that has sent nothing for long where it is, then end it if that has been too long.
 
-        Raises:
-            NoAnswerError: it has been ended.
+        If that ends it, whoever waits for its answer gets the reason.
         """
         if monotonic() < self.due:
             return
@@ -260,10 +304,8 @@ class WorkerProcess:
                 sleep(_DUMP_SECONDS)
             self._locate(dumped(self._printed()) or "place unknown")
         else:
-            problem = self.silence("ended by --timeout")
+            self.problem = self.silence("ended by --timeout")
             self._worker.kill()
-            assert problem is not None, "it has been asked"
-            raise problem
 
     def _locate(self, where: str) -> None:
         """Take note of where the worker is, unless it has gone on meanwhile."""
@@ -284,64 +326,44 @@ class WorkerProcess:
         since = duration(monotonic() - self._heard)
         return NoAnswerError(f"{cause}: {self._progress.phase}, no answer for {since}: {self._where}")
 
-    def result(self, kind: type[T]) -> T:
-        """Return the worker's final message, which must be of ``kind``.
-
-        Raises:
-            WorkerError: the worker died; the message gives the signal or the last line that it printed.
-            ModelzooError: the error that it reported, as the class that it was there.
-        """
-        if isinstance(self._last, kind):
-            return self._last
-        if isinstance(self._last, Failed):
-            raise KINDS.get(self._last.error_kind, ModelzooError)(self._last.error)
-        raise self.explained_end()
-
-    def explained_end(self) -> ModelzooError:
-        """Wait for the process to end, and say why it did so without a final message."""
-        code = self._worker.wait()
-        return self._launcher.explain(self._job, code, self._printed())
-
     def _printed(self) -> str:
         """The end of what it has printed so far."""
         size = os.fstat(self._stderr.fileno()).st_size
         # The worker writes at the same position.
         return os.pread(self._stderr.fileno(), _TAIL, max(0, size - _TAIL)).decode(errors="replace")
 
-    def _check(self, hello: Hello) -> None:
-        """Raise ``EnvironmentProblem`` if the worker speaks another protocol."""
-        if hello.protocol != PROTOCOL:
-            raise EnvironmentProblem(
-                f"the suite in {self._launcher.name} is version {hello.version} with protocol {hello.protocol}, this "
-                f"one {__version__} with protocol {PROTOCOL}: use the same version of the suite on both sides"
-            )
+    def _write(self, line: bytes) -> None:
+        with suppress(BrokenPipeError):  # it died; whoever waits for an answer learns why
+            self._stdin.write(line + b"\n")
+            self._stdin.flush()
 
-    def send(self, line: bytes) -> None:
-        """Write to its standard input."""
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it died; ``result`` says why
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
+    def _close(self, stream: Any) -> None:
+        with suppress(BrokenPipeError):  # a worker that died has left input unread
+            stream.close()
 
 
-def call(
-    launcher: Launcher,
-    job: Job,
-    environment: Mapping[str, str],
-    kind: type[T],
-    on_message: OnMessage,
-    timeout: Optional[float] = None,
-) -> T:
-    """Run one job in a worker of its own and return its final message.
+@functools.cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
 
-    Raises:
-        NoAnswerError: it did not answer in time, and has been ended.
-        ModelzooError: as ``WorkerProcess.result``.
-    """
-    with WorkerProcess(launcher, job, environment, on_message, timeout) as worker:
-        while worker.advance():
-            worker.resume()
-        return worker.result(kind)
+
+def each_answer(remotes: Mapping[K, Remote], kind: type[T]) -> Iterator[tuple[K, Union[T, ModelzooError]]]:
+    """Wait for one answer of each worker, in whatever order they come, and yield them, or how a worker ended."""
+    waiting = dict(remotes)
+    while waiting:
+        due = min(remote.due for remote in waiting.values())
+        ready = connection.wait([remote.fileno() for remote in waiting.values()], seconds_until(due))
+        for key, remote in list(waiting.items()):
+            remote.attend()
+            found: Sequence[Union[T, ModelzooError]] = ()
+            if remote.fileno() in ready or remote.problem is not None:
+                try:
+                    found = remote.answers(kind)
+                except ModelzooError as problem:
+                    found = (problem,)
+            if found:
+                del waiting[key]
+                yield key, found[0]
 
 
 def seconds_until(moment: float) -> Optional[float]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from statistics import median
-from typing import Optional, Union
+from typing import Optional
 
 import msgspec
 
@@ -25,12 +25,13 @@ from modelzoo.machine.traps import (
 )
 from modelzoo.measure import sampler
 from modelzoo.measure.loading import Built, Imported
+from modelzoo.plan import Plan
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.machine import CpuUsage, Machine, fingerprint
 from modelzoo.records.profile import Bound, Ceilings, Flops
-from modelzoo.records.protocol import Assignment, InstanceJob, MeasureJob
+from modelzoo.records.protocol import Assignment
 from modelzoo.records.run import Observed, Provenance, RunReport, Turn
 from modelzoo.records.run_report import ChangedSwitch, Compilation, SwitchKind
 from modelzoo.records.timing import DEVICE, Timing, WarmUpEnd, model_times
@@ -80,7 +81,8 @@ def provenance(assignment: Assignment, engine: Engine, machine: Machine, cpus: C
 
 
 def make_report(
-    job: Union[MeasureJob, InstanceJob],
+    job: Assignment,
+    plan: Plan,
     imports: Imported,
     switches: Switches,
     ran: Provenance,
@@ -95,7 +97,7 @@ def make_report(
         ran: what it ran with.
         peak: the most memory that the process had occupied when the timing ended.
     """
-    work, prepared, used = imports.workload, job.assignment.prepared, timed.accelerator
+    work, prepared, used = imports.workload, job.prepared, timed.accelerator
     ceilings = kept_ceilings(ran.machine) if used is None else kept_device_ceilings(ran.machine, used.device)
     made = built.model.compilation
     report = RunReport(
@@ -104,7 +106,7 @@ def make_report(
         unit=work.unit,
         prepared=prepared,
         provenance=ran,
-        plan=job.plan,
+        plan=plan,
         items=tuple(map(str, built.inputs.items)),
         import_seconds=imports.seconds,
         build_seconds=built.seconds,

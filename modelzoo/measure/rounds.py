@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Optional
+from types import NoneType
+from typing import Optional, TypeVar
 
 from modelzoo.errors import ModelzooError, NoAnswerError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
-from modelzoo.measure.jobs import JobEnvironment, OnEvent, Request, assignment, job_environment, listener, prepare
-from modelzoo.measure.launcher import Launcher
-from modelzoo.measure.process import WorkerProcess
+from modelzoo.measure.jobs import OnEvent, Request, prepare, start_worker
+from modelzoo.measure.process import Remote
 from modelzoo.records.accelerator import AcceleratorUse
-from modelzoo.records.protocol import Looks, Measured, MeasureJob, Preparation
+from modelzoo.records.protocol import Looks, Preparation
 from modelzoo.records.run import Run, RunReport, now
-from modelzoo.setting import labels
 
 MEMORY_SHARE = 0.8
 """The workers that are alive at the same time may use this share of the memory that is available."""
@@ -32,6 +31,7 @@ DEVICE_CONTEXT = 1 << 30
 space, and what torch's allocator has reserved. A guess on the safe side."""
 FULL_AUDITS = 1
 """Processes per setting that are audited in full; of the others it is proven that the same kernels ran."""
+T = TypeVar("T")
 
 
 def capacity(available: int, largest: int) -> int:
@@ -147,20 +147,21 @@ class Rounds:
     def _run_together(self, workers: Sequence[WorkerRun]) -> Iterator[Run]:
         """Yield the runs of workers that are alive at the same time."""
         with ExitStack() as stack:
-            paused: list[WorkerRun] = []
             # All import their libraries at the same time; then each builds and warms up alone.
             for worker in workers:
                 count = self._measured.get(worker.index, 0)
                 worker.start(self._prepared[worker.index], count == 0, count < FULL_AUDITS, stack)
-            imported = [worker for worker in workers if worker.advance()]
             for worker in workers:
-                if worker in imported:
-                    worker.resume()
-                    if worker.advance():
-                        paused.append(worker)
-                        continue
-                yield self._remember(worker.index, worker.finish())
-            for worker in alternate(paused):
+                worker.wait(NoneType)
+            ready = []
+            for worker in workers:
+                worker.warm_up()
+                if worker.problem is None:
+                    ready.append(worker)
+                else:
+                    yield self._remember(worker.index, worker.finish())
+            take_turns(ready)
+            for worker in ready:  # what they look at takes seconds, so all have had their turns before
                 yield self._remember(worker.index, worker.finish())
 
     def _remember(self, index: int, done: Run) -> Run:
@@ -178,99 +179,86 @@ class Rounds:
         return done
 
 
-def alternate(paused: Sequence[WorkerRun]) -> Iterator[WorkerRun]:
-    """Let the workers, which wait for their first turn, sample in alternating turns; yield each as it ends."""
-    waiting = list(paused)
+def take_turns(workers: Sequence[WorkerRun]) -> None:
+    """Let the workers sample in alternating turns until each has taken those that its plan gives it."""
+    waiting = list(workers)
     while waiting:
-        for worker in list(waiting):
-            worker.resume()
-            if not worker.advance():
-                waiting.remove(worker)
-                yield worker
+        waiting = [worker for worker in waiting if worker.turn()]
 
 
 class WorkerRun:
-    """One setting in one round.
+    """One setting in one round. It is suspended while others have their turns.
 
     Attributes:
+        problem: why it has failed; ``None`` if it has not.
         interrupted: what to report of it if the user interrupted a call that did not return.
     """
 
-    process: WorkerProcess
+    _worker: Remote
 
     def __init__(self, request: Request, index: int, round_number: int, on_event: OnEvent) -> None:
         self.index = index
-        self._request, self._round = request, round_number
+        self._request, self._round, self._on_event = request, round_number, on_event
         self._started = now()
-        self._problem: Optional[ModelzooError] = None
+        self.problem: Optional[ModelzooError] = None
         self.interrupted: Optional[NoAnswerError] = None
-        label = labels(request.settings)[index]
-        self._listener = listener(request.workload.name, label, round_number, on_event)
 
     def start(self, prepared: Preparation, extras: bool, full_audit: bool, stack: ExitStack) -> None:
-        """Start the worker, without waiting for it.
+        """Start the worker and have it import its libraries, without waiting for that.
 
         Args:
             prepared: the setting as resolved.
             extras: also collect what only one process per setting must provide.
             full_audit: attribute the time to kernels; otherwise only prove that the same kernels ran.
-            stack: kills the worker when it is closed.
+            stack: ends the worker when it is closed.
         """
-        try:
-            launcher = self._request.launcher_of(self._request.settings[self.index], prepared.interpreter)
-            job, environment = self._job(prepared, launcher, extras, full_audit)
-            timeout = self._request.timeout
-            self.process = stack.enter_context(
-                WorkerProcess(launcher, job, environment.variables, self._listener, timeout)
-            )
-        except ModelzooError as problem:
-            self._problem = problem
-
-    def advance(self) -> bool:
-        """Wait until the worker pauses (``True``) or has ended (``False``)."""
-        try:
-            return self._problem is None and self.process.advance()
-        except ModelzooError as problem:
-            self._problem = problem
-            return False
-        except KeyboardInterrupt:
-            self.interrupted = self.process.silence("interrupted")
-            raise
-
-    def resume(self) -> None:
-        """Give the worker, which has paused, its turn; ``advance`` waits for its end."""
-        try:
-            self.process.resume()
-        except ModelzooError as problem:
-            self._problem = problem
-
-    def _job(
-        self, prepared: Preparation, launcher: Launcher, extras: bool, full_audit: bool
-    ) -> tuple[MeasureJob, JobEnvironment]:
         request = self._request
-        environment = job_environment(prepared.variables, launcher.environment())
-        job = MeasureJob(
-            assignment(request.workload, request.settings[self.index], prepared, environment),
-            plan=request.plan,
-            looks=Looks(
-                audit=request.audit,
-                full_audit=full_audit,
-                extras=extras,
-                profiling=request.profiling,
-            ),
-            locked_mhz=request.locked_mhz,
-            own_turns=request.uses_containers,
-        )
-        return job, environment
+        self._looks = Looks(request.audit, full_audit, extras, request.profiling)
+        try:
+            worker = start_worker(request, self.index, prepared, self._on_event, round_number=self._round)
+            self._worker = stack.enter_context(worker)
+            worker.send("load")
+        except ModelzooError as problem:
+            self.problem = problem
+
+    def warm_up(self) -> None:
+        """Let it build its model and warm it up."""
+        request = self._request
+        self._call("warm_up", request.plan, request.uses_containers, request.locked_mhz, result=NoneType)
+
+    def turn(self) -> bool:
+        """Let it sample for half a second; return whether there is more to sample."""
+        return bool(self._call("turn", result=bool))
 
     def finish(self) -> Run:
-        """Return the run of the worker, which has ended or could not be started."""
+        """Let it look at what ran, and return its run, or that of a worker that has failed."""
+        report = self._call("observe", self._looks, result=RunReport)
+        if report is not None:
+            self._worker.end()
+        return self._run(report) if self.problem is None else self.failed(self.problem)
+
+    def _call(self, name: str, *arguments: object, result: type[T]) -> Optional[T]:
+        if self.problem is None:
+            try:
+                self._worker.send(name, *arguments)
+            except ModelzooError as problem:
+                self.problem = problem
+        return self.wait(result)
+
+    def wait(self, kind: type[T]) -> Optional[T]:
+        """Wait for its answer, and suspend it until it is called again; ``None`` if it has failed."""
         try:
-            if self._problem is not None:
-                raise self._problem
-            return self._run(report=self.process.result(Measured).report)
+            if self.problem is None:
+                answer = self._worker.wait(kind)
+                if kind is not RunReport:  # it ends
+                    self._worker.suspend()
+                return answer
         except ModelzooError as problem:
-            return self.failed(problem)
+            self.problem = problem
+        except KeyboardInterrupt:
+            self.interrupted = self._worker.silence("interrupted")
+            raise
+        return None
 
     def failed(self, problem: ModelzooError) -> Run:
         """Return the run of a worker that has failed."""

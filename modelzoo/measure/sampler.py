@@ -11,7 +11,7 @@ together have taken ``Plan.max_seconds``, or until there are ``Plan.iterations``
 samples never ends its sampling: processes differ by far more, so a narrow interval within one is false precision.
 
 **Turns of several workers.** Several workers are alive at once, one per setting, and only one of them works at a
-time. ``pause`` blocks before each turn until the parent gives this worker its turn.
+time: ``Sampling.turn`` is called when it is this worker's turn.
 
 Python's garbage collector is kept from running meanwhile, as ``timeit`` does: its pauses must not fall into a sample.
 """
@@ -19,7 +19,7 @@ Python's garbage collector is kept from running meanwhile, as ``timeit`` does: i
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Callable
@@ -47,8 +47,6 @@ apart correlate by 0.6), so turns must be shorter than that."""
 COLD_CACHE_SECONDS = 0.05
 """If calls are shorter than this, each turn starts with an untimed call: other workers have used the caches in the
 meantime, and refilling them takes up to a few milliseconds."""
-Pause = Callable[[int], None]
-"""Called before each turn with the number of samples so far. Blocks until the turn may begin."""
 Progress = Callable[[str, int], None]
 """Called with the phase (``cold``, ``warm-up`` or ``steady``) and the number of calls in it so far."""
 
@@ -69,35 +67,74 @@ def _ignore_progress(phase: str, count: int) -> None:
     pass
 
 
-def measure(
-    call: Callable[[], Any],
-    clock: Clock,
-    plan: Plan,
-    progress: Progress = _ignore_progress,
-    pause: Pause | None = None,
-) -> Timing:
-    """Time ``call``: cold start, warm-up, steady-state samples.
+class Sampling:
+    """The timing of a call: a warm-up, then turns until there are enough samples.
 
-    Garbage is collected before sampling, and the collector is off while sampling, as in ``timeit``.
+    Garbage is collected before sampling, and the collector is off during a turn, as in ``timeit``.
 
     Args:
         call: one forward pass.
         clock: how a call is timed.
         plan: how long to warm up and to sample.
         progress: called several times a second.
-        pause: waits for the next turn; without it the turns follow each other.
+
+    Attributes:
+        samples: those taken so far.
 
     Raises:
         ValueError: the plan says neither how many samples nor how many seconds.
     """
-    if plan.iterations is None and plan.max_seconds is None:
-        raise ValueError("the plan has no end: it gives neither iterations nor seconds")
-    cold, warmup, warmup_end = warm_up(call, clock, plan, progress)
-    gc.collect()
-    with without_collection():
-        latency = warmup[-1] if warmup else cold
-        samples, stop = _sample(call, clock, plan, progress, pause, latency)
-    return Timing(cold, tuple(warmup), _series(samples), LATENCY, warmup_end, stop)
+
+    def __init__(
+        self, call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress = _ignore_progress
+    ) -> None:
+        if plan.iterations is None and plan.max_seconds is None:
+            raise ValueError("the plan has no end: it gives neither iterations nor seconds")
+        self._call, self._clock, self._plan, self._progress = call, clock, plan, progress
+        self.samples: list[Timed] = []
+        self._spent = 0.0
+
+    def warm_up(self) -> None:
+        """Run the cold start and the warm-up."""
+        self._cold, self._warmup, self._end = warm_up(self._call, self._clock, self._plan, self._progress)
+        gc.collect()
+
+    def turn(self) -> bool:
+        """Take samples for half a second; return whether more are to be taken."""
+        samples, plan = self.samples, self._plan
+        with without_collection():
+            latency = samples[-1].latency if samples else self._warmup[-1] if self._warmup else self._cold
+            if latency < COLD_CACHE_SECONDS:
+                self._call()
+            started = now = perf_counter()
+            while now - started < TURN_SECONDS and len(samples) != plan.iterations:
+                samples.append(self._clock.time(self._call))
+                now = perf_counter()
+        self._spent += now - started
+        self._progress("steady", len(samples))
+        if plan.iterations is not None:
+            return len(samples) != plan.iterations
+        return len(samples) < MIN_SAMPLES or plan.max_seconds is None or self._spent < plan.max_seconds
+
+    def timing(self) -> Timing:
+        """What was timed, after the last turn."""
+        columns: dict[str, list[float]] = {}
+        for sample in self.samples:
+            for name, value in sample.values().items():
+                columns.setdefault(name, []).append(value)
+        series = tuple(Series(name, SECONDS, role_of(name), tuple(values)) for name, values in columns.items())
+        is_fixed = len(self.samples) == self._plan.iterations
+        stop = SamplingStop.ITERATIONS if is_fixed else SamplingStop.TIME_LIMIT
+        return Timing(self._cold, tuple(self._warmup), series, LATENCY, self._end, stop)
+
+
+def measure(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress = _ignore_progress) -> Timing:
+    """Time ``call`` without waiting between turns; the arguments are those of ``Sampling``."""
+    sampling = Sampling(call, clock, plan, progress)
+    sampling.warm_up()
+    while sampling.turn():
+        pass
+    return sampling.timing()
 
 
 def warm_up(
@@ -106,7 +143,7 @@ def warm_up(
     plan: Plan,
     progress: Progress = _ignore_progress,
 ) -> tuple[float, list[float], WarmUpEnd]:
-    """Run the cold start and the warm-up only; the arguments are those of ``measure``.
+    """Run the cold start and the warm-up only; the arguments are those of ``Sampling``.
 
     Returns:
         The latency of the first call, those of the warm-up, and why it ended.
@@ -115,14 +152,6 @@ def warm_up(
     cold = clock.time(call)
     values, end = _warm_up(call, clock, plan, progress)
     return cold.latency, values, end
-
-
-def _series(samples: Sequence[Timed]) -> tuple[Series, ...]:
-    columns: dict[str, list[float]] = {}
-    for sample in samples:
-        for name, value in sample.values().items():
-            columns.setdefault(name, []).append(value)
-    return tuple(Series(name, SECONDS, role_of(name), tuple(values)) for name, values in columns.items())
 
 
 def _warm_up(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress) -> tuple[list[float], WarmUpEnd]:
@@ -145,37 +174,3 @@ def _warm_up(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progre
             return values, WarmUpEnd.SETTLED
         if now - started > WARMUP_MAX_SECONDS:
             return values, WarmUpEnd.CAP if len(values) >= 2 * WARMUP_WINDOW else WarmUpEnd.FEW
-
-
-def _sample(
-    call: Callable[[], Any],
-    clock: Clock,
-    plan: Plan,
-    progress: Progress,
-    pause: Pause | None,
-    latency: float,
-) -> tuple[list[Timed], SamplingStop]:
-    """Return the samples, and why there are no more. ``latency``: about how many seconds a call takes."""
-    samples: list[Timed] = []
-    spent = 0.0
-    while True:
-        if pause is not None:
-            pause(len(samples))
-            if (samples[-1].latency if samples else latency) < COLD_CACHE_SECONDS:
-                call()
-        spent += _take_turn(call, clock, plan, samples)
-        progress("steady", len(samples))
-        if len(samples) == plan.iterations:
-            return samples, SamplingStop.ITERATIONS
-        late = plan.max_seconds is not None and spent >= plan.max_seconds
-        if plan.iterations is None and late and len(samples) >= MIN_SAMPLES:
-            return samples, SamplingStop.TIME_LIMIT
-
-
-def _take_turn(call: Callable[[], Any], clock: Clock, plan: Plan, samples: list[Timed]) -> float:
-    """Append samples until the turn is over; return how many seconds it took."""
-    started = now = perf_counter()
-    while now - started < TURN_SECONDS and len(samples) != plan.iterations:
-        samples.append(clock.time(call))
-        now = perf_counter()
-    return now - started

@@ -1,53 +1,49 @@
-"""One fresh process that does one job: resolve settings, time one, or judge one, as a whole or in shards.
+"""One fresh process whose methods its parent calls: it resolves settings, runs one, or judges one.
 
-The parent starts ``python -m modelzoo.measure.worker`` with a scrubbed environment, writes one job to its standard
-input and reads messages from its standard output, one JSON object per line. Whatever libraries print goes to standard
-error instead. A worker is started, never forked, so that no library state is inherited.
+The parent starts ``python -m modelzoo.measure.worker`` with a scrubbed environment, writes what the process is for and
+then its calls to its standard input, and reads messages from its standard output (``modelzoo.records.protocol``).
+Whatever libraries print goes to standard error instead. A worker is started, never forked, so that no library state is
+inherited. It ends when the parent closes the pipe.
 """
 
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+from typing import Any, get_type_hints
 
 import msgspec
 
 from modelzoo.errors import ModelzooError, UsageError, WorkerError, in_own_code
 from modelzoo.machine import environment, start
 from modelzoo.measure.whereabouts import answer_when_asked
-from modelzoo.records.fleet import ShardResult
+from modelzoo.records.codec import encode_json
 from modelzoo.records.protocol import (
     PROTOCOL,
-    ConcludeJob,
+    Answer,
     Failed,
     Hello,
-    InstanceJob,
     Job,
     Located,
-    MeasureJob,
     Message,
+    Preparation,
     PrepareJob,
-    ShardJob,
-    ShardTurn,
+    Send,
     decode_job,
-    decode_shard_result,
-    decode_turn,
     encode_line,
 )
-from modelzoo.records.serving import Command, decode_command
 from modelzoo.version import __version__
 
-Send = Callable[[Message], None]
 OUT_OF_MEMORY = "out of memory; use a smaller --batch"
 
 
 def main() -> int:
-    """Read a job, do it and send its messages; the entry point of the process."""
+    """Do what the parent says, and send messages; the entry point of the process."""
     start.begin()
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
@@ -62,93 +58,77 @@ def main() -> int:
     answer_when_asked(lambda where: send(Located(where)))
     send(Hello(PROTOCOL, __version__))
     try:
-        job = decode_job(sys.stdin.buffer.readline())
-    except msgspec.DecodeError as error:
-        return _fail(send, UsageError(f"the worker was given a job that it does not understand: {error}"))
-    parent = job.parent if isinstance(job, PrepareJob) else job.assignment.parent
-    if parent is not None:
-        _die_with(parent)
-    try:
-        send(do(job, send))
+        obey(iter(sys.stdin.buffer.readline, b""), send)
+        return 0
     except ModelzooError as error:
-        return _fail(send, error)
+        problem = error
     except MemoryError:
-        return _fail(send, WorkerError(OUT_OF_MEMORY))
+        problem = WorkerError(OUT_OF_MEMORY)
     except Exception as error:
         # torch reports a failed allocation as a RuntimeError.
-        if "can't allocate memory" in str(error) or "out of memory" in str(error):
-            return _fail(send, WorkerError(OUT_OF_MEMORY))
-        return _fail(send, in_own_code(error))
-    return 0
+        is_memory = "can't allocate memory" in str(error) or "out of memory" in str(error)
+        problem = WorkerError(OUT_OF_MEMORY) if is_memory else in_own_code(error)
+    send(Failed(str(problem), type(problem).__name__))
+    return 2
 
 
-def do(job: Job, send: Send) -> Message:
-    """Do ``job`` in this process and return its final message."""
-    if isinstance(job, PrepareJob):
-        from modelzoo.measure.preparation import prepare
-
-        return prepare(job, send)
-    if isinstance(job, MeasureJob):
-        environment.enter(job.assignment.setting)
-        from modelzoo.measure.measurement import measure
-
-        return measure(job, send, take_turn)
-    if isinstance(job, InstanceJob):
-        environment.enter(job.assignment.setting)
-        from modelzoo.measure import instance
-
-        return instance.serve(job, send, read_command)
-    environment.enter(job.assignment.setting)
-    if isinstance(job, ShardJob):
-        from modelzoo.measure.judgement import judge_shards
-
-        return judge_shards(job, send, shard_turns())
-    if isinstance(job, ConcludeJob):
-        from modelzoo.measure.judgement import conclude_shards
-
-        return conclude_shards(job, send, shard_results())
-    from modelzoo.measure.judgement import judge
-
-    return judge(job, send)
-
-
-def take_turn() -> None:
-    """Wait until the parent gives this worker its turn; end the process if the parent has closed the pipe."""
-    if not sys.stdin.buffer.readline():
-        sys.exit(0)
-
-
-def read_command() -> Command:
-    """Wait for the next command of an instance; end the process if the parent has closed the pipe.
+def obey(lines: Iterator[bytes], send: Send) -> None:
+    """Read what the process is for, and call one method after the other.
 
     Raises:
-        UsageError: the parent sent something else.
+        UsageError: a line is not understood.
     """
-    line = sys.stdin.buffer.readline()
-    if not line:
-        sys.exit(0)
     try:
-        return decode_command(line)
+        job = decode_job(next(lines, b""))
     except msgspec.DecodeError as error:
-        raise UsageError(f"the instance was given a command that it does not understand: {error}") from error
+        raise UsageError(f"the worker was given a job that it does not understand: {error}") from error
+    if job.parent is not None:
+        _die_with(job.parent)
+    subject = subject_of(job, send)
+    with subject.active:  # sessions say what errors of their devices mean
+        for line in lines:
+            try:
+                name, *given = msgspec.json.decode(line, type=list[msgspec.Raw])
+                method = getattr(subject, msgspec.json.decode(name, type=str).lstrip("_"))
+                pairs = zip(given, _kinds(method.__func__), strict=True)
+                arguments = [msgspec.json.decode(value, type=kind) for value, kind in pairs]
+            except (msgspec.DecodeError, AttributeError, ValueError) as error:
+                raise UsageError(f"the worker was given a call that it does not understand: {error}") from error
+            send(Answer(msgspec.Raw(encode_json(method(*arguments)))))
 
 
-def shard_turns() -> Iterator[ShardTurn]:
-    """Wait for each turn of a worker that judges shards; the parent ends the worker when there are no more."""
-    while True:
-        take_turn()
-        yield decode_turn(sys.stdin.buffer.readline())
+@functools.cache
+def _kinds(method: Callable[..., Any]) -> list[Any]:
+    """The types of the arguments of ``method``."""
+    return [kind for name, kind in get_type_hints(method).items() if name != "return"]
 
 
-def shard_results() -> Iterator[ShardResult]:
-    """The results of shards that the parent sends, up to an empty line."""
-    while (line := sys.stdin.buffer.readline()).strip():
-        yield decode_shard_result(line)
+def subject_of(job: Job, send: Send) -> Any:
+    """Return the object whose methods are called, while it is ``active``; its modules are imported only now."""
+    if isinstance(job, PrepareJob):
+        return _Preparing(job, send)
+    environment.enter(job.setting)
+    if job.validity is None:
+        from modelzoo.measure.instance import Instance
+
+        return Instance(job, send)
+    from modelzoo.measure.judgement import Judging
+
+    return Judging(job, send)
 
 
-def _fail(send: Send, error: ModelzooError) -> int:
-    send(Failed(str(error), type(error).__name__))
-    return 2
+class _Preparing:
+    """Resolves the settings of ``job``."""
+
+    active = nullcontext()
+
+    def __init__(self, job: PrepareJob, send: Send) -> None:
+        self._job, self._send = job, send
+
+    def prepare(self) -> tuple[Preparation, ...]:
+        from modelzoo.measure.preparation import prepare
+
+        return prepare(self._job, self._send)
 
 
 def _die_with(parent: int) -> None:

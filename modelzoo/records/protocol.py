@@ -1,26 +1,25 @@
-"""Jobs sent to worker processes and the messages that they answer with: one JSON object per line.
+"""What is said to worker processes, and what they answer: one JSON value per line.
 
-Jobs and messages are tagged structs, so that a line names its own type. Both sides of a comparison may run different
+A worker first reads what it is for, a ``Job``, then calls of its methods, each ``[name, arguments …]``. It answers
+a call with an ``Answer``, after any ``Progress``, or ends with ``Failed``. Both sides of a comparison may run different
 installations of the suite; ``PROTOCOL`` changes whenever they would no longer understand each other.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Optional, Union
+from typing import Annotated, Any, Callable, Optional, Union
 
 import msgspec
 
-from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.fleet import JudgedPart, Shard, ShardPlan, ShardResult
+from modelzoo.records.fleet import JudgedPart, ShardResult
 from modelzoo.records.partial import JudgedSoFar
-from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport, ValidityReport
-from modelzoo.records.serving import BatchDone, Ready, Served, Window
-from modelzoo.records.validity import Validity, ValidityRequest
+from modelzoo.records.run import EnvironmentChanges, Prepared
+from modelzoo.records.validity import ValidityRequest
 from modelzoo.setting import ResolvedSetting, Setting
 
-PROTOCOL = 9
+PROTOCOL = 10
 VariableName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
 SystemText = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]
 """No process can be started with anything else."""
@@ -65,7 +64,7 @@ class PrepareJob(msgspec.Struct, frozen=True, tag="prepare"):
     earlier: tuple[Prepared, ...] = ()
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     """The setting that a worker runs, and what it needs to run it.
 
     Attributes:
@@ -75,6 +74,7 @@ class Assignment(msgspec.Struct, frozen=True):
         parent: as in ``PrepareJob``.
         environment: what was done to the environment variables.
         math_mode: as in ``PrepareJob``.
+        validity: how its predictions are judged; ``None`` if they are not.
     """
 
     directory: str
@@ -83,6 +83,12 @@ class Assignment(msgspec.Struct, frozen=True):
     parent: Optional[int]
     environment: EnvironmentChanges = EnvironmentChanges()
     math_mode: str = ""
+    validity: Optional[ValidityRequest] = None
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """The setting as the user gave it, as in ``PrepareJob``."""
+        return (self.requested,)
 
     @property
     def setting(self) -> ResolvedSetting:
@@ -107,66 +113,7 @@ class Looks(msgspec.Struct, frozen=True):
     profiling: bool = False
 
 
-class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
-    """Time one setting in this process.
-
-    Attributes:
-        own_turns: observe the CPUs during this process's own turns only, because it does not see the processes of all
-            others: some of them are in containers.
-        locked_mhz: the frequency that the parent has locked the GPUs' clocks at; ``None``: it has not.
-    """
-
-    assignment: Assignment
-    plan: Plan
-    looks: Looks = Looks()
-    own_turns: bool = False
-    locked_mhz: Optional[int] = None
-
-
-class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
-    """Compare one setting's predictions with those of fp32."""
-
-    assignment: Assignment
-    request: ValidityRequest
-
-
-class ShardJob(msgspec.Struct, frozen=True, tag="shards"):
-    """Divide a data set into shards and compare both models' predictions shard by shard, as each ``ShardTurn`` says.
-
-    Attributes:
-        shard_items: items per shard; ``None``: a hundredth of the data set.
-    """
-
-    assignment: Assignment
-    request: ValidityRequest
-    shard_items: Optional[int] = None
-
-
-class ConcludeJob(msgspec.Struct, frozen=True, tag="conclude"):
-    """Judge the merged results of all shards, which follow as lines of ``ShardResult``; an empty line ends them."""
-
-    assignment: Assignment
-    request: ValidityRequest
-
-
-class InstanceJob(msgspec.Struct, frozen=True, tag="instance"):
-    """Load one setting in this process, and serve batches as the commands of ``modelzoo.records.serving`` say.
-
-    Attributes:
-        plan: how long to warm up; the rest of it means nothing here.
-        sizes: the batch sizes that will be served, each of which is warmed up; empty: the setting's.
-        looks: what is looked at in the end.
-    """
-
-    assignment: Assignment
-    plan: Plan = Plan()
-    sizes: tuple[int, ...] = ()
-    looks: Looks = Looks()
-
-
-SettingJob = Union[MeasureJob, ValidateJob, ShardJob, ConcludeJob, InstanceJob]
-"""The jobs of one setting."""
-Job = Union[PrepareJob, MeasureJob, ValidateJob, ShardJob, ConcludeJob, InstanceJob]
+Job = Union[PrepareJob, Assignment]
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -206,67 +153,16 @@ class Located(msgspec.Struct, frozen=True, tag="located"):
     where: str
 
 
-class Paused(msgspec.Struct, frozen=True, tag="paused"):
-    """The worker waits for its next turn."""
-
-
 class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
     """Something that illustrates a judgement: an image to draw, a table to write."""
 
     exhibit: Exhibit
 
 
-class SettingsPrepared(msgspec.Struct, frozen=True, tag="prepared"):
-    """The answer to a ``PrepareJob``: one entry per setting, in the order asked."""
+class Answer(msgspec.Struct, frozen=True, tag="answer"):
+    """What the method that was called has returned, as JSON; whoever called it knows the type."""
 
-    settings: tuple[Preparation, ...]
-
-
-class Measured(msgspec.Struct, frozen=True, tag="measured"):
-    """The answer to a ``MeasureJob``."""
-
-    report: RunReport
-
-
-class Judged(msgspec.Struct, frozen=True, tag="judged"):
-    """The answer to a ``ValidateJob``."""
-
-    report: ValidityReport
-
-
-class ShardsPlanned(msgspec.Struct, frozen=True, tag="shards-planned"):
-    """How a data set is divided: the first message of a ``ShardJob``."""
-
-    plan: ShardPlan
-
-
-class ShardTurn(msgspec.Struct, frozen=True):
-    """What a worker does in its next turn: judge a shard, or only look at the files of its items."""
-
-    shard: Shard
-    judge: bool = True
-
-
-class ShardCompared(msgspec.Struct, frozen=True, tag="shard-compared"):
-    """The answer to a ``ShardTurn``.
-
-    Attributes:
-        content: as in ``ShardResult``.
-        result: ``None`` if the shard was not to be judged.
-    """
-
-    content: str
-    result: Optional[ShardResult] = None
-
-
-class ShardsEnded(msgspec.Struct, frozen=True, tag="shards-ended"):
-    """There are no more turns."""
-
-
-class Concluded(msgspec.Struct, frozen=True, tag="concluded"):
-    """The answer to a ``ConcludeJob``."""
-
-    validity: Validity
+    result: msgspec.Raw
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
@@ -276,25 +172,9 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     error_kind: str
 
 
-Message = Union[
-    Hello,
-    Progress,
-    Located,
-    Paused,
-    Exhibited,
-    SettingsPrepared,
-    Measured,
-    Judged,
-    ShardsPlanned,
-    ShardCompared,
-    ShardsEnded,
-    Concluded,
-    Ready,
-    Window,
-    BatchDone,
-    Served,
-    Failed,
-]
+Message = Union[Hello, Progress, Located, Exhibited, Answer, Failed]
+Send = Callable[[Message], None]
+"""How a worker sends messages to its parent."""
 
 
 def encode_job(job: Job) -> bytes:
@@ -317,32 +197,21 @@ def decode_job(line: bytes) -> Job:
     return job
 
 
-def decode_turn(line: bytes) -> ShardTurn:
-    """Raises ``msgspec.DecodeError`` for anything else."""
-    turn: ShardTurn = _TURNS.decode(line)
-    return turn
-
-
-def decode_shard_result(line: bytes) -> ShardResult:
-    """Raises ``msgspec.DecodeError`` for anything else."""
-    result: ShardResult = _SHARD_RESULTS.decode(line)
-    return result
-
-
-def decode_judged_part(data: bytes) -> JudgedPart:
-    """Raises ``msgspec.MsgspecError`` for anything else."""
-    part: JudgedPart = _PARTS.decode(data)
-    return part
-
-
 def decode_message(line: bytes) -> Message:
     """Raises ``msgspec.DecodeError`` for anything else, an incomplete line included."""
     message: Message = _MESSAGES.decode(line)
     return message
 
 
+def decode_shard_result(line: bytes) -> ShardResult:
+    """Raises ``msgspec.DecodeError`` for anything else."""
+    return msgspec.json.decode(line, type=ShardResult)
+
+
+def decode_judged_part(data: bytes) -> JudgedPart:
+    """Raises ``msgspec.MsgspecError`` for anything else."""
+    return msgspec.json.decode(data, type=JudgedPart)
+
+
 _JOBS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Job)
 _MESSAGES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Message)
-_TURNS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ShardTurn)
-_SHARD_RESULTS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ShardResult)
-_PARTS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(JudgedPart)

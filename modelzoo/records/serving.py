@@ -1,11 +1,11 @@
-"""Instances: worker processes that serve batches on CPUs of their own. What they are told, and what they answer.
+"""Instances: worker processes that serve batches on CPUs of their own. What they answer.
 
 All times are seconds of ``time.monotonic``, one clock for all processes of a machine since it was started.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Optional, Union
+from typing import Annotated, Optional
 
 import msgspec
 
@@ -66,31 +66,6 @@ class InstanceReport(msgspec.Struct, frozen=True):
     context: Optional[RunReport] = None
 
 
-class RunUntil(msgspec.Struct, frozen=True, tag="run-until"):
-    """Run batches of the setting's size back to back; the answer is a ``Window``.
-
-    Attributes:
-        start: when the first one begins.
-        end: no batch begins after that.
-    """
-
-    start: float
-    end: float
-
-
-class RunBatch(msgspec.Struct, frozen=True, tag="run-batch"):
-    """Run one batch of ``size`` items, one of the sizes of the job; the answer is a ``BatchDone``."""
-
-    size: int
-
-
-class Finish(msgspec.Struct, frozen=True, tag="finish"):
-    """Look at what ran, report it and end."""
-
-
-Command = Union[RunUntil, RunBatch, Finish]
-
-
 class BatchTime(msgspec.Struct, frozen=True):
     """What a batch of ``size`` items takes, in seconds."""
 
@@ -98,8 +73,8 @@ class BatchTime(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """The instance has loaded its model, is warmed up and waits for commands, without using a CPU.
+class Ready(msgspec.Struct, frozen=True):
+    """An instance has loaded its model, is warmed up and waits to be called, without using a CPU.
 
     Attributes:
         placement: where it runs.
@@ -114,8 +89,8 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
         return next(each.seconds for each in self.times if each.size == size)
 
 
-class Window(msgspec.Struct, frozen=True, tag="window"):
-    """The answer to ``RunUntil``: when each batch began and ended, in order.
+class Window(msgspec.Struct, frozen=True):
+    """Batches that were run back to back, in order.
 
     Attributes:
         started: of each batch.
@@ -128,28 +103,8 @@ class Window(msgspec.Struct, frozen=True, tag="window"):
     memory: Optional[int] = None
 
 
-class BatchDone(msgspec.Struct, frozen=True, tag="batch-done"):
-    """The answer to ``RunBatch``: when the forward pass began and ended."""
+class BatchDone(msgspec.Struct, frozen=True):
+    """When the forward pass of a batch began and ended."""
 
     started: float
     ended: float
-
-
-class Served(msgspec.Struct, frozen=True, tag="served"):
-    """The answer to ``Finish``, the last message."""
-
-    report: InstanceReport
-
-
-def encode_command(command: Command) -> bytes:
-    """``command`` as one line of JSON, with the line break."""
-    return msgspec.json.encode(command) + b"\n"
-
-
-def decode_command(line: bytes) -> Command:
-    """Raises ``msgspec.DecodeError`` (``ValidationError``) for anything else."""
-    command: Command = _COMMANDS.decode(line)
-    return command
-
-
-_COMMANDS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Command)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from multiprocessing import connection
 from statistics import median
 from time import monotonic
 from typing import Optional, TypeVar
@@ -21,15 +20,15 @@ import msgspec
 from modelzoo.errors import ModelzooError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.usage import CpuUsageMonitor
-from modelzoo.measure.instances import Instance, Reply, start_instance
-from modelzoo.measure.jobs import Event, OnEvent, Request, only_silence
-from modelzoo.measure.process import seconds_until
+from modelzoo.measure.jobs import Event, OnEvent, Request
+from modelzoo.measure.process import Remote, each_answer
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Preparation, Progress
 from modelzoo.records.run import RunReport, now
-from modelzoo.records.serving import Command, Finish, InstanceReport, LatencyBound, Ready, RunUntil, Served, Window
+from modelzoo.records.serving import InstanceReport, LatencyBound, Ready, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
 from modelzoo.results.counting import LEAST, Counted, Series, count
+from modelzoo.serve.servers import looks_of, start_instance
 from modelzoo.setting import labels
 from modelzoo.stats.latency_bound import samples_for
 
@@ -46,7 +45,7 @@ MARGIN = 1.3
 slow down meanwhile."""
 LEAD_SECONDS = 0.1
 """How far ahead the common start is: commands to all instances take less than a millisecond each."""
-T = TypeVar("T", Ready, Window, Served)
+T = TypeVar("T")
 
 
 class RoundResult(msgspec.Struct, frozen=True):
@@ -106,30 +105,19 @@ class InstanceGroup:
         self._task, self._on_event = task, on_event
         self._label = labels(task.request.settings)[task.configuration.group]
         self._problems: dict[int, ModelzooError] = {}
-        self._instances: dict[int, Instance] = {}
+        self._instances: dict[int, Remote] = {}
         self._started = 0.0
-        for number in range(task.configuration.instances):
+        group = task.configuration.group
+        for number, place in enumerate(task.configuration.places):
+            started = (task.request, group, task.prepared[group], place, on_event, task.number)
             try:
-                self._instances[number] = stack.enter_context(self._start(number))
+                self._instances[number] = stack.enter_context(start_instance(*started, is_first=number == 0))
             except ModelzooError as problem:
                 self._problems[number] = problem
                 break  # the others would fail alike
         ready = self._wait(Ready)
         batch = task.configuration.batch
         self._batch_seconds = max((each.seconds(batch) for each in ready.values()), default=0.0)
-
-    def _start(self, number: int) -> Instance:
-        task = self._task
-        return start_instance(
-            task.request,
-            task.configuration.group,
-            task.prepared[task.configuration.group],
-            frozenset(task.configuration.places[number].cpus),
-            self._on_event if number == 0 else only_silence(self._on_event),
-            round_number=task.number,
-            full_audit=task.extras and number == 0,
-            extras=task.extras and number == 0,
-        )
 
     @property
     def is_whole(self) -> bool:
@@ -166,49 +154,31 @@ class InstanceGroup:
         progress = Progress(f"{self._task.configuration.name}, round {self._task.number + 1}: {phase}")
         self._on_event(Event(self._task.request.workload.name, self._label, self._task.number, progress))
         self._started = monotonic() + LEAD_SECONDS + 1e-3 * len(self._instances)
-        self._send(RunUntil(self._started, self._started + seconds))
+        end = self._started + seconds
+        for instance in self._instances.values():
+            instance.send("window", self._started, end, since=end, phase="serve")
         return self._wait(Window)
 
     def finish(self) -> dict[int, InstanceReport]:
         """Let those that are alive look at what they ran, and end."""
         if not self.is_whole:
             return {}
-        self._send(Finish())
-        return {number: served.report for number, served in self._wait(Served).items()}
-
-    def _send(self, command: Command) -> None:
-        for instance in self._instances.values():
-            instance.send(command)
+        for number, instance in self._instances.items():
+            instance.send("finish", looks_of(self._task.request, number, extras=self._task.extras))
+        return self._wait(InstanceReport)
 
     def _wait(self, kind: type[T]) -> dict[int, T]:
-        """Wait for one reply of each instance, in whatever order they come; one that died has none."""
+        """Wait for one answer of each instance, in whatever order they come; one that died has none."""
         found: dict[int, T] = {}
-        waiting = dict(self._instances)
-        while waiting:
-            numbers = {instance.fileno(): number for number, instance in waiting.items()}
-            due = min(instance.due for instance in waiting.values())
-            for instance in waiting.values():
-                instance.attend()
-            for descriptor in connection.wait(list(numbers), seconds_until(due)):
-                number = numbers[descriptor]  # type: ignore[index]  # it returns what it was given
-                replies = self._replies(number)
-                for reply in replies:
-                    if isinstance(reply, kind):
-                        found[number] = reply
-                if replies or number in self._problems:
-                    del waiting[number]
-            if self._problems and kind is Ready:
-                return found  # without all of them nothing can be measured
+        for number, answer in each_answer(self._instances, kind):
+            if isinstance(answer, ModelzooError):
+                self._problems[number] = answer
+                del self._instances[number]
+                if kind is Ready:
+                    break  # without all of them nothing can be measured
+            else:
+                found[number] = answer
         return found
-
-    def _replies(self, number: int) -> Sequence[Reply]:
-        """What an instance has sent; its problem is remembered."""
-        try:
-            return self._instances[number].replies()
-        except ModelzooError as problem:
-            self._problems[number] = problem
-            del self._instances[number]
-            return ()
 
     def outcome(
         self, begun: str, windows: dict[int, Window], usage: Optional[CpuUsage], reports: dict[int, InstanceReport]

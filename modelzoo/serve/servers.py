@@ -8,10 +8,54 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, Optional, Protocol
 
-from modelzoo.errors import ModelzooError
-from modelzoo.measure.instances import Instance
-from modelzoo.measure.process import seconds_until
-from modelzoo.records.serving import BatchDone, RunBatch
+from modelzoo.errors import ModelzooError, UsageError
+from modelzoo.measure.jobs import OnEvent, Request, only_silence, required, start_worker
+from modelzoo.measure.process import Remote, seconds_until
+from modelzoo.records.protocol import Looks, Preparation
+from modelzoo.records.serving import BatchDone
+from modelzoo.records.throughput import InstancePlace
+
+
+def start_instance(
+    request: Request,
+    index: int,
+    prepared: Preparation,
+    place: InstancePlace,
+    on_event: OnEvent,
+    round_number: int = 0,
+    *,
+    sizes: tuple[int, ...] = (),
+    is_first: bool = True,
+) -> Remote:
+    """Start an instance of one setting, without waiting for it to be ready; that is its first answer.
+
+    Args:
+        request: the workload and its settings.
+        index: of the setting.
+        prepared: the setting as resolved.
+        place: the CPUs that it may use.
+        on_event: called with its progress.
+        round_number: of the round that it belongs to.
+        sizes: the batch sizes that it will serve, besides the setting's.
+        is_first: of several; only the progress of the first one is shown.
+
+    Raises:
+        ModelzooError: the setting could not be resolved, or the process cannot be started.
+    """
+    device = required(prepared).setting.device
+    if device != "cpu":
+        raise UsageError(f"instances share the CPUs of a machine; --device {device} is not supported")
+    listener = on_event if is_first else only_silence(on_event)
+    cpus = frozenset(place.cpus)
+    instance = start_worker(request, index, prepared, listener, round_number=round_number, cpus=cpus)
+    instance.send("serve", request.plan, sizes)
+    return instance
+
+
+def looks_of(request: Request, number: int, *, extras: bool) -> Looks:
+    """What an instance looks at in the end: with ``extras``, the first one audits itself in full and reports all."""
+    has_extras = extras and number == 0
+    return Looks(audit=request.audit, full_audit=has_extras, extras=has_extras)
 
 
 class Reply(NamedTuple):
@@ -64,7 +108,7 @@ class ProcessServer:
     """
 
     def __init__(
-        self, instances: Sequence[Instance], fixed_size: Optional[int], watch: select.epoll, *, polls: bool
+        self, instances: Sequence[Remote], fixed_size: Optional[int], watch: select.epoll, *, polls: bool
     ) -> None:
         self._instances, self._fixed_size, self._polls = tuple(instances), fixed_size, polls
         self._by_descriptor = {each.fileno(): number for number, each in enumerate(instances)}
@@ -84,7 +128,7 @@ class ProcessServer:
         return time.monotonic()
 
     def start(self, instance: int, size: int) -> None:
-        self._instances[instance].send(RunBatch(size))
+        self._instances[instance].send("batch", size, phase="serve")
 
     def wait(self, until: float) -> Sequence[Reply]:
         due = self._due(until)
@@ -109,8 +153,8 @@ class ProcessServer:
     def _read(self, descriptor: int) -> list[Reply]:
         number = self._by_descriptor[descriptor]
         try:
-            replies = self._instances[number].replies()
+            replies = self._instances[number].answers(BatchDone)
         except ModelzooError as error:
             self._watch.unregister(descriptor)
             return [Reply(number, 0.0, 0.0, str(error))]
-        return [Reply(number, each.started, each.ended) for each in replies if isinstance(each, BatchDone)]
+        return [Reply(number, each.started, each.ended) for each in replies]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Callable, Optional
 
@@ -11,17 +11,16 @@ import msgspec
 
 from modelzoo.frozen import replace
 from modelzoo.machine.linux import read_throttling
-from modelzoo.measure.instances import Instance, start_instance
-from modelzoo.measure.jobs import OnEvent, Request, only_silence
+from modelzoo.measure.jobs import OnEvent, Request
 from modelzoo.records.load import GeneratorPlace, Load, LoadSession
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import now
-from modelzoo.records.serving import Finish, Ready, Served
+from modelzoo.records.serving import InstanceReport, Ready
 from modelzoo.records.throughput import InstancePlace
 from modelzoo.serve.places import settled
 from modelzoo.serve.runs import calibrate
 from modelzoo.serve.search import CalibratedInstances
-from modelzoo.serve.servers import ProcessServer
+from modelzoo.serve.servers import ProcessServer, looks_of, start_instance
 from modelzoo.setting import Setting
 
 
@@ -74,8 +73,12 @@ def open_session(
     with ExitStack() as stack:
         watch = stack.enter_context(select.epoll())
         instances = [
-            stack.enter_context(_start(site, number, repeat, sizes, extras=extras))
-            for number in range(len(site.places))
+            stack.enter_context(
+                start_instance(
+                    site.request, 0, site.prepared, place, site.on_event, repeat, sizes=sizes, is_first=number == 0
+                )
+            )
+            for number, place in enumerate(site.places)
         ]
         started = now()
         for each in instances:
@@ -86,24 +89,6 @@ def open_session(
         cpus = tuple(place.cpus for place in site.places)
         session = LoadSession(repeat, started, cpus, place, calibration)
         yield CalibratedInstances(server, session, read_throttling)
-        on_end(replace(session, reports=tuple(each.report for each in _finish(instances))))
-
-
-def _start(site: Deployment, number: int, repeat: int, sizes: tuple[int, ...], *, extras: bool) -> Instance:
-    return start_instance(
-        site.request,
-        0,
-        site.prepared,
-        frozenset(site.places[number].cpus),
-        site.on_event if number == 0 else only_silence(site.on_event),
-        round_number=repeat,
-        sizes=sizes,
-        full_audit=extras and number == 0,
-        extras=extras and number == 0,
-    )
-
-
-def _finish(instances: Sequence[Instance]) -> list[Served]:
-    for each in instances:
-        each.send(Finish())
-    return [each.wait(Served) for each in instances]
+        for number, each in enumerate(instances):
+            each.send("finish", looks_of(site.request, number, extras=extras))
+        on_end(replace(session, reports=tuple(each.wait(InstanceReport) for each in instances)))

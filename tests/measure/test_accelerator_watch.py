@@ -13,12 +13,14 @@ from simulated_device import ISSUE_NS, WORK_NS, SimulatedDevice
 from toy_workloads import SHORT, numpy_classifier, runs_of
 
 from modelzoo.machine.sensors import SensorValues
-from modelzoo.measure import clock, sampler
+from modelzoo.measure import clock
 from modelzoo.measure.clock import Watch, joules_per_call, on_host, throttled_samples, time_copies, watch
 from modelzoo.measure.jobs import Request
+from modelzoo.measure.sampler import Sampling
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Phase, Reading
 from modelzoo.records.run import Run
+from modelzoo.records.timing import Timing
 from modelzoo.results.summary import spans_of
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
@@ -51,13 +53,20 @@ def device(monkeypatch: pytest.MonkeyPatch) -> SimulatedDevice:
     return simulated
 
 
+def timed(device: SimulatedDevice, watched: Watch) -> Timing:
+    """Two calls of warm-up, and a turn of three."""
+    sampling = Sampling(device.launch, watched, Plan(warmup=2, iterations=3))
+    sampling.warm_up()
+    watched.begin_turn()
+    assert not sampling.turn()
+    return sampling.timing()
+
+
 def test_readings_before_during_and_after(device: SimulatedDevice) -> None:
     """Sensors are read between calls only, and at the beginning of each turn; times are not affected."""
     sensors = FakeSensors()
     watched = Watch(device, clock.DeviceClock(device), sensors)
-    timing = sampler.measure(
-        device.launch, watched, Plan(warmup=2, iterations=3), pause=watched.before_turns(lambda samples: None)
-    )
+    timing = timed(device, watched)
     used = watched.result(timing, None)
     found = [(each.phase, each.calls, each.begins_turn) for each in used.readings]
     assert found == [
@@ -76,9 +85,7 @@ def test_readings_before_during_and_after(device: SimulatedDevice) -> None:
 def test_samples_are_marked_while_the_clock_is_held_down(device: SimulatedDevice) -> None:
     """The ninth reading is the first to show it: the calls since the reading before may have been slower."""
     watched = Watch(device, clock.DeviceClock(device), FakeSensors(throttled_from=7))
-    timing = sampler.measure(
-        device.launch, watched, Plan(warmup=2, iterations=3), pause=watched.before_turns(lambda samples: None)
-    )
+    timing = timed(device, watched)
     used = watched.result(timing, None)
     assert used.throttled_samples == (1, 2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import fake_runs
@@ -15,32 +16,28 @@ from toy_workloads import SHORT, mlp
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure import jobs
-from modelzoo.measure.container import ContainerLauncher, check
+from modelzoo.measure.container import ContainerLauncher, check_answer, check_message
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.mounts import named_files, place
-from modelzoo.plan import Plan
+from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, PictureSource
 from modelzoo.records.fleet import Shard, ShardPlan
 from modelzoo.records.machine import Placement
 from modelzoo.records.partial import Matches
 from modelzoo.records.protocol import (
+    Answer,
     Assignment,
     Exhibited,
-    Measured,
-    MeasureJob,
-    Message,
     Preparation,
     PrepareJob,
     Progress,
-    SettingsPrepared,
-    ShardsPlanned,
     decode_message,
     encode_line,
 )
-from modelzoo.records.run import Prepared
+from modelzoo.records.run import Prepared, RunReport
 from modelzoo.records.run_report import Observed
-from modelzoo.records.serving import InstanceReport, Served
+from modelzoo.records.serving import InstanceReport
 from modelzoo.records.workload import LocalWeights, Verification, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 
@@ -48,7 +45,7 @@ HERE = Setting(weights="/home/me/w.pth", input="/data/pictures")
 ASKED = HERE.replace(image="zoo:a")
 SHOWN = ("/home/me/w.pth", "/data/pictures")
 CACHE = "/modelzoo/caches/a"
-Answer = Callable[..., tuple[Preparation, ...]]
+Ask = Callable[..., tuple[Preparation, ...]]
 
 
 def weights(path: str) -> Weights:
@@ -63,17 +60,29 @@ def found(path: str = "/home/me/w.pth", setting: Setting = ASKED, **fields: Any)
 
 
 @pytest.fixture
-def answer(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> Answer:
+def answer(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> Ask:
     """What is made of the preparations that each worker answers with: one list for this machine, one for an image."""
     for name in ("zoo:a", "zoo:b"):
         engine.add(name)
 
     def ask(answers: dict[str, list[Preparation]], *settings: Setting) -> tuple[Preparation, ...]:
-        def call(launcher: Launcher, job: PrepareJob, *others: object) -> Message:
-            name = launcher.image if isinstance(launcher, ContainerLauncher) else ""
-            return launcher.read(job, encode_line(SettingsPrepared(tuple(answers[name]))))
+        class Answering(AbstractContextManager[Any]):
+            def __init__(self, launcher: Launcher, job: PrepareJob, *others: object) -> None:
+                self._launcher, self._job = launcher, job
 
-        monkeypatch.setattr(jobs, "call", call)
+            def __exit__(self, *error: object) -> None:
+                pass
+
+            def call(self, name: str, result: Any) -> Any:
+                image = self._launcher.image if isinstance(self._launcher, ContainerLauncher) else ""
+                line = encode_line(Answer(msgspec.Raw(encode_json(answers[image]))))
+                message = self._launcher.read(self._job, line)
+                assert isinstance(message, Answer)
+                found = msgspec.json.decode(message.result, type=result)
+                self._launcher.check(self._job, found)
+                return found
+
+        monkeypatch.setattr(jobs, "Remote", Answering)
         return jobs.prepare(Request(mlp(), settings, SHORT), lambda event: None)
 
     return ask
@@ -98,22 +107,22 @@ def weights_of(preparation: Preparation) -> Weights:
         place("/data/pictures") + "/below",
     ],
 )
-def test_a_path_that_a_container_names_changes_nothing_that_is_shown_to_it(path: str, answer: Answer) -> None:
+def test_a_path_that_a_container_names_changes_nothing_that_is_shown_to_it(path: str, answer: Ask) -> None:
     """What the user has named is shown, and nothing else."""
     (prepared,) = answer({"zoo:a": [found(path)]}, ASKED)
     assert type(weights_of(prepared)) is Weights
     assert prepared.prepared is not None
-    job = MeasureJob(Assignment(str(mlp().directory), ASKED, prepared.prepared, 1), Plan())
+    job = Assignment(str(mlp().directory), ASKED, prepared.prepared, 1)
     assert named_files(job, {}) == SHOWN
 
 
-def test_weights_that_a_worker_of_this_machine_has_found_are_files_of_it(answer: Answer) -> None:
+def test_weights_that_a_worker_of_this_machine_has_found_are_files_of_it(answer: Ask) -> None:
     """They may be anywhere."""
     (prepared,) = answer({"": [found("/root/.cache/w.safetensors", HERE)]}, HERE)
     assert type(weights_of(prepared)) is LocalWeights
 
 
-def test_weights_that_others_have_found_stay_what_they_were(answer: Answer) -> None:
+def test_weights_that_others_have_found_stay_what_they_were(answer: Ask) -> None:
     """A container may use them, and says nothing else about them; those of another image never become local."""
     lie = replace(weights(place("/root/w")), sha256="1" * 64)
     resolved = found().prepared
@@ -137,7 +146,7 @@ def test_weights_that_others_have_found_stay_what_they_were(answer: Answer) -> N
         {"image": None, "python": "/p"},
     ],
 )
-def test_a_worker_resolves_what_it_was_asked(change: dict[str, str | None], answer: Answer) -> None:
+def test_a_worker_resolves_what_it_was_asked(change: dict[str, str | None], answer: Ask) -> None:
     """Nothing of this machine is decided by it."""
     resolved = found().prepared
     assert resolved is not None
@@ -146,7 +155,7 @@ def test_a_worker_resolves_what_it_was_asked(change: dict[str, str | None], answ
     assert prepared.error == f"the worker resolved another setting than it was asked for: {name} differs"
 
 
-def test_every_setting_has_one_answer(answer: Answer) -> None:
+def test_every_setting_has_one_answer(answer: Ask) -> None:
     """Neither too few nor too many."""
     for answers in ([], [Preparation(), Preparation()]):
         (prepared,) = answer({"zoo:a": answers}, ASKED)
@@ -155,7 +164,7 @@ def test_every_setting_has_one_answer(answer: Answer) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("", "x"), ("A=B", "x"), ("A B", "x"), ("A\x1b", "x"), ("A", "\0")])
 @pytest.mark.parametrize("field", ["variables", "validation_variables"])
-def test_variables_must_be_possible(field: str, name: str, value: str, answer: Answer) -> None:
+def test_variables_must_be_possible(field: str, name: str, value: str, answer: Ask) -> None:
     """No process could be started with others, or as a program whose name has a null character."""
     for lie in ({field: {name: value}}, {"interpreter": "python\0"}):
         with pytest.raises(msgspec.ValidationError):
@@ -181,50 +190,51 @@ def exhibit(path: str | None, **changes: Any) -> Exhibited:
 def test_a_container_has_drawn_only_on_pictures_that_it_was_shown() -> None:
     """The parent reads the picture, with the rights of the user."""
     for path in (None, "/data/pictures/a.jpg", "/data/pictures"):
-        check(exhibit(path), measuring(), SHOWN, CACHE)
+        check_message(exhibit(path), SHOWN)
     for path in ("/home/me/.ssh/id_rsa", "/data/pictures/../secret.jpg", "/data/pictures.jpg", "a.jpg"):
         with pytest.raises(WorkerError) as error:
-            check(exhibit(path), measuring(), SHOWN, CACHE)
+            check_message(exhibit(path), SHOWN)
         assert str(error.value) == f"the worker wants to draw on {path}, a file that it was not shown"
 
 
-def measured(**changes: Any) -> Measured:
+def measured(**changes: Any) -> RunReport:
     """What a worker reports of ``measuring()``, but for ``changes``."""
     run = fake_runs.make((0.1, 0.2))
     assert run.report is not None
-    return Measured(fake_runs.changed(run.report, **changes))
+    return fake_runs.changed(run.report, **changes)
 
 
-def measuring() -> MeasureJob:
+def measuring() -> Assignment:
     """The job that ``measured()`` answers."""
-    report = measured().report
-    return MeasureJob(Assignment("/work", Setting(), report.prepared, 1), report.plan)
+    return Assignment("/work", Setting(), measured().prepared, 1)
 
 
 def test_a_report_is_of_what_the_worker_was_given() -> None:
     """Its setting and its weights, also in the report of an instance."""
-    report = measured().report
-    check(measured(), measuring(), SHOWN, CACHE)
+    report = measured()
+    check_answer(report, measuring(), CACHE)
     for changes in (
         {"setting": report.setting.replace(batch=1000)},
         {"weights": replace(report.prepared.weights, sha256="0")},
         {"weights": replace(report.prepared.weights, verification=Verification.FULL)},
     ):
         lie = measured(**changes)
-        own = InstanceReport(Placement((1,), (0,)), Observed(), 0, QUIET, 0.1, 0.1, 0.1, (), lie.report)
-        for message in (lie, Served(own)):
+        own = InstanceReport(Placement((1,), (0,)), Observed(), 0, QUIET, 0.1, 0.1, 0.1, (), lie)
+        for answer in (lie, own):
             with pytest.raises(WorkerError) as error:
-                check(message, measuring(), SHOWN, CACHE)
+                check_answer(answer, measuring(), CACHE)
             assert str(error.value) == "the worker answered for another setting, or other weights, than it was given"
 
 
 @pytest.mark.parametrize("values", [(), (0.1, 0.0), (0.1, -1.0), (1e30,)])
 def test_a_worker_sends_samples_to_compute_with(values: tuple[float, ...]) -> None:
     """At least one, and times that can be."""
-    line = encode_line(measured())
+    line = encode_json(measured())
     assert b'"values":[0.1,0.2]' in line
     with pytest.raises(msgspec.ValidationError, match="no time was sampled, or one that is not possible"):
-        decode_message(line.replace(b'"values":[0.1,0.2]', b'"values":' + msgspec.json.encode(values)))
+        msgspec.json.decode(
+            line.replace(b'"values":[0.1,0.2]', b'"values":' + msgspec.json.encode(values)), type=RunReport
+        )
 
 
 @pytest.mark.parametrize(
@@ -248,7 +258,7 @@ def test_no_memory_is_allocated_for_a_picture_that_cannot_be(change: dict[str, A
 def test_the_name_of_a_shard_is_one(identity: str) -> None:
     """A file is called after it, which stays in the directory of finished shards."""
     plan = ShardPlan({}, "picture", (Shard(0, 0, 4, "0a" * 32),))
-    assert decode_message(encode_line(ShardsPlanned(plan))) == ShardsPlanned(plan)
+    assert decode(ShardPlan, encode(plan)) == plan
     for shards in ((*plan.shards, Shard(1, 4, 5, identity)), ()):
         with pytest.raises(msgspec.ValidationError):
-            decode_message(encode_line(ShardsPlanned(replace(plan, shards=shards))))
+            decode(ShardPlan, encode(replace(plan, shards=shards)))

@@ -13,11 +13,12 @@ from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting, o
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.machine.linux import CgroupLimits, allowed_cpus, format_cpu_list
-from modelzoo.measure import container, jobs, process
+from modelzoo.measure import container, jobs
 from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.jobs import Event, Request, prepare_environment, prepare_job
 from modelzoo.measure.mounts import place
-from modelzoo.records.protocol import PROTOCOL, Hello, Message, PrepareJob, SettingsPrepared, decode_job, encode_line
+from modelzoo.measure.process import Remote
+from modelzoo.records.protocol import PROTOCOL, Hello, Message, PrepareJob, decode_job, encode_line
 from modelzoo.records.validity import ValidityRequest
 
 A = RANDOM.replace(image="zoo:a")
@@ -161,9 +162,9 @@ def test_a_workload_that_the_image_lacks_is_shown_to_it(engine: FakeDocker, tmp_
 
 
 PREPARES = """
-import os, sys
+import msgspec, os, sys
 from modelzoo.records.codec import encode_json
-from modelzoo.records.protocol import PROTOCOL, Hello, Preparation, SettingsPrepared, decode_job, encode_line
+from modelzoo.records.protocol import PROTOCOL, Answer, Hello, Preparation, decode_job, encode_line
 from modelzoo.records.run import Prepared
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
@@ -179,7 +180,8 @@ else:
 if os.environ.get("LIE"):
     weights = Weights(WeightsKind.RANDOM, "seed 0", os.environ["LIE"], "0" * 64)
 resolved = ResolvedSetting(weights="random", threads=1, image=job.settings[0].image)
-for message in (Hello(PROTOCOL, "0"), SettingsPrepared((Preparation(Prepared(resolved, weights)),))):
+found = msgspec.Raw(encode_json([Preparation(Prepared(resolved, weights))]))
+for message in (Hello(PROTOCOL, "0"), Answer(found)):
     print(encode_line(message).decode(), flush=True)
 """
 """A worker that makes a file of weights in its cache, unless another process has named one, which it reads."""
@@ -222,7 +224,6 @@ HOSTILE = """
 import json, os, sys
 from modelzoo.frozen import replace
 from modelzoo.measure import preparation, worker
-from modelzoo.records.protocol import SettingsPrepared
 secret = os.environ["SECRET"]
 honest = preparation.prepare
 
@@ -231,7 +232,7 @@ def prepare(job, send):
     lie = lambda each: replace(each, weights=replace(each.weights, path=secret))
     if os.environ["LIE"] != "weights":
         lie = lambda each: replace(each, setting=replace(each.setting, **{os.environ["LIE"]: secret}))
-    return SettingsPrepared(tuple(replace(each, prepared=lie(each.prepared)) for each in found.settings))
+    return tuple(replace(each, prepared=lie(each.prepared)) for each in found)
 
 preparation.prepare = prepare
 sys.exit(worker.main())
@@ -326,8 +327,8 @@ def test_an_interrupted_call_removes_its_container(engine: FakeDocker, tmp_path:
         raise KeyboardInterrupt
 
     environment = prepare_environment(launcher.environment()).variables
-    with pytest.raises(KeyboardInterrupt):
-        process.call(launcher, job, environment, SettingsPrepared, interrupt)
+    with pytest.raises(KeyboardInterrupt), Remote(launcher, job, environment, interrupt) as worker:
+        worker.call("prepare", result=list)
     assert engine.containers() == []
     deadline = time.monotonic() + 10
     while any("fake_docker.py" in " ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)):
@@ -339,12 +340,12 @@ def test_a_container_that_cannot_be_paused_is_an_error(engine: FakeDocker) -> No
     engine.add("zoo:a")
     launcher = ContainerLauncher("zoo:a")
     job = prepare_job(mlp(), (A,))
-    with process.WorkerProcess(launcher, job, prepare_environment(launcher.environment()).variables, print) as worker:
+    with Remote(launcher, job, prepare_environment(launcher.environment()).variables, print) as worker:
         engine.say(problem="Error response from daemon: cgroup freezer is not available")
-        with pytest.raises(EnvironmentProblem, match="'docker unpause' failed, so .*: cgroup freezer is not available"):
-            worker.resume()
+        with pytest.raises(EnvironmentProblem, match="'docker pause' failed, so .*: cgroup freezer is not available"):
+            worker.suspend()
         engine.say(problem="Error response from daemon: Container abc is not running")
-        worker.resume()
+        worker.suspend()
         engine.say()
 
 

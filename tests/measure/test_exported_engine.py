@@ -179,7 +179,7 @@ def test_standard_workloads_are_declared_without_torch() -> None:
     code = """
 import sys
 sys.modules.update(dict.fromkeys(("torch", "torchvision", "transformers", "pycocotools")))
-import modelzoo.measure.measurement
+import modelzoo.measure.instance
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_workload
 print(*(load_workload(find_workload(name)).name for name in STANDARD_WORKLOADS))
 """

@@ -64,7 +64,7 @@ def test_what_cannot_generate_is_refused_before_anything_is_made(
     """In one line that says what to use."""
     pytest.importorskip(setting.engine)
     work = generating_workload(tmp_path)
-    (found,) = prepare(PrepareJob(str(work.directory), (setting,), 0), lambda message: None).settings
+    (found,) = prepare(PrepareJob(str(work.directory), (setting,), 0), lambda message: None)
     assert found.error == f"generating generates tokens one by one, and {problem}"
 
 

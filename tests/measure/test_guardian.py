@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 from fake_docker import FakeDocker
@@ -23,9 +24,9 @@ from toy_workloads import MLP
 
 from modelzoo.measure import guardian
 from modelzoo.measure.guardian import CONTAINER, GROUP, Guardian
-from modelzoo.records.protocol import PROTOCOL, Hello, Paused, encode_line
+from modelzoo.records.protocol import PROTOCOL, Answer, Hello, encode_line
 
-SAYS = [encode_line(each).decode() for each in (Hello(PROTOCOL, "0"), Paused())]
+SAYS = [encode_line(each).decode() for each in (Hello(PROTOCOL, "0"), Answer(msgspec.Raw(b"true")))]
 WORKER = f"""
 import subprocess, sys
 subprocess.Popen(["sleep", "600"])
@@ -33,7 +34,7 @@ for line in {SAYS!r}:
     print(line, flush=True)
 sys.stdin.read()
 """
-"""A worker that waits for its next turn, with a process of its own, as inductor starts some."""
+"""A worker that waits to be called again, with a process of its own, as inductor starts some."""
 CALL = f"""
 import sys, time
 from pathlib import Path
@@ -41,15 +42,16 @@ from modelzoo.cli.app import guard
 from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.jobs import prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
-from modelzoo.measure.process import WorkerProcess
+from modelzoo.measure.process import Remote
 from modelzoo.setting import Setting
 from modelzoo.workload.discovery import load_workload
 
 def call():
     launcher = ContainerLauncher("zoo:a") if sys.argv[1:] else LocalLauncher(worker=("-c", {WORKER!r}))
     job = prepare_job(load_workload(Path({str(MLP)!r})), (Setting(),))
-    with WorkerProcess(launcher, job, prepare_environment(launcher.environment()).variables, print) as worker:
-        assert worker.advance()
+    with Remote(launcher, job, prepare_environment(launcher.environment()).variables, print) as worker:
+        assert worker.call("turn", result=bool)
+        worker.suspend()
         Path("paused").touch()
         time.sleep(600)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
 
@@ -13,39 +14,39 @@ from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 
 from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
-from modelzoo.measure.instances import Instance, start_instance
 from modelzoo.measure.jobs import Request, prepare
-from modelzoo.records.serving import BatchDone, Finish, Ready, RunBatch, RunUntil, Served, Window
+from modelzoo.measure.process import Remote
+from modelzoo.records.protocol import Looks
+from modelzoo.records.serving import BatchDone, InstanceReport, Ready, Window
+from modelzoo.records.throughput import InstancePlace
+from modelzoo.serve.servers import start_instance
 from modelzoo.workload import Workload
 
 pytestmark = pytest.mark.usefixtures("numpy_engine")
 
 
-def started(work: Workload, cpus: frozenset[int] | None = None) -> Instance:
+def started(work: Workload, cpus: Iterable[int] | None = None) -> Remote:
     """An instance of ``work`` by the numpy engine."""
     request = Request(work, (numpy_setting(work),), SHORT, audit=False)
     (prepared,) = prepare(request, lambda event: None)
-    return start_instance(request, 0, prepared, cpus, lambda event: None)
+    place = InstancePlace(tuple(os.sched_getaffinity(0) if cpus is None else cpus), 0)
+    return start_instance(request, 0, prepared, place, lambda event: None)
 
 
 def test_an_instance_runs_on_its_cpus_and_answers_commands(tmp_path: Path) -> None:
-    """Its affinity mask holds from the start, replies can be waited for with select, and it ends when it is told to."""
+    """Its affinity mask holds from the start, replies can be waited for with select, and it reports."""
     cpu = max(os.sched_getaffinity(0))
-    with started(numpy_classifier(tmp_path), frozenset({cpu})) as instance:
+    with started(numpy_classifier(tmp_path), [cpu]) as instance:
         assert instance.wait(Ready).placement.cpus == (cpu,)
-        instance.send(RunBatch(2))
+        instance.send("batch", 2)
         assert select.select([instance], [], [], 10)[0] == [instance]
-        (done,) = instance.replies()
-        assert isinstance(done, BatchDone)
+        (done,) = instance.answers(BatchDone)
+        assert done.started < done.ended
         start = monotonic() + 0.05
-        instance.send(RunUntil(start, start + 0.05))
-        window = instance.wait(Window, 10)
+        window = instance.call("window", start, start + 0.05, result=Window)
         assert window.started[0] >= start
-        instance.send(Finish())
-        report = instance.wait(Served).report
+        report = instance.call("finish", Looks(audit=False), result=InstanceReport)
         assert report.placement.cpus == (cpu,)
-        with pytest.raises(WorkerError, match="the worker process ended with code 0"):
-            instance.wait(Ready, 10)
 
 
 def test_an_instance_that_waits_uses_no_cpu(tmp_path: Path) -> None:
@@ -71,19 +72,19 @@ def test_a_killed_instance_is_named_by_its_signal(tmp_path: Path) -> None:
     with started(numpy_classifier(tmp_path)) as instance:
         instance.wait(Ready)
         os.kill(instance.pid, 9)
-        instance.send(RunBatch(2))
+        instance.send("batch", 2)
         with pytest.raises(WorkerError, match="the worker process was ended by SIGKILL"):
             while True:
-                instance.replies()
+                instance.answers(BatchDone)
         assert instance.problem is not None
-        instance.send(RunBatch(2))
+        instance.send("batch", 2)
 
 
 def test_errors_of_an_instance_keep_their_class(tmp_path: Path) -> None:
     """A command that it cannot carry out is an error that the user can read."""
     with started(numpy_classifier(tmp_path)) as instance:
         instance.wait(Ready)
-        instance.send(RunBatch(3))
+        instance.send("batch", 3)
         with pytest.raises(UsageError, match="the instance has batches of 2 items, none of 3"):
             instance.wait(BatchDone)
 
@@ -97,15 +98,6 @@ def test_an_instance_whose_model_fails_is_never_ready(tmp_path: Path) -> None:
         instance.wait(Ready)
 
 
-def test_a_reply_out_of_turn_is_an_error(tmp_path: Path) -> None:
-    """Both sides would lose count."""
-    with started(numpy_classifier(tmp_path)) as instance:
-        instance.wait(Ready)
-        instance.send(RunBatch(2))
-        with pytest.raises(WorkerError, match="the instance sent a BatchDone, where a Window was due"):
-            instance.wait(Window)
-
-
 def test_only_the_cpu_has_instances(tmp_path: Path) -> None:
     """Other devices are not divided by cores."""
     work = numpy_classifier(tmp_path)
@@ -115,4 +107,4 @@ def test_only_the_cpu_has_instances(tmp_path: Path) -> None:
     setting = replace(prepared.prepared.setting, device="cuda")
     other = replace(prepared, prepared=replace(prepared.prepared, setting=setting))
     with pytest.raises(UsageError, match="--device cuda is not supported"):
-        start_instance(request, 0, other, None, lambda event: None)
+        start_instance(request, 0, other, InstancePlace((0,), 0), lambda event: None)

@@ -11,9 +11,9 @@ from toy_workloads import numpy_classifier
 from modelzoo.engines import create_engine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
-from modelzoo.measure.judgement import judge
-from modelzoo.records.protocol import Assignment, Exhibited, Message, Progress, ValidateJob
-from modelzoo.records.run import Prepared
+from modelzoo.measure.judgement import Judging
+from modelzoo.records.protocol import Assignment, Exhibited, Message, Progress, Send
+from modelzoo.records.run import Prepared, ValidityReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import Setting
@@ -22,23 +22,25 @@ from modelzoo.workload import Workload
 ENGINE = "engines.fake_engine:FakeEngine"
 
 
-def job_for(work: Workload, request: ValidityRequest) -> ValidateJob:
+def job_for(work: Workload, request: ValidityRequest) -> Assignment:
     """The job that judges bf16 on three crops."""
     path = str(work.directory / "weights.npz")
     requested = Setting("bf16", weights=path, engine=ENGINE)
     setting = create_engine(ENGINE).resolve(requested, batch=work.batch, threads=2)
     weights = Weights(WeightsKind.PATH, "weights.npz", path, "0" * 64)
-    return ValidateJob(
-        Assignment(str(work.directory), requested, Prepared(setting, weights), 0),
-        request,
-    )
+    return Assignment(str(work.directory), requested, Prepared(setting, weights), 0, validity=request)
+
+
+def judge(job: Assignment, send: Send = lambda message: None) -> ValidityReport:
+    """What a worker reports of ``job``."""
+    return Judging(job, send).judge()
 
 
 def test_a_judgement_records_both_models_and_what_identifies_the_work(tmp_path: Path) -> None:
     """Settings and proof of both sides, versions, machine and the workload's digest; exhibits and progress go out."""
     sent: list[Message] = []
     job = job_for(numpy_classifier(tmp_path), ValidityRequest(limit=3))
-    report = judge(job, sent.append).report
+    report = judge(job, sent.append)
     assert report.validity.counts["crops"] == 3
     assert report.reference is not None
     assert report.reference.setting is not None
@@ -57,16 +59,16 @@ def test_a_judgement_records_both_models_and_what_identifies_the_work(tmp_path: 
 def test_a_worker_that_would_judge_another_setting_fails(tmp_path: Path) -> None:
     """Settings are resolved once, here too."""
     job = job_for(numpy_classifier(tmp_path), ValidityRequest(limit=3))
-    other = changed(job.assignment, setting=replace(job.assignment.setting, batch=7))
+    other = changed(job, setting=replace(job.setting, batch=7))
     with pytest.raises(EnvironmentProblem, match="with batch 2, but 7 was decided"):
-        judge(replace(job, assignment=other), lambda message: None)
+        judge(other)
 
 
 def test_a_wrong_tolerance_is_a_usage_error(tmp_path: Path) -> None:
     """It passes through with its class."""
     job = job_for(numpy_classifier(tmp_path), ValidityRequest(tolerance={"nosuch": 1.0}))
     with pytest.raises(UsageError, match="nosuch"):
-        judge(job, lambda message: None)
+        judge(job)
 
 
 def test_an_audit_that_fails_does_not_lose_the_judgement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +79,7 @@ def test_an_audit_that_fails_does_not_lose_the_judgement(tmp_path: Path, monkeyp
         raise RuntimeError("no profiler\nat all")
 
     monkeypatch.setattr("engines.fake_engine.FakeModel.audit", failing)
-    report = judge(job, lambda message: None).report
+    report = judge(job)
     assert report.validity.counts["crops"] == 3
     assert report.tested.observed.evidence_problem == "the audit failed: RuntimeError: no profiler"
 
@@ -91,5 +93,5 @@ def test_the_tested_model_is_audited_once(tmp_path: Path, monkeypatch: pytest.Mo
         raise RuntimeError("no profiler")
 
     monkeypatch.setattr("engines.fake_engine.FakeModel.audit", recording)
-    judge(job_for(numpy_classifier(tmp_path), ValidityRequest(limit=3)), lambda message: None)
+    judge(job_for(numpy_classifier(tmp_path), ValidityRequest(limit=3)))
     assert replays == [False, True, True]

@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 import torch
 from measure.test_instance import served
-from measure.test_measurement import job_for
+from measure.test_measurement import job_for, measured
 
-from modelzoo.frozen import replace
-from modelzoo.measure import instance, measurement
+from modelzoo.measure import instance
 from modelzoo.measure.kept_inputs import KeptInputs
 from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.protocol import InstanceJob, Looks
 from modelzoo.records.run import RunReport
-from modelzoo.records.serving import RunBatch
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.declaration import Inputs, inputs_digest
@@ -71,12 +68,11 @@ def written(folder: Path, forward: str = "pass", kind: str = "torch.float32") ->
 def report_of(work: Workload, setting: Setting = FP32) -> tuple[RunReport, list[float]]:
     """The report of an audited measurement in this process, and the sums of the inputs that the model got."""
     seen: list[float] = []
-    job = job_for(setting, work, Plan(2, 3), audit=True, full_audit=True, profiling=True)
-    kept, measurement.imported = measurement.imported, lambda own: _noting(kept(own), seen)
+    kept, instance.imported = instance.imported, lambda own: _noting(kept(own), seen)
     try:
-        return measurement.measure(job, lambda message: None, lambda: None).report, seen
+        return measured(job_for(setting, work), Plan(2, 3), audit=True, profiling=True), seen
     finally:
-        measurement.imported = kept
+        instance.imported = kept
 
 
 def _noting(imports: Any, seen: list[float]) -> Any:
@@ -115,12 +111,11 @@ def test_a_model_that_leaves_its_inputs_alone_gets_no_copies(tmp_path: Path) -> 
 
 def test_instances_restore_their_inputs(tmp_path: Path) -> None:
     """Before every batch that they serve."""
-    measured = job_for(FP32, written(tmp_path / "toy", CHANGING), Plan(2))
-    job = InstanceJob(measured.assignment, Plan(2), looks=Looks(audit=True, full_audit=True, extras=True))
+    job = job_for(FP32, written(tmp_path / "toy", CHANGING))
     seen: list[float] = []
     kept, instance.imported = instance.imported, lambda own: _noting(kept(own), seen)
     try:
-        report, _ = served(job, [RunBatch(1), RunBatch(1)])
+        report = served(job, lambda own: (own.batch(1), own.batch(1)), extras=True)
     finally:
         instance.imported = kept
     assert set(seen) == {64.0}
@@ -181,10 +176,10 @@ def test_an_export_says_what_was_converted(tmp_path: Path) -> None:
     work = written(tmp_path / "toy", kind="torch.bfloat16")
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     pytest.importorskip("onnx", reason="onnx is not installed")
-    job = job_for(FP32.replace(engine="onnxruntime"), work, Plan(2, 3))
-    export = job.assignment.prepared.export
+    job = job_for(FP32.replace(engine="onnxruntime"), work)
+    export = job.prepared.export
     assert export is not None
     assert export.converted == {"bfloat16": 1.0}
-    report = measurement.measure(replace(job), lambda message: None, lambda: None).report
+    report = measured(job, Plan(2, 3))
     assert codes(report) == ["CONVERTED_WEIGHTS"]
     assert report.observed.agreement is not None and report.observed.agreement.is_same

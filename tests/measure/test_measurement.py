@@ -1,4 +1,4 @@
-"""What a worker reports of a setting, measured in this process."""
+"""What a worker reports of a setting that it has timed, in this process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.facts import read_machine
-from modelzoo.machine.usage import CpuUsageMonitor
-from modelzoo.measure import measurement
+from modelzoo.measure import instance, sampler
+from modelzoo.measure.instance import Instance
 from modelzoo.measure.preparation import prepare
-from modelzoo.measure.reporting import Timed
 from modelzoo.plan import Plan
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.protocol import Assignment, Looks, MeasureJob, Message, PrepareJob, Progress
+from modelzoo.records.protocol import Assignment, Looks, Message, PrepareJob, Progress, Send
 from modelzoo.records.run import RunReport
 from modelzoo.records.run_report import Compilation
 from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
@@ -51,25 +50,30 @@ def _restored() -> Iterator[None]:
     torch.set_flush_denormal(False)
 
 
-LOOKS = Looks.__struct_fields__
-
-
-def job_for(setting: Setting, work: Workload, plan: Plan, **changes: Any) -> MeasureJob:
-    """The job that measures ``setting``, prepared here."""
-    (prepared,) = prepare(PrepareJob(str(work.directory), (setting,), 0), lambda message: None).settings
+def job_for(setting: Setting, work: Workload) -> Assignment:
+    """What measures ``setting``, prepared here."""
+    (prepared,) = prepare(PrepareJob(str(work.directory), (setting,), 0), lambda message: None)
     assert prepared.prepared is not None, prepared.error
-    job = MeasureJob(Assignment(str(work.directory), setting, prepared.prepared, 0), plan)
-    looks = {"audit": False, "extras": True, **{name: changes.pop(name) for name in LOOKS if name in changes}}
-    return replace(job, looks=Looks(**looks), **changes)
+    return Assignment(str(work.directory), setting, prepared.prepared, 0)
+
+
+def measured(job: Assignment, plan: Plan = SHORT, send: Send = lambda message: None, **looks: bool) -> RunReport:
+    """The report of a measurement in this process; without an audit, and with extras, unless ``looks`` says so."""
+    own = Instance(job, send)
+    with own.active:
+        own.load()
+        own.warm_up(plan, False, None)
+        while own.turn():
+            pass
+        return own.observe(Looks(**{"audit": False, "extras": True, **looks}))
 
 
 def report_of(
-    setting: Setting = RANDOM, work: Workload | None = None, plan: Plan = SHORT, **changes: Any
+    setting: Setting = RANDOM, work: Workload | None = None, plan: Plan = SHORT, **looks: bool
 ) -> tuple[RunReport, list[Message]]:
     """The report of a measurement in this process, and its messages."""
     sent: list[Message] = []
-    job = job_for(setting, work or mlp(), plan, **changes)
-    return measurement.measure(job, sent.append, lambda: True).report, sent
+    return measured(job_for(setting, work or mlp()), plan, sent.append, **looks), sent
 
 
 @pytest.fixture
@@ -87,10 +91,10 @@ def test_cpus_are_counted_before_libraries_bind_this_thread() -> None:
     """Otherwise bound threads would make every default a single thread."""
     cpus, expected = tuple(sorted(os.sched_getaffinity(0))), usable_threads()
     setting = RANDOM.replace(threads=None)
-    job = job_for(setting, mlp(), SHORT)
-    assert job.assignment.setting.threads == expected.count
+    job = job_for(setting, mlp())
+    assert job.setting.threads == expected.count
     os.sched_setaffinity(0, cpus)
-    report = measurement.measure(job, lambda message: None, lambda: True).report
+    report = measured(job)
     assert (report.provenance.cpus, report.provenance.machine.threads) == (cpus, expected)
     assert report.usage is not None
     watched = report.usage.resolution * report.usage.seconds * os.sysconf("SC_CLK_TCK")
@@ -124,7 +128,7 @@ def test_a_report_is_complete() -> None:
 def test_peak_memory_is_that_of_the_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit, the operations and the profile take memory as well, which a process that only serves does not."""
     order: list[str] = []
-    observe, peak = measurement.observe, measurement.peak_memory
+    observe, peak = instance.observe, instance.peak_memory
 
     def observing(*args: Any) -> Any:
         order.append("audit")
@@ -134,8 +138,8 @@ def test_peak_memory_is_that_of_the_timing(monkeypatch: pytest.MonkeyPatch) -> N
         order.append("memory")
         return peak()
 
-    monkeypatch.setattr(measurement, "observe", observing)
-    monkeypatch.setattr(measurement, "peak_memory", reading)
+    monkeypatch.setattr(instance, "observe", observing)
+    monkeypatch.setattr(instance, "peak_memory", reading)
     report_of()
     assert order == ["memory", "audit"]
 
@@ -150,8 +154,7 @@ def test_the_first_answer_includes_compiling(
     monkeypatch.setattr(TorchModel, "compilation", made)
     steady = Series(LATENCY, SECONDS, Role.LATENCY, (1.0,))
     timing = Timing(3.0, (), (steady,), LATENCY, WarmUpEnd.FIXED, SamplingStop.ITERATIONS)
-    usage = CpuUsageMonitor().start().stop(0.0)
-    monkeypatch.setattr(measurement, "_time", lambda *args: Timed(timing, usage, ()))
+    monkeypatch.setattr(sampler.Sampling, "timing", lambda sampling: timing)
     report, _ = report_of()
     assert report.first_answer_seconds == report.first_answer == expected
     assert report.compile_seconds == (made.seconds if made is not None else None)
@@ -245,10 +248,10 @@ def test_libraries_are_imported_before_the_model_is_built(tmp_path: Path, monkey
     monkeypatch.syspath_prepend(tmp_path)
     work = odd(tmp_path / "odd", build="import odd_library")
     path = tmp_path / "odd" / "workload.py"
-    job = job_for(RANDOM, work, SHORT)
+    job = job_for(RANDOM, work)
     assert sys.modules.pop("odd_library").COLLECTING
     path.write_text(path.read_text().rstrip()[:-1] + ", libraries=('odd_library',))\n")
-    measurement.measure(job, lambda message: None, lambda: None)
+    measured(job)
     assert not sys.modules.pop("odd_library").COLLECTING
     assert gc.isenabled()
 
@@ -271,16 +274,16 @@ def test_bf16_is_reported_with_its_method_and_the_canary(method: str) -> None:
 
 def test_a_worker_that_would_decide_otherwise_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings are resolved once: another answer in a worker is an error, not another run."""
-    job = job_for(BF16, mlp(), SHORT)
-    other = changed(job.assignment, setting=replace(job.assignment.setting, bf16_method="cast"))
+    job = job_for(BF16, mlp())
+    other = changed(job, setting=replace(job.setting, bf16_method="cast"))
     with pytest.raises(EnvironmentProblem, match="bf16_method autocast, but cast was decided"):
-        measurement.measure(replace(job, assignment=other), lambda message: None, lambda: True)
+        measured(other)
 
 
 def test_under_an_emulator_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs, for correctness; there is no timing, and a warning says why."""
     facts = read_machine()
-    monkeypatch.setattr(measurement, "read_machine", lambda: replace(facts, emulator="qemu-user"))
+    monkeypatch.setattr(instance, "read_machine", lambda: replace(facts, emulator="qemu-user"))
     report, _ = report_of()
     assert report.timing is None
     assert "EMULATED" in codes(report)
@@ -290,7 +293,7 @@ def test_under_an_emulator_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_bf16_in_the_cpu_is_a_warning_and_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Emulated bf16 is slow, not impossible."""
     facts = read_machine()
-    monkeypatch.setattr(measurement, "read_machine", lambda: replace(facts, has_bf16=False, features=("avx2",)))
+    monkeypatch.setattr(instance, "read_machine", lambda: replace(facts, has_bf16=False, features=("avx2",)))
     report, _ = report_of(BF16)
     warned = {warning.code: warning for warning in report.warnings}
     assert warned["NO_BF16_HARDWARE"].message == "this CPU has no bf16 instructions (avx2)"

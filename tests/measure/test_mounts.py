@@ -21,21 +21,17 @@ from modelzoo.measure.mounts import (
     outside,
     place,
 )
-from modelzoo.plan import Plan
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.protocol import (
     Assignment,
     Exhibited,
-    InstanceJob,
     Job,
-    MeasureJob,
     PrepareJob,
-    ValidateJob,
     decode_job,
     encode_job,
     encode_line,
 )
-from modelzoo.records.run import EnvironmentChanges, Prepared
+from modelzoo.records.run import Prepared
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Conversion, Export, LocalWeights, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
@@ -43,7 +39,7 @@ from modelzoo.workload.discovery import CHECKOUT
 
 RESNET50 = str(CHECKOUT / "resnet50")
 CACHE_A, CACHE_B = cache_name("sha256:" + "a" * 64), cache_name("sha256:" + "b" * 64)
-DEFAULT, PLAN, CHANGES = Setting(), Plan(), EnvironmentChanges()
+DEFAULT = Setting()
 
 
 @pytest.fixture(autouse=True)
@@ -65,10 +61,10 @@ def in_image(path: str) -> Weights:
     return Weights(WeightsKind.RANDOM, "seed 0", path, "0" * 64)
 
 
-def measuring(found: Weights, requested: Setting = DEFAULT) -> MeasureJob:
+def measuring(found: Weights, requested: Setting = DEFAULT) -> Assignment:
     """The job of a worker that measures with these weights."""
     resolved = ResolvedSetting(weights=requested.weights, input=requested.input)
-    return MeasureJob(Assignment(RESNET50, requested, Prepared(resolved, found), 1), PLAN)
+    return Assignment(RESNET50, requested, Prepared(resolved, found), 1)
 
 
 def sent(job: Job, **environ: str) -> Job:
@@ -145,21 +141,19 @@ def test_the_files_that_a_job_names_are_shown(tmp_path: Path) -> None:
     assert shown(measuring(weights(checkpoint))) == [str(checkpoint)]
     data = made(tmp_path / "data.json")
     request = ValidityRequest(data=str(data))
-    job = ValidateJob(Assignment(RESNET50, setting, Prepared(ResolvedSetting(), weights(checkpoint)), None), request)
+    job = Assignment(RESNET50, setting, Prepared(ResolvedSetting(), weights(checkpoint)), None, validity=request)
     assert shown(job) == [str(checkpoint), str(picture), str(data)]
-    instance = InstanceJob(Assignment(RESNET50, Setting(), Prepared(ResolvedSetting(), weights(checkpoint)), None))
-    assert shown(instance) == [str(checkpoint)]
 
 
 def test_what_an_image_names_is_not_shown(tmp_path: Path) -> None:
     """Its weights and what it resolved may be any path of this machine; none of them is mounted."""
     secret = str(made(tmp_path / "secret"))
     resolved = ResolvedSetting(weights=secret, input=secret)
-    job = MeasureJob(Assignment(RESNET50, Setting(), Prepared(resolved, in_image(secret)), 1), PLAN)
+    job = Assignment(RESNET50, Setting(), Prepared(resolved, in_image(secret)), 1)
     assert shown(job) == []
     found = sent(job)
-    assert isinstance(found, MeasureJob)
-    assert found.assignment.prepared.weights == in_image(secret)
+    assert isinstance(found, Assignment)
+    assert found.prepared.weights == in_image(secret)
     earlier = (Prepared(resolved, in_image(secret)),)
     assert shown(PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)) == []
 
@@ -189,11 +183,10 @@ def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
     requested = Setting(weights=checkpoint, input=picture)
     resolved = ResolvedSetting(weights=checkpoint, input=picture)
     request = ValidityRequest(data=data)
-    job = ValidateJob(Assignment("/work", requested, Prepared(resolved, weights(Path(checkpoint))), 7), request)
-    seen = sent(job)
-    assert isinstance(seen, ValidateJob)
-    own = seen.assignment
-    assert (own.directory, seen.request.data) == (place("/work"), place(data))
+    job = Assignment("/work", requested, Prepared(resolved, weights(Path(checkpoint))), 7, validity=request)
+    own = sent(job)
+    assert isinstance(own, Assignment) and own.validity is not None
+    assert (own.directory, own.validity.data) == (place("/work"), place(data))
     assert (own.requested.weights, own.requested.input) == (place(checkpoint), place(picture))
     assert (own.setting.weights, own.setting.input) == (place(checkpoint), place(picture))
     assert own.prepared.weights.path == place(checkpoint)
@@ -225,10 +218,10 @@ def test_the_cache_of_an_image_has_a_name_of_its_own_here() -> None:
     conversion = Conversion("toy", "1")
     export = Export(f"{CACHE_A}/exports/e", "b", conversion, "", "")
     prepared = Prepared(ResolvedSetting(), in_image(f"{CACHE_A}/w"), export)
-    seen = sent(MeasureJob(Assignment(RESNET50, DEFAULT, prepared, 1), PLAN))
-    assert isinstance(seen, MeasureJob) and seen.assignment.prepared.export is not None
-    assert seen.assignment.prepared.export.path == "/modelzoo/cache/exports/e"
-    assert seen.assignment.prepared.weights.path == "/modelzoo/cache/w"
+    seen = sent(Assignment(RESNET50, DEFAULT, prepared, 1))
+    assert isinstance(seen, Assignment) and seen.prepared.export is not None
+    assert seen.prepared.export.path == "/modelzoo/cache/exports/e"
+    assert seen.prepared.weights.path == "/modelzoo/cache/w"
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def run(directory: Path, changes: str, setting: Setting | None = None) -> Any:
     directory.mkdir(exist_ok=True)
     (directory / "workload.py").write_text(WORKLOAD.format(changes=changes))
     setting = setting or Setting(weights="random", threads=1)
-    (found,) = prepare(PrepareJob(str(directory), (setting,), None), lambda message: None).settings
+    (found,) = prepare(PrepareJob(str(directory), (setting,), None), lambda message: None)
     if found.prepared is None:
         raise {"UsageError": UsageError, "WeightsError": WeightsError}[found.error_kind](found.error)
     engine, job = TorchEngine(), Assignment(str(directory), setting, found.prepared, None)
@@ -153,7 +153,7 @@ def test_an_error_of_the_users_code_is_one_line_with_its_place(tmp_path: Path) -
     (tmp_path / "workload.py").write_text(source)
     job = encode_job(PrepareJob(str(tmp_path), (Setting(weights="random"),), None))
     command = [sys.executable, "-m", "modelzoo.measure.worker"]
-    done = subprocess.run(command, input=job + b"\n", cwd=CHECKOUT, capture_output=True, check=False)
+    done = subprocess.run(command, input=job + b'\n["prepare"]\n', cwd=CHECKOUT, capture_output=True, check=False)
     last = decode_message(done.stdout.splitlines()[-1])
     assert isinstance(last, Failed)
     assert (done.returncode, last.error_kind) == (2, "UsageError")

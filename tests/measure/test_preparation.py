@@ -11,13 +11,13 @@ from toy_workloads import BF16, RANDOM, mlp, odd
 
 from modelzoo.frozen import replace
 from modelzoo.measure.preparation import prepare
-from modelzoo.records.protocol import PrepareJob, Progress, SettingsPrepared
+from modelzoo.records.protocol import Preparation, PrepareJob, Progress
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import find_workload, load_workload
 
 
-def prepared(work: Workload, *settings: Setting, math_mode: str = "") -> SettingsPrepared:
+def prepared(work: Workload, *settings: Setting, math_mode: str = "") -> tuple[Preparation, ...]:
     """What preparing ``settings`` gives, in this process."""
     job = PrepareJob(str(work.directory), settings, 0, math_mode)
     return prepare(job, lambda message: None)
@@ -25,7 +25,7 @@ def prepared(work: Workload, *settings: Setting, math_mode: str = "") -> Setting
 
 def test_everything_is_decided_and_equal_weights_are_made_once() -> None:
     """Threads, batch, options and the bf16 method; both precisions share one weights file."""
-    first, second = prepared(mlp(), RANDOM, BF16.replace(batch=2)).settings
+    first, second = prepared(mlp(), RANDOM, BF16.replace(batch=2))
     assert first.prepared is not None
     setting = first.prepared.setting
     assert (setting.batch, setting.threads, setting.bf16_method) == (16, 1, None)
@@ -37,7 +37,7 @@ def test_everything_is_decided_and_equal_weights_are_made_once() -> None:
 
 def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(tmp_path: Path) -> None:
     """Two releases of torch would make different random weights; another file in its place does not count."""
-    (made,) = prepared(mlp(), RANDOM).settings
+    (made,) = prepared(mlp(), RANDOM)
     assert made.prepared is not None
     elsewhere = tmp_path / "elsewhere.safetensors"
     shutil.copy(made.prepared.weights.path, elsewhere)
@@ -45,7 +45,7 @@ def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(
 
     def weights(setting: Setting) -> str | None:
         job = PrepareJob(str(mlp().directory), (setting,), None, earlier=(earlier.prepared,))
-        (found,) = prepare(job, lambda message: None).settings
+        (found,) = prepare(job, lambda message: None)
         return found.prepared and found.prepared.weights.path
 
     assert weights(RANDOM) == str(elsewhere)
@@ -59,7 +59,7 @@ def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(
 
 def test_an_inherited_math_mode_asks_for_fast_math() -> None:
     """``DNNL_DEFAULT_FPMATH_MODE=BF16 … --bf16``; fp32 stays fp32."""
-    fp32, bf16 = prepared(mlp(), RANDOM, BF16, math_mode="bf16").settings
+    fp32, bf16 = prepared(mlp(), RANDOM, BF16, math_mode="bf16")
     assert fp32.prepared is not None
     assert bf16.prepared is not None
     assert (fp32.prepared.setting.bf16_method, bf16.prepared.setting.bf16_method) == (None, "fastmath")
@@ -69,7 +69,7 @@ def test_an_inherited_math_mode_asks_for_fast_math() -> None:
 
 def test_a_setting_that_cannot_run_does_not_stop_the_others() -> None:
     """Its reason is reported with its class; the other is resolved."""
-    first, second = prepared(mlp(), RANDOM.replace(device="tpu"), RANDOM).settings
+    first, second = prepared(mlp(), RANDOM.replace(device="tpu"), RANDOM)
     assert (first.prepared, first.error_kind) == (None, "UsageError")
     assert first.error is not None
     assert "no such kind of device" in first.error
@@ -79,11 +79,11 @@ def test_a_setting_that_cannot_run_does_not_stop_the_others() -> None:
 def test_mistakes_are_found_before_weights_are_made(tmp_path: Path) -> None:
     """A device or picture that is not there, while making weights would fail loudly."""
     work = odd(tmp_path / "odd", build="raise AssertionError('weights were made')")
-    (found,) = prepared(work, RANDOM.replace(device="tpu")).settings
+    (found,) = prepared(work, RANDOM.replace(device="tpu"))
     assert found.error is not None
     text = tmp_path / "text.txt"
     text.write_text("no picture")
-    (found,) = prepared(load_workload(find_workload("resnet50")), RANDOM.replace(input=str(text))).settings
+    (found,) = prepared(load_workload(find_workload("resnet50")), RANDOM.replace(input=str(text)))
     assert found.error_kind == "InputError"
     assert not (tmp_path / "cache").exists()
 
@@ -91,7 +91,7 @@ def test_mistakes_are_found_before_weights_are_made(tmp_path: Path) -> None:
 def test_a_file_that_the_user_of_the_worker_cannot_read_is_named(tmp_path: Path) -> None:
     """In one line, as a mistake in the call."""
     line = "raise PermissionError(13, 'Permission denied', '/closed/input')"
-    (found,) = prepared(odd(tmp_path / "odd", inputs=line), RANDOM.replace(input="/closed/input")).settings
+    (found,) = prepared(odd(tmp_path / "odd", inputs=line), RANDOM.replace(input="/closed/input"))
     assert (found.error, found.error_kind) == (
         "/closed/input cannot be read: permission denied to the user of the worker; change its mode",
         "UsageError",
@@ -115,7 +115,7 @@ def test_one_rule_decides_the_bf16_method(
     """An ARM host with a CUDA device runs autocast there, and gets no fast-math variable."""
     monkeypatch.setattr("platform.machine", lambda: architecture)
     monkeypatch.setattr("modelzoo.engines.torch.devices.check_device", lambda name: None)
-    (found,) = prepared(mlp(), BF16.replace(device=device)).settings
+    (found,) = prepared(mlp(), BF16.replace(device=device))
     assert found.prepared is not None
     assert found.prepared.setting.bf16_method == expected
     assert ("DNNL_DEFAULT_FPMATH_MODE" in found.variables) == (expected == "fastmath")

@@ -6,9 +6,11 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd, odd_numpy, runs_of
@@ -17,13 +19,22 @@ from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.measure import process
 from modelzoo.measure.jobs import Request, prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
-from modelzoo.records.protocol import PROTOCOL, Hello, Message, Progress, SettingsPrepared, encode_line
+from modelzoo.measure.process import Remote
+from modelzoo.records.protocol import PROTOCOL, Answer, Hello, Job, Message, Preparation, Progress, encode_line
 from modelzoo.records.run import RunReport
 from modelzoo.version import __version__
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("numpy_engine")
+
+
+def call(
+    launcher: LocalLauncher, job: Job, environment: Mapping[str, str], on_message: Callable[[Message], None] = print
+) -> tuple[Preparation, ...]:
+    """What a worker answers that resolves settings."""
+    with Remote(launcher, job, environment, on_message) as worker:
+        return worker.call("prepare", result=tuple[Preparation, ...])
 
 
 def measured(work: Workload) -> RunReport:
@@ -47,7 +58,7 @@ def failure(work: Workload) -> tuple[str, str]:
 
 def test_what_libraries_print_is_not_taken_for_messages(tmp_path: Path) -> None:
     """Lines on stdout and stderr, also ones that look like messages, disturb nothing."""
-    messages = """print('{"type": "measured"}'); import sys; sys.stderr.write('{"type": "failed"}')"""
+    messages = """print('{"type": "answer"}'); import sys; sys.stderr.write('{"type": "failed"}')"""
     noise = f'{messages}; os.write(1, b"x" * 100000)'
     report = measured(odd_numpy(tmp_path / "odd", build=noise))
     assert report.workload == "odd"
@@ -84,7 +95,7 @@ def test_without_temporary_files_there_is_one_line(monkeypatch: pytest.MonkeyPat
         "no temporary file can be written: No usable temporary directory found; name another directory with TMPDIR"
     )
     with pytest.raises(EnvironmentProblem, match=message):
-        process.call(LocalLauncher(), prepare_job(mlp(), (RANDOM,)), os.environ, SettingsPrepared, print)
+        call(LocalLauncher(), prepare_job(mlp(), (RANDOM,)), os.environ)
 
 
 def test_a_killed_worker_is_named_by_its_signal(tmp_path: Path) -> None:
@@ -126,9 +137,13 @@ BUILD = encode_line(Progress("build")).decode()
             '{"type":"progress","phase":null}\n',
             "the worker sent a message that cannot be read: Expected `str`, got `null`",
         ),
+        (
+            encode_line(Answer(msgspec.Raw(b"7"))).decode() + "\n",
+            "the worker sent an answer that cannot be read: Expected `array`, got `int`",
+        ),
         ("x" * (2 << 20), "the worker sent a message of more than 1 MiB"),
     ],
-    ids=["incomplete", "unreadable", "endless"],
+    ids=["incomplete", "unreadable", "other", "endless"],
 )
 def test_what_is_no_message_is_an_error(
     written: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -139,7 +154,7 @@ def test_what_is_no_message_is_an_error(
     launcher = LocalLauncher(worker=("-c", f"input(); print(open({str(tmp_path / 'answer')!r}).read(), end='')"))
     found: list[Message] = []
     with pytest.raises(WorkerError, match=re.escape(expected)):
-        process.call(launcher, prepare_job(mlp(), (RANDOM,)), os.environ, SettingsPrepared, found.append)
+        call(launcher, prepare_job(mlp(), (RANDOM,)), os.environ, found.append)
     assert found == [Progress("build")]
 
 
@@ -167,7 +182,7 @@ def test_a_suite_of_another_protocol_is_refused_in_one_line(tmp_path: Path) -> N
         f"protocol {PROTOCOL}: use the same version of the suite on both sides"
     )
     with pytest.raises(EnvironmentProblem, match=re.escape(expected)):
-        process.call(launcher, job, prepare_environment().variables, SettingsPrepared, lambda message: None)
+        call(launcher, job, prepare_environment().variables)
 
 
 def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
@@ -178,7 +193,7 @@ def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        process.call(LocalLauncher(), job, prepare_environment().variables, SettingsPrepared, interrupt)
+        call(LocalLauncher(), job, prepare_environment().variables, interrupt)
     commands = [" ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)]
     assert not [command for command in commands if "modelzoo.measure.worker" in command]
 
@@ -202,7 +217,7 @@ def test_a_process_group_is_ended_while_its_id_is_not_free(tmp_path: Path, monke
     monkeypatch.setattr(os, "killpg", checked)
     launcher = LocalLauncher(worker=("-c", LEAVES))
     with pytest.raises(WorkerError, match="ended with code 0"):
-        process.call(launcher, prepare_job(mlp(), (RANDOM,)), os.environ, SettingsPrepared, lambda message: None)
+        call(launcher, prepare_job(mlp(), (RANDOM,)), os.environ)
     with suppress(psutil.NoSuchProcess):
         psutil.Process(int((tmp_path / "pid").read_text())).wait(10)
 
@@ -212,13 +227,13 @@ import sys
 from pathlib import Path
 from modelzoo.measure.jobs import prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
-from modelzoo.measure.process import call
-from modelzoo.records.protocol import SettingsPrepared
+from modelzoo.measure.process import Remote
 from modelzoo.setting import Setting
 from modelzoo.workload.discovery import load_workload
 job = prepare_job(load_workload(Path(sys.argv[1])), (Setting(input="/"),))
 show = lambda message: print(message, flush=True)
-call(LocalLauncher(), job, prepare_environment().variables, SettingsPrepared, show)
+with Remote(LocalLauncher(), job, prepare_environment().variables, show) as worker:
+    worker.call("prepare", result=list)
 """
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Optional
 
 import fake_runs
@@ -20,7 +19,7 @@ from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
 from modelzoo.measure.rounds import blocks, capacity, device_capacity
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
-from modelzoo.records.protocol import Job, MeasureJob, Preparation, PrepareJob, Progress, SettingsPrepared
+from modelzoo.records.protocol import Assignment, Job, Looks, Preparation, PrepareJob, Progress
 from modelzoo.records.run import Prepared, RunReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
@@ -92,6 +91,7 @@ def test_a_first_round_on_a_device_is_of_pairs(workers: FakeWorkers) -> None:
     assert sizes == [2, 2, 2, 4]
 
 
+REPORT = fake_runs.make((0.1, 0.2)).report
 WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/w", "0" * 64)
 
 
@@ -107,13 +107,14 @@ def resolved(setting: Setting) -> ResolvedSetting:
 
 
 class FakeWorkers:
-    """Replaces worker processes by fakes that never pause; collects their jobs and environments."""
+    """Replaces worker processes by fakes; collects their jobs, environments and calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.jobs: list[Job] = []
         self.variables: list[dict[str, str]] = []
+        self.looks: list[Looks] = []
         self.preparation: dict[str, Any] = {}
-        self.measured: Callable[[MeasureJob], Optional[RunReport]] = lambda job: None
+        self.measured: Callable[[Assignment], Optional[RunReport]] = lambda job: REPORT
         fakes = self
 
         class Fake(AbstractContextManager[Any]):
@@ -126,28 +127,38 @@ class FakeWorkers:
             def __exit__(self, *error: object) -> None:
                 pass
 
-            def advance(self) -> bool:
-                return False
+            def call(self, name: str, *arguments: Any, result: Any) -> Any:
+                self.send(name, *arguments)
+                return self.wait(result)
 
-            def result(self, kind: type) -> Any:
-                return fakes.answer(self._job)
+            def send(self, name: str, *arguments: Any) -> None:
+                self._name = name
+                fakes.looks += [each for each in arguments if isinstance(each, Looks)]
 
-        monkeypatch.setattr(rounds, "WorkerProcess", Fake)
-        monkeypatch.setattr(
-            jobs,
-            "call",
-            lambda *given: Fake(*given[:3], *given[4:]).result(given[3]),  # type: ignore[arg-type]
-        )
+            def wait(self, kind: Any) -> Any:
+                return fakes.answer(self._job, self._name)
 
-    def answer(self, job: Job) -> Any:
-        """What a worker would answer to ``job``."""
+            def suspend(self) -> None:
+                pass
+
+            def end(self) -> None:
+                pass
+
+        monkeypatch.setattr(jobs, "Remote", Fake)
+
+    def answer(self, job: Job, name: str) -> Any:
+        """What a worker would answer when it is called."""
         if isinstance(job, PrepareJob):
-            found = [
+            return tuple(
                 Preparation(Prepared(resolved(setting), WEIGHTS), job.math_mode, **self.preparation)
                 for setting in job.settings
-            ]
-            return SettingsPrepared(tuple(found))
-        return SimpleNamespace(report=self.measured(job) if isinstance(job, MeasureJob) else None)
+            )
+        return self.measured(job) if name == "observe" else False
+
+    @property
+    def assigned(self) -> list[Assignment]:
+        """The jobs of those that run or judge a setting."""
+        return [job for job in self.jobs if isinstance(job, Assignment)]
 
 
 @pytest.fixture
@@ -160,10 +171,9 @@ def test_settings_are_resolved_once_and_all_processes_run_the_same(workers: Fake
     """One preparation serves both settings and all rounds; every process gets its answer."""
     events: list[Event] = []
     runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT, first_group=4), 3, events.append)
-    assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob"] + ["MeasureJob"] * 6
-    measured = [job for job in workers.jobs if isinstance(job, MeasureJob)]
-    assert [*{job.assignment.prepared.weights.path for job in measured}] == [WEIGHTS.path]
-    assert [job.assignment.setting.bf16_method for job in measured[:2]] == [None, "autocast"]
+    assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob"] + ["Assignment"] * 6
+    assert [*{job.prepared.weights.path for job in workers.assigned}] == [WEIGHTS.path]
+    assert [job.setting.bf16_method for job in workers.assigned[:2]] == [None, "autocast"]
     assert [run.requested.precision for run in runs] == ["fp32", "bf16", "bf16", "fp32", "fp32", "bf16"]
     assert [(run.round, run.group) for run in runs] == [(0, 4), (0, 5), (1, 5), (1, 4), (2, 4), (2, 5)]
     assert events[-1] == Event("mlp", "bf16", 2, Progress("build"))
@@ -172,28 +182,28 @@ def test_settings_are_resolved_once_and_all_processes_run_the_same(workers: Fake
 def test_what_does_not_vary_is_taken_once_per_setting(workers: FakeWorkers) -> None:
     """Operator tables cost passes: one process per setting takes them."""
     runs_of(Request(mlp(), (RANDOM, BF16), SHORT, profiling=True), 2, silent)
-    measured = [job for job in workers.jobs if isinstance(job, MeasureJob)]
-    assert [job.looks.extras for job in measured] == [True, True, False, False]
+    assert [looks.extras for looks in workers.looks] == [True, True, False, False]
 
 
 def test_extras_are_taken_later_if_the_first_process_dies(workers: FakeWorkers) -> None:
     """FLOPs, ceiling share and profile do not vanish with the process of the first round."""
 
-    def measured(job: MeasureJob) -> None:
-        if sum(isinstance(each, MeasureJob) for each in workers.jobs) == 1:
+    def measured(job: Assignment) -> RunReport:
+        if len(workers.assigned) == 1:
             raise WorkerError("died")
+        return REPORT
 
     workers.measured = measured
     runs = runs_of(Request(mlp(), (RANDOM,), SHORT), 3, silent)
     assert [run.error for run in runs] == ["died", None, None]
-    assert [job.looks.extras for job in workers.jobs if isinstance(job, MeasureJob)] == [True, True, False]
+    assert [looks.extras for looks in workers.looks] == [True, True, False]
 
 
 def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: FakeWorkers) -> None:
     """What the call made impossible stays so; a worker that died may have had bad luck."""
 
-    def measured(job: MeasureJob) -> None:
-        raise UsageError("impossible") if job.assignment.requested.precision == "bf16" else WorkerError("died")
+    def measured(job: Assignment) -> RunReport:
+        raise UsageError("impossible") if job.requested.precision == "bf16" else WorkerError("died")
 
     workers.measured = measured
     runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
@@ -204,7 +214,7 @@ def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: Fake
 def test_a_setting_that_an_emulator_ran_is_over(workers: FakeWorkers) -> None:
     """Nothing is timed there; the time goes to the others."""
     report = fake_runs.make(None, machine=machine_with(emulator="qemu-user")).report
-    workers.measured = lambda job: report if job.assignment.requested.precision == "bf16" else None
+    workers.measured = lambda job: report if job.requested.precision == "bf16" else REPORT
     found = rounds.Rounds(Request(mlp(), (RANDOM, BF16), SHORT), silent)
     assert [run.requested.precision for _ in range(3) for run in found.sweep(None)] == ["fp32", "bf16", "fp32", "fp32"]
     assert (found.can_run, found.is_emulated) == (True, True)
@@ -214,17 +224,17 @@ def test_a_setting_that_cannot_be_prepared_does_not_stop_the_others(workers: Fak
     """It fails once with its own error; the other setting is measured in every round."""
     answer = workers.answer
 
-    def refusing(job: Job) -> Any:
+    def refusing(job: Job, name: str) -> Any:
         if isinstance(job, PrepareJob):
-            first, _ = answer(job).settings
-            return SettingsPrepared((first, Preparation(error="no compiler", error_kind="EnvironmentProblem")))
-        return answer(job)
+            first, _ = answer(job, name)
+            return first, Preparation(error="no compiler", error_kind="EnvironmentProblem")
+        return answer(job, name)
 
     workers.answer = refusing  # type: ignore[method-assign]
     runs = runs_of(Request(mlp(), (RANDOM, RANDOM.replace(mode="compile")), SHORT), 2)
     assert [(run.group, run.error, run.error_kind) for run in runs] == [
-        (0, None, None),
         (1, "no compiler", "EnvironmentProblem"),
+        (0, None, None),
         (0, None, None),
     ]
 
@@ -233,12 +243,12 @@ def test_a_preparation_that_died_is_repeated_in_the_next_round(workers: FakeWork
     """Its settings fail in this round only; a preparation that reported an error is not repeated."""
     answer, tried = workers.answer, []
 
-    def dying(job: Job) -> Any:
+    def dying(job: Job, name: str) -> Any:
         if isinstance(job, PrepareJob):
             tried.append(job)
             if len(tried) == 1:
                 raise WorkerError("died")
-        return answer(job)
+        return answer(job, name)
 
     workers.answer = dying  # type: ignore[method-assign]
     runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
@@ -255,7 +265,7 @@ def test_workers_get_the_variables_that_their_engine_needs(
     request = Request(mlp(), (BF16.replace(bf16_method="fastmath"),), SHORT)
     runs_of(request)
     jobs.validate(request, ValidityRequest(), silent, lambda exhibit: None)
-    assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob", "MeasureJob", "PrepareJob", "ValidateJob"]
+    assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob", "Assignment"] * 2
     assert [each.get("DNNL_DEFAULT_FPMATH_MODE") for each in workers.variables] == [None, "BF16", None, None]
 
 
@@ -263,48 +273,36 @@ def test_workers_get_the_variables_that_their_engine_needs(
 
 
 class Scripted:
-    """A worker that takes so many turns and then ends."""
+    """A worker that takes so many turns."""
 
     def __init__(self, name: str, turns: int, diary: list[str]) -> None:
         self.name, self.diary, self.turns = name, diary, turns
 
-    def resume(self) -> None:
+    def turn(self) -> bool:
         self.diary.append(self.name)
         self.turns -= 1
-
-    def advance(self) -> bool:
         return self.turns > 0
 
 
-def turns(*counts: int) -> tuple[str, str]:
-    """Who took turns, in order, and the order in which they ended."""
+@pytest.mark.parametrize(("counts", "expected"), [((3, 3), "ABABAB"), ((1, 3), "ABBB")])
+def test_workers_alternate_until_all_have_had_their_turns(counts: tuple[int, ...], expected: str) -> None:
+    """Each takes the turns that its plan gives it; one that dies or is done leaves them to the others."""
     diary: list[str] = []
     scripted: Any = [Scripted("ABC"[i], count, diary) for i, count in enumerate(counts)]
-    ended = [worker.name for worker in rounds.alternate(scripted)]
-    return "".join(diary), "".join(ended)
-
-
-def test_workers_alternate_until_all_have_ended() -> None:
-    """Nobody is stopped because its own interval is narrow: each takes the turns that its plan gives it."""
-    assert turns(3, 3) == ("ABABAB", "AB")
-
-
-def test_a_worker_that_ends_early_leaves_the_turns_to_the_others() -> None:
-    """One died or was done; the other goes on."""
-    assert turns(1, 3) == ("ABBB", "AB")
+    rounds.take_turns(scripted)
+    assert "".join(diary) == expected
 
 
 def test_a_worker_that_cannot_be_resumed_fails_alone() -> None:
     """A container whose engine has stopped: its run has the error, and the session goes on."""
 
     class Stuck:
-        def resume(self) -> None:
+        def send(self, name: str) -> None:
             raise EnvironmentProblem("the engine has stopped")
 
     run = rounds.WorkerRun(Request(mlp(), (RANDOM,), SHORT), 0, 0, silent)
-    run.process = Stuck()  # type: ignore[assignment]
-    run.resume()
-    assert not run.advance()
+    run._worker, run._looks = Stuck(), Looks()  # type: ignore[assignment]
+    assert not run.turn()
     assert (run.finish().error, run.finish().error_kind) == ("the engine has stopped", "EnvironmentProblem")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Sample
-from modelzoo.measure.sampler import without_collection
+from modelzoo.measure.sampler import Sampling, without_collection
 from modelzoo.plan import Plan
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, SamplingStop, WarmUpEnd
 
@@ -134,38 +134,39 @@ def test_progress_reports_phase_and_count(clock: Make) -> None:
     assert reported[-1] == ("steady", len(timing.steady))
 
 
-def test_each_turn_begins_with_a_pause(clock: Make) -> None:
-    """The parent learns how many samples there are so far."""
-    reported: list[int] = []
-    timing = sampler.measure(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=1.5), pause=reported.append)
-    assert reported == [0, 9, 18], "turns of half a second"
-    assert len(timing.steady) == 27
+def turns_of(call: Callable[[], Any], clock: FakeClock, plan: Plan) -> tuple[Sampling, list[int]]:
+    """Sampling in turns, between which others have theirs, and the number of samples after each."""
+    sampling, counts = Sampling(call, clock, plan), []
+    sampling.warm_up()
+    has_more = True
+    while has_more:
+        clock.now += 100
+        has_more = sampling.turn()
+        counts.append(len(sampling.samples))
+    return sampling, counts
+
+
+def test_a_turn_takes_half_a_second(clock: Make) -> None:
+    """The last one says that there are no more."""
+    assert turns_of(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=1.5))[1] == [9, 18, 27]
 
 
 def test_a_turn_of_short_calls_starts_with_an_untimed_call(clock: Make) -> None:
     """Other workers have used the caches, and refilling them is not timed; for long calls it does not matter."""
     for seconds, expected in ((0.01, 3), (0.1, 0)):
         calls: list[int] = []
-        timing = sampler.measure(
-            lambda calls=calls: calls.append(1),
-            clock(lambda i, seconds=seconds: seconds),
-            Plan(1, max_seconds=1.5),
-            pause=lambda samples: None,
-        )
-        assert len(calls) - 2 - len(timing.steady) == expected
+        fake = clock(lambda i, seconds=seconds: seconds)
+        sampling, _ = turns_of(lambda calls=calls: calls.append(1), fake, Plan(1, max_seconds=1.5))
+        assert len(calls) - 2 - len(sampling.samples) == expected
 
 
 def test_waiting_for_a_turn_is_not_counted(clock: Make) -> None:
     """Only the worker's own turns count towards the time limit, and fixed counts stay exact."""
     fake = clock(lambda i: 0.01 * (1 + (i // 40) % 2))
-
-    def pause(samples: int) -> None:
-        fake.now += 100
-
-    timing = sampler.measure(nothing, fake, Plan(1, max_seconds=3), pause=pause)
+    timing = turns_of(nothing, fake, Plan(1, max_seconds=3))[0].timing()
     assert timing.stop is SamplingStop.TIME_LIMIT
     assert sum(timing.steady) == pytest.approx(3, abs=0.6)
-    timing = sampler.measure(nothing, fake, Plan(1, 77), pause=pause)
+    timing = turns_of(nothing, fake, Plan(1, 77))[0].timing()
     assert (len(timing.steady), timing.stop) == (77, SamplingStop.ITERATIONS)
 
 
@@ -180,7 +181,7 @@ def test_garbage_collection_is_off_during_sampling_and_restored(enabled: bool, c
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if before else gc.disable)()
-    assert states == [enabled] * 3 + [False] * 4
+    assert states == [enabled] * 3 + [False] * 5
 
 
 def test_garbage_collection_is_restored_after_a_failure(clock: Make) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,10 @@ from validity import toys
 from modelzoo.errors import InputError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request, validate
-from modelzoo.measure.shard_calls import Shards
+from modelzoo.measure.shard_calls import divided
 from modelzoo.plan import Plan
-from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.fleet import ShardResult
-from modelzoo.records.protocol import ShardTurn
 from modelzoo.records.validity import ValidityRequest
 
 PICTURES = 7
@@ -44,11 +44,11 @@ def test_merged_shards_give_the_judgement_of_one_process(requested: tuple[Reques
     """The same record, the same files; shards end between batches, and each is proven."""
     written: dict[str, list[Exhibit]] = {"whole": [], "shards": []}
     whole = validate(*requested, nothing, written["whole"].append)
-    with Shards(*requested, 3, nothing, written["shards"].append) as shards:
+    with divided(*requested, 3, nothing, written["shards"].append) as shards:
         assert [(each.start, each.stop) for each in shards.plan.shards] == [(0, 4), (4, 7)]
         results = [shards.judge(shard) for shard in reversed(shards.plan.shards)]
         assert shards.content(shards.plan.shards[0]) == results[1].content
-        validity = shards.conclude(map(encode_json, results))
+        validity = shards.conclude(results)
     assert validity == whole.validity
     assert validity.counts == {"pictures": PICTURES}
     assert written["shards"] == written["whole"]
@@ -63,22 +63,20 @@ def test_an_answer_for_another_shard_is_no_result(
     requested: tuple[Request, ValidityRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its file would replace that of the other one."""
-    with Shards(*requested, 3, nothing, nothing) as shards:
+    with divided(*requested, 3, nothing, nothing) as shards:
         first, second = shards.plan.shards
-        honest = shards._turn(ShardTurn(first))
-        for answer in (honest, replace(honest, result=None)):
-            monkeypatch.setattr(shards, "_turn", lambda turn, answer=answer: answer)
-            with pytest.raises(WorkerError, match="the worker answered for another shard than number 1"):
-                shards.judge(second)
+        honest = shards.judge(first)
+        monkeypatch.setattr(shards.worker, "call", lambda name, shard, result: honest)
+        with pytest.raises(WorkerError, match="the worker answered for another shard than number 1"):
+            shards.judge(second)
 
 
 def test_a_worker_that_dies_is_an_error_and_no_result(requested: tuple[Request, ValidityRequest]) -> None:
     """The answer to the turn before is not taken for that to this one."""
-    with Shards(*requested, 2, nothing, nothing) as shards:
+    with divided(*requested, 2, nothing, nothing) as shards:
         first: ShardResult = shards.judge(shards.plan.shards[0])
         assert first.shard.number == 0
-        assert shards._worker is not None
-        shards._worker._process.kill()
+        os.kill(shards.worker.pid, signal.SIGKILL)
         with pytest.raises(WorkerError, match="SIGKILL"):
             shards.judge(shards.plan.shards[1])
 
@@ -89,7 +87,7 @@ def test_data_that_cannot_be_judged_is_an_error_before_anything_is_loaded(
     """As for a whole data set."""
     request, validity = requested
     missing = replace(validity, data=f"{validity.data}/missing")
-    with pytest.raises(InputError, match="no such file or directory"), Shards(request, missing, 2, nothing, nothing):
+    with pytest.raises(InputError, match="no such file or directory"), divided(request, missing, 2, nothing, nothing):
         pass
 
 
@@ -101,7 +99,7 @@ def test_shards_depend_on_the_code_that_judges_and_on_every_file_of_the_workload
     identities = []
     for text in ("FACTOR = 1", "FACTOR = 2"):
         (request.workload.directory / "factors.py").write_text(text)
-        with Shards(request, validity, 3, nothing, nothing) as shards:
+        with divided(request, validity, 3, nothing, nothing) as shards:
             identities.append([each.identity for each in shards.plan.shards])
             facts = shards.plan.facts
     assert not set(identities[0]) & set(identities[1])

@@ -14,8 +14,7 @@ from toy_workloads import NUMPY_ENGINE, SHORT, numpy_setting, odd_numpy
 from modelzoo import cli
 from modelzoo.errors import NoAnswerError
 from modelzoo.measure import process, schedule
-from modelzoo.measure.instances import start_instance
-from modelzoo.measure.jobs import Event, Request, prepare
+from modelzoo.measure.jobs import Event, Request, prepare, start_worker
 from modelzoo.measure.whereabouts import whereabouts
 from modelzoo.plan import Effort
 from modelzoo.records.run import Run
@@ -124,7 +123,7 @@ def test_the_time_out_ends_an_instance(tmp_path: Path) -> None:
     request = Request(work, (numpy_setting(work).replace(batch=2),), SHORT, audit=False, timeout=4.0)
     (prepared,) = prepare(request, lambda event: None)
     with (
-        start_instance(request, 0, prepared, None, lambda event: None) as instance,
+        start_worker(request, 0, prepared, lambda event: None) as instance,
         pytest.raises(NoAnswerError, match="ended by --timeout: cold, .*rows 2×48 float32"),
     ):
-        instance.wait(Ready)
+        instance.call("serve", SHORT, (), result=Ready)

@@ -1,4 +1,4 @@
-"""The worker's own protocol: a job on standard input, messages on standard output."""
+"""The worker's own protocol: a job and calls on standard input, messages on standard output."""
 
 from __future__ import annotations
 
@@ -7,51 +7,67 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 from toy_workloads import RANDOM, mlp
 
+from modelzoo.errors import UsageError
+from modelzoo.measure import worker
 from modelzoo.measure.jobs import prepare_job
-from modelzoo.records.protocol import PROTOCOL, Failed, Hello, SettingsPrepared, decode_message, encode_job
+from modelzoo.records.protocol import PROTOCOL, Answer, Failed, Hello, Preparation, decode_message, encode_job
 from modelzoo.version import __version__
 from modelzoo.workload.discovery import CHECKOUT
 
+PREPARE = b'["prepare"]'
 
-def answers(line: bytes) -> tuple[int, list[object]]:
-    """Exit code and messages of a worker that is given ``line``."""
+
+def answers(*lines: bytes) -> tuple[int, list[object]]:
+    """Exit code and messages of a worker that is given these lines, which are all."""
     command = [sys.executable, "-m", "modelzoo.measure.worker"]
-    done = subprocess.run(command, input=line + b"\n", cwd=CHECKOUT, capture_output=True, check=False)
+    done = subprocess.run(
+        command, input=b"".join(line + b"\n" for line in lines), cwd=CHECKOUT, capture_output=True, check=False
+    )
     return done.returncode, [decode_message(each) for each in done.stdout.splitlines()]
 
 
 def test_a_worker_introduces_itself_and_answers() -> None:
     """Its protocol and version first, its result last; an impossible setting is part of the result."""
     job = prepare_job(mlp(), (RANDOM.replace(weights="/nonexistent"),))
-    code, messages = answers(encode_job(job))
+    code, messages = answers(encode_job(job), PREPARE)
     assert code == 0
     assert messages[0] == Hello(PROTOCOL, __version__)
-    assert isinstance(messages[-1], SettingsPrepared)
-    assert messages[-1].settings[0].error_kind == "WeightsError"
+    assert isinstance(messages[-1], Answer)
+    (found,) = msgspec.json.decode(messages[-1].result, type=list[Preparation])
+    assert found.error_kind == "WeightsError"
 
 
 def test_an_error_of_the_job_is_a_message_and_exit_code_2(tmp_path: Path) -> None:
     """A workload that declares nothing."""
     (tmp_path / "workload.py").write_text("")
     job = structs.replace(prepare_job(mlp(), (RANDOM,)), directory=str(tmp_path))
-    code, messages = answers(encode_job(job))
+    code, messages = answers(encode_job(job), PREPARE)
     assert code == 2
     assert isinstance(messages[-1], Failed)
     assert messages[-1].error_kind == "UsageError"
     assert "workload.py must define WORKLOAD" in messages[-1].error
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b'{"type": "conquer"}', b'{"type": "measure"}', b"[]"])
+@pytest.mark.parametrize("line", [b"", b"{", b'{"type": "conquer"}', b'{"type": "assignment"}', b"[]"])
 def test_a_job_that_is_none_is_refused(line: bytes) -> None:
     """One line that says so, whatever arrives."""
     code, messages = answers(line)
     assert code == 2
     assert isinstance(messages[-1], Failed)
-    assert "does not understand" in messages[-1].error
+    assert messages[-1].error.startswith("the worker was given a job that it does not understand: ")
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b'["conquer"]', b'["__init__", {}, 1]', b'["prepare", 1]', b"[1]"])
+def test_a_call_that_is_none_is_refused(line: bytes) -> None:
+    """Of a method that it does not have, or with other arguments."""
+    lines = iter([encode_job(prepare_job(mlp(), (RANDOM,))).replace(str(os.getpid()).encode(), b"null"), line])
+    with pytest.raises(UsageError, match="the worker was given a call that it does not understand: "):
+        worker.obey(lines, lambda message: None)
 
 
 def test_a_long_message_arrives_whole_and_what_is_registered_for_the_end_runs(tmp_path: Path) -> None:
@@ -62,10 +78,11 @@ import atexit, pathlib, sys
 from modelzoo.measure import worker
 from modelzoo.records.protocol import Failed
 atexit.register(lambda: pathlib.Path({str(left)!r}).write_text("done"))
-def do(job, send):
+def obey(lines, send):
+    next(lines)
     print("an unfinished line", end="")
-    return Failed("x" * 3_000_000, "UsageError")
-worker.do = do
+    send(Failed("x" * 3_000_000, "UsageError"))
+worker.obey = obey
 worker.leave(worker.main())
 """
     job = prepare_job(mlp(), (RANDOM,))

@@ -15,8 +15,8 @@ import pytest
 
 from modelzoo.cli import serving
 from modelzoo.errors import UsageError, WorkerError
-from modelzoo.measure.instances import Instance
-from modelzoo.records.serving import BatchDone, Command, RunBatch
+from modelzoo.measure.process import Remote
+from modelzoo.records.serving import BatchDone
 from modelzoo.serve.servers import ProcessServer
 
 
@@ -31,15 +31,15 @@ class Pipe:
         reader, self._writer = os.pipe()
         self._reader = fcntl.fcntl(reader, fcntl.F_DUPFD_CLOEXEC, lowest)
         os.close(reader)
-        self.sent: list[Command] = []
+        self.sent: list[tuple[object, ...]] = []
         self.is_dead = False
         self.due = math.inf
 
     def fileno(self) -> int:
         return self._reader
 
-    def send(self, command: Command) -> None:
-        self.sent.append(command)
+    def send(self, *call: object, phase: str) -> None:
+        self.sent.append(call)
 
     def answer(self) -> None:
         os.write(self._writer, b".")
@@ -49,7 +49,7 @@ class Pipe:
             self.is_dead, self.due = True, math.inf
             self.answer()
 
-    def replies(self) -> Sequence[BatchDone]:
+    def answers(self, kind: type[BatchDone]) -> Sequence[BatchDone]:
         os.read(self._reader, 100)
         if self.is_dead:
             raise WorkerError("the worker process was ended by SIGKILL")
@@ -78,7 +78,7 @@ def watch() -> Iterator[select.epoll]:
 
 def server(pipes: Sequence[Pipe], watch: select.epoll, *, polls: bool = False) -> ProcessServer:
     """They serve."""
-    instances: Sequence[Instance] = pipes  # type: ignore[assignment]
+    instances: Sequence[Remote] = pipes  # type: ignore[assignment]
     return ProcessServer(instances, 4, watch, polls=polls)
 
 
@@ -87,7 +87,7 @@ def test_batches_are_sent_and_replies_are_read(pipes: list[Pipe], watch: select.
     found = server(pipes, watch)
     assert (found.instances, found.fixed_size) == (2, 4)
     found.start(1, 3)
-    assert pipes[1].sent == [RunBatch(3)]
+    assert pipes[1].sent == [("batch", 3)]
     pipes[1].answer()
     assert [tuple(reply) for reply in found.wait(math.inf)] == [(1, 1.0, 3.0, None)]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli.test_app import MLP, MODELZOO, SHORT, TARGET, run, valid
@@ -12,7 +14,7 @@ from cli.test_app import MLP, MODELZOO, SHORT, TARGET, run, valid
 from modelzoo import cli
 from modelzoo.measure import jobs, worker
 from modelzoo.measure.launcher import Launcher
-from modelzoo.records.protocol import Job, Message, decode_job
+from modelzoo.records.protocol import Job, Send, decode_job
 
 CLASSIFIER = """
 from modelzoo.validity import Classification
@@ -77,17 +79,17 @@ def written(folder: Path, fault: bool = False) -> Path:
 def called(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Call ``modelzoo`` in this process, which also does the workers' jobs: exit code, stdout and stderr."""
 
-    def call(
-        launcher: Launcher,
-        job: Job,
-        environment: object,
-        kind: object,
-        on_message: Callable[[Message], None],
-        timeout: object,
-    ):
-        return worker.do(decode_job(launcher.write(job)), on_message)
+    class Here(AbstractContextManager[Any]):
+        def __init__(self, launcher: Launcher, job: Job, variables: object, on_message: Send, timeout: object) -> None:
+            self._subject = worker.subject_of(decode_job(launcher.write(job)), on_message)
 
-    monkeypatch.setattr(jobs, "call", call)
+        def __exit__(self, *error: object) -> None:
+            pass
+
+        def call(self, name: str, result: object) -> Any:
+            return getattr(self._subject, name)()
+
+    monkeypatch.setattr(jobs, "Remote", Here)
 
     def main(*words: str) -> tuple[int, str, str]:
         code = cli.main([*words, "--threads", "1"])
