@@ -21,17 +21,18 @@ from modelzoo.evidence.kernel_names import (
     UNATTRIBUTED,
     UNKNOWN_KERNEL,
     UNREAD_KERNEL,
-    attention_kernel,
     converts_back,
     is_native_loop,
     library_kernel,
     moves_memory,
     multiplies_nothing,
+    onednn_kernels,
     operator_class,
+    precision_of,
 )
 from modelzoo.evidence.mkl_log import BlasCall
 from modelzoo.evidence.onednn_log import OneDnnLog, Primitive, logged_types, problem_flop
-from modelzoo.evidence.precision import PrecisionProver, precision_of
+from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.evidence.recording import RecordedCall, Recording
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
@@ -189,12 +190,8 @@ def _kernel(noted: RecordedCall, kind: OperatorClass, product: Product, recordin
     """What multiplied: by the libraries' logs, by the operator's name, or by the library that has no log."""
     log, calls = noted.printed.log, [each for each in noted.printed.blas_calls if each.is_product]
     computing = [each for each in log.primitives if each.is_compute]
-    if computing and kind is OperatorClass.ATTENTION:
-        return attention_kernel(computing)
     if computing:
-        found = ", ".join(sorted({each.implementation or each.kind for each in computing}))
-        is_unfolded = kind is OperatorClass.CONV and all(each.kind in ("matmul", "gemm_api") for each in computing)
-        return f"{'im2col and ' if is_unfolded else ''}oneDNN {found}"
+        return onednn_kernels(computing, kind)
     if log.unread:
         return UNREAD_KERNEL
     if not recording.shows_onednn and not calls:
@@ -206,25 +203,15 @@ def _kernel(noted: RecordedCall, kind: OperatorClass, product: Product, recordin
 def _with_reference_apart(part: AttributedTime, products: Sequence[Primitive]) -> Iterator[AttributedTime]:
     """Divide a product's time by what its kernels took, reference kernels and others, if it ran both."""
     slow, others = ([each for each in products if each.is_reference is wanted] for wanted in (True, False))
-    if not slow or not others:
+    if not slow or not others or part.operator_class is None:
         yield replace(part, is_reference=bool(slow) or part.is_reference)
         return
     total = sum(each.seconds for each in products)
-    share = sum(each.seconds for each in slow) / total if total else 1.0
-    names = "flash attention over oneDNN" if part.operator_class is OperatorClass.ATTENTION else "oneDNN"
-
-    def kernel(some: Sequence[Primitive]) -> str:
-        return f"{names} {', '.join(sorted({each.implementation or each.kind for each in some}))}"
-
-    yield replace(part, implementation=kernel(others), seconds=part.seconds * (1 - share))
-    yield replace(
-        part,
-        implementation=kernel(slow),
-        seconds=part.seconds * share,
-        count=0,
-        is_reference=True,
-        flop=None if part.flop is None else 0,
-    )
+    taken = part.seconds * (sum(each.seconds for each in slow) / total if total else 1.0)
+    fast, reference = (onednn_kernels(some, part.operator_class) for some in (others, slow))
+    yield replace(part, implementation=fast, seconds=part.seconds - taken)
+    part = replace(part, implementation=reference, seconds=taken, count=0, is_reference=True)
+    yield replace(part, flop=None if part.flop is None else 0)
 
 
 def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionProver) -> Iterator[AttributedTime]:
@@ -233,7 +220,7 @@ def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionP
         if each.is_compute:
             proof = prover.prove_primitive(each)
             kind = OperatorClass.CONV if "convolution" in each.kind else OperatorClass.LINEAR
-            kernel = f"oneDNN {each.implementation or each.kind}"
+            kernel = onednn_kernels([each], kind)
             precision, decided_by, flop = proof.precision, proof.decided_by, problem_flop(each)
         else:
             kind, kernel, flop, decided_by = None, f"oneDNN {each.kernel}", None, ProofSource.KERNEL_LOG

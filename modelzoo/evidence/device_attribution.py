@@ -6,25 +6,17 @@ The precision follows from the operator's data types, the kernel's name and the 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, operand_type, operator_class
-from modelzoo.evidence.observation import Event
+from modelzoo.evidence.observation import digest_of
 from modelzoo.evidence.precision import UNKNOWN, decide_precision
 from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.records.canary import Canary, CanaryLevel
-from modelzoo.records.evidence import (
-    Evidence,
-    KernelCalls,
-    KernelDigest,
-    LogSource,
-    OperatorClass,
-    ProofSource,
-)
+from modelzoo.records.evidence import Evidence, KernelDigest, LogSource, OperatorClass, ProofSource
 from modelzoo.records.profile import Shape
 
 NO_OPERATOR = "no operator"
@@ -71,7 +63,7 @@ def device_evidence(
         problems: what could not be observed.
     """
     levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
-    types = {kernel.name: operand_type(_event(kernel)) for kernel in elsewhere if kernel.dtypes}
+    types = {kernel.name: operand_type(kernel.dtypes) for kernel in elsewhere if kernel.dtypes}
     audit = AttributedAudit(
         parts=[_attributed(kernel, types, levels, method) for kernel in kernels],
         iterations=iterations,
@@ -86,19 +78,8 @@ def device_evidence(
 
 def device_digest(kernels: Sequence[DeviceKernel]) -> KernelDigest | None:
     """Say which kernels one pass ran; ``None`` if none of them multiplies matrices."""
-    import hashlib
-    import json
-
-    calls = Counter(
-        (short_name(kernel.name), operand_precision(kernel.name) or "unknown")
-        for kernel in kernels
-        if kernel_class(kernel.name) is not None
-    )
-    if not calls:
-        return None
-    content = json.dumps(sorted([*key, count] for key, count in calls.items()))
-    listed = tuple(KernelCalls(name, precision, count) for (name, precision), count in sorted(calls.items()))
-    return KernelDigest(hashlib.sha256(content.encode()).hexdigest(), listed)
+    names = [kernel.name for kernel in kernels if kernel_class(kernel.name) is not None]
+    return digest_of((short_name(name), operand_precision(name) or "unknown", (), 1) for name in names)
 
 
 def _attributed(
@@ -147,7 +128,7 @@ def _precision(
     named = operand_precision(kernel.name)
     if named is not None:
         return named, ProofSource.KERNEL_NAME
-    given = operand_type(_event(kernel)) if kernel.dtypes else types.get(kernel.name, "unknown")
+    given = operand_type(kernel.dtypes) if kernel.dtypes else types.get(kernel.name, "unknown")
     if given == "unknown":
         return UNKNOWN, ProofSource.NOTHING
     level = levels.get(OperatorClass.MATMUL if kind is OperatorClass.ATTENTION else kind)
@@ -155,10 +136,6 @@ def _precision(
     proof = decide_precision(given, level, ProofSource.DATA_TYPES, canary_has_bf16_operands=converted)
     # Of fp32 operands, the libraries of CUDA devices make less than fp32 only by rounding to TF32.
     return "tf32" if proof.precision == CanaryLevel.REDUCED.value else proof.precision, proof.decided_by
-
-
-def _event(kernel: DeviceKernel) -> Event:
-    return Event(kernel.operator, kernel.seconds, -1, kernel.shapes, kernel.dtypes)
 
 
 _TYPES = {

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from modelzoo.records.evidence import OperatorClass
 
 if TYPE_CHECKING:  # compare needs the names, and no parser of logs
-    from modelzoo.evidence.observation import Event
     from modelzoo.evidence.onednn_log import Primitive
 
 MOVEMENT = "memory movement"
@@ -34,21 +33,20 @@ BETWEEN_OPERATORS = "between operators"
 """Time in Python, in TorchScript's interpreter and in anything else that the profiler does not record."""
 INDUCTOR = "inductor C++ kernels"
 
-_DTYPES = {
-    "float": "fp32",
-    "double": "fp64",
-    "c10::BFloat16": "bf16",
-    "c10::Half": "fp16",
-    "signed char": "int8",
-    "unsigned char": "int8",
-    "c10::qint8": "int8",
-    "c10::quint8": "int8",
-    "c10::quint4x2": "int4",
-    "c10::Float8_e4m3fn": "fp8",
-    "c10::Float8_e5m2": "fp8",
-    "c10::Float8_e4m3fnuz": "fp8",
-    "c10::Float8_e5m2fnuz": "fp8",
+_TYPES = {
+    "fp64": "double, float64, f64",
+    "fp32": "float, float32, f32",
+    "tf32": "tf32",
+    "bf16": "c10::BFloat16, bfloat16, bf16",
+    "fp16": "c10::Half, float16, f16",
+    "fp8": "c10::Float8_e4m3fn, c10::Float8_e5m2, c10::Float8_e4m3fnuz, c10::Float8_e5m2fnuz, float8_e4m3fn, "
+    "float8_e5m2, f8_e4m3, f8_e5m2",
+    "fp4": "f4_e2m1",
+    "int32": "s32",
+    "int8": "signed char, unsigned char, c10::qint8, c10::quint8, int8, uint8, qint8, quint8, s8, u8, i8",
+    "int4": "c10::quint4x2, int4, uint4, s4, u4, i4",
 }
+_PRECISION_OF = {name: precision for precision, names in _TYPES.items() for name in names.split(", ")}
 _QUANTIZED = ("int4", "fp8", "int8")
 _BF16_PRODUCT = {True: "{blas} sbgemm", False: "native bf16", None: "{blas} sbgemm or native bf16"}
 """What computes a bf16 product outside oneDNN, by whether torch passes it to its BLAS."""
@@ -56,12 +54,22 @@ _VECTOR_PRODUCTS = ("mv", "addmv", "addmv_", "dot", "vdot")
 """torch computes these itself in bf16: it calls a BLAS for a matrix by a matrix only (``BLAS_HAS_SBGEMM``)."""
 
 
-def operand_type(event: Event) -> str:
+def precision_of(dtype: str) -> str | None:
+    """Return the precision of a data type that products have, ``None`` for any other.
+
+    Args:
+        dtype: its name in torch (``bfloat16``) or in its profiler (``c10::BFloat16``), in ONNX Runtime (``float``), or
+            in OpenVINO and oneDNN (``f32``).
+    """
+    return _PRECISION_OF.get(dtype)
+
+
+def operand_type(types: Sequence[str]) -> str:
     """Return the precision of a product's operands (``fp32``, ``bf16``, ``int8`` …), ``unknown`` if they differ.
 
     If one argument is quantized, the product is too: its weights have no more bits than that, whatever it computes in.
     """
-    dtypes = [_DTYPES[dtype] for dtype in event.dtypes if dtype in _DTYPES]
+    dtypes = [found for found in map(precision_of, types) if found is not None]
     quantized = [dtype for dtype in _QUANTIZED if dtype in dtypes]
     if quantized:
         return quantized[0]
@@ -101,10 +109,13 @@ def _gemm(name: str, operands: str, functions: Sequence[str] | None, blas: str, 
     return names.get(operands, f"native {operands}")
 
 
-def attention_kernel(primitives: Sequence[Primitive]) -> str:
-    """Name the kernel of attention that computes its products with oneDNN."""
-    kernels = ", ".join(sorted({primitive.implementation or primitive.kind for primitive in primitives}))
-    return f"flash attention over oneDNN {kernels}"
+def onednn_kernels(primitives: Sequence[Primitive], kind: OperatorClass) -> str:
+    """Name the kernels of an operator that computes its products with oneDNN, such as ``oneDNN jit:avx512_core``."""
+    names = f"oneDNN {', '.join(sorted({each.implementation or each.kind for each in primitives}))}"
+    if kind is OperatorClass.ATTENTION:
+        return f"flash attention over {names}"
+    is_unfolded = kind is OperatorClass.CONV and all(each.kind in ("matmul", "gemm_api") for each in primitives)
+    return f"im2col and {names}" if is_unfolded else names
 
 
 PASS_EVENT = "modelzoo::pass"

@@ -20,18 +20,6 @@ from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import BF16_IN_FP32, OperatorClass, Product, ProofSource, Subnormals
 
 UNKNOWN = "unknown precision"
-_OF_TYPES = {
-    "float64": "fp64",
-    "float32": "fp32",
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "int8": "int8",
-    "uint8": "int8",
-    "qint8": "int8",
-    "quint8": "int8",
-    "float8_e4m3fn": "fp8",
-    "float8_e5m2": "fp8",
-}
 _CONCLUSIVE_LEVELS = (CanaryLevel.FP32, CanaryLevel.REDUCED, CanaryLevel.BF16)
 
 
@@ -43,11 +31,6 @@ class PrecisionProof(msgspec.Struct, frozen=True):
 
 
 NO_PROOF = PrecisionProof(UNKNOWN, ProofSource.NOTHING)
-
-
-def precision_of(dtype: str) -> str | None:
-    """Return the precision of numbers of a type, by torch's name for it (``bfloat16``); ``None`` for others."""
-    return _OF_TYPES.get(dtype)
 
 
 class PrecisionProver:

@@ -164,8 +164,6 @@ class InstanceJob(msgspec.Struct, frozen=True, tag="instance"):
     looks: Looks = Looks()
 
 
-SettingJob = Union[MeasureJob, ValidateJob, ShardJob, ConcludeJob, InstanceJob]
-"""The jobs of one setting."""
 Job = Union[PrepareJob, MeasureJob, ValidateJob, ShardJob, ConcludeJob, InstanceJob]
 
 

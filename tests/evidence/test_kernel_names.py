@@ -16,7 +16,6 @@ from modelzoo.evidence.kernel_names import (
     operator_class,
     shows_its_operands,
 )
-from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import OneDnnLog
 from modelzoo.evidence.precision import UNKNOWN, PrecisionProver
 from modelzoo.records.evidence import OperatorClass, Product
@@ -61,7 +60,7 @@ def test_bf16_products_outside_onednn(sbgemm: bool | None, name: str) -> None:
 )
 def test_operand_type(dtypes: tuple[str, ...], expected: str) -> None:
     """The first two floating-point tensors must agree; a quantized one decides wherever it is."""
-    assert operand_type(Event("aten::mm", 1.0, 0, (), dtypes)) == expected
+    assert operand_type(dtypes) == expected
 
 
 @pytest.mark.parametrize(

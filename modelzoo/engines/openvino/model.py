@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import flat_arrays, read_batch
-from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_digest, read_layers, time_of_passes
+from modelzoo.engines.openvino.evidence import LIBRARY, layer_nodes, read_layers, timed_nodes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.evidence.audited import AttributedTime
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
-from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.profile import Timed, summarize_profile
+from modelzoo.evidence.nodes import judge_nodes, node_digest
+from modelzoo.evidence.profile import summarize_profile, timed_calls
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
@@ -261,24 +262,30 @@ class OpenVinoModel(ExportedModel):
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         # All calls run the compiled kernels; those of layers whose shapes depend on the data are known after a call.
         self.call(*args)
-        digest = kernel_digest(read_layers(self._compiled))
+        digest = node_digest(layer_nodes(read_layers(self._compiled)))
         return digest or Unavailable("OpenVINO's runtime model has no layer that multiplies matrices")
 
     def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False) -> Evidence:
-        audited, setting = self._timed_layers(args, passes), self._setting
-        return build_evidence(audited, canary, setting.precision, setting.bf16_method, counted=self._batch.flops)
+        nodes, isa, problems = self._timed_layers(args, passes)
+        return judge_nodes(
+            nodes,
+            passes,
+            LIBRARY,
+            self._setting.precision,
+            self._setting.bf16_method,
+            canary=canary,
+            counted=self._batch.flops,
+            isa=isa,
+            problems=problems,
+        )
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
         return Unavailable(NO_FLOPS)
 
     def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Profile:
-        audited = self._timed_layers(args, PROFILED_PASSES)
-        return summarize_profile(
-            _calls(audited),
-            audited.passes,
-            evidence=evidence,
-            problems=(NO_FLOPS, "an exported model has no table by layer"),
-        )
+        nodes, _, _ = self._timed_layers(args, PROFILED_PASSES)
+        problems = (NO_FLOPS, "an exported model has no table by layer")
+        return summarize_profile(timed_calls(nodes), PROFILED_PASSES, evidence=evidence, problems=problems)
 
     def _compile(
         self, shapes: Sequence[Sequence[int]], *, heads: bool = False, timed: bool = False
@@ -311,8 +318,11 @@ class OpenVinoModel(ExportedModel):
             return self._requests[str(open_shapes)]
         return self._requests[str(shapes)]
 
-    def _timed_layers(self, args: tuple[Any, ...], passes: int) -> Audited:
-        """Run ``passes`` passes, after a first one, and take the time of each layer."""
+    def _timed_layers(
+        self, args: tuple[Any, ...], passes: int
+    ) -> tuple[tuple[AttributedTime, ...], str, tuple[str, ...]]:
+        """Run ``passes`` passes, after a first one; return the layers with their times, the instruction set, and
+        what could not be observed."""
         with self.explained_errors():
             compiled = self._compile(self._shapes, timed=True)
             request = compiled.create_infer_request()
@@ -323,15 +333,9 @@ class OpenVinoModel(ExportedModel):
                 request.infer(list(args), share_inputs=True, share_outputs=True)
             total = perf_counter() - started
             layers = read_layers(compiled)
-        is_same = kernel_digest(layers) == kernel_digest(read_layers(self._compiled))
-        return Audited(
-            layers=layers,
-            seconds=time_of_passes(first, layers, passes),
-            total=total,
-            passes=passes,
-            isa=_isa(compiled),
-            problems=() if is_same else ("the model that was timed runs other kernels than the one that was audited",),
-        )
+        is_same = node_digest(layer_nodes(layers)) == node_digest(layer_nodes(read_layers(self._compiled)))
+        problems = () if is_same else ("the model that was timed runs other kernels than the one that was audited",)
+        return timed_nodes(first, layers, passes, total), _isa(compiled), problems
 
 
 def _outputs(request: openvino.InferRequest, count: int) -> list[NDArray[Any]]:
@@ -345,15 +349,3 @@ def _isa(compiled: openvino.CompiledModel) -> str:
         return ""
     requirements = str(compiled.get_property("RUNTIME_REQUIREMENTS"))
     return next((each[4:] for each in requirements.split(";") if each.startswith("isa=")), "")
-
-
-def _calls(audited: Audited) -> list[Timed]:
-    """The layers as calls of operators, in every pass."""
-    timed = [layer for layer in audited.layers if layer.average is not None]
-    known = sum(audited.seconds.get(layer.name, 0.0) for layer in timed)
-    one_pass = [Timed(PASS_EVENT, (), max(audited.total - known, 0.0) / audited.passes)]
-    one_pass += [
-        Timed(layer.kind, tuple(filter(None, layer.shapes)), audited.seconds.get(layer.name, 0.0) / audited.passes)
-        for layer in timed
-    ]
-    return one_pass * audited.passes

@@ -1,0 +1,124 @@
+"""Judge the nodes of a graph that an engine lists itself, each with its kernel, its types and its time. Pure.
+
+An engine yields ``AttributedTime``, whose ``precision`` is that of the operands of a product. What the kernel made of
+them, an operator of the canary shows that runs the same kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from modelzoo.evidence.audited import AttributedAudit, AttributedTime
+from modelzoo.evidence.coverage import can_be_compared
+from modelzoo.evidence.observation import digest_of
+from modelzoo.evidence.precision import decide_precision
+from modelzoo.evidence.verdict import judge_attributed
+from modelzoo.frozen import replace
+from modelzoo.records.canary import Canary
+from modelzoo.records.evidence import Evidence, KernelDigest, LogSource, OperatorClass
+from modelzoo.records.profile import Flops, Shape
+
+
+def judge_nodes(
+    nodes: Sequence[AttributedTime],
+    passes: int,
+    library: str,
+    requested: str,
+    bf16_method: str | None,
+    *,
+    canary: Canary | None,
+    counted: Flops | None = None,
+    isa: str = "",
+    problems: tuple[str, ...] = (),
+) -> Evidence:
+    """Judge the audit of an engine that lists its nodes.
+
+    Args:
+        nodes: all that ran in the audited passes.
+        passes: how many these are.
+        library: what computes the products.
+        requested: ``fp32``, ``bf16`` or ``int8``.
+        bf16_method: as in the setting. With all but ``fastmath`` the canary's operands are bf16 themselves, so that its
+            error shows nothing about a node that was left in fp32.
+        canary: what the canary showed under the same options, if it ran.
+        counted: the operations that torch counts in a pass of the same model.
+        isa: the instruction set that the library uses; empty if it does not say.
+        problems: what could not be observed.
+    """
+    levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
+    is_converted = bf16_method not in (None, "fastmath")
+    parts = []
+    for node in nodes:
+        if node.operator_class is not None:
+            level = levels.get(node.canary or "")
+            proof = decide_precision(node.precision, level, node.decided_by, canary_has_bf16_operands=is_converted)
+            node = replace(node, precision=proof.precision, decided_by=proof.decided_by)
+        parts.append(node)
+    audit = AttributedAudit(
+        parts=parts,
+        iterations=passes,
+        log_source=LogSource.ENGINE,
+        library=library,
+        bf16_allowed=bf16_method is not None if any(part.is_compute for part in parts) else None,
+        counted=counted,
+        lists_all=not can_be_compared(parts, counted),
+        onednn_isa=isa,
+        problems=problems,
+    )
+    return judge_attributed(audit, canary, requested, bf16_method)
+
+
+def node_digest(nodes: Sequence[AttributedTime]) -> KernelDigest | None:
+    """Summarize which kernels the nodes of one pass are; ``None`` if none of them multiplies matrices.
+
+    The first size of each operand is left out: it is the number of items, which in detectors depends on the data.
+    """
+    products = [node for node in nodes if node.operator_class is not None]
+    return digest_of(
+        (node.implementation, node.precision, tuple(shape[1:] for shape in node.shapes), 1) for node in products
+    )
+
+
+def is_pointwise(shapes: Sequence[Shape]) -> bool:
+    """Return whether the weights of a convolution, the second of its operands, are 1×1."""
+    weights = shapes[1] if len(shapes) > 1 else ()
+    return len(weights) > 2 and set(weights[2:]) == {1}
+
+
+def canary_convolution(shapes: Sequence[Shape]) -> str | None:
+    """Return the canary's operator for a convolution of these operands; ``None`` for one in groups, as it has none."""
+    image, weights = (*shapes[:2], (), ())[:2]
+    if len(weights) > len(image) > 0 or (len(weights) > 1 and len(image) > 1 and weights[1] < image[1]):
+        return None
+    return "pointwise" if is_pointwise(shapes) else "conv"
+
+
+def product_flop(
+    kind: OperatorClass, inputs: Sequence[Shape], output: Shape, *, is_transposed: bool = False
+) -> int | None:
+    """Return the operations of one product, a multiplication and an addition being two; ``None`` if sizes are missing.
+
+    Args:
+        kind: what it computes.
+        inputs: its operands. Groups of a convolution may be an axis of their own in the weights; the weights of a layer
+            may be missing.
+        output: what it computes.
+        is_transposed: whether it is a transposed convolution.
+    """
+    left = inputs[0] if inputs else ()
+    if not left or not output:
+        return None
+    if kind is OperatorClass.CONV:
+        if len(inputs) < 2 or len(inputs[1]) < 3:
+            return None
+        # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
+        positions = left if is_transposed else output
+        return 2 * math.prod(positions) * math.prod(inputs[1][1 + len(inputs[1]) - len(left) :])
+    if kind is OperatorClass.ATTENTION:
+        if len(inputs) < 3 or len(inputs[1]) != len(left) or len(left) < 3:
+            return None
+        return 2 * inputs[1][-2] * (math.prod(left) + math.prod(output))  # Q·Kᵀ and P·V
+    # How many products each element of the output sums up; the left operand may be transposed.
+    is_matrix = min(len(left), len(output)) > 1
+    return 2 * math.prod(output) * (math.prod(left[-2:]) // max(output[-2], 1) if is_matrix else left[-1])
