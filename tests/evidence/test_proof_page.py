@@ -53,7 +53,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         GENERATING + "test_what_late_steps_do_is_found",
     ),
     "Other engines list": (
-        "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
+        "engines/onnxruntime/test_profile_log.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
         "evidence/test_device_attribution.py::test_fp32_is_proven_by_names_and_canary",
     ),
     "Every process also runs": ("evidence/test_canary.py::test_fp32_is_seen_as_fp32",),

@@ -54,6 +54,8 @@ _NARROW = (
     ("int8", re.compile(r"Integer|^Q[A-Z]|QLinear|Quant")),
 )
 """Products of quantized operands, whose weights may be packed, so that no data type shows it."""
+_SHOWING = ("FusedConv", "FusedGemm", "FusedMatMul", "GroupQueryAttention", "MultiHeadAttention", "TransposeMatMul")
+"""Products of ONNX Runtime's own that multiply what their data types show, as all products of ONNX do."""
 _CONTROL_FLOW = ("If", "Loop", "Scan")
 _MOVEMENT = frozenset(
     """
@@ -71,9 +73,10 @@ _OWN = frozenset(
     """.split()  # noqa: SIM905 - a list of words
 )
 """Operators of ONNX Runtime that multiply no matrices, besides those that move memory."""
-_READ_OPSET = 24
+_OPSET = 24
+"""The newest version of ONNX whose operators are known here: one of a later version may do anything."""
 _TRANSFORMS = ("AffineGrid", "DFT", "Det", "STFT", "SequenceMap")
-"""Operators of ONNX, up to the version above, that may multiply matrices although their names do not say so."""
+"""Operators of ONNX that may multiply matrices although their names do not say so."""
 _WITHOUT_TRAFFIC = ("Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze", *_CONTROL_FLOW)
 """Operators that return their input in another shape, and those whose subgraph's nodes are counted."""
 _LOOKUPS = ("Gather", "GatherElements", "GatherND")
@@ -254,7 +257,7 @@ def _operand_type(args: _Arguments, dtypes: Sequence[str], fast_math: bool) -> s
     named = next((precision for precision, pattern in _NARROW if pattern.search(args.op_name)), None)
     if named is not None:
         return named
-    if args.provider != CPU_PROVIDER:
+    if args.provider != CPU_PROVIDER or not (args.op_name in _SHOWING or _is_standard(args.op_name)):
         return "unknown"  # it may round, or quantize
     found = {precision_of(dtype) or "unknown" for dtype in dtypes}
     narrow = [quantized for quantized in ("int4", "int8") if quantized in found]
@@ -284,15 +287,15 @@ def _other_kernel(operator: str) -> tuple[str, str]:
         return "control flow", DISPATCH
     if operator in _MOVEMENT:
         return "memory movement", MOVEMENT
-    return ("other operators", NATIVE) if _multiplies_nothing(operator) else (operator, UNKNOWN_KERNEL)
+    is_none = operator in _OWN or (_is_standard(operator) and operator not in _TRANSFORMS)
+    return ("other operators", NATIVE) if is_none else (operator, UNKNOWN_KERNEL)
 
 
 @cache
-def _multiplies_nothing(operator: str) -> bool:
-    """Whether an operator without the name of a product is known to be none; those of later versions are not."""
+def _is_standard(operator: str) -> bool:
     from onnx import defs
 
-    return operator in _OWN or (defs.has(operator, _READ_OPSET) and operator not in _TRANSFORMS)
+    return bool(defs.has(operator, _OPSET))
 
 
 def _bytes(args: _Arguments, shapes: Sequence[Shape], flop: int) -> int:

@@ -20,6 +20,8 @@ from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, ProofSource, ProofVerdict
 from modelzoo.records.profile import Flops, Shape
 
+pytest.importorskip("onnx", reason="onnx is not installed")
+
 OPERATORS = ("matmul", "linear", "conv", "pointwise", "projection")
 ERRORS = {CanaryLevel.FP32: 3e-7, CanaryLevel.BF16: 2e-3}
 
@@ -148,6 +150,20 @@ def test_an_operator_that_nobody_knows_is_unknown() -> None:
     evidence = judged(renamed("ReorderInput", "Fancy"))
     assert evidence.verdict is ProofVerdict.UNKNOWN
     assert "Fancy" in sentence(evidence)
+
+
+def test_a_product_that_nobody_knows_may_multiply_something_else_than_its_data_types_show() -> None:
+    """Its weights may be packed in a precision of their own."""
+    evidence = judged(renamed("Gemm", "MatMulTomorrow"), only=["MatMulTomorrow"])
+    assert (evidence.verdict, evidence.operators[0].precision) == (ProofVerdict.UNKNOWN, UNKNOWN)
+
+
+def test_fp32_needs_no_name_of_a_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names say of packed weights alone what they are."""
+    monkeypatch.setattr("modelzoo.engines.onnxruntime.profile_log._NARROW", ())
+    assert judged().verdict is ProofVerdict.FP32
+    packed = "DynamicQuantizeMatMul"
+    assert judged(renamed("Gemm", packed), only=[packed]).verdict is ProofVerdict.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -290,7 +306,6 @@ def test_classes_follow_the_operator_and_its_operands(operator: str, constants: 
 )
 def test_operators_of_onnx_without_the_name_of_a_product_are_none(operator: str, category: str) -> None:
     """One of an extension or of a later version may be, and so may a transform."""
-    pytest.importorskip("onnx", reason="onnx is not installed")
     found = node_of(one_node(operator, [(4, 4)], (4, 4)))
     assert (found.operator_class, found.precision) == (None, category)
 

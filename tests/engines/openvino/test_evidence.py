@@ -100,6 +100,14 @@ def test_the_times_add_up_to_the_passes() -> None:
     assert rows["OpenVINO Convolution brgconv_avx512_f32"].count == 2
 
 
+@pytest.mark.parametrize(("recording", "verdict"), [(F32, ProofVerdict.FP32), (DEFAULT, ProofVerdict.ACTIVE)])
+def test_no_name_of_a_kernel_is_needed(recording: str, verdict: ProofVerdict) -> None:
+    """The types of the operands suffice, with the canary."""
+    layers = changed(recording, "", primitiveType="tomorrow")
+    asked = {F32: (CanaryLevel.FP32, "fp32", None), DEFAULT: (CanaryLevel.BF16, "bf16", "hint")}[recording]
+    assert judged(layers, *asked).verdict is verdict
+
+
 def test_reference_kernels_are_told() -> None:
     """They are the slowest, and ``--strict`` does not accept them."""
     found = judged(changed(F32, "Convolution", primitiveType="ref_any_f32"), CanaryLevel.FP32)
