@@ -64,13 +64,15 @@ def load_log(path: Path) -> Logged:
     return Logged(data["mode"], data["bf16_method"], data["output"])
 
 
-TABLES = sorted(DATA.glob("table_*.json"))
+TABLES = sorted(DATA.glob("table_x86*.json"))
 """Recorded passes, by tests/data/record_onednn.py, under each setting of oneDNN."""
+CUDA_TABLES = sorted(DATA.glob("table_cuda*.json"))
+"""Recorded passes of an H100, by tests/data/record_cuda.py."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """One of ``TABLES``: a recorded pass, and what the canary showed."""
+    """One of ``TABLES`` or ``CUDA_TABLES``: a recorded pass, and what the canary showed."""
 
     mode: str
     requested: str
@@ -80,7 +82,7 @@ class Table:
 
 
 def load_table(path: Path) -> Table:
-    """Load one of ``TABLES``."""
+    """Load one of ``TABLES`` or ``CUDA_TABLES``."""
     data = json.loads(path.read_text())
     recording, canary = decode(Recording, data["recording"]), decode(Canary, data["canary"])
     return Table(data["mode"], data["requested"], data["bf16_method"], recording, canary)

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from modelzoo.evidence.audited import AttributedAudit, AttributedTime
+from modelzoo.evidence.coverage import can_be_compared
+from modelzoo.evidence.device_attribution import DeviceKernel, Seen, kernel_part
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
     DISPATCH,
@@ -32,7 +34,7 @@ from modelzoo.evidence.kernel_names import (
 )
 from modelzoo.evidence.mkl_log import BlasCall
 from modelzoo.evidence.onednn_log import OneDnnLog, Primitive, logged_types, problem_flop
-from modelzoo.evidence.precision import PrecisionProver
+from modelzoo.evidence.precision import PrecisionProver, operand_precision, own_proof
 from modelzoo.evidence.recording import RecordedCall, Recording
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
@@ -58,6 +60,8 @@ def attribute_recording(
         bf16_method: how bf16 was requested; ``None`` for other precisions.
         is_compiled: whether ``torch.compile`` generated the code between operators.
     """
+    if recording.device != "cpu":
+        return _attribute_device(recording, canary, bf16_method)
     prover = PrecisionProver(canary, bf16_method)
     parts = [part for each in recording.calls for part in _call_parts(each, recording, prover)]
     in_operators = sum(part.seconds for part in parts)
@@ -94,6 +98,56 @@ def attribute_recording(
         blas=recording.blas,
         problems=recording.problems,
     )
+
+
+def _attribute_device(recording: Recording, canary: Canary | None, bf16_method: str | None) -> AttributedAudit:
+    """Attribute a pass of an accelerator to its kernels; the times of calls stand for those that are not known."""
+    levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
+    seen = Seen(levels, is_converted=bf16_method in ("autocast", "cast"))
+    parts = [part for each in recording.calls for part in _device_parts(each, recording, seen)]
+    for each in recording.outside:
+        parts += [kernel_part(k, None, recording.operands.get(k.name, "unknown"), seen) for k in each.kernels]
+    counted = recording.counted()
+    # Kernels that no operator launched have no sizes; those of a graph may do all of the work.
+    has_others = any(each.kernels for each in recording.outside)
+    return AttributedAudit(
+        parts=parts,
+        iterations=recording.iterations,
+        log_source=recording.log_source,
+        library="the device's libraries",
+        bf16_allowed=None,
+        counted=counted,
+        lists_all=has_others and not can_be_compared(parts, counted),
+        dequantized=tuple(sorted({each.call.name for each in recording.calls if _converts_back(each)})),
+        products=answered(recording.products if recording.replay_seconds is not None else (), parts),
+        replay_seconds=recording.replay_seconds,
+        outputs_differ=recording.outputs_differ,
+        problems=recording.problems,
+    )
+
+
+def _device_parts(noted: RecordedCall, recording: Recording, seen: Seen) -> Iterator[AttributedTime]:
+    """What an operator's time was spent on: by its kernels, the longest of which multiplies if no name says so."""
+    call, kernels = noted.call, noted.printed.kernels
+    product = recording.products[noted.product] if noted.product is not None else None
+    proof, given = own_proof(product) if product is not None else None, operand_precision(call.dtypes)
+    if not kernels:
+        if product is None:
+            named = _other_kernel(call.name, ())
+            yield AttributedTime(call.name, None, call.shapes, *named, ProofSource.DATA_TYPES, noted.seconds)
+            return
+        kernels = (DeviceKernel(call.name, noted.seconds),)
+    parts = [replace(kernel_part(each, proof, given, seen, call.name), shapes=call.shapes) for each in kernels]
+    longest = max(range(len(parts)), key=lambda n: (parts[n].is_compute, parts[n].seconds))
+    if proof is not None and product is not None:
+        kind, how = product.operator_class, (proof.precision, proof.decided_by)
+        parts[longest] = replace(parts[longest], operator_class=kind, precision=how[0], decided_by=how[1])
+    for n, part in enumerate(parts):
+        if not part.is_compute or product is None:
+            yield part
+        else:
+            place = noted.product if recording.replay_seconds is not None else None
+            yield replace(part, flop=call.flop if n == longest or call.flop is None else 0, product=place)
 
 
 def answered(products: Sequence[Product], parts: Sequence[AttributedTime]) -> tuple[Product, ...]:

@@ -103,7 +103,7 @@ def coverage(audit: AttributedAudit, requested: str) -> Coverage:
         requested: the precision that was asked for.
     """
     parts, counted = audit.parts, audit.counted
-    uncounted = () if audit.lists_all else _uncounted(parts, counted.missing if counted is not None else ())
+    uncounted = _uncounted(parts, () if audit.lists_all or counted is None else counted.missing)
     seen = arithmetic_share(parts, audit.iterations, counted)
     known = arithmetic_share([part for part in parts if part.precision != UNKNOWN], audit.iterations, counted)
     is_whole = audit.lists_all or (seen is not None and seen >= KNOWN_SHARE and not uncounted)

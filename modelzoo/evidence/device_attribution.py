@@ -1,23 +1,24 @@
 """Attribute the kernels of an accelerator to operators and precisions. Pure.
 
-The precision follows from the operator's data types, the kernel's name and the canary.
+The precision of a product is what it showed when it was called again. Where no call of an operator is known, as in a
+graph, it follows from the kernel's name, from the operands that the eager model gives it, and from the canary.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Optional
 
 import msgspec
 
-from modelzoo.evidence.audited import AttributedAudit, AttributedTime
-from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, operand_type, operator_class
+from modelzoo.evidence.audited import AttributedTime
+from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, moves_memory, multiplies_nothing, operator_class
 from modelzoo.evidence.observation import digest_of
-from modelzoo.evidence.precision import UNKNOWN, decide_precision
-from modelzoo.evidence.verdict import judge_attributed
-from modelzoo.records.canary import Canary, CanaryLevel
-from modelzoo.records.evidence import Evidence, KernelDigest, LogSource, OperatorClass, ProofSource
-from modelzoo.records.profile import Shape
+from modelzoo.evidence.precision import NO_PROOF, PrecisionProof, decide_precision
+from modelzoo.frozen import replace
+from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.evidence import KernelDigest, OperatorClass, ProofSource
 
 NO_OPERATOR = "no operator"
 """What launched a kernel if the profiler does not know it: a graph, or a compiler's own code."""
@@ -29,86 +30,53 @@ class DeviceKernel(msgspec.Struct, frozen=True):
     Attributes:
         name: as the driver reports it, with template arguments.
         seconds: how long it ran.
-        operator: torch's operator that launched it; empty if unknown.
-        shapes: of the operator's arguments.
-        dtypes: their data types, in the profiler's words.
+        call: the place of the recorded call of an operator that launched it; ``None`` if none did.
     """
 
     name: str
     seconds: float
-    operator: str = ""
-    shapes: tuple[Shape, ...] = ()
-    dtypes: tuple[str, ...] = ()
-
-
-def device_evidence(
-    kernels: Sequence[DeviceKernel],
-    elsewhere: Sequence[DeviceKernel],
-    *,
-    iterations: int,
-    canary: Canary | None,
-    requested: str,
-    method: str | None,
-    problems: tuple[str, ...] = (),
-) -> Evidence:
-    """Judge the kernels of an audit.
-
-    Args:
-        kernels: every launch of the audited passes.
-        elsewhere: launches of the same model in eager mode, whose operators are known; may be empty.
-        iterations: number of audited passes.
-        canary: what the canary showed under the same setting, if it ran.
-        requested: the precision asked for.
-        method: how it is enabled; ``None`` for fp32 and tf32.
-        problems: what could not be observed.
-    """
-    levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
-    types = {kernel.name: operand_type(kernel.dtypes) for kernel in elsewhere if kernel.dtypes}
-    audit = AttributedAudit(
-        parts=[_attributed(kernel, types, levels, method) for kernel in kernels],
-        iterations=iterations,
-        log_source=LogSource.PROFILER if kernels else LogSource.NONE,
-        library="the device's libraries",
-        bf16_allowed=None,
-        lists_all=True,
-        problems=problems,
-    )
-    return judge_attributed(audit, canary, requested, method)
+    call: Optional[int] = None
 
 
 def device_digest(kernels: Sequence[DeviceKernel]) -> KernelDigest | None:
     """Say which kernels one pass ran; ``None`` if none of them multiplies matrices."""
     names = [kernel.name for kernel in kernels if kernel_class(kernel.name) is not None]
-    return digest_of((short_name(name), operand_precision(name) or "unknown", (), 1) for name in names)
+    return digest_of((short_name(name), named_precision(name) or "unknown", (), 1) for name in names)
 
 
-def _attributed(
-    kernel: DeviceKernel, types: Mapping[str, str], levels: Mapping[str, CanaryLevel], method: str | None
+class Seen(msgspec.Struct, frozen=True):
+    """What the canary showed, by operator, and whether its operands were of the reduced precision."""
+
+    levels: Mapping[str, CanaryLevel] = {}
+    is_converted: bool = False
+
+
+def kernel_part(
+    kernel: DeviceKernel, proof: PrecisionProof | None, given: str, seen: Seen, operator: str = NO_OPERATOR
 ) -> AttributedTime:
-    kind = _class_of(kernel)
-    precision, decided_by = _category(kernel.name), ProofSource.KERNEL_NAME
-    if kind is not None:
-        precision, decided_by = _precision(kernel, kind, types, levels, method)
-    elif precision is None:
-        # A name that nobody knows may be a product.
-        kind, precision, decided_by = OperatorClass.MATMUL, UNKNOWN, ProofSource.NOTHING
+    """Attribute the time of a kernel.
+
+    Args:
+        kernel: what ran.
+        proof: what the product of its operator showed when it was called again; ``None`` if that is not known.
+        given: the precision of the operands of that operator, ``unknown`` if it is not known.
+        seen: what the canary showed.
+        operator: what launched it.
+    """
+    kind, category = operator_class(operator), _category(kernel.name)
+    if kind is None and category is None and multiplies_nothing(operator) and kernel_class(kernel.name) is None:
+        category = MOVEMENT if moves_memory(operator) else NATIVE
+    if category is not None:
+        kind, found = None, PrecisionProof(category, ProofSource.KERNEL_NAME)
+    elif proof is not None:
+        found = proof
+    else:
+        kind = kind or kernel_class(kernel.name)
+        found = _by_name(kernel.name, kind, given, seen) if kind is not None else NO_PROOF
+        kind = kind or OperatorClass.MATMUL  # a name that nobody knows may be a product
     return AttributedTime(
-        operator=kernel.operator or NO_OPERATOR,
-        operator_class=kind,
-        shapes=kernel.shapes,
-        implementation=short_name(kernel.name),
-        precision=precision,
-        decided_by=decided_by,
-        seconds=kernel.seconds,
+        operator, kind, (), short_name(kernel.name), found.precision, found.decided_by, kernel.seconds
     )
-
-
-def _class_of(kernel: DeviceKernel) -> OperatorClass | None:
-    """What the kernel computes: by its operator, which may also launch kernels that only prepare; else by its name."""
-    named = kernel_class(kernel.name)
-    if is_movement(kernel.name) or is_other(kernel.name):
-        return None
-    return (operator_class(kernel.operator) if kernel.operator else None) or named
 
 
 def _category(name: str) -> str | None:
@@ -118,24 +86,15 @@ def _category(name: str) -> str | None:
     return NATIVE if is_other(name) else None
 
 
-def _precision(
-    kernel: DeviceKernel,
-    kind: OperatorClass,
-    types: Mapping[str, str],
-    levels: Mapping[str, CanaryLevel],
-    method: str | None,
-) -> tuple[str, ProofSource]:
-    named = operand_precision(kernel.name)
+def _by_name(name: str, kind: OperatorClass, given: str, seen: Seen) -> PrecisionProof:
+    """What a product's kernel is called decides, or else the types of its operands and the canary."""
+    named = named_precision(name)
     if named is not None:
-        return named, ProofSource.KERNEL_NAME
-    given = operand_type(kernel.dtypes) if kernel.dtypes else types.get(kernel.name, "unknown")
-    if given == "unknown":
-        return UNKNOWN, ProofSource.NOTHING
-    level = levels.get(OperatorClass.MATMUL if kind is OperatorClass.ATTENTION else kind)
-    converted = method in ("autocast", "cast")
-    proof = decide_precision(given, level, ProofSource.DATA_TYPES, canary_has_bf16_operands=converted)
+        return PrecisionProof(named, ProofSource.KERNEL_NAME)
+    level = seen.levels.get(OperatorClass.MATMUL if kind is OperatorClass.ATTENTION else kind)
+    proof = decide_precision(given, level, ProofSource.DATA_TYPES, canary_has_bf16_operands=seen.is_converted)
     # Of fp32 operands, the libraries of CUDA devices make less than fp32 only by rounding to TF32.
-    return "tf32" if proof.precision == CanaryLevel.REDUCED.value else proof.precision, proof.decided_by
+    return replace(proof, precision="tf32") if proof.precision == CanaryLevel.REDUCED.value else proof
 
 
 _TYPES = {
@@ -206,12 +165,12 @@ def is_other(name: str) -> bool:
     return _OTHER.search(name.partition("<")[0]) is not None and not _SIMPLE_PRODUCT.search(name.partition("<")[0])
 
 
-def operand_precision(name: str) -> str | None:
+def named_precision(name: str) -> str | None:
     """The precision of a product's operands, ``tf32``, ``bf16``, ``fp16`` …; ``None`` if its name does not say it.
 
-    >>> operand_precision("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16")
+    >>> named_precision("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16")
     'tf32'
-    >>> operand_precision("nvjet_tst_128x256_64x6_2x1_2cta_v_bz_TNT") is None
+    >>> named_precision("nvjet_tst_128x256_64x6_2x1_2cta_v_bz_TNT") is None
     True
     """
     if "cudnn_generated" in name or "fmha_cutlassF_f32" in name:

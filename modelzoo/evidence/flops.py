@@ -82,30 +82,36 @@ def follows_compiled_code() -> bool:
     return hasattr(TorchDispatchMode, "ignore_compile_internals")
 
 
-def record_calls(call: Callable[[], object], run: Run = run_operator) -> list[Call]:
+def record_calls(call: Callable[[], object], run: Run = run_operator, device: str = "cpu") -> list[Call]:
     """Run ``call`` once and record every operator below autograd, in order.
 
     Args:
         call: one pass.
         run: calls each operator.
+        device: the kind of device that computes it, such as ``cuda``.
 
     Raises:
         FlopCountError: see ``count_flops``.
     """
     try:
-        return _record_calls(call, run)
+        return _record_calls(call, run, _DISPATCH_KEYS.get(device, device.upper()))
     except Exception as error:  # any operator of any torch may refuse to be intercepted
         reason = f"operations could not be counted: {type(error).__name__}: {error}".splitlines()[0]
         raise FlopCountError(reason) from error
 
 
-def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
+_DISPATCH_KEYS = {"npu": "PrivateUse1"}
+"""torch's dispatch keys of devices, where they are not the device's name in capital letters."""
+
+
+def _record_calls(call: Callable[[], object], run: Run, backend: str) -> list[Call]:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     calls: list[Call] = []
     # A pass calls the same operators thousands of times.
-    is_composite, has_autocast = cache(_is_composite), cache(lambda func: _has_kernel(func, "AutocastCPU"))
+    is_composite = cache(lambda func: _is_composite(func, backend))
+    has_autocast = cache(lambda func: _has_kernel(func, f"Autocast{backend}"))
 
     class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         is_cast = False
@@ -120,11 +126,11 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
         ) -> Any:
             kwargs = kwargs or {}
             name = str(func.name()).split(".")[0] if hasattr(func, "name") else str(func)
-            key = "CompositeImplicitAutograd" if is_composite(func) else _key_of_parts(name, func, args)
+            key = "CompositeImplicitAutograd" if is_composite(func) else _key_of_parts(name, func, args, backend)
             # In inference mode composite operators (linear, conv2d) are not decomposed: do it here.
             if key is not None:
                 before, self.is_cast = self.is_cast, self.is_cast or has_autocast(func)
-                with self, _autocast_inside(is_on[-1] and not self.is_cast):
+                with self, _autocast_inside(backend, is_on[-1] and not self.is_cast):
                     # ``decompose`` prefers decompositions in Python, which call other operators than a pass does (of an
                     # LSTM, oneDNN's layer whatever its data type).
                     whole = func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
@@ -144,7 +150,7 @@ def _record_calls(call: Callable[[], object], run: Run) -> list[Call]:
             )
             return output
 
-    with _autocast_followed() as is_on, Recorder():
+    with _autocast_followed(backend) as is_on, Recorder():
         call()
     return calls
 
@@ -160,7 +166,7 @@ def _dtype(tensor: Any) -> str:
 
 
 @contextmanager
-def _autocast_followed() -> Iterator[list[bool]]:
+def _autocast_followed(backend: str) -> Iterator[list[bool]]:
     """Yield whether autocast is on, of each of its contexts that are open; the innermost last.
 
     torch switches it off while an operator is intercepted, so that it cannot be asked then.
@@ -169,11 +175,11 @@ def _autocast_followed() -> Iterator[list[bool]]:
 
     context = torch.autocast
     enter, leave = context.__enter__, context.__exit__
-    is_on = [_is_autocast_on()]
+    is_on = [_is_autocast_on(backend)]
 
     def entered(self: Any) -> Any:
         found = enter(self)
-        is_on.append(_is_autocast_on())
+        is_on.append(_is_autocast_on(backend))
         return found
 
     def left(self: Any, *error: Any) -> Any:
@@ -187,34 +193,38 @@ def _autocast_followed() -> Iterator[list[bool]]:
         context.__enter__, context.__exit__ = enter, leave
 
 
-def _is_autocast_on() -> bool:
+def _is_autocast_on(backend: str) -> bool:
     import torch
 
-    return not torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.AutocastCPU)
+    return not torch._C._dispatch_tls_is_dispatch_key_excluded(_autocast_key(backend))
 
 
-def _autocast_inside(is_on: bool) -> AbstractContextManager[object]:
+def _autocast_inside(backend: str, is_on: bool) -> AbstractContextManager[object]:
     """The context in which the parts of an operator are called: autocast converts those that it would convert, too."""
     import torch
 
     if not is_on:
         return nullcontext()
-    guard: AbstractContextManager[object] = torch._C._SetExcludeDispatchKeyGuard(
-        torch._C.DispatchKey.AutocastCPU, False
-    )
+    guard: AbstractContextManager[object] = torch._C._SetExcludeDispatchKeyGuard(_autocast_key(backend), False)
     return guard
 
 
-def _is_composite(func: Any) -> bool:
-    # An operator with a kernel for the CPU key runs as it is.
-    return _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU")
+def _autocast_key(backend: str) -> Any:
+    import torch
+
+    return getattr(torch._C.DispatchKey, f"Autocast{backend}")
 
 
-def _key_of_parts(name: str, func: Any, args: Sequence[Any]) -> str | None:
-    """The key of an operator's kernel for the CPU if that only calls other operators; ``None`` if it does more."""
-    if not calls_operators(name) or args[0].device.type != "cpu":
+def _is_composite(func: Any, backend: str) -> bool:
+    # An operator with a kernel of the device's own runs as it is.
+    return _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, backend)
+
+
+def _key_of_parts(name: str, func: Any, args: Sequence[Any], backend: str) -> str | None:
+    """The key of an operator's kernel if that only calls other operators; ``None`` if it does more."""
+    if not calls_operators(name):
         return None
-    keys = ("NestedTensorCPU",) if args[0].is_nested else ("CPU", "CompositeExplicitAutograd")
+    keys = (f"NestedTensor{backend}",) if args[0].is_nested else (backend, "CompositeExplicitAutograd")
     return next((key for key in keys if _has_kernel(func, key)), None)
 
 
@@ -280,6 +290,9 @@ def call_flop(name: str, args: Sequence[Any], output: Any) -> int | None:
         # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
         positions = shapes[0] if is_transposed else written
         return 2 * math.prod(positions) * math.prod(shapes[1][1:])
+    if base == "_cudnn_rnn":
+        # At each step, the weights of all layers and directions, which are matrices; biases are vectors.
+        return 2 * math.prod(shapes[0][:-1]) * sum(int(each.numel()) for each in args[1] if each.dim() == 2)
     if base in _QUANTIZED_GATES:
         return _quantized_rnn_flop(_QUANTIZED_GATES[base], args)
     is_product = kind in (OperatorClass.LINEAR, OperatorClass.MATMUL)

@@ -37,17 +37,15 @@ _TYPES = {
     "fp64": "double, float64, f64",
     "fp32": "float, float32, f32",
     "tf32": "tf32",
-    "bf16": "c10::BFloat16, bfloat16, bf16",
-    "fp16": "c10::Half, float16, f16",
-    "fp8": "c10::Float8_e4m3fn, c10::Float8_e5m2, c10::Float8_e4m3fnuz, c10::Float8_e5m2fnuz, float8_e4m3fn, "
-    "float8_e5m2, f8_e4m3, f8_e5m2",
+    "bf16": "bfloat16, bf16",
+    "fp16": "float16, f16",
+    "fp8": "float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, f8_e4m3, f8_e5m2",
     "fp4": "f4_e2m1",
     "int32": "s32",
-    "int8": "signed char, unsigned char, c10::qint8, c10::quint8, int8, uint8, qint8, quint8, s8, u8, i8",
-    "int4": "c10::quint4x2, int4, uint4, s4, u4, i4",
+    "int8": "int8, uint8, qint8, quint8, s8, u8, i8",
+    "int4": "quint4x2, int4, uint4, s4, u4, i4",
 }
 _PRECISION_OF = {name: precision for precision, names in _TYPES.items() for name in names.split(", ")}
-_QUANTIZED = ("int4", "fp8", "int8")
 _BF16_PRODUCT = {True: "{blas} sbgemm", False: "native bf16", None: "{blas} sbgemm or native bf16"}
 """What computes a bf16 product outside oneDNN, by whether torch passes it to its BLAS."""
 _VECTOR_PRODUCTS = ("mv", "addmv", "addmv_", "dot", "vdot")
@@ -58,22 +56,9 @@ def precision_of(dtype: str) -> str | None:
     """Return the precision of a data type that products have, ``None`` for any other.
 
     Args:
-        dtype: its name in torch (``bfloat16``) or in its profiler (``c10::BFloat16``), in ONNX Runtime (``float``), or
-            in OpenVINO and oneDNN (``f32``).
+        dtype: its name in torch (``bfloat16``), in ONNX Runtime (``float``), or in OpenVINO and oneDNN (``f32``).
     """
     return _PRECISION_OF.get(dtype)
-
-
-def operand_type(types: Sequence[str]) -> str:
-    """Return the precision of a product's operands (``fp32``, ``bf16``, ``int8`` …), ``unknown`` if they differ.
-
-    If one argument is quantized, the product is too: its weights have no more bits than that, whatever it computes in.
-    """
-    dtypes = [found for found in map(precision_of, types) if found is not None]
-    quantized = [dtype for dtype in _QUANTIZED if dtype in dtypes]
-    if quantized:
-        return quantized[0]
-    return dtypes[0] if len(set(dtypes[:2])) == 1 else "unknown"
 
 
 def library_kernel(
@@ -209,9 +194,9 @@ _NORMALIZATION = """
     _nested_tensor_softmax_with_shape _transform_bias_rescale_qkv
     _thnn_fused_gru_cell _thnn_fused_lstm_cell
     _native_batch_norm_legit_no_training _safe_softmax _masked_softmax _softmax _weight_norm _weight_norm_interface
-    batch_norm cosine_similarity cross_entropy_loss group_norm instance_norm layer_norm log_softmax native_batch_norm
-    native_group_norm native_layer_norm native_norm normalize pairwise_distance rms_norm softmax special_log_softmax
-    special_softmax
+    batch_norm cosine_similarity cross_entropy_loss cudnn_batch_norm group_norm instance_norm layer_norm log_softmax
+    native_batch_norm native_group_norm native_layer_norm native_norm normalize pairwise_distance rms_norm softmax
+    special_log_softmax special_softmax
 """
 _POOLING_AND_RESAMPLING = """
     _adaptive_avg_pool2d _adaptive_avg_pool3d _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
@@ -291,7 +276,9 @@ inference (``aten/src/ATen/native/transformers/``), and products of groups of ro
 _PRODUCTS = _words(
     """
     aten::_addmm_activation aten::_conv_depthwise2d aten::_convolution aten::_nnpack_spatial_convolution
-    aten::_scaled_dot_product_flash_attention_for_cpu aten::_slow_conv2d_forward aten::addbmm aten::addmm aten::addmv
+    aten::_scaled_dot_product_cudnn_attention aten::_scaled_dot_product_efficient_attention
+    aten::_scaled_dot_product_flash_attention aten::_scaled_dot_product_flash_attention_for_cpu
+    aten::_slow_conv2d_forward aten::addbmm aten::addmm aten::addmv
     aten::addr aten::baddbmm aten::bmm aten::conv_depthwise3d aten::convolution aten::dot aten::ger
     aten::mkldnn_convolution aten::mkldnn_linear aten::mkldnn_rnn_layer aten::mm aten::mv
     aten::slow_conv3d_forward aten::slow_conv_dilated2d

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from modelzoo.evidence.kernel_names import named_precision, operator_class, shows_its_operands
+from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of, shows_its_operands
 from modelzoo.evidence.mkl_log import BlasCall
 from modelzoo.evidence.onednn_log import BF16_ALLOWED, OneDnnLog, Primitive, logged_precision
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
@@ -31,6 +31,18 @@ class PrecisionProof(msgspec.Struct, frozen=True):
 
 
 NO_PROOF = PrecisionProof(UNKNOWN, ProofSource.NOTHING)
+
+
+def operand_precision(dtypes: Sequence[str]) -> str:
+    """Return the precision of a product's operands by torch's names of their types; ``unknown`` if they differ.
+
+    If one argument is quantized, the product is too: its weights have no more bits than that, whatever it computes in.
+    """
+    found = [each for each in map(precision_of, dtypes) if each is not None]
+    quantized = [each for each in ("int4", "fp8", "int8") if each in found]
+    if quantized:
+        return quantized[0]
+    return found[0] if len(set(found[:2])) == 1 else "unknown"
 
 
 class PrecisionProver:

@@ -41,27 +41,45 @@ _FEWEST = 32
 
 
 class Operand(NamedTuple):
-    """Shape, strides in elements, data type and alignment (address modulo 64) of a tensor with values of its own."""
+    """Shape, strides in elements, data type, device and alignment (address modulo 64) of a tensor with values of its
+    own."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: Any
+    device: str
     alignment: int
 
 
 def fill(operand: Operand, block: Any) -> Any:
-    """Return a tensor like ``operand`` with the numbers of ``block``, a vector, over and over."""
+    """Return a tensor like ``operand``, on the CPU, with the numbers of ``block``, a vector, over and over."""
+    numbers = block.to(operand.dtype)
+    tensor, memory = _empty(operand, "cpu")
+    for begin in range(0, len(memory), len(numbers)):
+        part = memory[begin : begin + len(numbers)]
+        part.copy_(numbers[: len(part)])
+    return tensor
+
+
+def on_device(tensor: Any, operand: Operand) -> Any:
+    """Return ``tensor``, which was made like ``operand``, on the device of the latter, with strides and alignment."""
+    if tensor.device.type == operand.device:
+        return tensor
+    moved, memory = _empty(operand, operand.device)
+    memory.copy_(tensor.as_strided((len(memory),), (1,)))
+    return moved
+
+
+def _empty(operand: Operand, device: str) -> tuple[Any, Any]:
+    """A tensor like ``operand``, and the memory behind it as a vector."""
     import torch
 
-    numbers = block.to(operand.dtype)
     length = 1 + sum((size - 1) * stride for size, stride in zip(operand.shape, operand.strides))
     length = 0 if 0 in operand.shape else length
-    storage = torch.empty(length + 64 // numbers.element_size(), dtype=operand.dtype)
-    offset = (operand.alignment - storage.data_ptr()) % 64 // numbers.element_size()
-    for begin in range(0, length, len(numbers)):
-        part = storage[offset + begin : offset + min(begin + len(numbers), length)]
-        part.copy_(numbers[: len(part)])
-    return storage.as_strided(operand.shape, operand.strides, offset)
+    size = operand.dtype.itemsize
+    storage = torch.empty(length + 64 // size, dtype=operand.dtype, device=device)
+    offset = (operand.alignment - storage.data_ptr()) % 64 // size
+    return storage.as_strided(operand.shape, operand.strides, offset), storage[offset : offset + length]
 
 
 @lru_cache(maxsize=64)

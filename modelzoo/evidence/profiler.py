@@ -4,6 +4,7 @@ What libraries print is captured at the level of file descriptors."""
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import ctypes
 import os
@@ -11,13 +12,11 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Callable
 
 from modelzoo.evidence.device_attribution import DeviceKernel
-from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.records.profile import Shape
 
 # What Kineto, oneDNN and MKL print around a profile; of no use on the terminal.
 _NOISE = re.compile(
@@ -89,56 +88,47 @@ def _c_library() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
-def _shapes(shapes: Sequence[Any]) -> tuple[Shape, ...]:
-    """Shapes of the tensor arguments; a list of tensors, which has a list of shapes, becomes an empty shape."""
-    return tuple(tuple(shape) if all(isinstance(size, int) for size in shape) else () for shape in shapes)
-
-
 PROFILED = ("cuda", "xpu")
 """The devices whose kernels torch's own profiler records. torch_npu has a profiler of its own, which writes files."""
 
 
-class NoDeviceProfileError(RuntimeError):
-    """The profiler does not show which kernels ran on the device; the message says why, in one line."""
+CALL = "modelzoo::call "
+"""The profiler's range around a call of an operator that is recorded; its place in the recording follows."""
 
 
 def run_device_profiled(
-    call: Callable[[], object], iterations: int, kind: str, synchronize: Callable[[], None]
+    call: Callable[[], object], kind: str, synchronize: Callable[[], object], written: Written, problems: list[str]
 ) -> tuple[DeviceKernel, ...]:
-    """Run ``call`` ``iterations`` times under the profiler, and return every kernel that ran on the device.
+    """Run ``call`` once under the profiler, and return every kernel that ran on the device.
 
     Args:
         call: one warmed-up forward pass.
-        iterations: number of passes.
         kind: ``cuda``, ``npu`` or ``xpu``.
         synchronize: waits for the device.
-
-    Raises:
-        NoDeviceProfileError: there is no profiler for this device, or it recorded nothing.
+        written: what is printed meanwhile.
+        problems: receives a message if there is no profiler for this device, or it recorded nothing.
     """
     if kind not in PROFILED:
-        raise NoDeviceProfileError(f"torch's profiler does not record the kernels of {kind} devices")
-    from torch.autograd.profiler import record_function
-
-    problems: list[str] = []
+        problems.append(f"torch's profiler does not record the kernels of {kind} devices")
+        call()
+        return ()
     synchronize()
-    with warnings.catch_warnings(), captured_output(problems) as written:
+    begin = written.size
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         profiler = _profiler(kind)
         profiler.__enter__()
         try:
-            for _ in range(iterations):
-                with record_function(PASS_EVENT):
-                    call()
+            call()
             synchronize()
         finally:
             profiler.__exit__(*sys.exc_info())
-        printed = written()
     results = getattr(profiler, "kineto_results", None)
     kernels = device_kernels(results.events() if results is not None else ())
     if not kernels:
-        reason = next((line.strip() for line in printed.splitlines() if "CUPTI" in line.upper()), "is CUPTI installed?")
-        raise NoDeviceProfileError(f"torch's profiler recorded no kernel on the {kind} device ({reason})")
+        printed = written(begin).splitlines()
+        reason = next((line.strip() for line in printed if "CUPTI" in line.upper()), "is CUPTI installed?")
+        problems.append(f"torch's profiler recorded no kernel on the {kind} device ({reason})")
     return kernels
 
 
@@ -146,34 +136,33 @@ def _profiler(kind: str) -> Any:
     from torch.autograd.profiler import profile
 
     # Without Kineto, torch records only how long operators take on the device.
-    return profile(use_device=kind, record_shapes=True, use_kineto=True)
+    return profile(use_device=kind, use_kineto=True)
 
 
 def device_kernels(events: Any) -> tuple[DeviceKernel, ...]:
-    """The kernels among the profiler's events, in their order, each with the operator that launched it."""
+    """The kernels among the profiler's events, in their order, each with the recorded call that launched it."""
     listed = list(events)
-    operators = {event.correlation_id(): event for event in listed if "CPU" in str(event.device_type())}
+    on_host = {event.correlation_id(): event for event in listed if "CPU" in str(event.device_type())}
+    ranges = sorted((each.start_ns(), each) for each in on_host.values() if each.name().startswith(CALL))
+    starts = [start for start, _ in ranges]
+
+    def call_of(launcher: Any) -> int | None:
+        place = bisect.bisect_right(starts, launcher.start_ns()) - 1
+        if place < 0 or launcher.start_ns() > ranges[place][0] + ranges[place][1].duration_ns():
+            return None
+        return int(ranges[place][1].name().removeprefix(CALL))
+
     found = []
     for event in listed:
-        if "CPU" in str(event.device_type()) or _is_annotation(event):
+        if "CPU" in str(event.device_type()) or event.name().startswith(CALL) or _is_annotation(event):
             continue
         linked = event.linked_correlation_id()
-        operator = operators.get(linked) if linked > 0 else None
-        name = operator.name() if operator is not None else ""
-        found.append(
-            DeviceKernel(
-                name=event.name(),
-                seconds=event.duration_ns() / 1e9,
-                operator=name if "::" in name and name != PASS_EVENT else "",
-                shapes=_shapes(operator.shapes()) if operator is not None else (),
-                dtypes=tuple(operator.dtypes()) if operator is not None else (),
-            )
-        )
+        launcher = on_host.get(linked) if linked > 0 else None
+        call = call_of(launcher) if launcher is not None else None
+        found.append(DeviceKernel(event.name(), event.duration_ns() / 1e9, call))
     return tuple(found)
 
 
 def _is_annotation(event: Any) -> bool:
     """Whether the event is a range of the host's that is shown on the device's time line."""
-    if event.name() == PASS_EVENT:
-        return True
     return bool(getattr(event, "is_user_annotation", lambda: False)())

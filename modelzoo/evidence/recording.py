@@ -11,19 +11,22 @@ import contextlib
 import platform
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable, Optional
 
 import msgspec
 
 from modelzoo.evidence.audit import blas_name, calls_sbgemm, library_logs, onednn_version, shows_onednn
+from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
 from modelzoo.evidence.kernel_names import operator_class
+from modelzoo.evidence.layers import layers_followed
 from modelzoo.evidence.mkl_log import BlasCall, parse_mkl
 from modelzoo.evidence.observation import RANDOM_OUTPUTS, logged_call_of
 from modelzoo.evidence.onednn_log import OneDnnLog, logged_precision, parse_onednn
 from modelzoo.evidence.outputs import OutputWatch
-from modelzoo.evidence.profiler import Written
+from modelzoo.evidence.precision import operand_precision
+from modelzoo.evidence.profiler import CALL, Written, captured_output, run_device_profiled
 from modelzoo.evidence.provenance import Provenance
 from modelzoo.evidence.replay import Collector, ask_products
 from modelzoo.frozen import replace
@@ -32,11 +35,12 @@ from modelzoo.records.profile import Flops
 
 
 class Printed(msgspec.Struct, frozen=True):
-    """What oneDNN and MKL printed, and in which phase of the call."""
+    """What oneDNN and MKL printed, which kernels an accelerator ran, and in which phase of the call."""
 
     log: OneDnnLog = OneDnnLog()
     blas_calls: tuple[BlasCall, ...] = ()
     phase: str = ""
+    kernels: tuple[DeviceKernel, ...] = ()
 
 
 class RecordedCall(msgspec.Struct, frozen=True):
@@ -44,9 +48,9 @@ class RecordedCall(msgspec.Struct, frozen=True):
 
     Attributes:
         call: what it was called with, and what it costs.
-        seconds: how long it took, without intercepting it.
+        seconds: how long it took, without intercepting it; on an accelerator whose kernels are known, these.
         layers: the paths of the modules whose forward was running, the innermost last.
-        printed: what the libraries printed meanwhile.
+        printed: what the libraries printed meanwhile, and the accelerator's kernels that it launched.
         product: the place of its product in ``Recording.products``; ``None`` if it multiplies nothing.
     """
 
@@ -62,7 +66,7 @@ class Recording(msgspec.Struct, frozen=True):
 
     Attributes:
         calls: every operator that was called, in order.
-        outside: what the libraries printed outside all of them.
+        outside: what the libraries printed, and the kernels that were launched, outside all of them.
         products: the distinct products among ``calls``, with what they showed when they were called again.
         seconds: what the pass takes if nobody observes it, by phase; one of ``""`` if there are none.
         passes: how often each phase was entered; empty if there are none.
@@ -78,6 +82,9 @@ class Recording(msgspec.Struct, frozen=True):
         subnormal: share of subnormal numbers in the operands of products, by samples.
         outputs_differ: whether the model computed other outputs, or in other precisions, while it was observed.
         eager: the calls of a pass of the eager model, each with its phase; ``None`` if they are not known.
+        device: the kind of device that computed it, such as ``cuda``.
+        operands: of the accelerator's kernels in a pass of the eager model, by name: the precision of what they are
+            given; empty if ``calls`` show it.
         problems: what could not be observed.
     """
 
@@ -98,6 +105,8 @@ class Recording(msgspec.Struct, frozen=True):
     subnormal: float = 0.0
     outputs_differ: bool = False
     eager: Optional[tuple[tuple[str, Call], ...]] = None
+    device: str = "cpu"
+    operands: Mapping[str, str] = {}
     problems: tuple[str, ...] = ()
 
     def counted(self) -> Flops | None:
@@ -158,6 +167,8 @@ class Plan(msgspec.Struct, frozen=True):
         budget: how many seconds products may be called again, given what a pass takes; ``None``: none is.
         asked: the precision that was asked for.
         phases: what says which phase is running, if there are any.
+        device: the kind of device that computes, such as ``cuda``.
+        synchronize: waits for it.
     """
 
     module: Any = None
@@ -167,6 +178,17 @@ class Plan(msgspec.Struct, frozen=True):
     budget: Optional[Callable[[float], float]] = None
     asked: str = "fp32"
     phases: Optional[Phases] = None
+    device: str = "cpu"
+    synchronize: Callable[[], object] = lambda: None
+
+    def range(self, place: int) -> contextlib.AbstractContextManager[object]:
+        """The profiler's range around the call of an operator that has this place in the recording."""
+        if self.device == "cpu":
+            return contextlib.nullcontext()
+        from torch.autograd.profiler import record_function
+
+        found: contextlib.AbstractContextManager[object] = record_function(f"{CALL}{place}")
+        return found
 
 
 _NOT_INTERCEPTED = "this torch does not intercept what compiled code calls: the libraries' logs alone show its kernels"
@@ -174,9 +196,15 @@ _NOT_INTERCEPTED = "this torch does not intercept what compiled code calls: the 
 
 def record_pass(call: Callable[[], object], plan: Plan) -> Recording:
     """Run ``call`` once unobserved and once observed, and compare the outputs; call its distinct products again."""
-    phases = plan.phases
+    phases, is_cpu = plan.phases, plan.device == "cpu"
+
+    def whole() -> object:
+        output = call()
+        plan.synchronize()
+        return output
+
     with library_logs([]) as (written, _):
-        watch = OutputWatch(call)
+        watch = OutputWatch(whole)
         unobserved = Printed(parse_onednn(written()), parse_mkl(written()))
     taken = (dict(phases.seconds), dict(phases.entered)) if phases is not None else ({"": watch.seconds}, {})
     found = record_once(watch.observed, plan, watch.seconds)
@@ -185,9 +213,12 @@ def record_pass(call: Callable[[], object], plan: Plan) -> Recording:
     is_other = not _precisions([unobserved]) <= _precisions(printed)
     if plan.eager is not None:
         found = _with_eager(found, plan.eager, plan)
+    if not is_cpu and phases is not None:
+        in_phases = {name: [call.seconds for call in found.calls if call.printed.phase == name] for name in taken[1]}
+        found = replace(found, seconds={name: sum(each) for name, each in in_phases.items()})
     return replace(
         found,
-        seconds=taken[0],
+        seconds=taken[0] if is_cpu else found.seconds,
         passes=taken[1],
         outputs_differ=(watch.differ and not is_random) or is_other,
         problems=(*found.problems, RANDOM_OUTPUTS) if is_random else found.problems,
@@ -203,95 +234,106 @@ def _precisions(printed: Iterable[Printed]) -> set[str]:
 def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) -> Recording:
     """Run ``call`` once, observed, and its distinct products again; ``seconds``: what it takes unobserved."""
     problems = [] if plan.intercepts else [_NOT_INTERCEPTED]
-    with library_logs(problems) as (written, source), _layers_followed(plan.module) as (layers, modules):
-        is_logged, phases = shows_onednn(source), plan.phases or Phases()
-        recorder, calls = _Recorder(written, is_logged, layers, phases), None
+    with library_logs(problems) as (written, source), layers_followed(plan.module) as (layers, modules):
+        is_logged, is_cpu = shows_onednn(source), plan.device == "cpu"
+        recorder, calls = _Recorder(written, is_logged, layers, plan), None
         # Compiled code writes memory that no operator has written: there, the numbers of the eager pass are followed.
         provenance = Provenance(plan.module) if plan.eager is None else None
-        if plan.intercepts:
-            try:
-                calls = record_calls(call, recorder.run if provenance is None else provenance.following(recorder.run))
-            except FlopCountError as error:
-                problems.append(str(error))
-                recorder, provenance = _Recorder(written, is_logged, layers, phases), None
-        if calls is None:
-            call()
+        kernels: tuple[DeviceKernel, ...] = ()
+
+        def observed() -> None:
+            nonlocal calls, recorder, provenance
+            if plan.intercepts:
+                try:
+                    run = recorder.run if provenance is None else provenance.following(recorder.run)
+                    calls = record_calls(call, run, plan.device)
+                except FlopCountError as error:
+                    problems.append(str(error))
+                    recorder, provenance = _Recorder(written, is_logged, layers, plan), None
+            if calls is None:
+                call()
+
+        if is_cpu:
+            observed()
+        else:
+            kernels = run_device_profiled(observed, plan.device, plan.synchronize, written, problems)
         outside = recorder.outside()
         products, began = recorder.collector.products(), time.perf_counter()
         if plan.budget is not None:
             products = ask_products(recorder.collector, plan.budget(seconds), asked=plan.asked)
         replay_seconds = time.perf_counter() - began if plan.budget is not None and products else None
     noted = tuple(RecordedCall(each, *one) for each, one in zip(calls or (), recorder.noted))
+    if kernels:
+        noted, outside = _with_kernels(noted, outside, kernels)
     return Recording(
         calls=noted,
         outside=outside,
         products=products,
-        seconds={"": seconds},
+        seconds={"": seconds if is_cpu else sum(k.seconds for k in kernels) or sum(each.seconds for each in noted)},
         replay_seconds=replay_seconds,
-        log_source=source,
+        log_source=source if is_cpu else LogSource.PROFILER if kernels else LogSource.NONE,
         shows_onednn=is_logged,
-        blas=blas_name(),
+        blas=blas_name() if is_cpu else "",
         logs_mkl=any(each.printed.blas_calls for each in noted),
         sbgemm=calls_sbgemm(),
-        onednn_version=onednn_version(),
+        onednn_version=onednn_version() if is_cpu else "",
         modules=modules,
         foreign=provenance.foreign if provenance is not None else 0,
         subnormal=provenance.subnormal if provenance is not None else 0.0,
         eager=tuple((each.printed.phase, each.call) for each in noted) if calls is not None else None,
+        device=plan.device,
         problems=tuple(dict.fromkeys(problems)),
     )
 
 
-def _with_eager(found: Recording, call: Callable[[], object], plan: Plan) -> Recording:
+def _with_kernels(
+    calls: Sequence[RecordedCall], outside: Sequence[Printed], kernels: Sequence[DeviceKernel]
+) -> tuple[tuple[RecordedCall, ...], tuple[Printed, ...]]:
+    """The calls, each with the kernels that it launched and the seconds of these, and those launched by none."""
+    launched: dict[int | None, list[DeviceKernel]] = defaultdict(list)
+    for kernel in kernels:
+        launched[kernel.call].append(kernel)
+    within = tuple(
+        replace(
+            each,
+            seconds=sum(kernel.seconds for kernel in launched[place]),
+            printed=replace(each.printed, kernels=tuple(launched[place])),
+        )
+        for place, each in enumerate(calls)
+    )
+    others = [Printed(kernels=tuple(launched[None]))] if launched[None] else []
+    return within, (*outside, *others)
+
+
+def _with_eager(found: Recording, eager: Callable[[], object], plan: Plan) -> Recording:
     """``found`` with the operators of an eager pass, and the numbers that it reads and no operator has computed."""
-    provenance, running, phases = Provenance(plan.model), [], plan.phases or Phases()
+    provenance, running, phases = Provenance(plan.model), list[str](), plan.phases or Phases()
+    calls: list[Call] = []
 
     def run(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         running.append(phases.running)
-        return operator(*args, **named)
+        with plan.range(len(running) - 1):
+            return operator(*args, **named)
 
+    def observed() -> None:
+        calls.extend(record_calls(eager, provenance.following(run), plan.device))
+
+    kernels: tuple[DeviceKernel, ...] = ()
     try:
-        calls = record_calls(call, provenance.following(run))
+        if any(each.kernels for each in found.outside):  # what launched them shows what they were given
+            with captured_output([]) as written:
+                kernels = run_device_profiled(observed, plan.device, plan.synchronize, written, [])
+        else:
+            observed()
     except FlopCountError as error:
         return replace(found, eager=None, problems=(*found.problems, str(error)))
     return replace(
         found,
         eager=tuple(zip(running, calls)),
+        operands={each.name: operand_precision(calls[each.call].dtypes) for each in kernels if each.call is not None},
         foreign=provenance.foreign,
         subnormal=provenance.subnormal,
     )
-
-
-@contextlib.contextmanager
-def _layers_followed(module: Any) -> Iterator[tuple[Sequence[str], Mapping[str, int]]]:
-    """Yield the paths of the modules whose forward is running, the innermost last, and how often each has run.
-
-    Hooks of all modules are used, because torch calls other operators for some modules that have hooks of their own.
-    """
-    from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-
-    running: list[str] = []
-    ran: Counter[str] = Counter()
-    if module is None:
-        yield running, ran
-        return
-    paths = {id(each): path for path, each in module.named_modules()}
-
-    def enter(each: Any, args: Any) -> None:
-        path = paths.get(id(each))
-        ran.update([path] if path is not None else [])
-        # A module that is not a part of the model, as one that forward makes, counts as what calls it.
-        running.append(path if path is not None else running[-1] if running else "")
-
-    def leave(each: Any, args: Any, output: Any) -> None:
-        running.pop()
-
-    handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
-    try:
-        yield running, ran
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class _Recorder:
@@ -301,22 +343,25 @@ class _Recorder:
         written: what the libraries print.
         shows_onednn: whether that is all that oneDNN runs.
         running: the paths of the modules whose forward is running.
-        phases: which phase is running.
+        plan: which phase is running, and on which device.
     """
 
-    def __init__(self, written: Written, shows_onednn: bool, running: Sequence[str], phases: Phases) -> None:
+    def __init__(self, written: Written, shows_onednn: bool, running: Sequence[str], plan: Plan) -> None:
         self.collector = Collector(written if shows_onednn else None)
         self.noted: list[tuple[float, tuple[str, ...], Printed, int | None]] = []
-        self._written, self._running, self._phases = written, running, phases
+        self._written, self._running, self._plan = written, running, plan
+        self._phases = plan.phases or Phases()
         self._outside: list[Printed] = []
         self._end = written.size
         self._architecture = platform.machine()
 
     def run(self, name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         self._note_outside()
-        began = time.perf_counter()
-        output = operator(*args, **named)
-        seconds = time.perf_counter() - began
+        with self._plan.range(len(self.noted)):
+            began = time.perf_counter()
+            output = operator(*args, **named)
+            self._plan.synchronize()
+            seconds = time.perf_counter() - began
         printed, layers = self._printed(), tuple(self._running)
         place = None
         if operator_class(name) is not None:

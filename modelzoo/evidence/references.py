@@ -251,6 +251,16 @@ def _attention(
     return Expected(torch.stack(exact), sample)
 
 
+def _flash_attention(query: Any, key: Any, value: Any, *rest: Any, scale: float | None = None) -> Expected:
+    """Of CUDA devices; ``rest`` are dropout_p, is_causal and return_debug_mask."""
+    return _attention(query, key, value, is_causal=len(rest) > 1 and rest[1], scale=scale)
+
+
+def _biased_attention(query: Any, key: Any, value: Any, bias: Any, *rest: Any, scale: float | None = None) -> Expected:
+    """Of CUDA devices; ``rest`` are compute_log_sumexp, dropout_p, is_causal …."""
+    return _attention(query, key, value, is_causal=len(rest) > 2 and rest[2], attn_mask=bias, scale=scale)
+
+
 def _scale(query: Any, scale: float | None) -> float:
     return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
@@ -302,6 +312,7 @@ def _rnn_scales(inputs: Operand, weight: Operand, recurrent: Operand, *rest: Any
 
 
 _CONVOLUTION = Rule(_convolution, (0, 1))
+_BIASED = Rule(_biased_attention, kept=(3,), scales=_attention_scales, rows=0, is_linear=False)
 _RULES = {
     "mm": Rule(_mm, (0, 1), rows=0),
     "addmm": Rule(_addmm, (1, 2), rows=1),
@@ -318,5 +329,8 @@ _RULES = {
     "_scaled_dot_product_flash_attention_for_cpu": Rule(
         _attention, kept=("attn_mask",), scales=_attention_scales, rows=0, is_linear=False
     ),
+    "_scaled_dot_product_flash_attention": Rule(_flash_attention, scales=_attention_scales, rows=0, is_linear=False),
+    "_scaled_dot_product_efficient_attention": _BIASED,
+    "_scaled_dot_product_cudnn_attention": _BIASED,
     "mkldnn_rnn_layer": Rule(_rnn, scales=_rnn_scales, is_linear=False),
 }

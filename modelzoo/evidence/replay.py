@@ -22,6 +22,7 @@ from modelzoo.evidence.probes import (
     Operand,
     fill,
     noise,
+    on_device,
     relative_error,
     repetitions,
     shown_precision,
@@ -170,10 +171,11 @@ def _noted(value: Any, stays: bool, same: dict[int, Any]) -> Any:
     """
     if stays or not _is_plain(value):
         return value
-    if not value.is_floating_point() or value.device.type != "cpu":
+    if not value.is_floating_point():
         return value
     shape, strides = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
-    return same.setdefault(id(value), Operand(shape, strides, value.dtype, value.data_ptr() % 64))
+    operand = Operand(shape, strides, value.dtype, str(value.device), value.data_ptr() % 64)
+    return same.setdefault(id(value), operand)
 
 
 def _is_plain(value: Any) -> bool:
@@ -316,25 +318,38 @@ def _called(distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any], written:
 
 
 def _filled(distinct: _Distinct, blocks: Mapping[int, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments with operands of these blocks, by position; named ones come after the others."""
+    """The arguments on the CPU, with operands of these blocks, by position; named ones come after the others."""
     nothing = noise(0) * 0
     filled: list[Any] = []
     same: dict[int, Any] = {}
     for n, each in enumerate([*distinct.args, *distinct.named.values()]):
         if isinstance(each, Operand) and id(each) not in same:
             same[id(each)] = fill(each, blocks.get(n, nothing))
-        filled.append(same.get(id(each), each))
+        filled.append(same[id(each)] if isinstance(each, Operand) else each.cpu() if hasattr(each, "cpu") else each)
     return filled[: len(distinct.args)], dict(zip(distinct.named, filled[len(distinct.args) :]))
 
 
 def _run(distinct: _Distinct, args: Sequence[Any], named: Mapping[str, Any], written: Written | None) -> Any:
-    """The output; ``None`` if other kernels ran than in the pass."""
+    """The output, on the CPU; ``None`` if other kernels ran than in the pass."""
+    same: dict[int, Any] = {}
+
+    def placed(given: Any, noted: Any) -> Any:
+        """``given`` where it was in the pass; what stays as it was is there."""
+        if not isinstance(noted, Operand):
+            return noted
+        if id(noted) not in same:
+            same[id(noted)] = on_device(given, noted)
+        return same[id(noted)]
+
+    args = list(map(placed, args, distinct.args))
+    named = {key: placed(each, distinct.named[key]) for key, each in named.items()}
+    if distinct.out is not None:
+        named[_OUT] = on_device(fill(distinct.out, noise(0) * 0), distinct.out)
     begin = written.size if written is not None else 0
-    out = {} if distinct.out is None else {_OUT: fill(distinct.out, noise(0) * 0)}
-    output = distinct.operator(*args, **named, **out)
+    output = distinct.operator(*args, **named)
     if written is not None and logged_call(written(begin)) != distinct.logged:
         return None
-    return output[0] if isinstance(output, (tuple, list)) else output
+    return (output[0] if isinstance(output, (tuple, list)) else output).cpu()
 
 
 def _reproducible(distinct: _Distinct, rule: Rule, scales: Mapping[int, float]) -> ProductCall | None:

@@ -49,7 +49,7 @@ def subnormals_of(
 ) -> Optional[Subnormals]:
     """Return what becomes of subnormal products; ``None`` if that cannot be told.
 
-    It cannot of LSTM, whose gates stand between its products, and of weights that are packed.
+    It cannot of LSTM, whose gates stand between its products, of weights that are packed, and on accelerators.
 
     Args:
         product: what is called.
@@ -59,7 +59,7 @@ def subnormals_of(
         filled: see ``Filled``.
         run: see ``Run``.
     """
-    if not fp32_keeps():
+    if not fp32_keeps() or any(isinstance(each, Operand) and each.device != "cpu" for each in args):
         return None
     if product.operator_class is OperatorClass.ATTENTION:
         is_masked = named.get("attn_mask") is not None

@@ -71,7 +71,7 @@ class Coverage(msgspec.Struct, frozen=True):
     @property
     def is_enough(self) -> bool:
         """Whether so much is known that the precision of the whole pass can be called verified."""
-        is_counted = self.known_arithmetic is not None and self.known_arithmetic >= KNOWN_SHARE and not self.uncounted
-        is_known = self.known_time >= KNOWN_SHARE if self.lists_all else is_counted
+        known = self.known_time if self.lists_all else self.known_arithmetic
         differs = self.outputs_differ or self.foreign >= FOREIGN_NUMBERS
-        return is_known and not (self.unexplained or self.unread or differs)
+        unknown = self.uncounted or self.unexplained or self.unread or differs
+        return known is not None and known >= KNOWN_SHARE and not unknown

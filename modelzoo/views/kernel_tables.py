@@ -8,7 +8,7 @@ from typing import Optional
 from modelzoo.document import Block, Column, Details, Table, Text, lines
 from modelzoo.formatting import MISSING
 from modelzoo.records.coverage import TimeShare
-from modelzoo.records.evidence import ClassVerdict, Evidence, LogSource, NotReplayed, Product, ProofSource, Subnormals
+from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product, ProofSource, Subnormals
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
@@ -17,11 +17,10 @@ from modelzoo.views.products import kernel_text, layers_text, shapes_text
 
 
 def passes_text(evidence: Evidence, new_tokens: Optional[int] = None) -> str:
-    """``2 audited passes``, or of what the audit of a generation of so many tokens was put together."""
-    # An accelerator's driver lists the kernels of the whole generation.
-    if new_tokens is not None and evidence.log_source is not LogSource.PROFILER:
+    """``2 audited passes``, or what a generation of so many tokens consists of."""
+    if new_tokens is not None:
         steps = "1 step" if new_tokens == 2 else f"{new_tokens - 1} steps"
-        return f"a prefill and {steps} of decoding, of which one step was audited"
+        return f"a prefill and {steps} of decoding"
     return f"{evidence.iterations} audited pass{'es' if evidence.iterations != 1 else ''}"
 
 

@@ -1,89 +1,124 @@
-"""Record which kernels the four networks launch on a CUDA device: ``record_cuda.py FILE``.
+"""Record what the audit of a small network observes on a CUDA device: ``record_cuda.py OUTPUT_DIR [MODE …]``.
 
-Each network runs with random weights in every precision, and every distinct kernel is written with the operator that
-launched it and the types of its operands. PyTorch's own kernels are left out, most of which multiply nothing, and names
-are cut after 300 characters.
+Each mode runs in this process and writes ``table_cuda_torch<version>_<mode>.json``, as ``record_onednn.py`` does on a
+CPU. Names are cut after 300 characters. ``cuda_h100_torch2.11.0.json`` is of an older recorder, which wrote the kernels
+of the four workloads.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import re
+import math
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
 
-PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "bf16=cast")
-_OWN = re.compile(r"(void )?(at::|at_cuda_detail|\(anonymous|vision)")
+MODES = {
+    "fp32": ("fp32", None),
+    "tf32": ("tf32", None),
+    "autocast": ("bf16", "autocast"),
+    "cast": ("bf16", "cast"),
+    "fp16": ("fp16", "autocast"),
+    "compile": ("fp32", None),
+    "graph": ("bf16", "cast"),  # a CUDA graph, whose kernels no operator launches
+}
 
 
-def networks() -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
-    """The networks of the four workloads, each with its arguments on the device."""
+def graph_of(model: Any, x: Any) -> Any:
+    """A call that replays the model's kernels."""
     import torch
-    from torchvision.models import detection, resnet50
-    from transformers import BertConfig, BertForQuestionAnswering
 
-    def picture(*shape: int) -> Any:
-        return torch.rand(*shape, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = model(x)
 
+    def replay(_: Any) -> Any:
+        graph.replay()
+        return output
+
+    return replay
+
+
+def record(mode: str) -> dict[str, object]:
+    """Record a pass under ``mode``; return what the recording's file holds."""
+    import torch
+    from record_onednn import small_network
+
+    from modelzoo.evidence.canary import run_canary
+    from modelzoo.evidence.recording import Plan, record_pass
+    from modelzoo.records.codec import encode
+
+    requested, method = MODES[mode]
     torch.manual_seed(0)
-    empty = {"weights": None, "weights_backbone": None}
-    yield "resnet50", resnet50(weights=None), (picture(8, 3, 224, 224),)
-    yield "ssd", detection.ssd300_vgg16(**empty), ([picture(3, 300, 300)],)
-    yield "maskrcnn", detection.maskrcnn_resnet50_fpn(**empty), ([picture(3, 480, 640)],)
-    yield "bert", BertForQuestionAnswering(BertConfig()), (torch.randint(0, 1000, (1, 384), device="cuda"),)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = mode == "tf32"
+    dtype = torch.bfloat16 if method == "cast" else torch.float32
+    model, x = small_network().cuda().to(dtype), torch.randn(1, 16, 56, 56, device="cuda", dtype=dtype)
+    types = {"autocast": torch.bfloat16, "fp16": torch.float16}
 
+    def autocast() -> Any:
+        return torch.autocast("cuda", types[mode]) if mode in types else contextlib.nullcontext()
 
-def converted(value: Any) -> Any:
-    """A model's arguments in bf16."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(converted(each) for each in value)
-    return value.bfloat16() if value.is_floating_point() else value
-
-
-def recorded(network: Any, arguments: tuple[Any, ...], precision: str) -> Any:
-    """The kernels of one warmed-up pass."""
-    import torch
-
-    from modelzoo.evidence.profiler import run_device_profiled
-
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    network.to(torch.bfloat16 if precision == "bf16=cast" else torch.float32)
-    given = converted(arguments) if precision == "bf16=cast" else arguments
-    types = {"bf16": torch.bfloat16, "fp16": torch.float16}
-    context: Any = torch.autocast("cuda", types[precision]) if precision in types else contextlib.nullcontext()
-    with torch.inference_mode(), context:
+    eager = model
+    with torch.inference_mode():
         for _ in range(3):
-            network(*given)
-        return run_device_profiled(lambda: network(*given), 1, "cuda", torch.cuda.synchronize)
+            with autocast():
+                eager(x)
+        if mode == "compile":
+            model = torch.compile(eager)
+        elif mode == "graph":
+            model = graph_of(eager, x)
+
+        def call() -> object:
+            with autocast():  # anew in each call, as weights that it keeps are computed by no operator of the pass
+                return model(x)
+
+        for _ in range(3):
+            call()
+        with autocast():
+            canary = run_canary("cuda", torch.bfloat16 if method == "cast" else None)
+        is_other = model is not eager
+        plan = Plan(
+            module=None if is_other else model,
+            eager=(lambda: eager(x)) if is_other else None,
+            model=eager,
+            budget=lambda seconds: math.inf,
+            asked=requested,
+            device="cuda",
+            synchronize=torch.cuda.synchronize,
+        )
+        recording = record_pass(call, plan)
+    return {
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name(),
+        "mode": mode,
+        "requested": requested,
+        "bf16_method": method,
+        "recording": encode(recording),
+        "canary": encode(canary),
+    }
 
 
-def main(path: str) -> None:
-    import torch
+def cut(value: Any) -> Any:
+    """``value`` with names of kernels of at most 300 characters."""
+    if isinstance(value, dict):
+        return {key[:300]: cut(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [cut(each) for each in value]
+    return value[:300] if isinstance(value, str) else value
 
-    kernels: dict[tuple[Any, ...], set[str]] = {}
-    failed = []
-    for name, network, arguments in networks():
-        network.eval().cuda()
-        for precision in PRECISIONS:
-            try:
-                found = recorded(network, arguments, precision)
-            except Exception as error:
-                failed.append([name, precision, str(error).partition("\n")[0][:100]])
-                continue
-            for each in found:
-                if not _OWN.match(each.name):
-                    key = (precision, each.name[:300], each.operator, each.dtypes[:2])
-                    kernels.setdefault(key, set()).add(name)
-    columns = ("precision", "name", "operator", "dtypes", "networks")
-    rows = [dict(zip(columns, (*key, sorted(names)))) for key, names in sorted(kernels.items())]
-    record = {"torch": torch.__version__, "device": torch.cuda.get_device_name(), "failed": failed, "kernels": rows}
-    Path(path).write_text(json.dumps(record, indent=0) + "\n", encoding="utf-8")
+
+def main() -> None:
+    folder, modes = Path(sys.argv[1]), sys.argv[2:] or list(MODES)
+    for mode in modes:
+        recording = cut(record(mode))
+        version = str(recording["torch"]).split("+")[0]
+        path = folder / f"table_cuda_torch{version}_{mode}.json"
+        path.write_text(json.dumps(recording, indent=None, separators=(",", ":")) + "\n")
+        print(path, path.stat().st_size, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -95,10 +95,12 @@ def test_five_percent_of_the_arithmetic_may_be_unknown(flop: int, enough: bool) 
 @pytest.mark.parametrize(("seconds", "enough"), [(0.1, True), (0.11, False)])
 def test_five_percent_of_the_time_may_be_unknown_where_everything_is_listed(seconds: float, enough: bool) -> None:
     """As the kernels of an accelerator, whose sizes are not known."""
-    parts = [part("fp32", 2.0 - seconds, 60), part(UNKNOWN_KERNEL, seconds, name="my::op")]
+    parts = [part("fp32", 2.0 - seconds, 60), part(UNKNOWN, seconds, name="my::op")]
     found = coverage(parts, 1, None, lists_all=True)
     assert [each.name for each in found.unknown] == ["my::op"]
     assert found.is_enough is enough
+    other = coverage([*parts, part(UNKNOWN_KERNEL, 0.0, name="your::op")], 1, None, lists_all=True)
+    assert (other.uncounted, other.is_enough) == (("your::op",), False)
 
 
 def test_an_operator_that_is_neither_a_product_nor_known_to_be_none_proves_nothing() -> None:

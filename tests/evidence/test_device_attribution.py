@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import json
+import math
 import re
 from pathlib import Path
+from typing import Any, ClassVar
 
+import onednn_recordings as recordings
 import pytest
-from evidence_samples import sentence
+from evidence_samples import ALL_FP32, adds_up, called, canary, conv, gemm, judge, recording, sentence
 
 from modelzoo.evidence import device_attribution
+from modelzoo.evidence import recording as recorder
 from modelzoo.evidence.device_attribution import (
     DeviceKernel,
     device_digest,
-    device_evidence,
     is_movement,
     is_other,
     kernel_class,
-    operand_precision,
+    named_precision,
     short_name,
 )
-from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.evidence.recording import Plan, Printed, RecordedCall, record_pass
+from modelzoo.frozen import replace
+from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, LogSource
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -30,34 +36,31 @@ FP32 = "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nchw_tilesize12
 BF16 = "ampere_bf16_s16816gemm_bf16_256x128_ldg8_f2f_stages_32x3_nn"
 UNDOCUMENTED = "nvjet_tst_192x16_64x8_2x2_2cta_h_bz_TNT"
 RELU = "void at::native::vectorized_elementwise_kernel<4, float>(int)"
-FLOATS, BFLOATS = ("float", "float"), ("c10::BFloat16", "c10::BFloat16")
 
 
-def conv(name: str, seconds: float = 1.0) -> DeviceKernel:
-    """A kernel that a convolution of fp32 tensors launched."""
-    return DeviceKernel(name, seconds, "aten::cudnn_convolution", ((1, 3, 8, 8), (4, 3, 3, 3)), FLOATS)
-
-
-def canary(level: CanaryLevel) -> Canary:
-    """A canary whose operators all showed ``level``."""
-    error = {CanaryLevel.FP32: 4e-7, CanaryLevel.REDUCED: 2e-4, CanaryLevel.BF16: 2e-3}[level]
-    return Canary(tuple(OperatorCheck(name, error, level) for name in ("matmul", "linear", "conv")))
+def launched(call: RecordedCall, *names: str, seconds: float = 1.0) -> RecordedCall:
+    """A call that launched these kernels."""
+    kernels = tuple(DeviceKernel(name, seconds / len(names), 0) for name in names)
+    return replace(call, seconds=seconds, printed=Printed(kernels=kernels))
 
 
 def judged(
-    *kernels: DeviceKernel,
-    requested: str = "fp32",
-    method: str | None = None,
-    level: CanaryLevel = CanaryLevel.FP32,
-    elsewhere: tuple[DeviceKernel, ...] = (),
+    *calls: RecordedCall, asked: str = "fp32", method: str | None = None, seen: Canary = ALL_FP32, **facts: Any
 ) -> Evidence:
     """The evidence of one pass."""
-    return device_evidence(kernels, elsewhere, iterations=1, canary=canary(level), requested=requested, method=method)
+    found = recording(*calls, device="cuda", log_source=LogSource.PROFILER)
+    return judge(replace(found, **facts), seen, asked, method)
+
+
+def graph(*names: str) -> dict[str, Any]:
+    """What a pass is that replays a graph: kernels that no operator launches."""
+    return {"outside": (Printed(kernels=tuple(DeviceKernel(name, 1.0) for name in names)),), "eager": None}
 
 
 def test_fp32_is_proven_by_names_and_canary() -> None:
     """The line, the shares of device time and ``--strict`` are those of every other audit."""
-    found = judged(conv(FP32, 3.0), DeviceKernel(RELU, 1.0, "aten::relu_", ((1, 4),), ("float",)))
+    relu = launched(called("aten::relu_", "float32", 1.0, (1, 4), flop=0), RELU)
+    found = judged(launched(conv(3.0), FP32, seconds=3.0), relu)
     assert sentence(found).startswith("fp32: VERIFIED (")
     assert found.log_source is LogSource.PROFILER
     assert {each.name: each.share for each in found.by_precision} == {"fp32": 0.75, "no matrix arithmetic": 0.25}
@@ -66,53 +69,127 @@ def test_fp32_is_proven_by_names_and_canary() -> None:
 
 def test_tf32_is_never_fp32() -> None:
     """A convolution on tensor cores has fp32 operands and fp32 outputs, and is not fp32."""
-    found = judged(conv(TF32))
-    assert sentence(found).startswith("fp32: NOT FP32 (conv ran in tf32: sm80_xmma_fprop")
+    assert sentence(judged(launched(conv(1.0), TF32))).startswith("fp32: NOT FP32 (conv ran in tf32: sm80_xmma_fprop")
+
+
+REDUCED = canary("reduced", "reduced", "reduced")
 
 
 def test_tf32_is_a_precision_of_its_own() -> None:
-    """Asked for, it is proven by the same kernels, with their share of the time."""
-    found = judged(conv(TF32, 9.5), conv(FP32, 0.5), requested="tf32", level=CanaryLevel.REDUCED)
-    assert sentence(found) == "tf32: ACTIVE (tf32 kernels took 95 % of the time in matrix products, 95 % of the pass)"
-    assert found.compute_bf16_share == 0.95
-    assert sentence(judged(conv(FP32), requested="tf32")).startswith("tf32: REQUESTED, NOT ACTIVE (")
-    partly = judged(conv(TF32), conv(FP32), requested="tf32", level=CanaryLevel.REDUCED)
-    assert (
-        sentence(partly)
-        == "tf32: PARTLY (conv partly; tf32 kernels took 50 % of the time in matrix products, 50 % of the pass)"
-    )
+    """Asked for, it is proven by the same kernels, with their share of the operations."""
+    assert judged(launched(conv(1.0), TF32), asked="tf32", seen=REDUCED).verdict == "ACTIVE"
+    assert sentence(judged(launched(conv(1.0), FP32), asked="tf32")).startswith("tf32: REQUESTED, NOT ACTIVE (")
+    both = judged(launched(conv(1.0), TF32), launched(conv(1.0), FP32), asked="tf32", seen=REDUCED)
+    assert sentence(both).startswith("tf32: PARTLY (conv partly; tf32 kernels took 50 % of the time in matrix products")
 
 
 def test_an_undocumented_name_leaves_the_proof_to_the_operator() -> None:
     """bf16 operands prove bf16; fp32 operands may be rounded, so the canary decides."""
-    bf16 = judged(DeviceKernel(UNDOCUMENTED, 1.0, "aten::mm", (), BFLOATS), requested="bf16", method="autocast")
-    assert sentence(bf16).startswith("bf16: ACTIVE")
-    kernel = DeviceKernel(UNDOCUMENTED, 1.0, "aten::mm", (), FLOATS)
-    assert sentence(judged(kernel)).startswith("fp32: VERIFIED")
-    assert sentence(judged(kernel, level=CanaryLevel.REDUCED)).startswith("fp32: NOT FP32 (linear ran in tf32"[:16])
-    assert sentence(judged(kernel, requested="tf32", level=CanaryLevel.REDUCED)).startswith("tf32: ACTIVE")
+    kernel = launched(gemm("aten::mm", "float32"), UNDOCUMENTED)
+    bf16 = launched(gemm("aten::mm", "bfloat16"), UNDOCUMENTED)
+    assert judged(bf16, asked="bf16", method="autocast").verdict == "ACTIVE"
+    assert judged(kernel).verdict == "FP32"
+    assert judged(kernel, seen=REDUCED).verdict == "NOT_FP32"
+    assert judged(kernel, asked="tf32", seen=REDUCED).verdict == "ACTIVE"
 
 
 @pytest.mark.parametrize("name", [UNDOCUMENTED, "my_own_kernel"])
 def test_an_unknown_kernel_without_an_operator_cannot_be_proven(name: str) -> None:
     """Neither its name nor the types of its operands are known: nothing is guessed, and ``--strict`` fails."""
-    found = judged(DeviceKernel(name, 1.0), requested="bf16", method="autocast")
+    found = judged(asked="bf16", method="autocast", **graph(name))
     assert sentence(found) == "bf16: UNKNOWN (what ran in 100 % of the time is not known (no operator 100 %))"
-    assert sentence(judged(DeviceKernel(name, 1.0))).startswith("fp32: UNKNOWN")
+    assert judged(**graph(name)).verdict == "UNKNOWN"
 
 
 def test_a_replayed_kernel_has_the_types_of_the_operator_that_launched_it_elsewhere() -> None:
     """A graph launches without operators; the same kernel in the eager model shows what it multiplies."""
-    replayed = DeviceKernel(UNDOCUMENTED, 1.0)
-    eager = (DeviceKernel(UNDOCUMENTED, 1.0, "aten::mm", (), BFLOATS),)
-    found = judged(replayed, requested="bf16", method="cast", elsewhere=eager)
-    assert sentence(found).startswith("bf16: ACTIVE")
+    found = judged(asked="bf16", method="cast", **graph(UNDOCUMENTED), operands={UNDOCUMENTED: "bf16"})
+    assert found.verdict == "ACTIVE"
     assert found.operators[0].operator == "no operator"
+
+
+def test_an_operator_that_nobody_knows_may_hide_a_product() -> None:
+    """It makes the proof UNKNOWN even if it launched no kernel."""
+    other = replace(called("custom::op", "float32", 0.0, (4, 4)), printed=Printed())
+    assert judged(launched(conv(1.0), FP32), other).coverage.uncounted == ("custom::op",)
+
+
+VERDICTS = {"fp32": "FP32", "compile": "FP32", "tf32": "PARTLY"}
+"""For some convolutions, cuDNN chose a kernel in fp32 although TF32 was allowed."""
+
+
+@pytest.mark.parametrize("path", recordings.CUDA_TABLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("has_names", [True, False])
+def test_recorded_passes(path: Path, has_names: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products that are called again prove their precision, whatever their kernels are called; of those that a graph
+    replays, the names and the eager pass are known.
+    """
+    table = recordings.load_table(path)
+    if not has_names:
+        for name in ("kernel_class", "named_precision"):
+            monkeypatch.setattr(device_attribution, name, lambda name: None)
+        for name in ("is_movement", "is_other"):
+            monkeypatch.setattr(device_attribution, name, lambda name: False)
+    found = judge(table.recording, table.canary, table.requested, table.bf16_method)
+    is_graph = table.mode == "graph"
+    assert found.verdict == ("UNKNOWN" if is_graph and not has_names else VERDICTS.get(table.mode, "ACTIVE"))
+    assert found.coverage.lists_all is is_graph or not has_names
+    assert adds_up(found) and found.problems == ()
+
+
+class Range(contextlib.nullcontext[None]):
+    """A range of the profiler; ``names`` has those that were entered."""
+
+    names: ClassVar[list[str]] = []
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.names.append(name)
+
+
+@pytest.mark.parametrize("device", ["cuda", "npu"])
+def test_a_pass_on_a_device_is_recorded(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call has the kernels that it launched, or its own time where no profiler knows any; its products are called
+    again, and every call is waited for.
+    """
+    import torch
+    from torch.autograd import profiler
+
+    def profiled(call: Any, kind: str, synchronize: Any, written: Any, problems: list[str]) -> Any:
+        Range.names.clear()
+        call()
+        if kind == "npu":
+            problems.append("no profiler")
+            return ()
+        return [DeviceKernel("mystery", 2.0, int(name.split()[-1])) for name in Range.names]
+
+    monkeypatch.setattr(profiler, "record_function", Range)
+    monkeypatch.setattr(recorder, "run_device_profiled", profiled)
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 8)
+    )
+    given, waits = torch.rand(2, 3, 8, 8), list[int]()
+    plan = Plan(
+        module=network,
+        model=network,
+        budget=lambda seconds: math.inf,
+        device=device,
+        synchronize=lambda: waits.append(1),
+    )
+    with torch.inference_mode():
+        found = record_pass(lambda: network(given), plan)
+    assert len(waits) >= len(found.calls) >= 4
+    evidence = judge(found, None, "fp32")
+    assert (evidence.verdict, evidence.coverage.known_arithmetic) == ("FP32", 1.0)
+    kernels = {each.implementation for each in evidence.operators}
+    assert kernels == ({"mystery"} if device == "cuda" else {"aten::convolution", "aten::addmm"})
+    assert evidence.problems == (() if device == "cuda" else ("no profiler",))
+    assert evidence.seconds == (2.0 * len(found.calls) if device == "cuda" else sum(e.seconds for e in found.calls))
 
 
 def test_the_digest_counts_the_products() -> None:
     """Processes that ran the same kernels equally often have the same digest."""
-    kernels = [conv(TF32), conv(TF32), DeviceKernel(BF16, 1.0), DeviceKernel(RELU, 1.0)]
+    kernels = [DeviceKernel(name, 1.0) for name in (TF32, TF32, BF16, RELU)]
     found = device_digest(kernels)
     assert found is not None
     assert {(each.precision, each.count) for each in found.kernels} == {("tf32", 2), ("bf16", 1)}
@@ -196,7 +273,7 @@ PRODUCTS = [
 @pytest.mark.parametrize(("name", "kind", "precision"), PRODUCTS)
 def test_products(name: str, kind: str, precision: str | None) -> None:
     """What a kernel computes, and in which precision if its name proves that."""
-    assert (str(kernel_class(name)), operand_precision(name)) == (kind, precision)
+    assert (str(kernel_class(name)), named_precision(name)) == (kind, precision)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +327,7 @@ BY_OPERATOR = {
 def products(precision: str) -> dict[str, str | None]:
     """The products that the four networks launched on an H100 when ``precision`` was asked for, by their names."""
     names = (each["name"] for each in RECORDED if each["precision"] == precision)
-    return {name: operand_precision(name) for name in names if kernel_class(name) is not None}
+    return {name: named_precision(name) for name in names if kernel_class(name) is not None}
 
 
 def test_every_recorded_kernel_is_known() -> None:

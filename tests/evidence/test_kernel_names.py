@@ -12,7 +12,6 @@ from modelzoo.evidence.kernel_names import (
     moves_memory,
     multiplies_nothing,
     named_precision,
-    operand_type,
     operator_class,
     shows_its_operands,
 )
@@ -42,25 +41,6 @@ def test_mkl_names_its_function() -> None:
 def test_bf16_products_outside_onednn(sbgemm: bool | None, name: str) -> None:
     """OpenBLAS's sbgemm_ if torch calls it, otherwise ATen's own loops; both are named if it is unknown."""
     assert kernel("aten::mm", MATMUL, "bf16", sbgemm=sbgemm) == name
-
-
-@pytest.mark.parametrize(
-    ("dtypes", "expected"),
-    [
-        (("float", "float"), "fp32"),
-        (("c10::BFloat16", "c10::BFloat16", "float"), "bf16"),
-        (("float", "c10::BFloat16"), "unknown"),
-        (("float", "signed char"), "int8"),
-        (("float", "c10::quint4x2"), "int4"),
-        (("c10::Float8_e4m3fn", "c10::Float8_e4m3fn", "float"), "fp8"),
-        (("c10::quint8", "c10::qint8"), "int8"),
-        (("Scalar", "double", "double"), "fp64"),
-        ((), "unknown"),
-    ],
-)
-def test_operand_type(dtypes: tuple[str, ...], expected: str) -> None:
-    """The first two floating-point tensors must agree; a quantized one decides wherever it is."""
-    assert operand_type(dtypes) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,15 @@ from evidence_samples import canary, gemm, judge, recording, sentence
 
 from modelzoo.evidence.observation import logged_call
 from modelzoo.evidence.onednn_log import BF16_ALLOWED
-from modelzoo.evidence.precision import COARSE, ELEVEN_BITS, UNKNOWN, PrecisionProof, is_narrower, own_proof
+from modelzoo.evidence.precision import (
+    COARSE,
+    ELEVEN_BITS,
+    UNKNOWN,
+    PrecisionProof,
+    is_narrower,
+    operand_precision,
+    own_proof,
+)
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import (
     Disagreement,
@@ -166,3 +174,20 @@ def test_bf16_in_kernels_that_no_log_names_is_said() -> None:
     found = judge(recording(call, products=(product,), replay_seconds=0.1), None, "bf16", "cast")
     assert found.verdict is ProofVerdict.ACTIVE
     assert "no log names the kernels of 100 % of the pass" in sentence(found)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "expected"),
+    [
+        (("float32", "float32"), "fp32"),
+        (("bfloat16", "bfloat16", "float32"), "bf16"),
+        (("float32", "bfloat16"), "unknown"),
+        (("float32", "int8"), "int8"),
+        (("float8_e4m3fn", "float8_e4m3fn", "float32"), "fp8"),
+        (("int64", "float64", "float64"), "fp64"),
+        ((), "unknown"),
+    ],
+)
+def test_operand_precision(dtypes: tuple[str, ...], expected: str) -> None:
+    """The first two floating-point tensors must agree; a quantized one decides wherever it is."""
+    assert operand_precision(dtypes) == expected

@@ -84,7 +84,7 @@ def test_lines_of_the_log_that_could_not_be_read_are_shown_with_the_kernels() ->
     ("phases", "title"),
     [
         ((), "kernels of 2 audited passes"),
-        (("",), "kernels of a prefill and 1 step of decoding, of which one step was audited"),
+        (("",), "kernels of a prefill and 1 step of decoding"),
         (("the state of a generation cannot be copied: no",), "kernels of 2 audited passes"),
     ],
 )

@@ -28,10 +28,10 @@ from modelzoo.evidence.kernel_names import (
     NATIVE,
     PASS_EVENT,
     UNKNOWN_KERNEL,
-    precision_of,
 )
 from modelzoo.evidence.nodes import canary_convolution, is_pointwise, product_flop
 from modelzoo.evidence.onednn_log import BF16_ALLOWED
+from modelzoo.evidence.precision import operand_precision
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Flops, Shape
 
@@ -259,11 +259,8 @@ def _operand_type(args: _Arguments, dtypes: Sequence[str], fast_math: bool) -> s
         return named
     if args.provider != CPU_PROVIDER or not (args.op_name in _SHOWING or _is_standard(args.op_name)):
         return "unknown"  # it may round, or quantize
-    found = {precision_of(dtype) or "unknown" for dtype in dtypes}
-    narrow = [quantized for quantized in ("int4", "int8") if quantized in found]
-    if narrow or len(found) != 1:
-        return narrow[0] if narrow else "unknown"
-    return BF16_ALLOWED if found == {"fp32"} and fast_math else found.pop()
+    found = operand_precision(dtypes)
+    return BF16_ALLOWED if found == "fp32" and fast_math else found
 
 
 def _canary_operator(operator: str, kind: OperatorClass, shapes: Sequence[Shape]) -> str | None:

@@ -19,9 +19,7 @@ import msgspec
 from modelzoo.engines.protocol import Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.records.accelerator import Accelerator
-from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.setting import ResolvedSetting
+from modelzoo.records.evidence import KernelDigest
 
 _MEMORY = re.compile(r"out of memory|can't allocate memory|OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
 _LOST = re.compile(
@@ -297,53 +295,13 @@ def _runtime(torch: ModuleType, kind: str) -> str | None:
     return ", ".join(found) or None
 
 
-class AuditedCall(msgspec.Struct, frozen=True):
-    """What is audited.
-
-    Attributes:
-        run: one call of the model.
-        eager: one call of the eager model, if ``run`` is another one; shows which operators launch which kernels.
-        setting: what both run under.
-    """
-
-    run: Callable[[], Any]
-    eager: Callable[[], Any] | None
-    setting: ResolvedSetting
-
-
-def audit(call: AuditedCall, device: TorchDevice, passes: int, canary: Canary | None) -> Observed[Evidence]:
-    """Judge the kernels of ``passes`` calls."""
-    from modelzoo.evidence.device_attribution import device_evidence
-    from modelzoo.evidence.profiler import NoDeviceProfileError, run_device_profiled
-
-    try:
-        kernels = run_device_profiled(call.run, passes, device.kind, device.synchronize)
-        has_operators = all(kernel.operator for kernel in kernels)
-        elsewhere = (
-            run_device_profiled(call.eager, 1, device.kind, device.synchronize)
-            if call.eager is not None and not has_operators
-            else ()
-        )
-    except NoDeviceProfileError as problem:
-        return Unavailable(str(problem))
-    setting = call.setting
-    return device_evidence(
-        kernels,
-        elsewhere,
-        iterations=passes,
-        canary=canary,
-        requested=setting.precision,
-        method=setting.bf16_method,
-    )
-
-
 def digest(run: Callable[[], Any], device: TorchDevice) -> Observed[KernelDigest]:
     """Say which kernels one call of ``run`` launches."""
     from modelzoo.evidence.device_attribution import device_digest
-    from modelzoo.evidence.profiler import NoDeviceProfileError, run_device_profiled
+    from modelzoo.evidence.profiler import captured_output, run_device_profiled
 
-    try:
-        found = device_digest(run_device_profiled(run, 1, device.kind, device.synchronize))
-    except NoDeviceProfileError as problem:
-        return Unavailable(str(problem))
-    return found if found is not None else Unavailable("no kernel that multiplies matrices ran on the device")
+    problems: list[str] = []
+    with captured_output([]) as written:
+        kernels = run_device_profiled(run, device.kind, device.synchronize, written, problems)
+    found = device_digest(kernels)
+    return found or Unavailable("; ".join(problems) or "no kernel that multiplies matrices ran on the device")

@@ -267,18 +267,11 @@ class TorchModel:
     def audit(
         self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
     ) -> Observed[Evidence]:
-        if self._device is not None:
-            eager = None if self._setting.mode == "eager" else lambda: self._call_eager(args)
-            call = devices.AuditedCall(lambda: self.call(*args), eager, self._setting)
-            return devices.audit(call, self._device, passes, canary)
         return self._judged(self._record(args, replay=replay), canary)
 
     def audit_phases(
         self, args: tuple[Any, ...], phases: Phases, *, canary: Canary | None
     ) -> tuple[Observed[Evidence], Mapping[str, tuple[Observed[Evidence], Observed[Flops]]]]:
-        if self._device is not None:
-            whole = Unavailable("on an accelerator, a generation is audited as a whole")
-            return self.audit(args, passes=1, canary=canary), dict.fromkeys(phases.entered, (whole, whole))
         recording = self._record(args, replay=True, phases=phases)
         alone = {name: recording.phase(name) for name in recording.passes}
         return self._judged(recording, canary), {
@@ -303,6 +296,8 @@ class TorchModel:
             budget=budget if replay else None,
             asked=arithmetic_of(self._setting),
             phases=phases,
+            device="cpu" if self._device is None else self._device.kind,
+            synchronize=(lambda: None) if self._device is None else self._device.synchronize,
         )
         self._recording = record_pass(lambda: self.call(*args), plan)
         return self._recording
@@ -331,8 +326,6 @@ class TorchModel:
         return Unavailable("; ".join(recording.problems) or "the operations were not counted")
 
     def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
-        if self._device is not None:
-            return Unavailable("times of operators are measured on CPUs only; the audit has those of the kernels")
         from modelzoo.evidence.profile import recorded_profile
 
         recording = self._recording or self._record(args, replay=False)
