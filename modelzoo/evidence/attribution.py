@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.coverage import can_be_compared
-from modelzoo.evidence.device_attribution import DeviceKernel, Seen, kernel_part
+from modelzoo.evidence.device_attribution import DeviceKernel, kernel_part
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
     DISPATCH,
@@ -102,11 +102,10 @@ def attribute_recording(
 
 def _attribute_device(recording: Recording, canary: Canary | None, bf16_method: str | None) -> AttributedAudit:
     """Attribute a pass of an accelerator to its kernels; the times of calls stand for those that are not known."""
-    levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
-    seen = Seen(levels, is_converted=bf16_method in ("autocast", "cast"))
-    parts = [part for each in recording.calls for part in _device_parts(each, recording, seen)]
+    prover = PrecisionProver(canary, bf16_method)
+    parts = [part for each in recording.calls for part in _device_parts(each, recording, prover)]
     for each in recording.outside:
-        parts += [kernel_part(k, None, recording.operands.get(k.name, "unknown"), seen) for k in each.kernels]
+        parts += [kernel_part(k, None, recording.operands.get(k.name, "unknown"), prover) for k in each.kernels]
     counted = recording.counted()
     # Kernels that no operator launched have no sizes; those of a graph may do all of the work.
     has_others = any(each.kernels for each in recording.outside)
@@ -126,7 +125,7 @@ def _attribute_device(recording: Recording, canary: Canary | None, bf16_method: 
     )
 
 
-def _device_parts(noted: RecordedCall, recording: Recording, seen: Seen) -> Iterator[AttributedTime]:
+def _device_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProver) -> Iterator[AttributedTime]:
     """What an operator's time was spent on: by its kernels, the longest of which multiplies if no name says so."""
     call, kernels = noted.call, noted.printed.kernels
     product = recording.products[noted.product] if noted.product is not None else None
@@ -137,7 +136,7 @@ def _device_parts(noted: RecordedCall, recording: Recording, seen: Seen) -> Iter
             yield AttributedTime(call.name, None, call.shapes, *named, ProofSource.DATA_TYPES, noted.seconds)
             return
         kernels = (DeviceKernel(call.name, noted.seconds),)
-    parts = [replace(kernel_part(each, proof, given, seen, call.name), shapes=call.shapes) for each in kernels]
+    parts = [replace(kernel_part(each, proof, given, prover, call.name), shapes=call.shapes) for each in kernels]
     longest = max(range(len(parts)), key=lambda n: (parts[n].is_compute, parts[n].seconds))
     if proof is not None and product is not None:
         kind, how = product.operator_class, (proof.precision, proof.decided_by)

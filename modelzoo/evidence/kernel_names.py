@@ -38,8 +38,8 @@ _TYPES = {
     "fp32": "float, float32, f32",
     "tf32": "tf32",
     "bf16": "bfloat16, bf16",
-    "fp16": "float16, f16",
-    "fp8": "float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, f8_e4m3, f8_e5m2",
+    "fp16": "float16, fp16, f16",
+    "fp8": "float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, f8_e4m3, f8_e5m2, e4m3, e5m2",
     "fp4": "f4_e2m1",
     "int32": "s32",
     "int8": "int8, uint8, qint8, quint8, s8, u8, i8",
@@ -56,7 +56,8 @@ def precision_of(dtype: str) -> str | None:
     """Return the precision of a data type that products have, ``None`` for any other.
 
     Args:
-        dtype: its name in torch (``bfloat16``), in ONNX Runtime (``float``), or in OpenVINO and oneDNN (``f32``).
+        dtype: its name in torch (``bfloat16``), in ONNX Runtime (``float``), in OpenVINO and oneDNN (``f32``), or in
+            names of CUDA kernels (``e4m3``).
     """
     return _PRECISION_OF.get(dtype)
 

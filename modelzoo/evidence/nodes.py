@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.observation import digest_of
-from modelzoo.evidence.precision import decide_precision
+from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
@@ -39,20 +39,17 @@ def judge_nodes(
         passes: how many these are.
         library: what computes the products.
         requested: ``fp32``, ``bf16`` or ``int8``.
-        bf16_method: as in the setting. With all but ``fastmath`` the canary's operands are bf16 themselves, so that its
-            error shows nothing about a node that was left in fp32.
+        bf16_method: as in the setting.
         canary: what the canary showed under the same options, if it ran.
         counted: the operations that torch counts in a pass of the same model.
         isa: the instruction set that the library uses; empty if it does not say.
         problems: what could not be observed.
     """
-    levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
-    is_converted = bf16_method not in (None, "fastmath")
+    prover = PrecisionProver(canary, bf16_method)
     parts = []
     for node in nodes:
         if node.operator_class is not None:
-            level = levels.get(node.canary or "")
-            proof = decide_precision(node.precision, level, node.decided_by, canary_has_bf16_operands=is_converted)
+            proof = prover.prove_operands(node.precision, node.canary, node.decided_by)
             node = replace(node, precision=proof.precision, decided_by=proof.decided_by)
         parts.append(node)
     audit = AttributedAudit(
