@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Optional
+
+import msgspec
 
 from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.coverage import can_be_compared
@@ -20,48 +23,55 @@ from modelzoo.records.evidence import Evidence, KernelDigest, LogSource, Operato
 from modelzoo.records.profile import Flops, Shape
 
 
+class ListedPasses(msgspec.Struct, frozen=True):
+    """Audited passes, as an engine lists them.
+
+    Attributes:
+        library: what computes the products.
+        passes: how many passes these are.
+        nodes: all that ran, and the time in none of them, as ``PASS_EVENT``.
+        flops: the operations of one pass by the engine's own account; ``None`` if it has none.
+        isa: the instruction set that the library uses; empty if the engine does not say.
+        problems: what could not be observed.
+    """
+
+    library: str
+    passes: int
+    nodes: tuple[AttributedTime, ...]
+    flops: Optional[Flops] = None
+    isa: str = ""
+    problems: tuple[str, ...] = ()
+
+
 def judge_nodes(
-    nodes: Sequence[AttributedTime],
-    passes: int,
-    library: str,
-    requested: str,
-    bf16_method: str | None,
-    *,
-    canary: Canary | None,
-    counted: Flops | None = None,
-    isa: str = "",
-    problems: tuple[str, ...] = (),
+    listed: ListedPasses, canary: Canary | None, requested: str, bf16_method: str | None, counted: Flops | None = None
 ) -> Evidence:
-    """Judge the audit of an engine that lists its nodes.
+    """Judge what an engine lists.
 
     Args:
-        nodes: all that ran in the audited passes.
-        passes: how many these are.
-        library: what computes the products.
+        listed: what ran.
+        canary: what the canary showed under the same options, if it ran.
         requested: ``fp32``, ``bf16`` or ``int8``.
         bf16_method: as in the setting.
-        canary: what the canary showed under the same options, if it ran.
         counted: the operations that torch counts in a pass of the same model.
-        isa: the instruction set that the library uses; empty if it does not say.
-        problems: what could not be observed.
     """
     prover = PrecisionProver(canary, bf16_method)
     parts = []
-    for node in nodes:
+    for node in listed.nodes:
         if node.operator_class is not None:
             proof = prover.prove_operands(node.precision, node.canary, node.decided_by)
             node = replace(node, precision=proof.precision, decided_by=proof.decided_by)
         parts.append(node)
     audit = AttributedAudit(
         parts=parts,
-        iterations=passes,
+        iterations=listed.passes,
         log_source=LogSource.ENGINE,
-        library=library,
+        library=listed.library,
         bf16_allowed=bf16_method is not None if any(part.is_compute for part in parts) else None,
         counted=counted,
         lists_all=not can_be_compared(parts, counted),
-        onednn_isa=isa,
-        problems=problems,
+        onednn_isa=listed.isa,
+        problems=listed.problems,
     )
     return judge_attributed(audit, canary, requested, bf16_method)
 

@@ -29,11 +29,11 @@ from modelzoo.evidence.kernel_names import (
     PASS_EVENT,
     UNKNOWN_KERNEL,
 )
-from modelzoo.evidence.nodes import canary_convolution, is_pointwise, product_flop
+from modelzoo.evidence.nodes import ListedPasses, canary_convolution, is_pointwise, product_flop
 from modelzoo.evidence.onednn_log import BF16_ALLOWED
 from modelzoo.evidence.precision import operand_precision
 from modelzoo.records.evidence import OperatorClass, ProofSource
-from modelzoo.records.profile import Flops, Shape
+from modelzoo.records.profile import Shape
 
 CPU_PROVIDER = "CPUExecutionProvider"
 QUANTIZED_CONVOLUTION = "QLinearConv"
@@ -98,20 +98,6 @@ class ProfileLogError(ValueError):
     """The log cannot be read; the message says why, in one line."""
 
 
-class ProfileLog(msgspec.Struct, frozen=True):
-    """The last runs of a session.
-
-    Attributes:
-        nodes: all that ran, and of each run the time in none of them, a ``PASS_EVENT``.
-        flops: the operations and bytes of the last run.
-        problems: another provider than the CPU's ran nodes.
-    """
-
-    nodes: tuple[AttributedTime, ...]
-    flops: Flops
-    problems: tuple[str, ...] = ()
-
-
 class _Arguments(msgspec.Struct):
     """Sizes are bytes: of the inputs that are constants, of the other inputs, and of the outputs."""
 
@@ -145,8 +131,8 @@ class _Entry(msgspec.Struct):
         return self.name.removesuffix(_KERNEL_EVENT)
 
 
-def read_profile(text: bytes, passes: int, weights: Weights = NO_WEIGHTS, *, fast_math: bool = False) -> ProfileLog:
-    """Read what the profiler wrote.
+def read_profile(text: bytes, passes: int, weights: Weights = NO_WEIGHTS, *, fast_math: bool = False) -> ListedPasses:
+    """Read what the profiler wrote: the last runs of a session, and the operations and bytes of the last of them.
 
     Args:
         text: the contents of its file.
@@ -181,7 +167,7 @@ def read_profile(text: bytes, passes: int, weights: Weights = NO_WEIGHTS, *, fas
         providers.add(entry.args.provider)
     others = ", ".join(sorted(each or "unknown provider" for each in providers - {CPU_PROVIDER}))
     problems = (f"not all nodes ran on {CPU_PROVIDER}: {others}",) if others else ()
-    return ProfileLog(tuple(nodes), sum_flops(calls), problems)
+    return ListedPasses("ONNX Runtime", passes, tuple(nodes), sum_flops(calls), problems=problems)
 
 
 def _nested(runs: Sequence[_Entry], nodes: Sequence[_Entry]) -> list[_Entry]:

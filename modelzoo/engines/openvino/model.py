@@ -15,20 +15,17 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.engine import ExportedModel
+from modelzoo.engines.export.engine import ListingModel
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import flat_arrays, read_batch
 from modelzoo.engines.openvino.evidence import LIBRARY, layer_nodes, read_layers, timed_nodes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence.audited import AttributedTime
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
-from modelzoo.evidence.nodes import judge_nodes, node_digest
-from modelzoo.evidence.profile import summarize_profile, timed_calls
+from modelzoo.evidence.nodes import ListedPasses, node_digest
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.evidence import KernelDigest
 from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
@@ -198,12 +195,10 @@ def _operator(case: CanaryCase, operands: list[openvino.Node]) -> openvino.Node:
     return opset8.add(product, opset8.constant(case.constants[1][None, :, None, None]))
 
 
-PROFILED_PASSES = 2
-NO_FLOPS = "operations are counted in torch's operators: see the row of --engine torch"
 ANY_SIZE = -1
 
 
-class OpenVinoModel(ExportedModel):
+class OpenVinoModel(ListingModel):
     """A model compiled for the shapes of the batch, with the options of a setting.
 
     Times of layers are taken in a second compiled model, which differs in the option ``PERF_COUNT`` only.
@@ -265,28 +260,6 @@ class OpenVinoModel(ExportedModel):
         digest = node_digest(layer_nodes(read_layers(self._compiled)))
         return digest or Unavailable("OpenVINO's runtime model has no layer that multiplies matrices")
 
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False) -> Evidence:
-        nodes, isa, problems = self._timed_layers(args, passes)
-        return judge_nodes(
-            nodes,
-            passes,
-            LIBRARY,
-            self._setting.precision,
-            self._setting.bf16_method,
-            canary=canary,
-            counted=self._batch.flops,
-            isa=isa,
-            problems=problems,
-        )
-
-    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
-        return Unavailable(NO_FLOPS)
-
-    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Profile:
-        nodes, _, _ = self._timed_layers(args, PROFILED_PASSES)
-        problems = (NO_FLOPS, "an exported model has no table by layer")
-        return summarize_profile(timed_calls(nodes), PROFILED_PASSES, evidence=evidence, problems=problems)
-
     def _compile(
         self, shapes: Sequence[Sequence[int]], *, heads: bool = False, timed: bool = False
     ) -> openvino.CompiledModel:
@@ -318,11 +291,7 @@ class OpenVinoModel(ExportedModel):
             return self._requests[str(open_shapes)]
         return self._requests[str(shapes)]
 
-    def _timed_layers(
-        self, args: tuple[Any, ...], passes: int
-    ) -> tuple[tuple[AttributedTime, ...], str, tuple[str, ...]]:
-        """Run ``passes`` passes, after a first one; return the layers with their times, the instruction set, and
-        what could not be observed."""
+    def listed(self, args: tuple[Any, ...], passes: int) -> ListedPasses:
         with self.explained_errors():
             compiled = self._compile(self._shapes, timed=True)
             request = compiled.create_infer_request()
@@ -335,7 +304,8 @@ class OpenVinoModel(ExportedModel):
             layers = read_layers(compiled)
         is_same = node_digest(layer_nodes(layers)) == node_digest(layer_nodes(read_layers(self._compiled)))
         problems = () if is_same else ("the model that was timed runs other kernels than the one that was audited",)
-        return timed_nodes(first, layers, passes, total), _isa(compiled), problems
+        nodes = timed_nodes(first, layers, passes, total)
+        return ListedPasses(LIBRARY, passes, nodes, isa=_isa(compiled), problems=problems)
 
 
 def _outputs(request: openvino.InferRequest, count: int) -> list[NDArray[Any]]:

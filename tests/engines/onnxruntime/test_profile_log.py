@@ -16,6 +16,7 @@ from modelzoo.evidence.audited import AttributedTime
 from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.nodes import judge_nodes, node_digest
 from modelzoo.evidence.precision import UNKNOWN
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, ProofSource, ProofVerdict
 from modelzoo.records.profile import Flops, Shape
@@ -51,10 +52,17 @@ def judged(
     without: str = "",
 ) -> Evidence:
     """The evidence of the last run, or of some of its operators."""
-    log = read_profile(recorded() if text is None else text, 1, fast_math=bf16)
-    nodes = [each for each in log.nodes if (not only or each.operator in only) and each.operator != without]
+    listed = read_profile(recorded() if text is None else text, 1, fast_math=bf16)
+    nodes = tuple(each for each in listed.nodes if (not only or each.operator in only) and each.operator != without)
     asked = ("bf16", "fastmath") if bf16 else ("fp32", None)
-    return judge_nodes(nodes, 1, "ONNX Runtime", *asked, canary=checks, counted=counted, problems=log.problems)
+    return judge_nodes(replace(listed, nodes=nodes), checks, *asked, counted)
+
+
+def flops_of(text: bytes, weights: Weights = NO_WEIGHTS) -> Flops:
+    """The operations of the last run."""
+    found = read_profile(text, 1, weights).flops
+    assert found is not None
+    return found
 
 
 def test_fp32_is_proven_if_the_canary_confirms_every_class() -> None:
@@ -187,7 +195,7 @@ def test_quantized_products_are_refused(operator: str, precision: str) -> None:
 
 def test_a_count_of_torch_that_the_nodes_do_not_reach_is_unknown() -> None:
     """If the sizes of all products are known, they must be what torch counts in the same model."""
-    flops = read_profile(recorded(), 1).flops
+    flops = flops_of(recorded())
     conv = flops.by_operator["Conv"]
     counted = Flops(flops.total, 0, {"aten::convolution": conv, "aten::mm": flops.total - conv})
     assert judged(counted=counted).verdict is ProofVerdict.FP32
@@ -312,7 +320,7 @@ def test_operators_of_onnx_without_the_name_of_a_product_are_none(operator: str,
 
 def test_a_recorded_pass_is_counted_by_operator() -> None:
     """Two convolutions, a layer, and five products, two of them in the body of a loop."""
-    found = read_profile(recorded(), 1).flops
+    found = flops_of(recorded())
     pixels, square = 2 * 8 * 8, 16 * 16
     assert found.by_operator == {
         "Conv": 2 * pixels * square * (9 + 1),
@@ -338,7 +346,7 @@ def test_a_recorded_pass_is_counted_by_operator() -> None:
 )
 def test_products_have_formulas(operator: str, inputs: list[Shape], output: Shape, flop: int) -> None:
     """Grouped, transposed and batched ones too; the weights of a layer may be missing."""
-    assert read_profile(one_node(operator, inputs, output), 1).flops.total == flop
+    assert flops_of(one_node(operator, inputs, output)).total == flop
 
 
 @pytest.mark.parametrize(
@@ -349,7 +357,7 @@ def test_packed_weights_of_a_convolution_are_those_of_the_node_in_the_model(know
     """Their shape is not in the profile (recorded with 1.32); one that does not fit is not believed."""
     inputs: list[Shape] = [(1, 224, 224, 3), (), (), (64,), (64,)]
     text = one_node("QLinearConv", inputs, (1, 112, 112, 64), name="node_conv_token_1", dtype="uint8")
-    found = read_profile(text, 1, known).flops
+    found = flops_of(text, known)
     assert (found.total, found.missing) == (flop, () if flop else ("QLinearConv",))
     assert node_of(text, known).flop == (flop or None)
 
@@ -357,8 +365,8 @@ def test_packed_weights_of_a_convolution_are_those_of_the_node_in_the_model(know
 @pytest.mark.parametrize("inputs", [[], [(1, 8, 6, 6)], [(1, 8, 6, 6), (4,)]])
 def test_a_product_without_known_shapes_is_named(inputs: list[Shape]) -> None:
     """Rather than left out."""
-    assert read_profile(one_node("Conv", inputs, (1, 4, 6, 6)), 1).flops.missing == ("Conv",)
-    assert read_profile(one_node("LSTM", [(1, 2, 3)], (1, 2, 3)), 1).flops.missing == ("LSTM",)
+    assert flops_of(one_node("Conv", inputs, (1, 4, 6, 6))).missing == ("Conv",)
+    assert flops_of(one_node("LSTM", [(1, 2, 3)], (1, 2, 3))).missing == ("LSTM",)
 
 
 @pytest.mark.parametrize(
@@ -375,4 +383,4 @@ def test_bytes_are_those_of_inputs_and_outputs(
     operator: str, inputs: list[Shape], output: Shape, expected: int
 ) -> None:
     """With the weights that have been packed; reshaping moves nothing, and a lookup reads what it writes."""
-    assert read_profile(one_node(operator, inputs, output), 1).flops.bytes == 4 * expected
+    assert flops_of(one_node(operator, inputs, output)).bytes == 4 * expected

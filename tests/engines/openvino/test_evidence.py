@@ -12,7 +12,7 @@ from openvino_recordings import DEFAULT, F32, recorded
 
 from modelzoo.engines.openvino.evidence import LIBRARY, Layer, layer_nodes, timed_nodes
 from modelzoo.evidence.audited import AttributedTime
-from modelzoo.evidence.nodes import judge_nodes, node_digest
+from modelzoo.evidence.nodes import ListedPasses, judge_nodes, node_digest
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, ProofSource, ProofVerdict
 from modelzoo.records.profile import Shape
@@ -50,8 +50,8 @@ def judged(
     """The evidence of the two passes that were recorded after the first, with 5 ms between the layers."""
     first, last = passes
     total = sum(each.seconds for each in timed_nodes(first, last, 2, 0.0)) + BETWEEN
-    checks = None if level is None else canary(level)
-    return judge_nodes(timed_nodes(first, last, 2, total), 2, LIBRARY, requested, bf16_method, canary=checks, **facts)
+    listed = ListedPasses(LIBRARY, 2, timed_nodes(first, last, 2, total), **facts)
+    return judge_nodes(listed, None if level is None else canary(level), requested, bf16_method)
 
 
 def test_fp32_is_proven_by_the_kernels_and_the_canary() -> None:
