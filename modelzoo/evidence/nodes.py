@@ -7,6 +7,7 @@ them, an operator of the canary shows that runs the same kernel.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Optional
 
@@ -14,6 +15,7 @@ import msgspec
 
 from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.coverage import can_be_compared
+from modelzoo.evidence.kernel_names import DISPATCH, MOVEMENT, NATIVE, UNKNOWN_KERNEL
 from modelzoo.evidence.observation import digest_of
 from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.evidence.verdict import judge_attributed
@@ -21,6 +23,15 @@ from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest, LogSource, OperatorClass
 from modelzoo.records.profile import Flops, Shape
+
+CONTROL_FLOW = ("If", "Loop", "Scan", "TensorIterator")
+_MOVEMENT = re.compile(
+    r"Broadcast|Cast(Like)?|Concat\w*|ConstantOfShape|Convert|DepthToSpace|Expand|EyeLike|Flatten|Gather\w*|Identity|"
+    r"Mem(ory|cpy)\w+|NonZero|OneHot|Pad|Range|Reorder\w*|Reshape|ReverseSequence|Scatter\w*|"
+    r"Sequence(At|Construct|Empty|Erase|Insert|Length)|Shape(Of)?|ShuffleChannels|Size|(Strided)?Slice|SpaceToDepth|"
+    r"Split\w*|Squeeze|Tile|Transpose|Trilu|Unsqueeze"
+)
+"""Operators of ONNX, ONNX Runtime and OpenVINO that create, copy or rearrange tensors only."""
 
 
 class ListedPasses(msgspec.Struct, frozen=True):
@@ -85,6 +96,15 @@ def node_digest(nodes: Sequence[AttributedTime]) -> KernelDigest | None:
     return digest_of(
         (node.implementation, node.precision, tuple(shape[1:] for shape in node.shapes), 1) for node in products
     )
+
+
+def category_of(operator: str, *, is_known: bool) -> str:
+    """Return what a node spends its time on that is no product, given whether it is known to be none."""
+    if operator in CONTROL_FLOW:
+        return DISPATCH
+    if _MOVEMENT.fullmatch(operator):
+        return MOVEMENT
+    return NATIVE if is_known else UNKNOWN_KERNEL
 
 
 def is_pointwise(shapes: Sequence[Shape]) -> bool:

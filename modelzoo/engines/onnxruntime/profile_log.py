@@ -21,22 +21,21 @@ import msgspec
 
 from modelzoo.evidence.audited import AttributedTime
 from modelzoo.evidence.flops import Call, sum_flops
-from modelzoo.evidence.kernel_names import (
-    BETWEEN_OPERATORS,
-    DISPATCH,
-    MOVEMENT,
-    NATIVE,
-    PASS_EVENT,
-    UNKNOWN_KERNEL,
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
+from modelzoo.evidence.nodes import (
+    CONTROL_FLOW,
+    ListedPasses,
+    canary_convolution,
+    category_of,
+    is_pointwise,
+    product_flop,
 )
-from modelzoo.evidence.nodes import ListedPasses, canary_convolution, is_pointwise, product_flop
 from modelzoo.evidence.onednn_log import BF16_ALLOWED
 from modelzoo.evidence.precision import operand_precision
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Shape
 
 CPU_PROVIDER = "CPUExecutionProvider"
-QUANTIZED_CONVOLUTION = "QLinearConv"
 _CLASSES = (
     (OperatorClass.ATTENTION, re.compile(r"Attention")),
     (OperatorClass.CONV, re.compile(r"Conv")),
@@ -56,15 +55,6 @@ _NARROW = (
 """Products of quantized operands, whose weights may be packed, so that no data type shows it."""
 _SHOWING = ("FusedConv", "FusedGemm", "FusedMatMul", "GroupQueryAttention", "MultiHeadAttention", "TransposeMatMul")
 """Products of ONNX Runtime's own that multiply what their data types show, as all products of ONNX do."""
-_CONTROL_FLOW = ("If", "Loop", "Scan")
-_MOVEMENT = frozenset(
-    """
-    Cast CastLike Concat ConcatFromSequence ConstantOfShape DepthToSpace Expand EyeLike Flatten Gather GatherElements
-    GatherND Identity MemcpyFromHost MemcpyToHost OneHot Pad Range ReorderInput ReorderOutput Reshape ReverseSequence
-    ScatterElements ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
-    Shape Size Slice SpaceToDepth Split SplitToSequence Squeeze Tile Transpose Trilu Unsqueeze
-    """.split()  # noqa: SIM905 - a list of words
-)
 _OWN = frozenset(
     """
     BiasGelu BiasSoftmax EmbedLayerNormalization FastGelu GroupNorm NhwcMaxPool QLinearAdd QLinearAveragePool
@@ -77,7 +67,7 @@ _OPSET = 24
 """The newest version of ONNX whose operators are known here: one of a later version may do anything."""
 _TRANSFORMS = ("AffineGrid", "DFT", "Det", "STFT", "SequenceMap")
 """Operators of ONNX that may multiply matrices although their names do not say so."""
-_WITHOUT_TRAFFIC = ("Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze", *_CONTROL_FLOW)
+_WITHOUT_TRAFFIC = ("Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze", *CONTROL_FLOW)
 """Operators that return their input in another shape, and those whose subgraph's nodes are counted."""
 _LOOKUPS = ("Gather", "GatherElements", "GatherND")
 """Operators that read as much of their first input as they write."""
@@ -266,12 +256,11 @@ def _canary_operator(operator: str, kind: OperatorClass, shapes: Sequence[Shape]
 
 def _other_kernel(operator: str) -> tuple[str, str]:
     """Kernel and category of a node that multiplies no matrices."""
-    if operator in _CONTROL_FLOW:
-        return "control flow", DISPATCH
-    if operator in _MOVEMENT:
-        return "memory movement", MOVEMENT
-    is_none = operator in _OWN or (_is_standard(operator) and operator not in _TRANSFORMS)
-    return ("other operators", NATIVE) if is_none else (operator, UNKNOWN_KERNEL)
+    is_known = operator in _OWN or (_is_standard(operator) and operator not in _TRANSFORMS)
+    category = category_of(operator, is_known=is_known)
+    return {DISPATCH: "control flow", NATIVE: "other operators", UNKNOWN_KERNEL: operator}.get(
+        category, category
+    ), category
 
 
 @cache

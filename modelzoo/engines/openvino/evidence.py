@@ -11,16 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from modelzoo.evidence.audited import AttributedTime
-from modelzoo.evidence.kernel_names import (
-    BETWEEN_OPERATORS,
-    DISPATCH,
-    MOVEMENT,
-    NATIVE,
-    PASS_EVENT,
-    UNKNOWN_KERNEL,
-    precision_of,
-)
-from modelzoo.evidence.nodes import canary_convolution, product_flop
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, PASS_EVENT, precision_of
+from modelzoo.evidence.nodes import canary_convolution, category_of, product_flop
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Shape
 
@@ -48,19 +40,14 @@ _CLASS_OF = {name: kind for kind, names in _CLASSES.items() for name in names.sp
 _COUNTED = ("Convolution", "GroupConvolution", "Deconvolution", "FullyConnected", "MatMul")
 """The products whose operations follow from their shapes."""
 _PRODUCT_NAME = re.compile(r"MatMul|ScaledDotProductAttention|Einsum")
-_MOVEMENT = re.compile(
-    r"^(Reorder|Transpose|Reshape|Concatenation|Split|(Strided)?Slice|Gather\w*|Scatter\w*|Convert|Broadcast|Tile|Pad|"
-    r"DepthToSpace|SpaceToDepth|ShuffleChannels|Memory\w+|OneHot|NonZero|ShapeOf)$"
-)
 _OTHERS = re.compile(
     r"^(AdaptivePooling|Bucketize|CausalMaskPreprocess|ColorConvert|CumSum|DetectionOutput|Eltwise|Embedding\w+|"
     r"ExperimentalDetectron\w+|ExtractImagePatches|Eye|FakeQuantize|GenerateProposals|GridSample|Interpolate|LogSoftmax|"
     r"Lrn|MVN|Math|MatrixNms|MulticlassNms|NonMaxSuppression|NormalizeL2|PSROIPooling|Pooling|Priorbox(Clustered)?|"
-    r"Proposal|RMS|ROI(Align|Pooling)|RandomUniform|Range|Reduce|Re(gion|org)Yolo|ReverseSequence|RoPE|Roll|"
+    r"Proposal|RMS|ROI(Align|Pooling)|RandomUniform|Reduce|Re(gion|org)Yolo|RoPE|Roll|"
     r"SearchSorted|Softmax|Subgraph|TopK|Unique)$"
 )
-"""Layers that multiply no matrices; those that move memory are in ``_MOVEMENT``. Any other layer is unknown."""
-_CONTROL_FLOW = ("If", "Loop", "TensorIterator")
+"""Layers that multiply no matrices, besides those that move memory. Any other layer is unknown."""
 
 
 def read_layers(compiled: openvino.CompiledModel) -> list[Layer]:
@@ -131,13 +118,14 @@ def _node(
     flop = None
     if kind is not None and operator in _COUNTED and len(shapes) > 1:
         flop = product_flop(kind, shapes, written, is_transposed=operator == "Deconvolution")
+    other = category_of(operator, is_known=_OTHERS.match(operator) is not None)
     like_layer = "linear" if kind is OperatorClass.LINEAR else "matmul"
     return AttributedTime(
         operator=operator,
         operator_class=kind,
         shapes=shapes,
         implementation=f"{LIBRARY} {operator} {kernel}",
-        precision=_category(operator) if kind is None else _operand_type(kernel, attributes),
+        precision=_operand_type(kernel, attributes) if kind is not None else other,
         decided_by=ProofSource.KERNEL_LOG,
         seconds=seconds,
         count=count,
@@ -158,12 +146,3 @@ def _operand_type(kernel: str, attributes: Mapping[str, str]) -> str:
             return quantized
     suffix, first = kernel.rpartition("_")[2].lower(), attributes.get("runtimePrecision", "").lower()
     return precision_of(suffix) or precision_of(first) or "unknown"
-
-
-def _category(operator: str) -> str:
-    """What a layer spends its time on if it multiplies no matrices."""
-    if operator in _CONTROL_FLOW:
-        return DISPATCH
-    if _MOVEMENT.match(operator):
-        return MOVEMENT
-    return NATIVE if _OTHERS.match(operator) else UNKNOWN_KERNEL
