@@ -23,9 +23,6 @@ OWN_RECORDINGS = sorted(DATA.glob("onednn_x86_64*.json"))
 ARM_RECORDINGS = sorted(DATA.glob("onednn_aarch64-*.json"))
 """Likewise, on processors that QEMU emulates, with oneDNN, Compute Library and OpenBLAS."""
 
-AMX_RECORDINGS = sorted(DATA.glob("onednn_x86_64-amx_*cast.json"))
-"""As ``OWN_RECORDINGS``, on an Intel CPU with AMX, by autocast and in a model cast to bf16."""
-
 AMX_ATTENTION = sorted(DATA.glob("x86_64-amx_torch*_attention_bf16.log"))
 """oneDNN's log of attention in bf16, 4 heads × 384 rows × 64 columns, on an Intel CPU with AMX, with one thread."""
 

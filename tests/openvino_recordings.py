@@ -6,12 +6,13 @@ import json
 
 from places import ROOT
 
-from modelzoo.engines.openvino.evidence import Layer, parse_nodes
+from modelzoo.engines.openvino.evidence import Layer
 
 F32, DEFAULT = "f32", "default"
 
 
-def recorded(precision: str) -> list[tuple[Layer, ...]]:
+def recorded(precision: str) -> list[list[Layer]]:
     """The layers after one pass, and after two more; of ``F32`` or ``DEFAULT``, which has no precision hint."""
     path = ROOT / f"tests/data/openvino_2026.4.1_x86_64_{precision}.json"
-    return [parse_nodes(nodes) for nodes in json.loads(path.read_text(encoding="utf-8"))]
+    found: list[list[Layer]] = json.loads(path.read_text(encoding="utf-8"))
+    return found

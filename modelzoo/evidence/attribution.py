@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.coverage import can_be_compared
-from modelzoo.evidence.device_attribution import DeviceKernel, Seen, kernel_part
+from modelzoo.evidence.device_attribution import DeviceKernel, kernel_part
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
     DISPATCH,
@@ -23,17 +23,18 @@ from modelzoo.evidence.kernel_names import (
     UNATTRIBUTED,
     UNKNOWN_KERNEL,
     UNREAD_KERNEL,
-    attention_kernel,
     converts_back,
     is_native_loop,
     library_kernel,
     moves_memory,
     multiplies_nothing,
+    onednn_kernels,
     operator_class,
+    precision_of,
 )
 from modelzoo.evidence.mkl_log import BlasCall
 from modelzoo.evidence.onednn_log import OneDnnLog, Primitive, logged_types, problem_flop
-from modelzoo.evidence.precision import PrecisionProver, operand_precision, own_proof, precision_of
+from modelzoo.evidence.precision import PrecisionProver, operand_precision, own_proof
 from modelzoo.evidence.recording import RecordedCall, Recording
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
@@ -101,11 +102,10 @@ def attribute_recording(
 
 def _attribute_device(recording: Recording, canary: Canary | None, bf16_method: str | None) -> AttributedAudit:
     """Attribute a pass of an accelerator to its kernels; the times of calls stand for those that are not known."""
-    levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
-    seen = Seen(levels, is_converted=bf16_method in ("autocast", "cast"))
-    parts = [part for each in recording.calls for part in _device_parts(each, recording, seen)]
+    prover = PrecisionProver(canary, bf16_method)
+    parts = [part for each in recording.calls for part in _device_parts(each, recording, prover)]
     for each in recording.outside:
-        parts += [kernel_part(k, None, recording.operands.get(k.name, "unknown"), seen) for k in each.kernels]
+        parts += [kernel_part(k, None, recording.operands.get(k.name, "unknown"), prover) for k in each.kernels]
     counted, products = recording.counted(), recording.products if recording.replay_seconds is not None else ()
     ran = {(part.product, part.implementation): None for part in parts if part.is_compute}
     products = tuple(
@@ -129,7 +129,7 @@ def _attribute_device(recording: Recording, canary: Canary | None, bf16_method: 
     )
 
 
-def _device_parts(noted: RecordedCall, recording: Recording, seen: Seen) -> Iterator[AttributedTime]:
+def _device_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProver) -> Iterator[AttributedTime]:
     """What an operator's time was spent on: by its kernels, the longest of which multiplies if no name says so."""
     call, kernels = noted.call, noted.printed.kernels
     product = recording.products[noted.product] if noted.product is not None else None
@@ -140,7 +140,7 @@ def _device_parts(noted: RecordedCall, recording: Recording, seen: Seen) -> Iter
             yield AttributedTime(call.name, None, call.shapes, *named, ProofSource.DATA_TYPES, noted.seconds)
             return
         kernels = (DeviceKernel(call.name, noted.seconds),)
-    parts = [replace(kernel_part(each, proof, given, seen, call.name), shapes=call.shapes) for each in kernels]
+    parts = [replace(kernel_part(each, proof, given, prover, call.name), shapes=call.shapes) for each in kernels]
     longest = max(range(len(parts)), key=lambda n: (parts[n].is_compute, parts[n].seconds))
     if proof is not None and product is not None:
         kind, how = product.operator_class, (proof.precision, proof.decided_by)
@@ -247,12 +247,8 @@ def _kernel(noted: RecordedCall, kind: OperatorClass, product: Product, recordin
     """What multiplied: by the libraries' logs, by the operator's name, or by the library that has no log."""
     log, calls = noted.printed.log, [each for each in noted.printed.blas_calls if each.is_product]
     computing = [each for each in log.primitives if each.is_compute]
-    if computing and kind is OperatorClass.ATTENTION:
-        return attention_kernel(computing)
     if computing:
-        found = ", ".join(sorted({each.implementation or each.kind for each in computing}))
-        is_unfolded = kind is OperatorClass.CONV and all(each.kind in ("matmul", "gemm_api") for each in computing)
-        return f"{'im2col and ' if is_unfolded else ''}oneDNN {found}"
+        return onednn_kernels(computing, kind)
     if log.unread:
         return UNREAD_KERNEL
     if not recording.shows_onednn and not calls:
@@ -264,25 +260,15 @@ def _kernel(noted: RecordedCall, kind: OperatorClass, product: Product, recordin
 def _with_reference_apart(part: AttributedTime, products: Sequence[Primitive]) -> Iterator[AttributedTime]:
     """Divide a product's time by what its kernels took, reference kernels and others, if it ran both."""
     slow, others = ([each for each in products if each.is_reference is wanted] for wanted in (True, False))
-    if not slow or not others:
+    if not slow or not others or part.operator_class is None:
         yield replace(part, is_reference=bool(slow) or part.is_reference)
         return
     total = sum(each.seconds for each in products)
-    share = sum(each.seconds for each in slow) / total if total else 1.0
-    names = "flash attention over oneDNN" if part.operator_class is OperatorClass.ATTENTION else "oneDNN"
-
-    def kernel(some: Sequence[Primitive]) -> str:
-        return f"{names} {', '.join(sorted({each.implementation or each.kind for each in some}))}"
-
-    yield replace(part, implementation=kernel(others), seconds=part.seconds * (1 - share))
-    yield replace(
-        part,
-        implementation=kernel(slow),
-        seconds=part.seconds * share,
-        count=0,
-        is_reference=True,
-        flop=None if part.flop is None else 0,
-    )
+    taken = part.seconds * (sum(each.seconds for each in slow) / total if total else 1.0)
+    fast, reference = (onednn_kernels(some, part.operator_class) for some in (others, slow))
+    yield replace(part, implementation=fast, seconds=part.seconds - taken)
+    part = replace(part, implementation=reference, seconds=taken, count=0, is_reference=True)
+    yield replace(part, flop=None if part.flop is None else 0)
 
 
 def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionProver) -> Iterator[AttributedTime]:
@@ -291,7 +277,7 @@ def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionP
         if each.is_compute:
             proof = prover.prove_primitive(each)
             kind = OperatorClass.CONV if "convolution" in each.kind else OperatorClass.LINEAR
-            kernel = f"oneDNN {each.implementation or each.kind}"
+            kernel = onednn_kernels([each], kind)
             precision, decided_by, flop = proof.precision, proof.decided_by, problem_flop(each)
         else:
             kind, kernel, flop, decided_by = None, f"oneDNN {each.kernel}", None, ProofSource.KERNEL_LOG

@@ -21,6 +21,9 @@ class AttributedTime(msgspec.Struct, frozen=True):
     ``UNKNOWN_KERNEL``) if it is not known to be one. ``count`` is the number of calls that this part stands for: the
     parts of one call count only once. ``flop`` are the operations of a product, ``None`` if they are not known.
     ``product`` is the place of the product that was replayed, ``None`` if it is a part of none.
+
+    An engine that lists its nodes yields them with the type of a product's operands as ``precision``, and with the
+    canary's operator that may run the same kernel as ``canary`` (``modelzoo.evidence.nodes``).
     """
 
     operator: str
@@ -34,6 +37,7 @@ class AttributedTime(msgspec.Struct, frozen=True):
     is_reference: bool = False
     flop: Optional[int] = None
     product: Optional[int] = None
+    canary: Optional[str] = None
 
     @property
     def is_compute(self) -> bool:

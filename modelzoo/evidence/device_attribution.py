@@ -7,18 +7,25 @@ graph, it follows from the kernel's name, from the operands that the eager model
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Optional
 
 import msgspec
 
 from modelzoo.evidence.audited import AttributedTime
-from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, moves_memory, multiplies_nothing, operator_class
-from modelzoo.evidence.precision import NO_PROOF, PrecisionProof, decide_precision
+from modelzoo.evidence.kernel_names import (
+    MOVEMENT,
+    NATIVE,
+    moves_memory,
+    multiplies_nothing,
+    operator_class,
+    precision_of,
+)
+from modelzoo.evidence.observation import digest_of
+from modelzoo.evidence.precision import NO_PROOF, PrecisionProof, PrecisionProver
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
-from modelzoo.records.evidence import KernelCalls, KernelDigest, OperatorClass, ProofSource
+from modelzoo.records.evidence import KernelDigest, OperatorClass, ProofSource
 
 NO_OPERATOR = "no operator"
 """What launched a kernel if the profiler does not know it: a graph, or a compiler's own code."""
@@ -40,30 +47,12 @@ class DeviceKernel(msgspec.Struct, frozen=True):
 
 def device_digest(kernels: Sequence[DeviceKernel]) -> KernelDigest | None:
     """Say which kernels one pass ran; ``None`` if none of them multiplies matrices."""
-    import hashlib
-    import json
-
-    calls = Counter(
-        (short_name(kernel.name), named_precision(kernel.name) or "unknown")
-        for kernel in kernels
-        if kernel_class(kernel.name) is not None
-    )
-    if not calls:
-        return None
-    content = json.dumps(sorted([*key, count] for key, count in calls.items()))
-    listed = tuple(KernelCalls(name, precision, count) for (name, precision), count in sorted(calls.items()))
-    return KernelDigest(hashlib.sha256(content.encode()).hexdigest(), listed)
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """What the canary showed, by operator, and whether its operands were of the reduced precision."""
-
-    levels: Mapping[str, CanaryLevel] = {}
-    is_converted: bool = False
+    names = [kernel.name for kernel in kernels if kernel_class(kernel.name) is not None]
+    return digest_of((short_name(name), named_precision(name) or "unknown", (), 1) for name in names)
 
 
 def kernel_part(
-    kernel: DeviceKernel, proof: PrecisionProof | None, given: str, seen: Seen, operator: str = NO_OPERATOR
+    kernel: DeviceKernel, proof: PrecisionProof | None, given: str, prover: PrecisionProver, operator: str = NO_OPERATOR
 ) -> AttributedTime:
     """Attribute the time of a kernel.
 
@@ -71,7 +60,7 @@ def kernel_part(
         kernel: what ran.
         proof: what the product of its operator showed when it was called again; ``None`` if that is not known.
         given: the precision of the operands of that operator, ``unknown`` if it is not known.
-        seen: what the canary showed.
+        prover: what decides if neither that nor its name does.
         operator: what launched it.
     """
     kind, category = operator_class(operator), _category(kernel.name)
@@ -83,7 +72,7 @@ def kernel_part(
         found = proof
     else:
         kind = kind or kernel_class(kernel.name)
-        found = _by_name(kernel.name, kind, given, seen) if kind is not None else NO_PROOF
+        found = _by_name(kernel.name, kind, given, prover) if kind is not None else NO_PROOF
         kind = kind or OperatorClass.MATMUL  # a name that nobody knows may be a product
     return AttributedTime(
         operator, kind, (), short_name(kernel.name), found.precision, found.decided_by, kernel.seconds
@@ -97,28 +86,17 @@ def _category(name: str) -> str | None:
     return NATIVE if is_other(name) else None
 
 
-def _by_name(name: str, kind: OperatorClass, given: str, seen: Seen) -> PrecisionProof:
+def _by_name(name: str, kind: OperatorClass, given: str, prover: PrecisionProver) -> PrecisionProof:
     """What a product's kernel is called decides, or else the types of its operands and the canary."""
     named = named_precision(name)
     if named is not None:
         return PrecisionProof(named, ProofSource.KERNEL_NAME)
-    level = seen.levels.get(OperatorClass.MATMUL if kind is OperatorClass.ATTENTION else kind)
-    proof = decide_precision(given, level, ProofSource.DATA_TYPES, canary_has_bf16_operands=seen.is_converted)
+    like = OperatorClass.MATMUL if kind is OperatorClass.ATTENTION else kind
+    proof = prover.prove_operands(given, like, ProofSource.DATA_TYPES)
     # Of fp32 operands, the libraries of CUDA devices make less than fp32 only by rounding to TF32.
     return replace(proof, precision="tf32") if proof.precision == CanaryLevel.REDUCED.value else proof
 
 
-_TYPES = {
-    "e4m3": "fp8",
-    "e5m2": "fp8",
-    "tf32": "tf32",
-    "bf16": "bf16",
-    "f16": "fp16",
-    "fp16": "fp16",
-    "f32": "fp32",
-    "f64": "fp64",
-    "i8": "int8",
-}
 _ANY_TYPE = "tf32|bf16|f16|f32|f64|i8|i32|e4m3|e5m2"
 # Two pairs: the first begins with the type in memory, the second with the one that is multiplied.
 _XMMA = re.compile(rf"xmma_\w*?gemm\w*?_({_ANY_TYPE})(?:{_ANY_TYPE})_({_ANY_TYPE})(?:{_ANY_TYPE})?_")
@@ -192,10 +170,10 @@ def named_precision(name: str) -> str | None:
         # fp32 operands, and bf16 and fp16 ones in some of cuDNN's kernels, are multiplied as TF32.
         if multiplied == "tf32":
             return "tf32"
-        return _TYPES.get(multiplied) if kept == multiplied else None
+        return precision_of(multiplied) if kept == multiplied else None
     tagged = _TAGGED.search(name)
     if tagged:
-        return _TYPES[tagged[1] or tagged[2]]
+        return precision_of(tagged[1] or tagged[2])
     if _UNTAGGED_TENSOR_OP.search(name):
         return "tf32"
     element = _ELEMENT.search(name) if _SIMPLE_PRODUCT.search(name) or _ATTENTION.search(name) else None

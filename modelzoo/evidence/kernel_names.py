@@ -33,10 +33,33 @@ BETWEEN_OPERATORS = "between operators"
 """Time in Python, in TorchScript's interpreter and in anything else that the profiler does not record."""
 INDUCTOR = "inductor C++ kernels"
 
+_TYPES = {
+    "fp64": "double, float64, f64",
+    "fp32": "float, float32, f32",
+    "tf32": "tf32",
+    "bf16": "bfloat16, bf16",
+    "fp16": "float16, fp16, f16",
+    "fp8": "float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, f8_e4m3, f8_e5m2, e4m3, e5m2",
+    "fp4": "f4_e2m1",
+    "int32": "s32",
+    "int8": "int8, uint8, qint8, quint8, s8, u8, i8",
+    "int4": "quint4x2, int4, uint4, s4, u4, i4",
+}
+_PRECISION_OF = {name: precision for precision, names in _TYPES.items() for name in names.split(", ")}
 _BF16_PRODUCT = {True: "{blas} sbgemm", False: "native bf16", None: "{blas} sbgemm or native bf16"}
 """What computes a bf16 product outside oneDNN, by whether torch passes it to its BLAS."""
 _VECTOR_PRODUCTS = ("mv", "addmv", "addmv_", "dot", "vdot")
 """torch computes these itself in bf16: it calls a BLAS for a matrix by a matrix only (``BLAS_HAS_SBGEMM``)."""
+
+
+def precision_of(dtype: str) -> str | None:
+    """Return the precision of a data type that products have, ``None`` for any other.
+
+    Args:
+        dtype: its name in torch (``bfloat16``), in ONNX Runtime (``float``), in OpenVINO and oneDNN (``f32``), or in
+            names of CUDA kernels (``e4m3``).
+    """
+    return _PRECISION_OF.get(dtype)
 
 
 def library_kernel(
@@ -72,10 +95,13 @@ def _gemm(name: str, operands: str, functions: Sequence[str] | None, blas: str, 
     return names.get(operands, f"native {operands}")
 
 
-def attention_kernel(primitives: Sequence[Primitive]) -> str:
-    """Name the kernel of attention that computes its products with oneDNN."""
-    kernels = ", ".join(sorted({primitive.implementation or primitive.kind for primitive in primitives}))
-    return f"flash attention over oneDNN {kernels}"
+def onednn_kernels(primitives: Sequence[Primitive], kind: OperatorClass) -> str:
+    """Name the kernels of an operator that computes its products with oneDNN, such as ``oneDNN jit:avx512_core``."""
+    names = f"oneDNN {', '.join(sorted({each.implementation or each.kind for each in primitives}))}"
+    if kind is OperatorClass.ATTENTION:
+        return f"flash attention over {names}"
+    is_unfolded = kind is OperatorClass.CONV and all(each.kind in ("matmul", "gemm_api") for each in primitives)
+    return f"im2col and {names}" if is_unfolded else names
 
 
 PASS_EVENT = "modelzoo::pass"

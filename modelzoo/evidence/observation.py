@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Optional
 
 import msgspec
@@ -22,25 +22,8 @@ from modelzoo.evidence.onednn_log import (
 )
 from modelzoo.evidence.precision import UNKNOWN
 from modelzoo.records.evidence import KernelCalls, KernelDigest
-from modelzoo.records.profile import Shape
 
 RANDOM_OUTPUTS = "the model's outputs differ from pass to pass, so observed passes cannot be compared with others"
-
-
-class Event(msgspec.Struct, frozen=True):
-    """One call of one operator, or of one node of a graph, as an engine's profiler has it.
-
-    ``seconds`` is self time, without children; ``parent`` is the index of the caller among all events, -1 for none.
-    ``shapes`` and ``dtypes`` describe the arguments in order, the latter in the profiler's words (``float``,
-    ``c10::BFloat16``). ``flop`` are the operations of a product, if the profiler shows its sizes.
-    """
-
-    name: str
-    seconds: float
-    parent: int
-    shapes: tuple[Shape, ...] = ()
-    dtypes: tuple[str, ...] = ()
-    flop: Optional[int] = None
 
 
 def kernel_digest(output: str) -> KernelDigest | None:
@@ -49,54 +32,41 @@ def kernel_digest(output: str) -> KernelDigest | None:
     Returns:
         ``None`` if no kernel that multiplies matrices is named.
     """
-    products = _logged_products(output)
-    if not products:
-        return None
-    calls: Counter[tuple[str, str, tuple[int | str | None, ...]]] = Counter()
+    log = parse_onednn(output)
+    calls: list[CountedCalls] = [
+        (f"oneDNN {each.kind} {each.implementation}", logged_precision(each), _fixed_dimensions(each), 1)
+        for each in log.primitives
+        if each.is_compute
+    ]
+    calls += [
+        (f"MKL {each.function.lower()}", each.precision, (), each.count)
+        for each in parse_mkl(output)
+        if each.is_product
+    ]
+    # A line that cannot be read may be a product.
+    calls += [("oneDNN, unread line", UNKNOWN, (untimed(line),), 1) for line in log.unread]
+    return digest_of(calls)
+
+
+CountedCalls = tuple[str, str, tuple[object, ...], int]
+"""Kernel, precision, what else tells these calls from others (their sizes), and their number."""
+
+
+def digest_of(calls: Iterable[CountedCalls]) -> KernelDigest | None:
+    """Summarize the calls of kernels that multiply matrices, in any order; ``None`` if there are none."""
+    alike: Counter[tuple[str, str, tuple[object, ...]]] = Counter()
     by_kernel: Counter[tuple[str, str]] = Counter()
-    for each in products:
-        calls[each.kernel, each.precision, each.fixed_dimensions] += each.count
-        by_kernel[each.kernel, each.precision] += each.count
+    for kernel, precision, sizes, count in calls:
+        alike[kernel, precision, sizes] += count
+        by_kernel[kernel, precision] += count
+    if not alike:
+        return None
     # Some sizes may be unknown, and None cannot be sorted among numbers.
-    content = json.dumps(sorted(([*key, count] for key, count in calls.items()), key=str))
+    content = json.dumps(sorted(([*key, count] for key, count in alike.items()), key=str))
     return KernelDigest(
         sha256=hashlib.sha256(content.encode()).hexdigest(),
         kernels=tuple(KernelCalls(name, precision, count) for (name, precision), count in sorted(by_kernel.items())),
     )
-
-
-class _LoggedProduct(msgspec.Struct, frozen=True):
-    """Calls of a kernel that multiplies matrices.
-
-    A line that cannot be read may be one, and has the line itself in place of its sizes.
-    """
-
-    kernel: str
-    precision: str
-    fixed_dimensions: tuple[int | str | None, ...]
-    count: int
-
-
-def _logged_products(output: str) -> list[_LoggedProduct]:
-    """Those of oneDNN and MKL."""
-    log = parse_onednn(output)
-    found = [
-        _LoggedProduct(
-            f"oneDNN {each.kind} {each.implementation}",
-            logged_precision(each),
-            _fixed_dimensions(each),
-            1,
-        )
-        for each in log.primitives
-        if each.is_compute
-    ]
-    found += [
-        _LoggedProduct(f"MKL {each.function.lower()}", each.precision, (), each.count)
-        for each in parse_mkl(output)
-        if each.is_product
-    ]
-    found += [_LoggedProduct("oneDNN, unread line", UNKNOWN, (untimed(line),), 1) for line in log.unread]
-    return found
 
 
 class LoggedCall(msgspec.Struct, frozen=True):

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from modelzoo.evidence.kernel_names import precision_of
+
 BF16_ALLOWED = "bf16-allowed"
 """fp32 tensors with bf16 fast math allowed; the log does not show whether the kernel used it."""
 _OTHER_KINDS = (
@@ -45,24 +47,7 @@ _MICROKERNELS = ("brgemm", "transform")
 _TIMES = re.compile(r",\d+\.\d+(e[+-]\d+)?(?=,|$)|,\d+$")
 
 _MARKER = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,")
-_DTYPES = {
-    "f64": "fp64",
-    "f32": "fp32",
-    "tf32": "tf32",
-    "f16": "fp16",
-    "bf16": "bf16",
-    "s8": "int8",
-    "u8": "int8",
-    "s4": "int4",
-    "u4": "int4",
-    "s32": "int32",
-    "f8_e5m2": "fp8",
-    "f8_e4m3": "fp8",
-    "f4_e2m1": "fp4",
-    "undef": "undef",
-}
-# Longest first: "src_bf16" (oneDNN 2.x) ends in "f16" too.
-_OLD_TENSOR = re.compile(r"^(\w+?)_(" + "|".join(sorted(_DTYPES, key=len, reverse=True)) + ")$")
+_OLD_TENSOR = re.compile(r"^(\w+?)_(undef|tf32|bf16|[fsu]\d+(?:_e\dm\d)?)$")
 _NARROW = ("int4", "int8", "fp4", "fp8", "fp16", "bf16", "tf32")
 # The names of x86 kernels contain their instruction set. These sets have no bf16 instructions, so the attribute that
 # allows bf16 has no effect.
@@ -261,7 +246,7 @@ def logged_precision(primitive: Primitive) -> str:
         used it (Compute Library). Otherwise ``fp64`` or ``unknown``.
     """
     operands = [
-        _DTYPES.get(dtype, "unknown")
+        precision_of(dtype) or "unknown"
         for name, dtype in primitive.tensors.items()
         if name.startswith(("src", "wei")) and dtype != "undef"
     ]
@@ -283,7 +268,7 @@ def logged_precision(primitive: Primitive) -> str:
 def logged_types(primitives: Sequence[Primitive]) -> frozenset[str]:
     """Return the data types of what is no product, reorders above all: each is made for some product."""
     return frozenset(
-        _DTYPES.get(dtype, "unknown")
+        precision_of(dtype) or "unknown"
         for primitive in primitives
         if not primitive.is_compute
         for dtype in primitive.tensors.values()

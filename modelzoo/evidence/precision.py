@@ -13,25 +13,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from modelzoo.evidence.kernel_names import named_precision, operator_class, shows_its_operands
+from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of, shows_its_operands
 from modelzoo.evidence.mkl_log import BlasCall
 from modelzoo.evidence.onednn_log import BF16_ALLOWED, OneDnnLog, Primitive, logged_precision
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import BF16_IN_FP32, OperatorClass, Product, ProofSource, Subnormals
 
 UNKNOWN = "unknown precision"
-_OF_TYPES = {
-    "float64": "fp64",
-    "float32": "fp32",
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "int8": "int8",
-    "uint8": "int8",
-    "qint8": "int8",
-    "quint8": "int8",
-    "float8_e4m3fn": "fp8",
-    "float8_e5m2": "fp8",
-}
 _CONCLUSIVE_LEVELS = (CanaryLevel.FP32, CanaryLevel.REDUCED, CanaryLevel.BF16)
 
 
@@ -43,11 +31,6 @@ class PrecisionProof(msgspec.Struct, frozen=True):
 
 
 NO_PROOF = PrecisionProof(UNKNOWN, ProofSource.NOTHING)
-
-
-def precision_of(dtype: str) -> str | None:
-    """Return the precision of numbers of a type, by torch's name for it (``bfloat16``); ``None`` for others."""
-    return _OF_TYPES.get(dtype)
 
 
 def operand_precision(dtypes: Sequence[str]) -> str:
@@ -137,39 +120,36 @@ class PrecisionProver:
         own = OperatorClass.LINEAR if kind is OperatorClass.LINEAR else OperatorClass.MATMUL
         return [check for check in outside if check.operator == own] or outside
 
+    def prove_operands(self, given: str, like: str | None, source: ProofSource) -> PrecisionProof:
+        """Decide the precision of a product by its operands, and by an operator of the canary that runs its kernel.
+
+        Args:
+            given: the data type of its operands, ``BF16_ALLOWED`` or ``unknown``.
+            like: the operator of the canary; ``None`` if there is none.
+            source: how ``given`` is known.
+        """
+        return self._decide(given, _level([check for check in self._checks if check.operator == like]), source)
+
     def _decide(self, given: str, level: CanaryLevel | None, source: ProofSource) -> PrecisionProof:
-        # With autocast and cast the canary's operands are bf16, so its error shows nothing about fp32 operands.
-        converted = self._bf16_method in ("autocast", "cast")
-        return decide_precision(given, level, source, canary_has_bf16_operands=converted)
+        """Combine what a kernel was given with what the canary showed that ran the same kernel."""
+        if given == "unknown":
+            return NO_PROOF  # the canary's operands are known, and these are not
+        if level not in _CONCLUSIVE_LEVELS:
+            level = None
+        if given not in ("fp32", BF16_ALLOWED):
+            return PrecisionProof(given, ProofSource.BOTH if given == level else source)
+        # Whatever converts to bf16, as autocast does, converts the canary's operands too: its error then shows nothing
+        # about operands that were left in fp32.
+        is_converted = self._bf16_method not in (None, "fastmath")
+        if level is None or (is_converted and level is not CanaryLevel.FP32):
+            return PrecisionProof(given, source) if given == "fp32" else NO_PROOF
+        return PrecisionProof(level.value, ProofSource.BOTH if given == level else ProofSource.CANARY)
 
 
 def _level(checks: list[OperatorCheck]) -> CanaryLevel | None:
     """What ``checks`` show, ``None`` if they disagree or there is none."""
     levels = {check.level for check in checks}
     return levels.pop() if len(levels) == 1 else None
-
-
-def decide_precision(
-    given: str, level: CanaryLevel | None, source: ProofSource, *, canary_has_bf16_operands: bool = False
-) -> PrecisionProof:
-    """Combine what a kernel was given with what an operator of the canary showed that ran the same kernel.
-
-    Args:
-        given: the data type of its operands, ``BF16_ALLOWED`` or ``unknown``.
-        level: the precision that the canary's error shows; ``None`` if there is no such operator.
-        source: how ``given`` is known.
-        canary_has_bf16_operands: whether the canary's operands were bf16, as with autocast; a bf16 error then shows
-            nothing about fp32 operands.
-    """
-    if given == "unknown":
-        return NO_PROOF  # the canary's operands are known, and these are not
-    if level not in _CONCLUSIVE_LEVELS:
-        level = None
-    if given not in ("fp32", BF16_ALLOWED):
-        return PrecisionProof(given, ProofSource.BOTH if given == level else source)
-    if level is None or (canary_has_bf16_operands and level is not CanaryLevel.FP32):
-        return PrecisionProof(given, source) if given == "fp32" else NO_PROOF
-    return PrecisionProof(level.value, ProofSource.BOTH if given == level else ProofSource.CANARY)
 
 
 def own_proof(product: Product) -> PrecisionProof | None:

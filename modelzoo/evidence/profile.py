@@ -9,8 +9,8 @@ from typing import Optional
 
 import msgspec
 
+from modelzoo.evidence.audited import AttributedTime
 from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.observation import Event
 from modelzoo.evidence.recording import Recording
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Flops, LayerRow, OperatorRow, Profile, Shape
@@ -57,9 +57,13 @@ def recorded_profile(recording: Recording, kinds: Mapping[str, str], evidence: E
     )
 
 
-def timed_events(events: Sequence[Event]) -> list[Timed]:
-    """The events of an engine's profiler."""
-    return [Timed(each.name, tuple(filter(None, each.shapes)), each.seconds) for each in events]
+def timed_calls(nodes: Sequence[AttributedTime]) -> list[Timed]:
+    """The calls of an engine's nodes."""
+    return [
+        Timed(each.operator, tuple(filter(None, each.shapes)), each.seconds / each.count)
+        for each in nodes
+        for _ in range(each.count)
+    ]
 
 
 def summarize_profile(

@@ -12,16 +12,11 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Callable
 
-import msgspec
-
 from modelzoo.evidence.device_attribution import DeviceKernel
-from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.observation import Event
-from modelzoo.records.profile import Shape
 
 # What Kineto, oneDNN and MKL print around a profile; of no use on the terminal.
 _NOISE = re.compile(
@@ -91,49 +86,6 @@ def _flush() -> None:
 @cache
 def _c_library() -> ctypes.CDLL:
     return ctypes.CDLL(None)
-
-
-class CpuEvent(msgspec.Struct, frozen=True):
-    """A profiler event before nesting; ``start`` and ``stop`` are in nanoseconds of the same clock."""
-
-    name: str
-    start: int
-    stop: int
-    thread: int
-    shapes: tuple[Shape, ...] = ()
-    dtypes: tuple[str, ...] = ()
-    flop: int | None = None
-
-
-def nested_events(events: Sequence[CpuEvent]) -> tuple[Event, ...]:
-    """Build the tree of calls inside each ``PASS_EVENT``, and compute self times.
-
-    Other threads are dropped: they work for an operator of the main thread, whose time includes theirs.
-    """
-    threads = {event.thread for event in events if event.name == PASS_EVENT}
-    on_threads = (event for event in events if event.thread in threads)
-    ordered = sorted(on_threads, key=lambda event: (event.start, -event.stop))
-    kept: list[tuple[CpuEvent, int]] = []
-    self_times: list[int] = []
-    open_calls: list[int] = []
-    for event in ordered:
-        while open_calls and event.start >= kept[open_calls[-1]][0].stop:
-            open_calls.pop()
-        if not open_calls and event.name != PASS_EVENT:
-            continue
-        parent = open_calls[-1] if open_calls else -1
-        length = event.stop - event.start
-        if parent >= 0:
-            # The clock is read at slightly different moments, so a child may end just after its parent.
-            length = min(event.stop, kept[parent][0].stop) - event.start
-            self_times[parent] -= length
-        open_calls.append(len(kept))
-        kept.append((event, parent))
-        self_times.append(length)
-    return tuple(
-        Event(event.name, max(nanoseconds, 0) / 1e9, parent, event.shapes, event.dtypes, event.flop)
-        for (event, parent), nanoseconds in zip(kept, self_times)
-    )
 
 
 PROFILED = ("cuda", "xpu")

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple
 
 from modelzoo.evidence.flops import call_flop, tensors_in
-from modelzoo.evidence.kernel_names import named_precision, operator_class
+from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
 from modelzoo.evidence.observation import LoggedCall, logged_call
-from modelzoo.evidence.precision import precision_of
 from modelzoo.evidence.probes import (
     VANISHED,
     Operand,

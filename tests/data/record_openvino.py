@@ -18,7 +18,7 @@ from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from modelzoo.engines.openvino.evidence import read_nodes
+from modelzoo.engines.openvino.evidence import read_layers
 from modelzoo.engines.openvino.model import PRECISION_HINT, compile_options
 from modelzoo.setting import ResolvedSetting
 
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
         for passes in (1, 2):
             for _ in range(passes):
                 request.infer([batch.numpy()])
-            recorded.append(read_nodes(compiled))
+            recorded.append(read_layers(compiled))
         version = openvino.get_version().partition("-")[0]
         path = folder / f"openvino_{version}_{platform.machine()}_{precision}.json"
         path.write_text(json.dumps(recorded, indent=None, separators=(",", ":")) + "\n")

@@ -1,4 +1,4 @@
-"""The profiler's events become a tree with self times."""
+"""What is read of torch's profiler, and the capture of what libraries print."""
 
 from __future__ import annotations
 
@@ -9,38 +9,13 @@ from typing import Any
 import pytest
 
 from modelzoo.evidence.device_attribution import DeviceKernel
-from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.profiler import (
     CALL,
-    CpuEvent,
     _profiler,
     captured_output,
     device_kernels,
-    nested_events,
     run_device_profiled,
 )
-
-
-def test_self_times() -> None:
-    """Self time excludes children; other threads and spans outside a pass are dropped."""
-    events = nested_events(
-        [
-            CpuEvent("warm-up", 0, 50, 1),
-            CpuEvent("aten::mm", 130, 190, 1),
-            CpuEvent(PASS_EVENT, 100, 300, 1),
-            CpuEvent("aten::linear", 120, 200, 1),
-            CpuEvent("aten::mm", 130, 190, 2),
-            CpuEvent("aten::late", 290, 305, 1),
-        ]
-    )
-    assert [(event.name, event.parent) for event in events] == [
-        (PASS_EVENT, -1),
-        ("aten::linear", 0),
-        ("aten::mm", 1),
-        ("aten::late", 0),
-    ]
-    # A child that ends after its parent is cut off there.
-    assert [round(event.seconds * 1e9) for event in events] == [200 - 80 - 10, 20, 60, 10]
 
 
 def test_capture_reads_c_stdio() -> None:

@@ -54,7 +54,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "Passes on [accelerators]": ("evidence/test_device_attribution.py::test_a_pass_on_a_device_is_recorded",),
     "Other engines list": (
-        "engines/onnxruntime/test_evidence.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
+        "engines/onnxruntime/test_profile_log.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
     ),
     "Every process also runs": ("evidence/test_canary.py::test_fp32_is_seen_as_fp32",),
     "A process that is not audited in full": (

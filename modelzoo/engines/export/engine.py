@@ -8,14 +8,21 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import ClassVar, Optional
+from typing import Any, ClassVar, Optional
 
 from msgspec.structs import asdict
 
 from modelzoo.engines import INSTALL
+from modelzoo.engines.export.store import Batch
+from modelzoo.engines.protocol import Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.evidence.nodes import ListedPasses, judge_nodes
+from modelzoo.evidence.profile import summarize_profile, timed_calls
 from modelzoo.machine.installation import installed_version
+from modelzoo.records.canary import Canary
+from modelzoo.records.evidence import Evidence
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
+from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.workload import Count, Export
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.warning import WarningMessage
@@ -132,6 +139,40 @@ class ExportedModel:
 
     def counts(self, args: tuple[object, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return ()
+
+
+PROFILED_PASSES = 2
+NO_FLOPS = "operations are counted in torch's operators: see the row of --engine torch"
+NO_LAYERS = "an exported model has no table by layer"
+
+
+class ListingModel(ExportedModel):
+    """A model whose framework lists the nodes that it ran."""
+
+    _batch: Batch
+
+    def listed(self, args: tuple[Any, ...], passes: int) -> Observed[ListedPasses]:
+        """Run ``passes`` passes on prepared ``args``, after a first one, and list what ran in them."""
+        raise NotImplementedError
+
+    def audit(
+        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
+    ) -> Observed[Evidence]:
+        found, setting = self.listed(args, passes), self._setting
+        if isinstance(found, Unavailable):
+            return found
+        return judge_nodes(found, canary, setting.precision, setting.bf16_method, self._batch.flops)
+
+    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
+        return Unavailable(NO_FLOPS)
+
+    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
+        found = self.listed(args, PROFILED_PASSES)
+        if isinstance(found, Unavailable):
+            return found
+        problems = (NO_LAYERS,) if found.flops is not None else (NO_FLOPS, NO_LAYERS)
+        calls = timed_calls(found.nodes)
+        return summarize_profile(calls, found.passes, evidence=evidence, flops=found.flops, problems=problems)
 
 
 def require_export(export: Optional[Export], workload: str, engine: str) -> Export:

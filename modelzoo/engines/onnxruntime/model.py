@@ -19,28 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from modelzoo.engines.export.engine import ExportedModel
+from modelzoo.engines.export.engine import ListingModel
 from modelzoo.engines.export.onnx import MODEL, WITH_HEADS, input_names
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import flat_arrays, read_batch
-from modelzoo.engines.onnxruntime.evidence import build_evidence, kernel_digest
-from modelzoo.engines.onnxruntime.profile_log import (
-    NO_WEIGHTS,
-    ProfileLogError,
-    Weights,
-    count_flops,
-    parse_calls,
-    parse_profile,
-)
+from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, ProfileLogError, Weights, read_profile
 from modelzoo.engines.onnxruntime.quantization import CALIBRATION, STATIC, convolution_weights, initializer_bytes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
-from modelzoo.evidence.observation import Event
-from modelzoo.evidence.profile import summarize_profile, timed_events
-from modelzoo.evidence.profiler import nested_events
+from modelzoo.evidence.nodes import ListedPasses, node_digest
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.evidence import KernelDigest
+from modelzoo.records.profile import Flops
 from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting
@@ -218,11 +208,7 @@ def _node_of(case: CanaryCase) -> tuple[str, dict[str, Any]]:
     return "Conv", {"pads": [height // 2, width // 2, height // 2, width // 2]}
 
 
-PROFILED_PASSES = 2
-NO_LAYERS = "an exported model has no table by layer"
-
-
-class OnnxRuntimeModel(ExportedModel):
+class OnnxRuntimeModel(ListingModel):
     """A session for the model, with the options of a setting.
 
     What ONNX Runtime tells of kernels comes from its profiler, which a session has from its beginning or not at all,
@@ -271,37 +257,27 @@ class OnnxRuntimeModel(ExportedModel):
         return str(error).strip().partition("\n")[0] if is_own else None
 
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
-        try:
-            digest = kernel_digest(self._profiled(args, 1, warm_up=0), self._setting.bf16_method)
-        except ProfileLogError as error:
-            return Unavailable(str(error))
-        return digest or Unavailable("ONNX Runtime's profile names no kernel that multiplies matrices")
-
-    def audit(
-        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
-    ) -> Observed[Evidence]:
-        try:
-            events = self._profiled(args, passes)
-        except ProfileLogError as error:
-            return Unavailable(str(error))
-        setting = self._setting
-        return build_evidence(events, passes, canary, setting.precision, setting.bf16_method, counted=self._batch.flops)
+        found = self.listed(args, 1, warm_up=0)
+        if isinstance(found, Unavailable):
+            return found
+        return node_digest(found.nodes) or Unavailable(
+            "ONNX Runtime's profile names no kernel that multiplies matrices"
+        )
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
-        try:
-            return count_flops(parse_calls(self._profile_of(args, 1), self._weights))
-        except ProfileLogError as error:
-            return Unavailable(str(error))
+        found = self.listed(args, 1, warm_up=0)
+        return found if isinstance(found, Unavailable) else found.flops or super().flops(args)
 
-    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
+    def listed(self, args: tuple[Any, ...], passes: int, *, warm_up: int = 1) -> Observed[ListedPasses]:
+        with tempfile.TemporaryDirectory() as directory, self.explained_errors():
+            session = self._open(MODEL, Path(directory) / "profile")
+            for _ in range(warm_up + passes):
+                session.run(self._outputs, *args)
+            text = Path(session.end_profiling()).read_bytes()
         try:
-            text = self._profile_of(args, 1 + PROFILED_PASSES)
-            events = nested_events(parse_profile(text, PROFILED_PASSES, self._weights))
-            flops = count_flops(parse_calls(text, self._weights))
+            return read_profile(text, passes, self._weights, fast_math=self._setting.bf16_method == "fastmath")
         except ProfileLogError as error:
             return Unavailable(str(error))
-        calls = timed_events(events)
-        return summarize_profile(calls, PROFILED_PASSES, evidence=evidence, flops=flops, problems=(NO_LAYERS,))
 
     @cached_property
     def _weights(self) -> Weights:
@@ -313,19 +289,3 @@ class OnnxRuntimeModel(ExportedModel):
 
         options = self._options.options(profile=profile)
         return onnxruntime.InferenceSession(str(self._directory / file), options, providers=list(PROVIDERS))
-
-    def _profiled(self, args: tuple[Any, ...], passes: int, *, warm_up: int = 1) -> tuple[Event, ...]:
-        """Run ``passes`` calls on prepared ``args`` in a profiled session, and return the nodes that ran.
-
-        Raises:
-            ProfileLogError: the profiler's file cannot be read.
-        """
-        return nested_events(parse_profile(self._profile_of(args, warm_up + passes), passes, self._weights))
-
-    def _profile_of(self, args: tuple[Any, ...], calls: int) -> bytes:
-        """Run ``calls`` calls in a profiled session, and return the contents of the profiler's file."""
-        with tempfile.TemporaryDirectory() as directory, self.explained_errors():
-            session = self._open(MODEL, Path(directory) / "profile")
-            for _ in range(calls):
-                session.run(self._outputs, *args)
-            return Path(session.end_profiling()).read_bytes()

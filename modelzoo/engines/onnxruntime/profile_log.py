@@ -1,365 +1,285 @@
-"""Read what ONNX Runtime's profiler writes, a JSON array of events, and what is known of its operators by name. Pure.
+"""The nodes that ONNX Runtime ran, from the JSON array that its profiler writes. Pure.
 
 The profiler records one event per node of the optimized graph, which need not be a node of the model: convolutions may
 have been fused with what follows and converted to the NCHWc layout, with nodes that reorder. The event of a node that
-runs a subgraph (``If``, ``Loop``) includes those of the subgraph's nodes. The operations of a pass are counted from the
-shapes of these nodes. As with torch, only products of matrices count, and a multiplication and an addition are two
-operations.
+runs a subgraph (``If``, ``Loop``) includes those of the subgraph's nodes.
+
+Nothing names the functions of MLAS, ONNX Runtime's library of kernels, so a kernel is named by its operator, layout and
+operands. Their data types show what the operands were; whether MLAS rounded them, the canary shows, which has an
+operator for each of its entry points.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 
 import msgspec
 
-from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.profiler import CpuEvent
-from modelzoo.records.evidence import OperatorClass
-from modelzoo.records.profile import Flops, Shape
+from modelzoo.evidence.audited import AttributedTime
+from modelzoo.evidence.flops import Call, sum_flops
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
+from modelzoo.evidence.nodes import (
+    CONTROL_FLOW,
+    ListedPasses,
+    canary_convolution,
+    category_of,
+    is_pointwise,
+    product_flop,
+)
+from modelzoo.evidence.onednn_log import BF16_ALLOWED
+from modelzoo.evidence.precision import operand_precision
+from modelzoo.records.evidence import OperatorClass, ProofSource
+from modelzoo.records.profile import Shape
 
-CONSTANT = "constant"
-_CLASS_PATTERNS = (
+CPU_PROVIDER = "CPUExecutionProvider"
+_CLASSES = (
     (OperatorClass.ATTENTION, re.compile(r"Attention")),
     (OperatorClass.CONV, re.compile(r"Conv")),
     (OperatorClass.LINEAR, re.compile(r"Gemm|(LSTM|GRU|RNN)$")),
     (OperatorClass.MATMUL, re.compile(r"MatMul|^Einsum$")),
 )
+_LAYERS = ("Gemm", "FusedGemm", "MatMul", "FusedMatMul")
+_COUNTED = re.compile(
+    r"(Fused)?(Gemm|MatMul|Conv)|ConvTranspose|(MultiHead)?Attention|QGemm|QLinear(Conv|MatMul)|DynamicQuantizeMatMul|"
+    r"MatMulInteger(ToFloat)?"
+)
+"""The products whose operations follow from their shapes."""
 _NARROW = (
     ("int4", re.compile(r"MatMulNBits|Bnb4")),
     ("int8", re.compile(r"Integer|^Q[A-Z]|QLinear|Quant")),
 )
 """Products of quantized operands, whose weights may be packed, so that no data type shows it."""
-_MOVEMENT = frozenset(
+_SHOWING = ("FusedConv", "FusedGemm", "FusedMatMul", "GroupQueryAttention", "MultiHeadAttention", "TransposeMatMul")
+"""Products of ONNX Runtime's own that multiply what their data types show, as all products of ONNX do."""
+_OWN = frozenset(
     """
-    Cast CastLike Concat ConcatFromSequence ConstantOfShape DepthToSpace Expand EyeLike Flatten Gather GatherElements
-    GatherND Identity MemcpyFromHost MemcpyToHost OneHot Pad Range ReorderInput ReorderOutput Reshape ReverseSequence
-    ScatterElements ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
-    Shape Size Slice SpaceToDepth Split SplitToSequence Squeeze Tile Transpose Trilu Unsqueeze
+    BiasGelu BiasSoftmax EmbedLayerNormalization FastGelu GroupNorm NhwcMaxPool QLinearAdd QLinearAveragePool
+    QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QuickGelu
+    RotaryEmbedding SimplifiedLayerNormalization SkipLayerNormalization SkipSimplifiedLayerNormalization
     """.split()  # noqa: SIM905 - a list of words
 )
-_OTHERS = frozenset(
-    """
-    Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BiasGelu BiasSoftmax
-    BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip Compress Cos Cosh CumSum DequantizeLinear Div
-    Dropout DynamicQuantizeLinear
-    EmbedLayerNormalization Elu Equal Erf Exp FastGelu Floor Gelu GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual
-    GridSample GroupNorm GroupNormalization HardSigmoid HardSwish Hardmax InstanceNormalization IsInf IsNaN LRN
-    LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization LpPool Max MaxPool MaxRoiPool Mean
-    MeanVarianceNormalization Min Mish Mod Mul Neg NhwcMaxPool NonMaxSuppression NonZero Not Or PRelu Pow QLinearAdd
-    QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax
-    QuantizeLinear QuickGelu
-    RandomNormal
-    RandomUniform Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
-    ReduceSum ReduceSumSquare Relu Resize RoiAlign RotaryEmbedding Round Selu Shrink Sigmoid Sign
-    SimplifiedLayerNormalization Sin Sinh SkipLayerNormalization SkipSimplifiedLayerNormalization Softmax Softplus
-    Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu TopK Unique Upsample Where Xor
-    """.split()  # noqa: SIM905 - a list of words
-)
-
-
-def operator_of(name: str) -> str:
-    """Return the operator of a node, without what ``parse_profile`` appends."""
-    return name.partition(" [")[0]
-
-
-def marks_of(name: str) -> Sequence[str]:
-    """Return what ``parse_profile`` appends to the operator of a node."""
-    return name.partition(" [")[2].removesuffix("]").split(", ") if "[" in name else ()
-
-
-def operator_class(name: str) -> OperatorClass | None:
-    """Return the class of a node that multiplies matrices, otherwise ``None``.
-
-    Args:
-        name: as ``parse_profile`` returns it.
-    """
-    operator = operator_of(name)
-    kind = next((kind for kind, pattern in _CLASS_PATTERNS if pattern.search(operator)), None)
-    # A layer of weights, whether with a bias (Gemm) or without.
-    return OperatorClass.LINEAR if kind is OperatorClass.MATMUL and CONSTANT in marks_of(name) else kind
-
-
-def named_precision(operator: str) -> str | None:
-    """Return the precision that the name of a product says its operands have, ``None`` if it says none."""
-    return next((precision for precision, pattern in _NARROW if pattern.search(operator)), None)
-
-
-def moves_memory(operator: str) -> bool:
-    """Return whether an operator is known to create, copy or rearrange tensors only."""
-    return operator in _MOVEMENT
-
-
-def multiplies_nothing(operator: str) -> bool:
-    """Return whether an operator is known to multiply no matrices; those of extensions are not."""
-    return operator in _MOVEMENT or operator in _OTHERS
-
-
-def operations(operator: str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
-    """Return the operations of one product; ``None`` if there is no formula for its operator and shapes."""
-    if not inputs or not outputs or not inputs[0] or not outputs[0]:
-        return None
-    if operator in ("Conv", "FusedConv", "ConvTranspose", QUANTIZED_CONVOLUTION):
-        if len(inputs) < 2 or len(inputs[1]) < 3:
-            return None
-        # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
-        positions = inputs[0] if operator == "ConvTranspose" else outputs[0]
-        return 2 * math.prod(positions) * math.prod(inputs[1][1:])
-    if operator in ("Gemm", "FusedGemm", "MatMul", "FusedMatMul", *_QUANTIZED_PRODUCTS):
-        return 2 * math.prod(outputs[0]) * _depth(inputs[0], outputs[0])
-    if operator in ("Attention", "MultiHeadAttention") and len(inputs) > 2 and len(inputs[1]) == len(inputs[0]) > 2:
-        keys = inputs[1][-2]
-        return 2 * keys * (math.prod(inputs[0]) + math.prod(outputs[0]))  # Q·Kᵀ and P·V
-    return None
-
-
-_QUANTIZED_PRODUCTS = ("DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QGemm", "QLinearMatMul")
-
-
-def _depth(left: Shape, output: Shape) -> int:
-    """How many products each element of the output sums up; the left operand may be transposed."""
-    return left[-1] if min(len(left), len(output)) < 2 else math.prod(left[-2:]) // max(output[-2], 1)
-
-
-NCHWC = "NCHWc"
-QUANTIZED_CONVOLUTION = "QLinearConv"
-CPU_PROVIDER = "CPUExecutionProvider"
+"""Operators of ONNX Runtime that multiply no matrices, besides those that move memory."""
+_OPSET = 24
+"""The newest version of ONNX whose operators are known here: one of a later version may do anything."""
+_TRANSFORMS = ("AffineGrid", "DFT", "Det", "STFT", "SequenceMap")
+"""Operators of ONNX that may multiply matrices although their names do not say so."""
+_WITHOUT_TRAFFIC = ("Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze", *CONTROL_FLOW)
+"""Operators that return their input in another shape, and those whose subgraph's nodes are counted."""
+_LOOKUPS = ("Gather", "GatherElements", "GatherND")
+"""Operators that read as much of their first input as they write."""
 _RUN_EVENT = "model_run"
 _KERNEL_EVENT = "_kernel_time"
 _COPIED_NODE = re.compile(r"_token_\d+$")
 """How ONNX Runtime names a node that replaces one of the model: by its name and this."""
 _NCHWC_NODE = re.compile(r"_nchwc(_token_\d+)?$")
 """How ONNX Runtime names the nodes that it converts to the NCHWc layout; their operators keep their names."""
-
-
-class ProfileLogError(ValueError):
-    """The log cannot be read; the message says why, in one line."""
-
-
-class Tensor(msgspec.Struct, frozen=True):
-    """The type, as the profiler names it, and the shape of an input or output."""
-
-    dtype: str
-    shape: Shape
-
+_MATRIX = 2
 
 Weights = Mapping[str, Shape]
 """The shapes of constants that the profiler may not show, by the name of the node in the model."""
 NO_WEIGHTS: Weights = MappingProxyType({})
 
 
-class NodeCall(msgspec.Struct, frozen=True):
-    """One call of one node; constant inputs that have been packed are missing."""
-
-    operator: str
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+class ProfileLogError(ValueError):
+    """The log cannot be read; the message says why, in one line."""
 
 
 class _Arguments(msgspec.Struct):
+    """Sizes are bytes: of the inputs that are constants, of the other inputs, and of the outputs."""
+
     op_name: str = ""
     provider: str = ""
     parameter_size: str = "0"
+    activation_size: str = "0"
+    output_size: str = "0"
     input_type_shape: list[dict[str, list[int]]] = []
     output_type_shape: list[dict[str, list[int]]] = []
 
 
 class _Entry(msgspec.Struct):
+    """An event; times are in microseconds, and ``own`` excludes the nodes of its subgraph."""
+
     name: str
     ts: int
     dur: int
     cat: str = ""
     tid: int = 0
     args: _Arguments = msgspec.field(default_factory=_Arguments)
+    own: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.ts + self.dur
+
+    @property
+    def node(self) -> str:
+        """The name of the node."""
+        return self.name.removesuffix(_KERNEL_EVENT)
 
 
-def parse_profile(text: bytes, passes: int, weights: Weights = NO_WEIGHTS) -> tuple[CpuEvent, ...]:
-    """Return the last ``passes`` runs of the session, each as a ``PASS_EVENT``, and the nodes that ran in them.
-
-    The name of a node is its operator's, followed by what tells its kernel from others of the same operator, in
-    brackets: ``Conv [NCHWc]``, or ``MatMul [constant]`` if the second operand is a constant, whose shape is missing if
-    it has been packed. Another provider than the CPU's is named too.
+def read_profile(text: bytes, passes: int, weights: Weights = NO_WEIGHTS, *, fast_math: bool = False) -> ListedPasses:
+    """Read what the profiler wrote: the last runs of a session, and the operations and bytes of the last of them.
 
     Args:
-        text: the contents of the profiler's file.
+        text: the contents of its file.
         passes: number of runs to return.
         weights: of quantized convolutions.
+        fast_math: whether products may round fp32 operands to bf16.
 
     Raises:
         ProfileLogError: the file is not complete, or it has fewer runs.
     """
-    entries = _read(text)
-    runs = _last_runs(entries, passes)
-    nodes = [each for each in entries if _is_node(each)]
-    return (
-        *(_event(each, PASS_EVENT, weights) for each in runs),
-        *(_event(each, _node_name(each), weights) for each in nodes),
-    )
-
-
-def parse_calls(text: bytes, weights: Weights = NO_WEIGHTS) -> tuple[NodeCall, ...]:
-    """Return the calls of nodes in the last run of the session, in the order in which they ended.
-
-    Args:
-        text: the contents of the profiler's file.
-        weights: of quantized convolutions.
-
-    Raises:
-        ProfileLogError: the file is not complete, or it has no run.
-    """
-    entries = _read(text)
-    (run,) = _last_runs(entries, 1)
-    return tuple(
-        NodeCall(each.args.op_name, _inputs(each, weights), _tensors(each.args.output_type_shape))
-        for each in entries
-        if _is_node(each) and run.ts <= each.ts <= run.ts + run.dur
-    )
-
-
-def _read(text: bytes) -> list[_Entry]:
     try:
-        return msgspec.json.decode(text, type=list[_Entry])
+        entries = msgspec.json.decode(text, type=list[_Entry])
     except msgspec.DecodeError as error:
         raise ProfileLogError(f"ONNX Runtime's profile cannot be read: {error}") from error
-
-
-def _last_runs(entries: Sequence[_Entry], count: int) -> list[_Entry]:
     runs = sorted((each for each in entries if each.name == _RUN_EVENT), key=lambda each: each.ts)
-    if len(runs) < count:
-        raise ProfileLogError(f"ONNX Runtime's profile has {len(runs)} runs instead of {count}")
-    return runs[-count:]
+    if len(runs) < passes:
+        raise ProfileLogError(f"ONNX Runtime's profile has {len(runs)} runs instead of {passes}")
+    kernels = [each for each in entries if each.cat == "Node" and each.name.endswith(_KERNEL_EVENT)]
+    nodes: list[AttributedTime] = []
+    calls: list[Call] = []
+    providers = set()
+    for entry in _nested(runs[-passes:], kernels):
+        if entry.name == _RUN_EVENT:
+            calls.clear()
+            rest = (BETWEEN_OPERATORS, DISPATCH, ProofSource.NOTHING, entry.own / 1e6)
+            nodes.append(AttributedTime(PASS_EVENT, None, (), *rest))
+            continue
+        node = _node(entry, weights, fast_math)
+        nodes.append(node)
+        flop = node.flop if node.operator_class is not None else 0
+        calls.append(Call(node.operator, node.shapes, flop, _bytes(entry.args, node.shapes, flop or 0)))
+        providers.add(entry.args.provider)
+    others = ", ".join(sorted(each or "unknown provider" for each in providers - {CPU_PROVIDER}))
+    problems = (f"not all nodes ran on {CPU_PROVIDER}: {others}",) if others else ()
+    return ListedPasses("ONNX Runtime", passes, tuple(nodes), sum_flops(calls), problems=problems)
 
 
-def _is_node(entry: _Entry) -> bool:
-    return entry.cat == "Node" and entry.name.endswith(_KERNEL_EVENT)
+def _nested(runs: Sequence[_Entry], nodes: Sequence[_Entry]) -> list[_Entry]:
+    """The events in ``runs`` and on their threads, in order, with their own times: those without subgraphs."""
+    threads = {run.tid for run in runs}
+    found: list[_Entry] = []
+    running: list[_Entry] = []
+    for entry in sorted([*runs, *nodes], key=lambda each: (each.ts, -each.dur)):
+        while running and entry.ts >= running[-1].end:
+            running.pop()
+        if entry.tid not in threads or not (running or entry.name == _RUN_EVENT):
+            continue
+        entry.own = entry.dur
+        if running:
+            # The clock is read at slightly different moments, so a node may end just after its parent.
+            entry.own = min(entry.end, running[-1].end) - entry.ts
+            running[-1].own -= entry.own
+        running.append(entry)
+        found.append(entry)
+    return found
 
 
-def _tensors(listed: Sequence[Mapping[str, Sequence[int]]]) -> tuple[Tensor, ...]:
-    return tuple(Tensor(dtype, tuple(shape)) for each in listed for dtype, shape in each.items())
+def _node(entry: _Entry, weights: Weights, fast_math: bool) -> AttributedTime:
+    args, inputs = entry.args, _inputs(entry, weights)
+    operator, shapes, seconds = args.op_name, tuple(shape for _, shape in inputs), entry.own / 1e6
+    kind = next((kind for kind, pattern in _CLASSES if pattern.search(operator)), None)
+    if kind is None:
+        return AttributedTime(operator, None, shapes, *_other_kernel(operator), ProofSource.DATA_TYPES, seconds)
+    # A product by constants, which may have been packed and so be missing, is a layer.
+    if "MatMul" in operator and (len(inputs) == 1 or args.parameter_size not in ("", "0")):
+        kind = OperatorClass.LINEAR if kind is OperatorClass.MATMUL else kind
+    marks = ["NCHWc"] if _NCHWC_NODE.search(entry.node) else []
+    marks += [args.provider or "unknown provider"] if args.provider != CPU_PROVIDER else []
+    size = ["1×1"] if kind is OperatorClass.CONV and is_pointwise(shapes) else []
+    outputs = _tensors(args.output_type_shape)
+    is_counted = outputs and _COUNTED.fullmatch(operator)
+    is_transposed = operator == "ConvTranspose"
+    return AttributedTime(
+        operator=operator,
+        operator_class=kind,
+        shapes=shapes,
+        implementation=" ".join(["MLAS", *marks, operator, *size]),
+        precision=_operand_type(args, [dtype for dtype, _ in inputs[:2]], fast_math),
+        decided_by=ProofSource.DATA_TYPES,
+        seconds=seconds,
+        flop=product_flop(kind, shapes, outputs[0][1], is_transposed=is_transposed) if is_counted else None,
+        canary=_canary_operator(operator, kind, shapes),
+    )
 
 
-def _inputs(entry: _Entry, weights: Weights) -> tuple[Tensor, ...]:
-    """The inputs of a node; those of a quantized convolution as of any other: pictures, weights, then the others.
+def _tensors(listed: Sequence[Mapping[str, Sequence[int]]]) -> list[tuple[str, Shape]]:
+    return [(dtype, tuple(shape)) for each in listed for dtype, shape in each.items()]
+
+
+def _inputs(entry: _Entry, weights: Weights) -> list[tuple[str, Shape]]:
+    """Types and shapes; those of a quantized convolution as of any other: pictures, weights, then the others.
 
     Its weights come after scale and zero point of the pictures, and are missing once they have been packed.
     """
     found = _tensors(entry.args.input_type_shape)
-    if entry.args.op_name != QUANTIZED_CONVOLUTION or not found:
+    if entry.args.op_name != "QLinearConv" or not found:
         return found
     pictures, *others = found
-    kernels = [each for each in others if len(each.shape) > _MATRIX]
-    if not kernels:
-        name = _COPIED_NODE.sub("", entry.name.removesuffix(_KERNEL_EVENT))
-        kernels = [Tensor("int8", weights[name])] if _fits(weights.get(name), entry) else []
-    return (pictures, *kernels, *(each for each in others if len(each.shape) <= _MATRIX))
+    kernels = [each for each in others if len(each[1]) > _MATRIX]
+    known, outputs = weights.get(_COPIED_NODE.sub("", entry.node)), _tensors(entry.args.output_type_shape)
+    # A convolution with these weights has the outputs of the node, whose channels may be the last size.
+    if not kernels and known is not None and outputs and known[0] in outputs[0][1][1:]:
+        kernels = [("int8", known)]
+    return [pictures, *kernels, *(each for each in others if len(each[1]) <= _MATRIX)]
 
 
-_MATRIX = 2
+def _operand_type(args: _Arguments, dtypes: Sequence[str], fast_math: bool) -> str:
+    named = next((precision for precision, pattern in _NARROW if pattern.search(args.op_name)), None)
+    if named is not None:
+        return named
+    if args.provider != CPU_PROVIDER or not (args.op_name in _SHOWING or _is_standard(args.op_name)):
+        return "unknown"  # it may round, or quantize
+    found = operand_precision(dtypes)
+    return BF16_ALLOWED if found == "fp32" and fast_math else found
 
 
-def _fits(weight: Shape | None, entry: _Entry) -> bool:
-    """Whether a convolution with these weights has the outputs of ``entry``, whose channels may be the last size."""
-    outputs = _tensors(entry.args.output_type_shape)
-    return weight is not None and bool(outputs) and weight[0] in outputs[0].shape[1:]
+def _canary_operator(operator: str, kind: OperatorClass, shapes: Sequence[Shape]) -> str | None:
+    """The operator of the canary that enters MLAS where this node does; ``None`` if there is none.
+
+    With fast math, ``Attention`` and ``FusedMatMul`` with a transposed operand stay in fp32 where ``MatMul`` is in bf16
+    (seen with 1.32 on an emulated Neoverse N2), so what the canary shows of one says nothing about the others.
+    """
+    if operator in ("Conv", "FusedConv"):
+        return canary_convolution(shapes)
+    if operator in ("Gemm", "FusedGemm"):
+        return "linear"
+    if operator == "MatMul":
+        return "projection" if kind is OperatorClass.LINEAR else "matmul"
+    return None
 
 
-def _event(entry: _Entry, name: str, weights: Weights) -> CpuEvent:
-    """The event in nanoseconds; the profiler counts in microseconds."""
-    inputs = _inputs(entry, weights)
-    return CpuEvent(
-        name=name,
-        start=1000 * entry.ts,
-        stop=1000 * (entry.ts + entry.dur),
-        thread=entry.tid,
-        shapes=tuple(each.shape for each in inputs),
-        dtypes=tuple(each.dtype for each in inputs),
-        flop=_flop(entry, inputs),
-    )
+def _other_kernel(operator: str) -> tuple[str, str]:
+    """Kernel and category of a node that multiplies no matrices."""
+    is_known = operator in _OWN or (_is_standard(operator) and operator not in _TRANSFORMS)
+    category = category_of(operator, is_known=is_known)
+    return {DISPATCH: "control flow", NATIVE: "other operators", UNKNOWN_KERNEL: operator}.get(
+        category, category
+    ), category
 
 
-def _flop(entry: _Entry, inputs: Sequence[Tensor]) -> int | None:
-    operator, outputs = entry.args.op_name, _tensors(entry.args.output_type_shape)
-    if operator_class(operator) is None:
-        return None
-    return operations(operator, [each.shape for each in inputs], [each.shape for each in outputs])
+@cache
+def _is_standard(operator: str) -> bool:
+    from onnx import defs
+
+    return bool(defs.has(operator, _OPSET))
 
 
-def _node_name(entry: _Entry) -> str:
-    operator, inputs = entry.args.op_name, entry.args.input_type_shape
-    marks = []
-    if _NCHWC_NODE.search(entry.name.removesuffix(_KERNEL_EVENT)):
-        marks.append(NCHWC)
-    if "MatMul" in operator and (len(inputs) == 1 or entry.args.parameter_size not in ("", "0")):
-        marks.append(CONSTANT)
-    if entry.args.provider != CPU_PROVIDER:
-        marks.append(entry.args.provider or "unknown provider")
-    return f"{operator} [{', '.join(marks)}]" if marks else operator
-
-
-def fixed_sizes(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
-    """``shapes`` without the first size of each, which is the number of items: in detectors it depends on the data."""
-    return tuple(shape[1:] for shape in shapes)
-
-
-_BYTES = {
-    "bool": 1,
-    "int8": 1,
-    "uint8": 1,
-    "float16": 2,
-    "bfloat16": 2,
-    "int32": 4,
-    "float": 4,
-    "int64": 8,
-    "double": 8,
-}
-
-_WITHOUT_TRAFFIC = ("Flatten", "Identity", "If", "Loop", "Reshape", "Scan", "Shape", "Squeeze", "Unsqueeze")
-"""Operators that return their input in another shape, and those whose subgraph's nodes are counted."""
-_LOOKUPS = ("Gather", "GatherElements", "GatherND")
-"""Operators that read as much of their first input as they write."""
-
-
-def count_flops(calls: Sequence[NodeCall]) -> Flops:
-    """Return the operations and bytes of ``calls``, which are those of one pass."""
-    by_operator: Counter[str] = Counter()
-    missing = set()
-    moved = 0
-    for call in calls:
-        moved += _moved(call)
-        if operator_class(call.operator) is None:
-            continue
-        flop = operations(call.operator, [each.shape for each in call.inputs], [each.shape for each in call.outputs])
-        if flop is None:
-            missing.add(call.operator)
-        else:
-            by_operator[call.operator] += flop
-            moved += _packed_bytes(call, flop)
-    return Flops(sum(by_operator.values()), moved, dict(by_operator), tuple(sorted(missing)))
-
-
-def _moved(call: NodeCall) -> int:
-    """The size of inputs and outputs, as far as the node reads and writes them."""
-    if call.operator in _WITHOUT_TRAFFIC:
+def _bytes(args: _Arguments, shapes: Sequence[Shape], flop: int) -> int:
+    """The size of inputs and outputs, as far as a node reads and writes them, and of weights that were packed."""
+    if args.op_name in _WITHOUT_TRAFFIC:
         return 0
-    outputs = sum(map(_size, call.outputs))
-    if call.operator in _LOOKUPS:
-        return 2 * outputs + sum(map(_size, call.inputs[1:]))
-    return outputs + sum(map(_size, call.inputs))
-
-
-def _packed_bytes(call: NodeCall, flop: int) -> int:
-    """The size of constant weights that have been packed, and so are missing among the inputs."""
-    if call.operator not in ("Gemm", "FusedGemm", "MatMul", "FusedMatMul") or not call.outputs[0].shape:
-        return 0
-    if len(call.inputs) > 1 and len(call.inputs[1].shape) > 1:
-        return 0
-    output = call.outputs[0]
-    return flop // (2 * max(math.prod(output.shape), 1)) * output.shape[-1] * _BYTES.get(output.dtype, 0)
-
-
-def _size(tensor: Tensor) -> int:
-    return math.prod(tensor.shape) * _BYTES.get(tensor.dtype, 0)
+    read, written = int(args.activation_size or 0) + int(args.parameter_size or 0), int(args.output_size or 0)
+    outputs = _tensors(args.output_type_shape)
+    output = outputs[0][1] if outputs else ()
+    numbers = max(math.prod(output), 1)
+    if args.op_name in _LOOKUPS and shapes:
+        read += written - math.prod(shapes[0]) * written // numbers
+    if args.op_name in _LAYERS and output and not (len(shapes) > 1 and len(shapes[1]) > 1):
+        read += flop // (2 * numbers) * output[-1] * written // numbers
+    return read + written

@@ -15,19 +15,17 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.engine import ExportedModel
+from modelzoo.engines.export.engine import ListingModel
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import flat_arrays, read_batch
-from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_digest, read_layers, time_of_passes
+from modelzoo.engines.openvino.evidence import LIBRARY, layer_nodes, read_layers, timed_nodes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
-from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.profile import Timed, summarize_profile
+from modelzoo.evidence.nodes import ListedPasses, node_digest
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.evidence import KernelDigest
 from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
@@ -197,12 +195,10 @@ def _operator(case: CanaryCase, operands: list[openvino.Node]) -> openvino.Node:
     return opset8.add(product, opset8.constant(case.constants[1][None, :, None, None]))
 
 
-PROFILED_PASSES = 2
-NO_FLOPS = "operations are counted in torch's operators: see the row of --engine torch"
 ANY_SIZE = -1
 
 
-class OpenVinoModel(ExportedModel):
+class OpenVinoModel(ListingModel):
     """A model compiled for the shapes of the batch, with the options of a setting.
 
     Times of layers are taken in a second compiled model, which differs in the option ``PERF_COUNT`` only.
@@ -261,24 +257,8 @@ class OpenVinoModel(ExportedModel):
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         # All calls run the compiled kernels; those of layers whose shapes depend on the data are known after a call.
         self.call(*args)
-        digest = kernel_digest(read_layers(self._compiled))
+        digest = node_digest(layer_nodes(read_layers(self._compiled)))
         return digest or Unavailable("OpenVINO's runtime model has no layer that multiplies matrices")
-
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False) -> Evidence:
-        audited, setting = self._timed_layers(args, passes), self._setting
-        return build_evidence(audited, canary, setting.precision, setting.bf16_method, counted=self._batch.flops)
-
-    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
-        return Unavailable(NO_FLOPS)
-
-    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Profile:
-        audited = self._timed_layers(args, PROFILED_PASSES)
-        return summarize_profile(
-            _calls(audited),
-            audited.passes,
-            evidence=evidence,
-            problems=(NO_FLOPS, "an exported model has no table by layer"),
-        )
 
     def _compile(
         self, shapes: Sequence[Sequence[int]], *, heads: bool = False, timed: bool = False
@@ -311,8 +291,7 @@ class OpenVinoModel(ExportedModel):
             return self._requests[str(open_shapes)]
         return self._requests[str(shapes)]
 
-    def _timed_layers(self, args: tuple[Any, ...], passes: int) -> Audited:
-        """Run ``passes`` passes, after a first one, and take the time of each layer."""
+    def listed(self, args: tuple[Any, ...], passes: int) -> ListedPasses:
         with self.explained_errors():
             compiled = self._compile(self._shapes, timed=True)
             request = compiled.create_infer_request()
@@ -323,15 +302,10 @@ class OpenVinoModel(ExportedModel):
                 request.infer(list(args), share_inputs=True, share_outputs=True)
             total = perf_counter() - started
             layers = read_layers(compiled)
-        is_same = kernel_digest(layers) == kernel_digest(read_layers(self._compiled))
-        return Audited(
-            layers=layers,
-            seconds=time_of_passes(first, layers, passes),
-            total=total,
-            passes=passes,
-            isa=_isa(compiled),
-            problems=() if is_same else ("the model that was timed runs other kernels than the one that was audited",),
-        )
+        is_same = node_digest(layer_nodes(layers)) == node_digest(layer_nodes(read_layers(self._compiled)))
+        problems = () if is_same else ("the model that was timed runs other kernels than the one that was audited",)
+        nodes = timed_nodes(first, layers, passes, total)
+        return ListedPasses(LIBRARY, passes, nodes, isa=_isa(compiled), problems=problems)
 
 
 def _outputs(request: openvino.InferRequest, count: int) -> list[NDArray[Any]]:
@@ -345,15 +319,3 @@ def _isa(compiled: openvino.CompiledModel) -> str:
         return ""
     requirements = str(compiled.get_property("RUNTIME_REQUIREMENTS"))
     return next((each[4:] for each in requirements.split(";") if each.startswith("isa=")), "")
-
-
-def _calls(audited: Audited) -> list[Timed]:
-    """The layers as calls of operators, in every pass."""
-    timed = [layer for layer in audited.layers if layer.average is not None]
-    known = sum(audited.seconds.get(layer.name, 0.0) for layer in timed)
-    one_pass = [Timed(PASS_EVENT, (), max(audited.total - known, 0.0) / audited.passes)]
-    one_pass += [
-        Timed(layer.kind, tuple(filter(None, layer.shapes)), audited.seconds.get(layer.name, 0.0) / audited.passes)
-        for layer in timed
-    ]
-    return one_pass * audited.passes

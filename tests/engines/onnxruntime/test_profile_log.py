@@ -1,81 +1,253 @@
-"""What is read from the files of ONNX Runtime's profiler."""
+"""What the files of ONNX Runtime's profiler say: which nodes ran, and which precision that proves."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
+from evidence_samples import sentence
 from onnxruntime_recordings import recorded
 
-from modelzoo.engines.onnxruntime.profile_log import (
-    NodeCall,
-    ProfileLogError,
-    Tensor,
-    Weights,
-    count_flops,
-    fixed_sizes,
-    marks_of,
-    moves_memory,
-    multiplies_nothing,
-    named_precision,
-    operator_class,
-    operator_of,
-    parse_calls,
-    parse_profile,
-)
-from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.profiler import nested_events
+from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, ProfileLogError, Weights, read_profile
+from modelzoo.evidence.audited import AttributedTime
+from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
+from modelzoo.evidence.nodes import judge_nodes, node_digest
+from modelzoo.evidence.precision import UNKNOWN
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import OperatorClass
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, ProofSource, ProofVerdict
 from modelzoo.records.profile import Flops, Shape
 
+pytest.importorskip("onnx", reason="onnx is not installed")
 
-def test_the_nodes_of_one_call_are_named_by_operator_layout_and_operands() -> None:
-    """Converted convolutions are told from plain ones, and products with constant weights from others."""
-    events = nested_events(parse_profile(recorded(), 1))
-    assert Counter(event.name for event in events) == {
-        PASS_EVENT: 1,
-        "ReorderInput": 1,
-        "Conv [NCHWc]": 2,
-        "GlobalAveragePool [NCHWc]": 1,
-        "ReorderOutput": 1,
-        "Flatten": 1,
-        "Gemm": 1,
-        "MatMul [constant]": 1,
-        "FusedMatMul": 1,
-        "Loop": 1,
-        "Identity": 2,
-        "MatMul": 2,
+OPERATORS = ("matmul", "linear", "conv", "pointwise", "projection")
+ERRORS = {CanaryLevel.FP32: 3e-7, CanaryLevel.BF16: 2e-3}
+
+
+def canary(**levels: CanaryLevel) -> Canary:
+    """All operators in fp32, but for those named."""
+    found = {**dict.fromkeys(OPERATORS, CanaryLevel.FP32), **levels}
+    return Canary(tuple(OperatorCheck(name, ERRORS[level], level) for name, level in found.items()))
+
+
+EXACT = canary()
+ALL_BF16 = canary(**dict.fromkeys(OPERATORS, CanaryLevel.BF16))
+
+
+def renamed(operator: str, other: str) -> bytes:
+    """The recording with ``other`` in place of an operator."""
+    return recorded().replace(f'"op_name" : "{operator}"'.encode(), f'"op_name" : "{other}"'.encode())
+
+
+def judged(
+    text: bytes | None = None,
+    checks: Canary | None = EXACT,
+    *,
+    bf16: bool = False,
+    counted: Flops | None = None,
+    only: Sequence[str] = (),
+    without: str = "",
+) -> Evidence:
+    """The evidence of the last run, or of some of its operators."""
+    listed = read_profile(recorded() if text is None else text, 1, fast_math=bf16)
+    nodes = tuple(each for each in listed.nodes if (not only or each.operator in only) and each.operator != without)
+    asked = ("bf16", "fastmath") if bf16 else ("fp32", None)
+    return judge_nodes(replace(listed, nodes=nodes), checks, *asked, counted)
+
+
+def flops_of(text: bytes, weights: Weights = NO_WEIGHTS) -> Flops:
+    """The operations of the last run."""
+    found = read_profile(text, 1, weights).flops
+    assert found is not None
+    return found
+
+
+def test_fp32_is_proven_if_the_canary_confirms_every_class() -> None:
+    """By the data types and the canary together; the engine reports its kernels itself."""
+    evidence = judged()
+    assert evidence.verdict is ProofVerdict.FP32
+    assert set(evidence.decided_by) == {ProofSource.BOTH, ProofSource.DATA_TYPES}
+    assert evidence.log_source is LogSource.ENGINE
+    assert {each.operator_class for each in evidence.classes} == {
+        OperatorClass.CONV,
+        OperatorClass.LINEAR,
+        OperatorClass.MATMUL,
+    }
+    assert {share.name for share in evidence.by_implementation} >= {
+        "MLAS NCHWc Conv",
+        "MLAS NCHWc Conv 1×1",
+        "MLAS Gemm",
+        "MLAS MatMul",
+        "memory movement",
+        "other operators",
+        "control flow",
+        "between operators",
+    }
+    assert sum(share.seconds for share in evidence.by_implementation) == pytest.approx(evidence.seconds)
+
+
+def test_without_a_canary_fp32_is_not_proven() -> None:
+    """The data types of the tensors do not show whether a kernel rounds inside."""
+    assert judged(checks=None).verdict is ProofVerdict.UNKNOWN
+
+
+@pytest.mark.parametrize("operator", ["matmul", "conv", "pointwise", "projection"])
+def test_one_operator_of_the_canary_in_bf16_disproves_fp32(operator: str) -> None:
+    """Whichever it is."""
+    assert judged(checks=canary(**{operator: CanaryLevel.BF16})).verdict is ProofVerdict.NOT_FP32
+
+
+def test_tensors_of_another_type_disprove_fp32() -> None:
+    """As in a model that was exported in bf16."""
+    assert judged(recorded().replace(b'"float"', b'"bfloat16"')).verdict is ProofVerdict.NOT_FP32
+
+
+def test_bf16_is_active_if_all_operators_of_the_canary_show_it() -> None:
+    """Tensors stay fp32 with fast math, so the canary decides."""
+    evidence = judged(checks=ALL_BF16, bf16=True, without="FusedMatMul")
+    assert evidence.verdict is ProofVerdict.ACTIVE
+    assert evidence.decided_by == (ProofSource.CANARY,)
+
+
+@pytest.mark.parametrize("operator", ["FusedMatMul", "Attention", "ConvTranspose", "LSTM"])
+def test_what_the_canary_does_not_run_is_not_concluded_from_it(operator: str) -> None:
+    """With fast math these may stay in fp32 beside a ``MatMul`` in bf16; without it their tensors are fp32."""
+    text = renamed("FusedMatMul", operator)
+    bf16 = judged(text, ALL_BF16, bf16=True, only=[operator])
+    assert (bf16.verdict, bf16.operators[0].precision) == (ProofVerdict.UNKNOWN, UNKNOWN)
+    fp32 = judged(text, only=[operator])
+    assert (fp32.verdict, fp32.operators[0].precision) == (ProofVerdict.FP32, "fp32")
+
+
+def test_a_convolution_in_groups_is_not_concluded_from_the_canary() -> None:
+    """The canary has none."""
+    text = one_node("Conv", [(1, 8, 6, 6), (8, 1, 3, 3)], (1, 8, 6, 6))
+    assert judged(text, ALL_BF16, bf16=True).operators[0].precision == UNKNOWN
+
+
+def test_bf16_is_partly_active_if_only_some_kernels_have_it() -> None:
+    """1×1 convolutions have a bf16 kernel in versions in which 3×3 ones have none."""
+    evidence = judged(checks=canary(pointwise=CanaryLevel.BF16), bf16=True)
+    assert evidence.verdict is ProofVerdict.PARTLY
+    precisions = {use.implementation: use.precision for use in evidence.operators}
+    assert precisions["MLAS NCHWc Conv 1×1"] == "bf16"
+    assert precisions["MLAS NCHWc Conv"] == "fp32"
+
+
+def test_bf16_that_was_allowed_and_did_not_run_is_said() -> None:
+    """The line names the library and the error of the canary."""
+    evidence = judged(bf16=True)
+    assert evidence.verdict is ProofVerdict.NOT_ACTIVE
+    assert "ONNX Runtime was allowed bf16, yet MLAS" in sentence(evidence)
+    assert "canary error 3e-07 is fp32's" in sentence(evidence)
+
+
+def test_another_provider_is_a_problem_of_the_audit() -> None:
+    """It is named, also beside the kernel, whose precision nobody knows."""
+    evidence = judged(recorded().replace(b'"CPUExecutionProvider"', b'"ACLExecutionProvider"'))
+    assert evidence.problems == ("not all nodes ran on CPUExecutionProvider: ACLExecutionProvider",)
+    (layer,) = (use for use in evidence.operators if use.operator == "Gemm")
+    assert (layer.implementation, layer.precision) == ("MLAS ACLExecutionProvider Gemm", UNKNOWN)
+
+
+def test_an_operator_that_nobody_knows_is_unknown() -> None:
+    """One of an extension may multiply anything; so may a later version's."""
+    evidence = judged(renamed("ReorderInput", "Fancy"))
+    assert evidence.verdict is ProofVerdict.UNKNOWN
+    assert "Fancy" in sentence(evidence)
+
+
+def test_a_product_that_nobody_knows_may_multiply_something_else_than_its_data_types_show() -> None:
+    """Its weights may be packed in a precision of their own."""
+    evidence = judged(renamed("Gemm", "MatMulTomorrow"), only=["MatMulTomorrow"])
+    assert (evidence.verdict, evidence.operators[0].precision) == (ProofVerdict.UNKNOWN, UNKNOWN)
+
+
+def test_fp32_needs_no_name_of_a_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names say of packed weights alone what they are."""
+    monkeypatch.setattr("modelzoo.engines.onnxruntime.profile_log._NARROW", ())
+    assert judged().verdict is ProofVerdict.FP32
+    packed = "DynamicQuantizeMatMul"
+    assert judged(renamed("Gemm", packed), only=[packed]).verdict is ProofVerdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("operator", "precision"),
+    [
+        ("MatMulNBits", "int4"),
+        ("MatMulInteger", "int8"),
+        ("DynamicQuantizeMatMul", "int8"),
+        ("DynamicQuantizeLSTM", "int8"),
+        ("QAttention", "int8"),
+        ("QLinearConv", "int8"),
+        ("ConvInteger", "int8"),
+    ],
+)
+def test_quantized_products_are_refused(operator: str, precision: str) -> None:
+    """Their weights may be packed, so that the name decides."""
+    evidence = judged(renamed("Gemm", operator))
+    assert evidence.verdict is ProofVerdict.NOT_FP32
+    assert f"ran in {precision}: MLAS {operator}" in sentence(evidence)
+
+
+def test_a_count_of_torch_that_the_nodes_do_not_reach_is_unknown() -> None:
+    """If the sizes of all products are known, they must be what torch counts in the same model."""
+    flops = flops_of(recorded())
+    conv = flops.by_operator["Conv"]
+    counted = Flops(flops.total, 0, {"aten::convolution": conv, "aten::mm": flops.total - conv})
+    assert judged(counted=counted).verdict is ProofVerdict.FP32
+    more = Flops(2 * flops.total, 0, {"aten::convolution": conv, "aten::mm": 2 * flops.total - conv})
+    assert judged(counted=more).verdict is ProofVerdict.UNKNOWN
+
+
+def test_a_digest_counts_the_products_of_a_pass() -> None:
+    """By kernel; nodes that multiply nothing are left out."""
+    digest = node_digest(read_profile(recorded(), 1).nodes)
+    assert digest is not None
+    assert {(each.kernel, each.precision): each.count for each in digest.kernels} == {
+        ("MLAS NCHWc Conv", "fp32"): 1,
+        ("MLAS NCHWc Conv 1×1", "fp32"): 1,
+        ("MLAS Gemm", "fp32"): 1,
+        ("MLAS MatMul", "fp32"): 3,
+        ("MLAS FusedMatMul", "fp32"): 1,
     }
 
 
-def test_shapes_and_types_are_those_of_the_inputs() -> None:
-    """Constant weights that were packed are missing; those of convolutions are there."""
-    spans = parse_profile(recorded(), 1)
-    convolution = next(span for span in spans if span.name == "Conv [NCHWc]")
-    assert convolution.shapes == ((2, 16, 8, 8), (16, 16, 3, 3))
-    assert convolution.dtypes == ("float", "float")
-    product = next(span for span in spans if span.name == "MatMul [constant]")
-    assert product.shapes == ((2, 16),)
+def test_digests_differ_if_kernels_or_shapes_do_and_not_by_time_or_number_of_items() -> None:
+    """Equal digests prove that a process ran what another one was audited for."""
+    first = node_digest(read_profile(recorded(), 1).nodes)
+    other = recorded().replace(b"[2,16,8,8]", b"[3,16,8,8]").replace(b'"dur" :61', b'"dur" :99')
+    assert node_digest(read_profile(other, 1).nodes) == first
+    assert node_digest(read_profile(recorded(), 1, fast_math=True).nodes) != first
+    for changed in (recorded().replace(b"_nchwc_kernel", b"_kernel"), recorded().replace(b"16,3,3]", b"16,5,5]")):
+        assert node_digest(read_profile(changed, 1).nodes) != first
+    assert node_digest([each for each in read_profile(recorded(), 1).nodes if each.operator == "Flatten"]) is None
 
 
 def test_the_time_of_a_loop_does_not_count_twice() -> None:
-    """Its body's nodes are its children, and all self times add up to the two calls."""
-    entries = json.loads(recorded())
-    events = nested_events(parse_profile(recorded(), 2))
-    calls = sum(entry["dur"] for entry in entries if entry["name"] == "model_run")
-    assert sum(event.seconds for event in events) == pytest.approx(calls / 1e6)
-    assert {events[event.parent].name for event in events if event.name == "MatMul"} == {"Loop"}
+    """Its body's nodes are its children, and all own times add up to the two calls."""
+    calls = sum(entry["dur"] for entry in json.loads(recorded()) if entry["name"] == "model_run")
+    assert sum(node.seconds for node in read_profile(recorded(), 2).nodes) == pytest.approx(calls / 1e6)
 
 
-def test_earlier_calls_are_left_out() -> None:
-    """A profiled session begins with calls to warm up."""
-    one, two = nested_events(parse_profile(recorded(), 1)), nested_events(parse_profile(recorded(), 2))
-    assert [event.name for event in two] == [event.name for event in one] * 2
-    assert one == tuple(
-        replace(event, parent=event.parent - len(one) * (event.parent >= 0)) for event in two[len(one) :]
-    )
+def test_only_the_last_calls_count_and_the_thread_that_runs_them() -> None:
+    """A node that ends after the run is cut off there; a profiled session begins with calls to warm up."""
+    run = {"cat": "Session", "name": "model_run", "ts": 100, "dur": 200, "tid": 1}
+    times = [(0, 50, 1), (120, 80, 1), (130, 60, 1), (130, 60, 2), (290, 15, 1)]
+    nodes = [
+        {"cat": "Node", "name": "a_kernel_time", "ts": ts, "dur": dur, "tid": tid, "args": {"op_name": "Relu"}}
+        for ts, dur, tid in times
+    ]
+    found = read_profile(json.dumps([*nodes, run]).encode(), 1).nodes
+    assert [round(each.seconds * 1e6) for each in found] == [200 - 80 - 10, 20, 60, 10]
+    one, two = read_profile(recorded(), 1).nodes, read_profile(recorded(), 2).nodes
+    assert two[len(one) :] == one
+    assert Counter(each.operator for each in two) == {
+        name: 2 * count for name, count in Counter(each.operator for each in one).items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -85,97 +257,70 @@ def test_earlier_calls_are_left_out() -> None:
 def test_incomplete_files_are_refused(text: bytes, passes: int, reason: str) -> None:
     """The reason is one line."""
     with pytest.raises(ProfileLogError, match=reason) as caught:
-        parse_profile(text, passes)
+        read_profile(text, passes)
     assert "\n" not in str(caught.value)
 
 
-def test_calls_have_inputs_and_outputs() -> None:
-    """Those of the last run; a scalar has an empty shape."""
-    calls = parse_calls(recorded())
-    assert len(calls) == 14
-    layer = next(call for call in calls if call.operator == "Gemm")
-    assert layer == NodeCall("Gemm", (Tensor("float", (2, 16)), Tensor("float", (16,))), (Tensor("float", (2, 16)),))
-    loop = next(call for call in calls if call.operator == "Loop")
-    assert loop.inputs[0] == Tensor("int64", ())
+def one_node(
+    operator: str, inputs: list[Shape], *outputs: Shape, constants: int = 0, name: str = "node", dtype: str = "float"
+) -> bytes:
+    """A run of one node on fp32 tensors, with ``constants`` bytes of inputs that are constants."""
+    arguments = {
+        "op_name": operator,
+        "provider": "CPUExecutionProvider",
+        "parameter_size": str(constants),
+        "activation_size": str(sum(4 * math.prod(shape) for shape in inputs) - constants),
+        "output_size": str(sum(4 * math.prod(shape) for shape in outputs)),
+        "input_type_shape": [{dtype: list(shape)} for shape in inputs],
+        "output_type_shape": [{dtype: list(shape)} for shape in outputs],
+    }
+    node = {"cat": "Node", "name": f"{name}_kernel_time", "ts": 1, "dur": 1, "args": arguments}
+    return json.dumps([{"cat": "Session", "name": "model_run", "ts": 0, "dur": 3}, node]).encode()
 
 
-def test_another_provider_is_part_of_the_name() -> None:
-    """So that it cannot pass for the CPU's."""
-    text = recorded().replace(b'"CPUExecutionProvider"', b'"ACLExecutionProvider"')
-    names = {span.name for span in parse_profile(text, 1)}
-    assert "Gemm [ACLExecutionProvider]" in names
-    assert "Conv [NCHWc, ACLExecutionProvider]" in names
-
-
-def test_names_can_be_taken_apart() -> None:
-    """Into operator and marks."""
-    assert (operator_of("Conv [NCHWc, X]"), tuple(marks_of("Conv [NCHWc, X]"))) == ("Conv", ("NCHWc", "X"))
-    assert (operator_of("Gemm"), tuple(marks_of("Gemm"))) == ("Gemm", ())
-
-
-def test_the_number_of_items_is_not_a_fixed_size() -> None:
-    """The first size of each shape is left out; scalars stay."""
-    assert fixed_sizes(((2, 3), (), (4,))) == ((3,), (), ())
+def node_of(text: bytes, weights: Weights = NO_WEIGHTS) -> AttributedTime:
+    """The node of a run of one node."""
+    run, node = read_profile(text, 1, weights).nodes
+    assert run.operator == PASS_EVENT
+    return node
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    ("operator", "constants", "kind"),
     [
-        ("Conv [NCHWc]", OperatorClass.CONV),
-        ("FusedConv", OperatorClass.CONV),
-        ("ConvTranspose", OperatorClass.CONV),
-        ("Gemm", OperatorClass.LINEAR),
-        ("MatMul [constant]", OperatorClass.LINEAR),
-        ("FusedMatMul", OperatorClass.MATMUL),
-        ("MultiHeadAttention", OperatorClass.ATTENTION),
-        ("ReorderInput", None),
-        ("Softmax", None),
-        ("modelzoo::pass", None),
+        ("FusedConv", 0, OperatorClass.CONV),
+        ("ConvTranspose", 0, OperatorClass.CONV),
+        ("Gemm", 0, OperatorClass.LINEAR),
+        ("MatMul", 64, OperatorClass.LINEAR),
+        ("FusedMatMul", 0, OperatorClass.MATMUL),
+        ("MultiHeadAttention", 0, OperatorClass.ATTENTION),
     ],
 )
-def test_classes_follow_the_operator_and_its_operands(name: str, kind: OperatorClass | None) -> None:
+def test_classes_follow_the_operator_and_its_operands(operator: str, constants: int, kind: OperatorClass) -> None:
     """A product with constant weights is a layer."""
-    assert operator_class(name) is kind
+    assert node_of(one_node(operator, [(4, 4), (4, 4)], (4, 4), constants=constants)).operator_class is kind
 
 
 @pytest.mark.parametrize(
-    ("operator", "expected"),
+    ("operator", "category"),
     [
-        ("MatMulNBits", "int4"),
-        ("MatMulInteger", "int8"),
-        ("QLinearConv", "int8"),
-        ("QAttention", "int8"),
-        ("DynamicQuantizeLSTM", "int8"),
-        ("MatMul", None),
+        ("Transpose", MOVEMENT),
+        ("Relu", NATIVE),
+        ("Swish", NATIVE),  # of ONNX
+        ("QuickGelu", NATIVE),  # of ONNX Runtime
+        ("DFT", UNKNOWN_KERNEL),
+        ("InventedTomorrow", UNKNOWN_KERNEL),
     ],
 )
-def test_the_names_of_quantized_products_say_so(operator: str, expected: str | None) -> None:
-    """Each is a product, whose weights may be packed."""
-    assert operator_class(operator) is not None
-    assert named_precision(operator) == expected
-
-
-def test_what_multiplies_nothing_is_a_list() -> None:
-    """An operator of an extension or a later version is not in it, and neither is a product."""
-    assert multiplies_nothing("Relu")
-    assert multiplies_nothing("Transpose")
-    assert moves_memory("Transpose")
-    assert not moves_memory("Relu")
-    assert not any(map(multiplies_nothing, ("MatMul", "FusedConv", "InventedTomorrow")))
-
-
-def call(operator: str, inputs: list[Shape], *outputs: Shape) -> NodeCall:
-    """A call on fp32 tensors."""
-    return NodeCall(
-        operator,
-        tuple(Tensor("float", shape) for shape in inputs),
-        tuple(Tensor("float", shape) for shape in outputs),
-    )
+def test_operators_of_onnx_without_the_name_of_a_product_are_none(operator: str, category: str) -> None:
+    """One of an extension or of a later version may be, and so may a transform."""
+    found = node_of(one_node(operator, [(4, 4)], (4, 4)))
+    assert (found.operator_class, found.precision) == (None, category)
 
 
 def test_a_recorded_pass_is_counted_by_operator() -> None:
     """Two convolutions, a layer, and five products, two of them in the body of a loop."""
-    found = count_flops(parse_calls(recorded()))
+    found = flops_of(recorded())
     pixels, square = 2 * 8 * 8, 16 * 16
     assert found.by_operator == {
         "Conv": 2 * pixels * square * (9 + 1),
@@ -201,7 +346,7 @@ def test_a_recorded_pass_is_counted_by_operator() -> None:
 )
 def test_products_have_formulas(operator: str, inputs: list[Shape], output: Shape, flop: int) -> None:
     """Grouped, transposed and batched ones too; the weights of a layer may be missing."""
-    assert count_flops([call(operator, inputs, output)]).total == flop
+    assert flops_of(one_node(operator, inputs, output)).total == flop
 
 
 @pytest.mark.parametrize(
@@ -210,34 +355,32 @@ def test_products_have_formulas(operator: str, inputs: list[Shape], output: Shap
 )
 def test_packed_weights_of_a_convolution_are_those_of_the_node_in_the_model(known: Weights, flop: int) -> None:
     """Their shape is not in the profile (recorded with 1.32); one that does not fit is not believed."""
-    inputs = [{"uint8": [1, 224, 224, 3]}, {"float": []}, {"uint8": []}, {"float": [64]}, {"int8": [64]}]
-    arguments = {
-        "op_name": "QLinearConv",
-        "provider": "CPUExecutionProvider",
-        "input_type_shape": inputs,
-        "output_type_shape": [{"uint8": [1, 112, 112, 64]}],
-    }
-    node = {"cat": "Node", "name": "node_conv_token_1_kernel_time", "ts": 1, "dur": 1, "args": arguments}
-    text = json.dumps([{"cat": "Session", "name": "model_run", "ts": 0, "dur": 3}, node]).encode()
-    found = count_flops(parse_calls(text, known))
+    inputs: list[Shape] = [(1, 224, 224, 3), (), (), (64,), (64,)]
+    text = one_node("QLinearConv", inputs, (1, 112, 112, 64), name="node_conv_token_1", dtype="uint8")
+    found = flops_of(text, known)
     assert (found.total, found.missing) == (flop, () if flop else ("QLinearConv",))
-    (event,) = (each for each in parse_profile(text, 1, known) if each.name == "QLinearConv")
-    assert event.flop == (flop or None)
+    assert node_of(text, known).flop == (flop or None)
 
 
 @pytest.mark.parametrize("inputs", [[], [(1, 8, 6, 6)], [(1, 8, 6, 6), (4,)]])
 def test_a_product_without_known_shapes_is_named(inputs: list[Shape]) -> None:
     """Rather than left out."""
-    assert count_flops([call("Conv", inputs, (1, 4, 6, 6))]).missing == ("Conv",)
-    assert count_flops([call("LSTM", [(1, 2, 3)], (1, 2, 3))]).missing == ("LSTM",)
+    assert flops_of(one_node("Conv", inputs, (1, 4, 6, 6))).missing == ("Conv",)
+    assert flops_of(one_node("LSTM", [(1, 2, 3)], (1, 2, 3))).missing == ("LSTM",)
 
 
-def test_bytes_are_those_of_inputs_and_outputs() -> None:
+@pytest.mark.parametrize(
+    ("operator", "inputs", "output", "expected"),
+    [
+        ("Gemm", [(3, 5), (7,)], (3, 7), 15 + 7 + 21 + 35),
+        ("Gemm", [(3, 5), (5, 7), (7,)], (3, 7), 15 + 7 + 21 + 35),
+        ("Add", [(2, 3), (3,)], (2, 3), 6 + 3 + 6),
+        ("Reshape", [(2, 3)], (6,), 0),
+        ("Gather", [(1000, 4), (2,)], (2, 4), 8 + 8 + 2),
+    ],
+)
+def test_bytes_are_those_of_inputs_and_outputs(
+    operator: str, inputs: list[Shape], output: Shape, expected: int
+) -> None:
     """With the weights that have been packed; reshaping moves nothing, and a lookup reads what it writes."""
-    assert count_flops([call("Gemm", [(3, 5), (7,)], (3, 7))]).bytes == 4 * (15 + 7 + 21 + 35)
-    assert count_flops([call("Gemm", [(3, 5), (5, 7), (7,)], (3, 7))]).bytes == 4 * (15 + 7 + 21 + 35)
-    assert count_flops([call("Add", [(2, 3), (3,)], (2, 3))]).bytes == 4 * (6 + 3 + 6)
-    assert count_flops([call("Reshape", [(2, 3)], (6,))]) == Flops(0, 0)
-    indices = Tensor("int64", (2,))
-    gather = NodeCall("Gather", (Tensor("float", (1000, 4)), indices), (Tensor("float", (2, 4)),))
-    assert count_flops([gather]).bytes == 2 * 4 * 8 + 16
+    assert flops_of(one_node(operator, inputs, output)).bytes == 4 * expected
