@@ -15,9 +15,9 @@ from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal
 from modelzoo.comparison.pairing import Pair
 from modelzoo.records.run import RunReport
 from modelzoo.records.validity import ValidityVerdict
+from modelzoo.results.proof import UnexplainedOutputs, agreement_of
 from modelzoo.results.speed import (
     Unproven,
-    agreement_of,
     other_outputs,
     other_weights,
     other_work,
@@ -121,9 +121,10 @@ def _of_side(side: SideSetting, name: str) -> Iterator[Refusal]:
         yield Refusal(Obstacle.OUTPUTS, name, outputs)
     wrong = next(wrong_results(reports), None)
     doubt = unproven(side.requested.precision, reports)
+    rests_on_outputs = isinstance(doubt, Unproven) and isinstance(doubt.proof.ground, UnexplainedOutputs)
     if wrong is not None:
         yield Refusal(Obstacle.WRONG, name, wrong)
-    elif doubt is not None:
+    elif doubt is not None and (outputs is None or not rests_on_outputs):
         is_inactive = isinstance(doubt, Unproven) and doubt.is_inactive
         yield Refusal(Obstacle.INACTIVE if is_inactive else Obstacle.UNPROVEN, name, doubt)
     judged = side.validity.report.validity if side.validity is not None and side.validity.report is not None else None

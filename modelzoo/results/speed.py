@@ -22,7 +22,7 @@ from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.records.timing import StopReason
 from modelzoo.records.workload import OutputAgreement
-from modelzoo.results.proof import Proof, merged_proof
+from modelzoo.results.proof import Proof, agreement_of, merged_proof
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome, Verdict
 from modelzoo.warning import CONTRADICTING, WarningMessage
@@ -49,12 +49,6 @@ class OtherOutputs(msgspec.Struct, frozen=True):
     engine: str
     agreement: Optional[OutputAgreement]
     problem: Optional[str] = None
-
-
-def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
-    """Return how far the outputs of a setting are from torch's: the first comparison, or one over the bound."""
-    agreements = [report.observed.agreement for report in reports if report.observed.agreement is not None]
-    return next((each for each in agreements if each.is_same is False), agreements[0] if agreements else None)
 
 
 def other_outputs(reports: Sequence[RunReport]) -> Optional[OtherOutputs]:
