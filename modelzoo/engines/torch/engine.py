@@ -245,7 +245,12 @@ class TorchModel:
             return Unavailable("the model was cast to bf16, and none in fp32 is left to compare it with")
         if self._setting.precision == "bf16" and self._workload.heads is not None:
             return Unavailable("rounding to bf16 changes which detections there are")
-        return execution.outputs(self._executable, args, self._setting.precision)
+        try:
+            return execution.outputs(self._executable, args, self._setting.precision)
+        except Exception as error:  # a model may compute under autocast only, or have operators of its own
+            if self._setting.precision != "bf16":
+                raise
+            return Unavailable(f"the model cannot be computed in fp32 too: {devices.first_line(str(error))}")
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:

@@ -134,11 +134,25 @@ def test_outputs_in_bf16_come_with_what_rounding_causes(
         assert 1e-4 < abs(rounded - found.expected[0]).mean() / abs(found.expected[0]).mean() < 2e-2
 
 
+class OnlyInAutocast(torch.nn.Module):
+    """A model that demands it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The same image."""
+        if not torch.is_autocast_enabled("cpu"):
+            raise RuntimeError("call me in autocast")
+        return x
+
+
 def test_what_is_not_compared_in_bf16() -> None:
-    """A detector's detections, which rounding changes, and a model that is left in bf16 alone."""
-    for work, method in ((TOY, "cast"), (replace(TOY, heads=lambda model: {}), "autocast")):
+    """A detector's detections, which rounding changes, and a model that is left in bf16 alone or runs in no other."""
+    for work, model, method in (
+        (TOY, build({}), "cast"),
+        (replace(TOY, heads=lambda model: {}), build({}), "autocast"),
+        (TOY, OnlyInAutocast(), "autocast"),
+    ):
         setting = ResolvedSetting("bf16", method)
-        made = execution.build(work, build({}), INPUTS, setting)
+        made = execution.build(work, model, INPUTS, setting)
         assert isinstance(TorchModel(work, setting, made).outputs(made.prepare(INPUTS.args)), Unavailable)
 
 
