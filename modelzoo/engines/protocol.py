@@ -93,6 +93,7 @@ class RawOutputs(msgspec.Struct, frozen=True):
         expected: what the torch module computes from the batch in fp32, eager, if the model was made from one in this
             process; there is nothing else then that it could be compared with.
         changed: what it computes from inputs that differ slightly; empty if it is not known.
+        rounded: what it computes with every number rounded to bf16, if that was asked for; empty if it is not known.
     """
 
     outputs: tuple[NDArray[Any], ...]
@@ -100,6 +101,7 @@ class RawOutputs(msgspec.Struct, frozen=True):
     structure: Structure | None = None
     expected: tuple[NDArray[Any], ...] = ()
     changed: tuple[NDArray[Any], ...] = ()
+    rounded: tuple[NDArray[Any], ...] = ()
 
 
 class DeviceEvent(Protocol):

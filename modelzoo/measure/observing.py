@@ -53,34 +53,42 @@ def output_agreement(export: Export, outputs: RawOutputs, precision: str) -> Out
         EnvironmentProblem: the export's files are gone.
     """
     batch, expected, changed = read_batch(export), read_expected(export), read_changed(export)
-    has_bound = precision == "fp32"
+    rounded = read_expected(export, rounded=True) if precision == "bf16" else None
+    has_bound, others = precision == "fp32", (changed, rounded)
     if not batch.heads:
-        names, other = batch.outputs.names(), changed.outputs if changed is not None else ()
-        return OutputAgreement(_errors(names, expected.outputs, outputs.outputs, other), has_bound)
-    errors = _errors(batch.heads, expected.heads, outputs.heads, changed.heads if changed is not None else ())
+        arrays = (() if each is None else each.outputs for each in others)
+        return OutputAgreement(_errors(batch.outputs.names(), expected.outputs, outputs.outputs, *arrays), has_bound)
+    heads = (() if each is None else each.heads for each in others)
+    errors = _errors(batch.heads, expected.heads, outputs.heads, *heads)
     pictures = [rebuild(batch.outputs, each.outputs) for each in (expected, outputs, changed) if each is not None]
     return OutputAgreement(errors, has_bound, _detections_with_sensitivity(*pictures))
 
 
-def eager_agreement(outputs: RawOutputs) -> OutputAgreement:
-    """Return how far ``outputs`` is from what the torch module itself computes, in fp32.
+def eager_agreement(outputs: RawOutputs, precision: str = "fp32") -> OutputAgreement:
+    """Return how far ``outputs`` is from what the torch module itself computes in fp32.
 
     The raw heads of a detector that was compiled cannot be observed, so its detections alone are compared.
 
     Args:
         outputs: with the ``structure`` and ``expected``.
+        precision: of ``outputs``; only fp32 has a bound.
     """
     assert outputs.structure is not None, "a model that knows what is expected knows the structure"
     arrays = [each for each in (outputs.expected, outputs.outputs, outputs.changed) if each]
-    sides = [rebuild(outputs.structure, each) for each in arrays]
+    sides, has_bound = [rebuild(outputs.structure, each) for each in arrays], precision == "fp32"
     if _are_pictures(sides[0]):
-        return OutputAgreement((), True, _detections_with_sensitivity(*sides))
-    return OutputAgreement(_errors(outputs.structure.names(), outputs.expected, outputs.outputs, outputs.changed), True)
+        return OutputAgreement((), has_bound, _detections_with_sensitivity(*sides))
+    names, others = outputs.structure.names(), (outputs.changed, outputs.rounded)
+    return OutputAgreement(_errors(names, outputs.expected, outputs.outputs, *others), has_bound)
 
 
-def _errors(names: Sequence[str], expected: Arrays, found: Arrays, changed: Arrays) -> tuple[OutputError, ...]:
-    """The errors of ``found``, with what slightly changed inputs cause."""
-    return _with_sensitivity(output_errors(names, expected, found), output_errors(names, expected, changed))
+def _errors(
+    names: Sequence[str], expected: Arrays, found: Arrays, changed: Arrays, rounded: Arrays
+) -> tuple[OutputError, ...]:
+    """The errors of ``found``, with what slightly changed inputs cause, and rounding."""
+    errors = _with_sensitivity(output_errors(names, expected, found), output_errors(names, expected, changed))
+    caused = output_errors(names, expected, rounded)
+    return tuple(replace(each, rounding=other.relative) for each, other in zip(errors, caused))
 
 
 def _with_sensitivity(errors: Sequence[OutputError], changed: Sequence[OutputError]) -> tuple[OutputError, ...]:
@@ -251,12 +259,13 @@ def _with_phases(observed: Observed, generating: Generating, cache: list[int | N
 
 
 def with_agreement(observed: Observed, built: Built, prepared: Prepared, looks: Looks, send: Send) -> Observed:
-    """``observed``, with how far the outputs of an exported or compiled model are from those of the torch module.
+    """``observed``, with how far the outputs of a model that is exported, compiled or in bf16 are from those of the
+    torch module in fp32.
 
     Comparing them takes memory that running the model does not: read ``peak_memory`` before.
     """
     setting, export = prepared.setting, prepared.export
-    is_plain = setting == setting.reference() or setting.precision != "fp32"
+    is_plain = setting == setting.reference() or setting.precision not in ("fp32", "bf16")
     if not looks.extras or (export is None and is_plain):
         return observed
     if _is_random(observed):
@@ -267,7 +276,7 @@ def with_agreement(observed: Observed, built: Built, prepared: Prepared, looks: 
     if outputs is None:
         return replace(observed, agreement_problem=problem)
     if export is None:
-        return replace(observed, agreement=eager_agreement(outputs))
+        return replace(observed, agreement=eager_agreement(outputs, setting.precision))
     return replace(observed, agreement=output_agreement(export, outputs, setting.precision))
 
 

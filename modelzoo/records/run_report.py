@@ -150,8 +150,8 @@ class Observed(msgspec.Struct, frozen=True):
         decoding: the bytes that a step of a language model reads; one process per setting counts them.
         profile: operator and layer times, with ``--profiling``.
         profile_problem: why there is no profile.
-        agreement: how far the engine's outputs are from torch's; one process per setting compares them, and only if
-            its model was exported.
+        agreement: how far the outputs are from those of the torch module in fp32; one process per setting compares
+            them, if it runs another model or another way.
         agreement_problem: why they were not compared.
         warnings: of the model itself: weights that were converted, inputs that it changes, outputs that differ from
             pass to pass.

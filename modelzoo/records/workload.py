@@ -147,6 +147,11 @@ MAGNIFIED = 10.0
 DETECTED_BOUND = 1e-4
 """The same for the values of matched detections: softmax, the decoding of boxes and sampling at their corners magnify
 the rounding errors of the raw heads."""
+ROUNDED = 3.0
+"""An error may be this many times what rounding every number in fp32 causes (``modelzoo.evidence.rounded``), at least
+what rounding one number does: kernels round at other places."""
+BF16_ROUNDING = 2.0**-8
+"""Rounding a number to bf16's 8 significant bits changes it by this part at most."""
 MATCHED_BOUND = 0.95
 """Smallest share of a detector's detections that both must have in common, as when predictions are judged: NMS keeps
 another of two boxes with nearly equal scores if rounding swaps them. One detection on each side may always differ."""
@@ -163,6 +168,8 @@ class OutputError(msgspec.Struct, frozen=True):
         max_error: largest absolute error; ``None`` likewise.
         sensitivity: relative error that a relative change of the inputs by ``INPUT_CHANGE`` causes in torch; ``None``
             if it is not known, or the inputs are integers.
+        rounding: relative error that rounding every number to bf16 causes in torch; ``None`` in other precisions, or if
+            it is not known.
     """
 
     name: str
@@ -171,6 +178,7 @@ class OutputError(msgspec.Struct, frozen=True):
     mean_output: Optional[float]
     max_error: Optional[float]
     sensitivity: Optional[float] = None
+    rounding: Optional[float] = None
 
     @property
     def relative(self) -> Optional[float]:
@@ -242,6 +250,28 @@ class OutputAgreement(msgspec.Struct, frozen=True):
             for each in self.outputs
         }
         return max(errors, key=lambda each: errors[each], default=None)
+
+    @property
+    def magnifies(self) -> bool:
+        """Whether the network magnifies rounding so much that no error in fp32 shows how it was computed."""
+        values = self.detections.errors if self.detections is not None else ()
+        return self.has_bound and any(each.bound(FP32_BOUND) > FP32_BOUND for each in (*self.outputs, *values))
+
+    @property
+    def is_explained(self) -> Optional[bool]:
+        """Whether the precision explains the errors of the outputs: in fp32 they are as small as ``is_same`` demands,
+        in bf16 neither as small as that nor larger than rounding makes them. ``None`` if the outputs show nothing.
+        """
+        if self.has_bound:
+            is_shown = bool(self.outputs) or (self.detections is not None and bool(self.detections.errors))
+            return self.is_same if is_shown and not self.magnifies else None
+        rounded = [(each.relative, each.rounding) for each in self.outputs if (each.rounding or 0.0) > FP32_BOUND]
+        if not rounded:
+            return None
+        are_bounded = all(
+            error is not None and error <= ROUNDED * max(rounding or 0.0, BF16_ROUNDING) for error, rounding in rounded
+        )
+        return are_bounded and any(error is not None and error > FP32_BOUND for error, _ in rounded)
 
     @property
     def is_same(self) -> Optional[bool]:

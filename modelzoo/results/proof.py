@@ -11,6 +11,7 @@ import msgspec
 from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest, ProofVerdict
 from modelzoo.records.run import RunReport
+from modelzoo.records.workload import OutputAgreement
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 _LEAST_FAVOURABLE_FIRST = (
@@ -22,6 +23,7 @@ _LEAST_FAVOURABLE_FIRST = (
     ProofVerdict.FP32,
     ProofVerdict.ACTIVE,
 )
+_PROVEN = (ProofVerdict.PARTLY, ProofVerdict.FP32, ProofVerdict.ACTIVE)
 
 
 class OtherKernels(msgspec.Struct, frozen=True):
@@ -40,9 +42,21 @@ class OtherKernels(msgspec.Struct, frozen=True):
     is_listed: bool = True
 
 
-Ground = Union[Evidence, OtherKernels, str, None]
-"""What a verdict follows from: an audit, other kernels than those of the audits, or why there was no audit, if that is
-known."""
+class UnexplainedOutputs(msgspec.Struct, frozen=True):
+    """The model's outputs are not off as the requested precision explains, whatever its audits show.
+
+    Attributes:
+        requested: the precision.
+        agreement: how far its outputs are from torch's.
+    """
+
+    requested: str
+    agreement: OutputAgreement
+
+
+Ground = Union[Evidence, OtherKernels, UnexplainedOutputs, str, None]
+"""What a verdict follows from: an audit, other kernels than those of the audits, outputs that contradict them, or why
+there was no audit, if that is known."""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -60,6 +74,7 @@ class Proof(msgspec.Struct, frozen=True):
         listed: how many of them have a list of kernels.
         kernel_lists: how many of these lists are different.
         reference_share: the largest share of a process's time in reference kernels, 0 to 1.
+        outputs: how far the outputs are from torch's; ``None`` if they were not compared.
     """
 
     canaries: tuple[CanaryVerdict, ...] = ()
@@ -72,6 +87,7 @@ class Proof(msgspec.Struct, frozen=True):
     listed: int = 0
     kernel_lists: int = 0
     reference_share: float = 0.0
+    outputs: Optional[OutputAgreement] = None
 
     @property
     def warning(self) -> Optional[WarningMessage]:
@@ -80,6 +96,13 @@ class Proof(msgspec.Struct, frozen=True):
             return None
         counts = ", ".join(f"{count} × {verdict}" for verdict, count in self.verdicts)
         return warning_for(WarningCode.PROOF_DIFFERS, counts=counts)
+
+
+def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
+    """Return how far the outputs of a setting are from torch's: the first comparison, or one that is not explained."""
+    agreements = [report.observed.agreement for report in reports if report.observed.agreement is not None]
+    doubtful = (each for each in agreements if False in (each.is_same, each.is_explained))
+    return next(doubtful, agreements[0] if agreements else None)
 
 
 def merged_proof(reports: Sequence[RunReport]) -> Proof:
@@ -93,6 +116,9 @@ def merged_proof(reports: Sequence[RunReport]) -> Proof:
     _, odd = min(checked, key=lambda each: counts[each[0]], default=(None, None))
     audited = [report for report in reports if report.observed.evidence is not None]
     verdict, ground, verdicts = _judged(reports, audited)
+    outputs = agreement_of(reports)
+    if outputs is not None and outputs.is_explained is False and verdict in _PROVEN:
+        verdict, ground = ProofVerdict.UNKNOWN, UnexplainedOutputs(reports[0].setting.precision, outputs)
     digests = [report.observed.kernels.sha256 for report in reports if report.observed.kernels is not None]
     return Proof(
         canaries=tuple(counts),
@@ -107,6 +133,7 @@ def merged_proof(reports: Sequence[RunReport]) -> Proof:
         reference_share=max(
             (each.observed.evidence.reference_share for each in audited if each.observed.evidence), default=0.0
         ),
+        outputs=outputs,
     )
 
 

@@ -18,7 +18,7 @@ from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.records.validity import Validity, ValidityVerdict
 from modelzoo.records.workload import OutputAgreement
-from modelzoo.results.proof import Proof, merged_proof
+from modelzoo.results.proof import Proof, UnexplainedOutputs, agreement_of, merged_proof
 from modelzoo.setting import Setting
 from modelzoo.warning import CONTRADICTING, WarningMessage
 
@@ -211,12 +211,6 @@ class Pair(msgspec.Struct, frozen=True):
     is_interleaved: bool = False
 
 
-def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
-    """Return how far the outputs of a setting are from torch's: the first comparison, or one over the bound."""
-    agreements = [report.observed.agreement for report in reports if report.observed.agreement is not None]
-    return next((each for each in agreements if each.is_same is False), agreements[0] if agreements else None)
-
-
 def other_outputs(reports: Sequence[RunReport]) -> Optional[OtherOutputs]:
     """Return why it cannot be said that a setting computes what torch does in eager mode; ``None`` if it can.
 
@@ -371,9 +365,10 @@ def _of_side(side: SideSetting) -> Iterator[Refusal]:
         yield Refusal(Obstacle.OUTPUTS, name, outputs)
     wrong = next(wrong_results(reports), None)
     doubt = unproven(side.requested.precision, reports)
+    rests_on_outputs = isinstance(doubt, Unproven) and isinstance(doubt.proof.ground, UnexplainedOutputs)
     if wrong is not None:
         yield Refusal(Obstacle.WRONG, name, wrong)
-    elif doubt is not None:
+    elif doubt is not None and (outputs is None or not rests_on_outputs):
         is_inactive = isinstance(doubt, Unproven) and doubt.is_inactive
         yield Refusal(Obstacle.INACTIVE if is_inactive else Obstacle.UNPROVEN, name, doubt)
     judged = side.validity.report.validity if side.validity is not None and side.validity.report is not None else None

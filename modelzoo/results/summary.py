@@ -18,7 +18,7 @@ from modelzoo.records.timing import DEVICE, ISSUE, StopReason
 from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.generation import GenerationLevels, generation_levels
 from modelzoo.results.proof import Proof, merged_proof
-from modelzoo.results.refusals import agreement_of, contradictions
+from modelzoo.results.refusals import contradictions
 from modelzoo.results.speed import Speed, sides_of, speeds
 from modelzoo.setting import METHODS, Setting, labels
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -105,8 +105,6 @@ class SummaryRow(msgspec.Struct, frozen=True):
         speed: compared with the workload's first setting; ``None`` for that one, and if nothing was timed.
         proof: what the canary and the kernels of all processes show.
         judged: the judgement of its predictions; ``None`` if they were not judged.
-        agreement: how far an engine's outputs are from torch's in fp32; ``None`` in other precisions, in which only
-            exported models are compared and which the task judges, or if they were not compared.
         spans: issue and device time on an accelerator; ``None`` on a CPU.
         generation: times and rates of a language model's tokens; ``None`` for other models.
         warnings: each code once.
@@ -122,7 +120,6 @@ class SummaryRow(msgspec.Struct, frozen=True):
     speed: Optional[Speed]
     proof: Proof
     judged: Optional[ValidityEntry]
-    agreement: Optional[OutputAgreement]
     spans: Optional[Spans]
     warnings: tuple[RowWarning, ...]
     generation: Optional[GenerationLevels] = None
@@ -206,6 +203,13 @@ class SummaryRow(msgspec.Struct, frozen=True):
         return self.first.weight_bytes if self.first is not None else None
 
     @property
+    def agreement(self) -> Optional[OutputAgreement]:
+        """How far the outputs are from torch's in fp32; ``None`` in other precisions, which the task judges, or if they
+        were not compared."""
+        found = self.proof.outputs
+        return found if found is not None and found.has_bound else None
+
+    @property
     def is_proven(self) -> bool:
         """Whether the audit found the precision that was asked for."""
         wanted = ProofVerdict.FP32 if self.setting.precision == "fp32" else ProofVerdict.ACTIVE
@@ -237,7 +241,7 @@ def rows(result: Result) -> list[SummaryRow]:
             mean = stats.setting_interval(timed, by_precision=narrow, centre=statistics.fmean)
             batch = next(run.report.setting.batch for run in runs if run.steady and run.report)
             throughput = stats.inverse(mean, batch)
-        proof, agreement = merged_proof(reports), agreement_of(reports)
+        proof = merged_proof(reports)
         row = SummaryRow(
             requested=result.label(group),
             label=run_labels[group],
@@ -248,7 +252,6 @@ def rows(result: Result) -> list[SummaryRow]:
             speed=compared.get(group),
             proof=proof,
             judged=side.validity,
-            agreement=agreement if agreement is not None and agreement.has_bound else None,
             spans=spans_of(runs),
             warnings=_warnings(runs, reports, proof),
             generation=generation_levels(runs, by_precision=narrow),

@@ -15,6 +15,7 @@ import msgspec
 from modelzoo.errors import UsageError, suggestion
 from modelzoo.frozen import replace
 from modelzoo.records.validity import Check, ClassChange, PublishedQuality, Relation, WorstLayer
+from modelzoo.records.workload import ROUNDED
 from modelzoo.validity.bounds import Drawn, clusters_needed
 
 SIGNIFICANT_BITS = {"bf16": 8, "fp16": 11, "tf32": 11, "int8": 8}
@@ -60,7 +61,7 @@ LIMITS: dict[str, Limit] = {
     "class_loss": Limit(Relation.AT_MOST, 0.1),
     "layer_scale": Limit(Relation.AT_MOST, 0.01),
     "layer_drift": Limit(Relation.AT_MOST, 3.0),
-    "tensor_error": Limit(Relation.AT_MOST, 3.0),
+    "tensor_error": Limit(Relation.AT_MOST, ROUNDED),
     "published": Limit(Relation.AT_MOST, 1.0),
 }
 

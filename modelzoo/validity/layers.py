@@ -3,7 +3,7 @@
 Four passes over the same few inputs: the reference, the reference again (a model that differs from itself is none), the
 model under test, and the *rounding baseline*. For precisions
 narrower than fp32, the baseline is the reference computed in fp32 with its numbers rounded to that precision
-(``modelzoo.validity.rounded``), which measures how large the error of correct kernels must be. For fp32 it is the
+(``modelzoo.evidence.rounded``), which measures how large the error of correct kernels must be. For fp32 it is the
 reference for inputs that are changed by a few steps of fp32, which measures how much the network magnifies rounding.
 The error of a fault is larger, or has a direction.
 """
@@ -19,6 +19,7 @@ from typing import Any, Callable, Optional
 import msgspec
 
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
+from modelzoo.evidence.rounded import is_predictable, rounded_to
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
 from modelzoo.records.partial import OUTPUT, LayerError, Unrepeatable
@@ -27,7 +28,6 @@ from modelzoo.validity.checks import FP32_DRIFT, LIMITS, SIGNIFICANT_BITS
 from modelzoo.validity.finite import places, without_alike
 from modelzoo.validity.prefetch import padded
 from modelzoo.validity.protocol import Predictor, TaskContext
-from modelzoo.validity.rounded import is_predictable, rounded_to
 from modelzoo.validity.task import Task
 
 MAXIMUM_SAMPLE = 65_536

@@ -35,7 +35,7 @@ from modelzoo.records.workload import (
     OutputAgreement,
     OutputError,
 )
-from modelzoo.results.proof import OtherKernels, Proof
+from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
 from modelzoo.results.refusals import Different, Incomparable, OtherOutputs, OtherWork
 from modelzoo.views.products import wrong_text
 
@@ -57,7 +57,9 @@ def sentence(merged: Proof) -> Optional[Text]:
     if len(merged.verdicts) > 1:
         counts = ", ".join(f"{count} × {verdict}" for verdict, count in merged.verdicts)
         return Text(f"{said}; the processes disagree: {counts}")
-    return Text(f"{said}{_extent(merged)}")
+    magnifies = merged.outputs is not None and merged.outputs.magnifies
+    unchecked = "; its outputs confirm nothing, because the network magnifies rounding" if magnifies else ""
+    return Text(f"{said}{_extent(merged)}{unchecked}")
 
 
 def canaries(merged: Proof) -> str:
@@ -70,7 +72,17 @@ def _ground(merged: Proof) -> str:
         return str(audit(merged.ground))
     if isinstance(merged.ground, OtherKernels):
         return f"a process that was not audited differs from those that were: {_other_kernels(merged.ground)}"
+    if isinstance(merged.ground, UnexplainedOutputs):
+        return _unexplained(merged.ground)
     return merged.ground or NO_EVIDENCE
+
+
+def _unexplained(found: UnexplainedOutputs) -> str:
+    """What the outputs contradict, and by how much."""
+    rounding = max((each.rounding or 0.0 for each in found.agreement.outputs), default=0.0)
+    explains = bounds_text(found.agreement) if found.agreement.has_bound else f"rounding explains {rounding:.1e}"
+    said = f"the outputs do not confirm what the products show: {agreement_text([found.agreement])}; {explains}"
+    return f"{found.requested}: UNKNOWN ({said})"
 
 
 def _other_kernels(other: OtherKernels) -> str:

@@ -18,6 +18,7 @@ from modelzoo.records.coverage import FOREIGN_NUMBERS, KNOWN_SHARE
 from modelzoo.records.evidence import ACTIVE_SHARE, INACTIVE_SHARE, REFERENCE_SHARE, Evidence, Product, ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.run_report import Observed, RunReport
+from modelzoo.records.workload import ROUNDED
 from modelzoo.views import proof
 
 PAGE = "\n\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("proof.md", "wrong_kernels.md"))
@@ -33,6 +34,7 @@ MEASUREMENT = "measure/test_measurement.py::"
 GENERATING = "measure/test_generating.py::"
 WRONG = "evidence/test_wrong.py::"
 SWEEP = "benchmarks/test_wrong_kernels.py::"
+WHOLE = "measure/test_kept_inputs.py::test_the_outputs_of_the_whole_model_must_be_off_as_its_precision_explains"
 HERE = "evidence/test_proof_page.py::"
 
 TESTS: dict[str, tuple[str, ...]] = {
@@ -164,6 +166,17 @@ TESTS: dict[str, tuple[str, ...]] = {
         PLANTED + "test_a_model_that_notices_the_audit_is_unknown",
         PLANTED + "test_constants_that_a_model_writes_in_python_are_no_product",
     ),
+    "The outputs of a model that is": (
+        WHOLE,
+        "engines/torch/test_execution.py::test_outputs_in_bf16_come_with_what_rounding_causes",
+        HERE + "test_the_shares_of_the_page_are_those_of_the_code",
+    ),
+    "Networks that magnify": (
+        "results/test_proof.py::test_outputs_must_be_off_as_the_precision_explains",
+        "views/test_proof.py::test_what_proves_a_setting",
+        "measure/test_kept_inputs.py::test_random_outputs_are_no_fault_of_the_mode",
+        "engines/torch/test_execution.py::test_what_is_not_compared_in_bf16",
+    ),
     "For fp32, every product has": (
         PRECISION + "test_each_product_answers_for_itself",
         VERDICT + "test_fp32_needs_a_clean_canary",
@@ -262,6 +275,7 @@ def test_the_shares_of_the_page_are_those_of_the_code() -> None:
     """Of a pass that is known, of a reduced precision, of reference kernels, and numbers from outside."""
     found = (KNOWN_SHARE, ACTIVE_SHARE, INACTIVE_SHARE, REFERENCE_SHARE, FOREIGN_NUMBERS)
     assert found == (0.95, 0.90, 0.01, 0.01, 256)
+    assert ROUNDED == 3.0
 
 
 def test_the_thresholds_of_the_page_are_those_of_the_code() -> None:
@@ -278,7 +292,7 @@ def test_the_thresholds_of_the_page_are_those_of_the_code() -> None:
 
 
 def test_the_paths_of_the_page_are_in_a_result() -> None:
-    """Those of its two commands."""
+    """Those of its command."""
     fields = {
         Run: "report",
         RunReport: "observed",

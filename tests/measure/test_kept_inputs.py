@@ -12,12 +12,15 @@ import torch
 from measure.test_instance import served
 from measure.test_measurement import job_for, measured
 
+from modelzoo.evidence import subnormal
 from modelzoo.measure import instance
 from modelzoo.measure.kept_inputs import KeptInputs
 from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import RunReport
+from modelzoo.results.proof import merged_proof
 from modelzoo.setting import Setting
+from modelzoo.views.proof import sentence
 from modelzoo.workload import Workload
 from modelzoo.workload.declaration import Inputs, inputs_digest
 from modelzoo.workload.discovery import load_workload
@@ -148,6 +151,38 @@ def test_random_outputs_are_no_fault_of_the_mode(tmp_path: Path) -> None:
     report, _ = report_of(work, FP32.replace(mode="script"))
     assert (report.observed.agreement, "OTHER_OUTPUTS" in [each.code for each in report.warnings]) == (None, False)
     assert report.observed.agreement_problem is not None
+
+
+ROUNDED = "x = 1.001 * x if not torch.jit.is_tracing() else (1.001 * x).bfloat16().float()"
+COARSE = "x = 1.06 * x if not torch.is_autocast_enabled('cpu') else (1.06 * x).to(torch.float8_e4m3fn).float()"
+UNUSED = """for _ in range(20): self.layer(x)
+        with torch.autocast("cpu", enabled=False): return self.layer(1.001 * x)"""
+AUTOCAST = FP32.replace(precision="bf16", bf16_method="autocast")
+
+
+@pytest.mark.parametrize(
+    ("setting", "forward", "verdict"),
+    [
+        (FP32.replace(mode="script"), "x = 1.001 * x", ProofVerdict.FP32),
+        (FP32.replace(mode="script"), ROUNDED, ProofVerdict.UNKNOWN),
+        (AUTOCAST, "x = 1.001 * x", ProofVerdict.ACTIVE),
+        (AUTOCAST, COARSE, ProofVerdict.UNKNOWN),
+        (AUTOCAST, UNUSED, ProofVerdict.UNKNOWN),
+    ],
+    ids=["fp32", "fp32 that rounds", "bf16", "bf16 that rounds more", "bf16 that computes in fp32"],
+)
+def test_the_outputs_of_the_whole_model_must_be_off_as_its_precision_explains(
+    setting: Setting, forward: str, verdict: ProofVerdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every product has the precision that was asked for, but what is planted lies between them."""
+    monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: False)  # as on an Arm CPU
+    report, _ = report_of(written(tmp_path / "toy", forward), setting)
+    evidence, found = report.observed.evidence, merged_proof([report])
+    assert evidence is not None
+    assert evidence.verdict is (ProofVerdict.FP32 if setting.precision == "fp32" else ProofVerdict.ACTIVE)
+    assert found.verdict is verdict
+    contradicts = "the outputs do not confirm what the products show: mean error ÷ mean |output| "
+    assert (contradicts in str(sentence(found))) is (verdict is ProofVerdict.UNKNOWN)
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16", "float64"])

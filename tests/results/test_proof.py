@@ -8,7 +8,8 @@ from fake_runs import canary, evidence, make
 from modelzoo.records.canary import CanaryLevel, CanaryVerdict
 from modelzoo.records.evidence import KernelCalls, KernelDigest, ProofVerdict
 from modelzoo.records.run import RunReport
-from modelzoo.results.proof import OtherKernels, merged_proof
+from modelzoo.records.workload import MatchedDetections, OutputAgreement, OutputError
+from modelzoo.results.proof import OtherKernels, UnexplainedOutputs, merged_proof
 from modelzoo.setting import Setting
 
 ACTIVE, PARTLY, UNKNOWN = ProofVerdict.ACTIVE, ProofVerdict.PARTLY, ProofVerdict.UNKNOWN
@@ -145,3 +146,40 @@ def test_an_audited_process_without_a_list_of_kernels_vouches_for_none() -> None
     proof = merged_proof([report(ACTIVE), report(None, kernels=kernels())])
     assert proof.verdict is UNKNOWN
     assert proof.ground == OtherKernels(is_listed=False)
+
+
+def off(*errors: tuple[float | None, float | None], has_bound: bool = False, changed: float = 0.0) -> OutputAgreement:
+    """Outputs with these errors and what rounding causes, and of all of them what slightly changed inputs cause."""
+    arrays = (OutputError("0", 9, error, 1.0, error, changed, rounding) for error, rounding in errors)
+    return OutputAgreement(tuple(arrays), has_bound)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "is_explained"),
+    [
+        (off((1e-6, None), has_bound=True), True),
+        (off((1e-6, None), (2e-5, None), has_bound=True), False),
+        (off((None, None), has_bound=True), False),
+        (off((1e-3, None), has_bound=True, changed=2e-5), None),
+        (OutputAgreement((), True, MatchedDetections(0, 0, 0)), None),
+        (off((2e-2, 1e-2)), True),
+        (off((2e-2, 1e-2), (0.0, 0.0)), True),
+        (off((1e-2, 1e-4)), True),
+        (off((4e-2, 1e-2)), False),
+        (off((2e-2, 1e-2), (None, 1e-2)), False),
+        (off((1e-6, 1e-2)), False),
+        (off((0.0, 0.0)), None),
+        (off((0.3, None)), None),
+    ],
+)
+def test_outputs_must_be_off_as_the_precision_explains(outputs: OutputAgreement, is_explained: bool | None) -> None:
+    """In fp32 within the bound, in bf16 beyond it and near what rounding causes, unless they show nothing."""
+    assert outputs.is_explained is is_explained
+    verdict = FP32 if outputs.has_bound else ACTIVE
+    proof = merged_proof([report(verdict, agreement=outputs), report(verdict)])
+    assert proof.outputs == outputs
+    if is_explained is not False:
+        assert (proof.verdict, proof.ground) == (verdict, evidence(verdict))
+    else:
+        assert (proof.verdict, proof.ground) == (UNKNOWN, UnexplainedOutputs("bf16", outputs))
+    assert merged_proof([report(NOT_FP32, agreement=outputs)]).verdict is NOT_FP32

@@ -247,19 +247,24 @@ def test_why_nothing_could_be_judged_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("precision", "agreement", "said"),
+    ("precision", "agreement", "said", "error"),
     [
-        ("fp32", SAME, "computes what torch does (mean error ÷ mean |output| 2.0e-07, mean error 2.0e-07)"),
-        ("fp32", OTHER, "does NOT compute what torch does (mean error ÷ mean |output| 2.0e-03, mean error 2.0e-03)"),
+        ("fp32", SAME, "verified; engine=onnxruntime computes what torch does", "2.0e-07"),
+        (
+            "fp32",
+            OTHER,
+            "ran in an unknown precision; engine=onnxruntime does NOT compute what torch does",
+            "2.0e-03",
+        ),
     ],
 )
 def test_the_sentence_says_whether_an_engine_computes_the_same(
-    precision: str, agreement: OutputAgreement, said: str
+    precision: str, agreement: OutputAgreement, said: str, error: str
 ) -> None:
     """With both figures, between kernels and accuracy."""
     setting = Setting(precision, engine="onnxruntime")
     rows = shown(proven(Setting(precision)), proven(setting, 1, **exported(agreement)))
-    assert f"; kernels verified; engine=onnxruntime {said}; accuracy" in sentence(rows)
+    assert f" {said} (mean error ÷ mean |output| {error}, mean error {error}); accuracy" in sentence(rows)
 
 
 def test_what_holds_for_several_settings_is_said_once() -> None:

@@ -16,7 +16,8 @@ from modelzoo.records.evidence import (
     Product,
     ProofVerdict,
 )
-from modelzoo.results.proof import OtherKernels, Proof
+from modelzoo.records.workload import OutputAgreement, OutputError
+from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
 from modelzoo.results.refusals import Different, Incomparable, OtherWork
 from modelzoo.setting import Setting
 from modelzoo.views import proof
@@ -29,7 +30,13 @@ AUDITED = Proof(verdict=ACTIVE, ground=evidence(ACTIVE), verdicts=((ACTIVE, 8),)
 OTHER = Proof(verdict=UNKNOWN, verdicts=((ACTIVE, 2), (UNKNOWN, 1)), processes=3, audited=2, listed=3)
 DIFFERS = "a process that was not audited differs from those that were: "
 SAID = "bf16: ACTIVE (bf16 kernels took 100 % of the time in matrix products, 90 % of the pass)"
+CONTRADICT = "the outputs do not confirm what the products show: mean error ÷ mean |output| "
 DISAGREE = "; the processes disagree: 2 × ACTIVE, 1 × UNKNOWN"
+
+
+def off(error: float, *, has_bound: bool = False, **known: float) -> OutputAgreement:
+    """One array with this error."""
+    return OutputAgreement((OutputError("0", 9, error, 1.0, error, **known),), has_bound)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +65,18 @@ DISAGREE = "; the processes disagree: 2 × ACTIVE, 1 × UNKNOWN"
         (
             replace(OTHER, ground=OtherKernels(is_listed=False)),
             f"{DIFFERS}the audited process has no list of kernels{DISAGREE}",
+        ),
+        (
+            Proof(verdict=UNKNOWN, ground=UnexplainedOutputs("fp32", off(2e-3, has_bound=True))),
+            f"fp32: UNKNOWN ({CONTRADICT}2.0e-03, mean error 2.0e-03; at most 1.0e-05 of mean |output| is rounding)",
+        ),
+        (
+            Proof(verdict=UNKNOWN, ground=UnexplainedOutputs("bf16", off(0.1, rounding=0.02))),
+            f"bf16: UNKNOWN ({CONTRADICT}1.0e-01, mean error 1.0e-01; rounding explains 2.0e-02)",
+        ),
+        (
+            replace(AUDITED, audited=8, kernel_lists=1, outputs=off(1e-3, has_bound=True, sensitivity=2e-5)),
+            f"{SAID}; its outputs confirm nothing, because the network magnifies rounding",
         ),
     ],
 )

@@ -145,6 +145,8 @@ class Expected(msgspec.Struct, frozen=True):
         changed_outputs: the same as ``outputs`` for inputs that differ by ``INPUT_CHANGE``, relatively; empty if all
             inputs are integers.
         changed_heads: likewise.
+        rounded_outputs: the same as ``outputs`` with every number rounded to bf16.
+        rounded_heads: likewise.
     """
 
     outputs: tuple[NDArray[Any], ...]
@@ -153,6 +155,8 @@ class Expected(msgspec.Struct, frozen=True):
     head_names: tuple[str, ...] = ()
     changed_outputs: tuple[NDArray[Any], ...] = ()
     changed_heads: tuple[NDArray[Any], ...] = ()
+    rounded_outputs: tuple[NDArray[Any], ...] = ()
+    rounded_heads: tuple[NDArray[Any], ...] = ()
 
 
 class TorchSource:
@@ -209,14 +213,19 @@ class TorchSource:
         """Torch's outputs for the batch."""
         import torch
 
+        from modelzoo.evidence.rounded import rounded_to
+
         flat = self.flat_module(heads=True)
         changed = slightly_changed(self.flat_inputs)
         with torch.no_grad():
             found = _arrays(flat(*self.flat_inputs))
             structure, names = flat.output_structure, flat.head_names
             other = _arrays(flat(*changed)) if changed is not None else ()
+            with rounded_to("bf16", self.module):
+                rounded = _arrays(flat(*self.flat_inputs))
         count = structure.count
-        return Expected(found[:count], structure, found[count:], names, other[:count], other[count:])
+        others = (each for side in (other, rounded) for each in (side[:count], side[count:]))
+        return Expected(found[:count], structure, found[count:], names, *others)
 
     @cached_property
     def flops(self) -> Flops | None:

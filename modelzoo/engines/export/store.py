@@ -114,7 +114,7 @@ def _remove(path: Path) -> bool:
 
 
 MANIFEST = "manifest.json"
-LAYOUT = 6
+LAYOUT = 7
 """Version of what is written, a part of the key; increase it if an exporter of the suite writes something else."""
 T = TypeVar("T")
 
@@ -301,6 +301,8 @@ def _save_batch(directory: Path, source: TorchSource) -> str:
         **_numbered("head", expected.heads),
         **_numbered("changed-output", expected.changed_outputs),
         **_numbered("changed-head", expected.changed_heads),
+        **_numbered("rounded-output", expected.rounded_outputs),
+        **_numbered("rounded-head", expected.rounded_heads),
     }
     with replace_atomically(directory / f"{name}.npz") as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
@@ -341,21 +343,17 @@ def read_inputs(export: Export) -> Inputs:
     return Inputs(rebuild(batch.inputs, arrays), batch.items)
 
 
-def read_expected(export: Export) -> StoredOutputs:
-    """Return torch's outputs for the batch of ``export``.
+def read_expected(export: Export, *, rounded: bool = False) -> StoredOutputs:
+    """Return torch's outputs for the batch of ``export`` in fp32; with every number ``rounded`` to bf16 if asked for.
 
     Raises:
         EnvironmentProblem: its file is gone.
     """
-    return _read_outputs(export, read_batch(export), "")
+    return _read_outputs(export, read_batch(export), "rounded-" if rounded else "")
 
 
 def read_changed(export: Export) -> StoredOutputs | None:
-    """Return torch's outputs for inputs that differ slightly; ``None`` if the inputs cannot.
-
-    Raises:
-        EnvironmentProblem: its file is gone.
-    """
+    """Return torch's outputs for inputs that differ slightly, as ``read_expected``; ``None`` if the inputs cannot."""
     batch = read_batch(export)
     return _read_outputs(export, batch, "changed-") if batch.is_changed else None
 

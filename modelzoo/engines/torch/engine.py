@@ -240,8 +240,17 @@ class TorchModel:
         with self.explained_errors():
             return self._executable.own(self._executable.call(*kept(self._executable.prepare(args))))
 
-    def outputs(self, args: tuple[Any, ...]) -> RawOutputs:
-        return execution.outputs(self._executable, args)
+    def outputs(self, args: tuple[Any, ...]) -> Observed[RawOutputs]:
+        if self._setting.bf16_method == "cast":
+            return Unavailable("the model was cast to bf16, and none in fp32 is left to compare it with")
+        if self._setting.precision == "bf16" and self._workload.heads is not None:
+            return Unavailable("rounding to bf16 changes which detections there are")
+        try:
+            return execution.outputs(self._executable, args, self._setting.precision)
+        except Exception as error:  # a model may compute under autocast only, or have operators of its own
+            if self._setting.precision != "bf16":
+                raise
+            return Unavailable(f"the model cannot be computed in fp32 too: {devices.first_line(str(error))}")
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:

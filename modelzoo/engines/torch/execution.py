@@ -23,6 +23,7 @@ from modelzoo.engines.torch.devices import device_problem, first_line
 from modelzoo.engines.torch.precision import autocast, cast, cast_model, dtype_of, mapped
 from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, own_place
+from modelzoo.evidence.rounded import rounded_to
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import KernelDigest
 from modelzoo.records.run_report import Compilation
@@ -173,9 +174,9 @@ def _onednn_linear(workload: Workload, model: Any) -> Any:
         raise UsageError(f"{workload.name} with linear=onednn: {error}; leave linear out") from None
 
 
-def outputs(executable: Executable, args: tuple[Any, ...]) -> RawOutputs:
-    """Return what ``executable`` computes from prepared ``args``, and what its eager module does in plain layout,
-    with the default backend.
+def outputs(executable: Executable, args: tuple[Any, ...], precision: str = "fp32") -> RawOutputs:
+    """Return what ``executable`` computes from prepared ``args``, and what its eager module does in fp32, in plain
+    layout and with the default backend; with every number rounded, too, if ``precision`` is bf16.
 
     The memory format of the module is changed, so nothing can be run after it.
     """
@@ -185,10 +186,14 @@ def outputs(executable: Executable, args: tuple[Any, ...]) -> RawOutputs:
     found = executable.own(executable.call(*kept(args)))
     plain = rebuild(structure, [each.contiguous() if isinstance(each, torch.Tensor) else each for each in nested])
     model = executable.model.to(memory_format=torch.contiguous_format)
-    with switches.default_backend():
+    with switches.default_backend(), switches.fast_math(False):
         expected, changed = model(*kept(plain)), slightly_changed(flatten(plain)[1])
+        names, sides = flatten(expected)[0], [_arrays(found), _arrays(expected)]
+        if precision == "bf16":
+            with rounded_to("bf16", model):
+                return RawOutputs(sides[0], (), names, sides[1], rounded=_arrays(model(*kept(plain))))
         other = _arrays(model(*rebuild(structure, changed))) if changed is not None else ()
-    return RawOutputs(_arrays(found), structure=flatten(expected)[0], expected=_arrays(expected), changed=other)
+    return RawOutputs(sides[0], (), names, sides[1], other)
 
 
 def _arrays(value: Any) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ A switch only asks for a precision. Which one the kernels really used is measure
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 from modelzoo.engines.torch.quantization import engine_of
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine.environment import MATH_MODE_VARIABLE
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.run_report import ChangedSwitch, SwitchKind
 from modelzoo.setting import ResolvedSetting, Setting
@@ -84,12 +86,13 @@ def require_linear(setting: Setting) -> None:
 
 @contextmanager
 def default_backend() -> Iterator[None]:
-    """Inside ``applied``, have torch choose the kernels again as it does by default: oneDNN's if it has them."""
+    """Inside ``applied``, have torch choose the kernels again as it does by default: oneDNN's if it has them, and if
+    no variable lets those round fp32 operands."""
     import torch
 
     with ExitStack() as stack:
         if torch.backends.mkldnn.is_available():
-            _select_backend("onednn", stack)
+            _select_backend("blas" if MATH_MODE_VARIABLE in os.environ else "onednn", stack)
         yield
 
 

@@ -20,12 +20,12 @@ from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
 from modelzoo.engines.onnxruntime.model import IR_VERSION
 from modelzoo.engines.onnxruntime.quantization import calibration, convolution_weights, quantize
 from modelzoo.errors import UsageError
+from modelzoo.evidence.rounded import rounded_to
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
-from modelzoo.validity.rounded import rounded_to
 from modelzoo.workload import InputRequest, Inputs, Workload
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")

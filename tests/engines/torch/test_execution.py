@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 import torch
 
+from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import execution, switches
+from modelzoo.engines.torch.engine import TorchModel
 from modelzoo.engines.torch.execution import Executable
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.setting import Setting
+from modelzoo.machine.environment import MATH_MODE_VARIABLE
+from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import InputRequest, Inputs, Workload
 
 
@@ -112,6 +115,45 @@ def test_bf16_is_close_and_is_bf16(bf16_method: str, mode: str, expected: torch.
     assert output.dtype == torch.bfloat16 or (bf16_method, mode) == ("autocast", "script")
     difference = (output.float() - expected).abs().max()
     assert 1e-5 < difference < 0.05
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("variable", ["", "BF16"])
+def test_outputs_in_bf16_come_with_what_rounding_causes(
+    precision: str, variable: str, expected: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The eager module stays in fp32, even where a variable lets oneDNN round."""
+    monkeypatch.setenv(MATH_MODE_VARIABLE, variable) if variable else monkeypatch.delenv(MATH_MODE_VARIABLE, False)
+    setting = Setting(precision, bf16_method="fastmath" if precision == "bf16" else None)
+    made, _ = run(setting)
+    with torch.inference_mode(), switches.applied(setting):
+        found = execution.outputs(made, made.prepare(INPUTS.args), precision)
+    torch.testing.assert_close(torch.from_numpy(found.expected[0]), expected)
+    assert (len(found.rounded), len(found.changed)) == ((1, 0) if precision == "bf16" else (0, 1))
+    for rounded in found.rounded:
+        assert 1e-4 < abs(rounded - found.expected[0]).mean() / abs(found.expected[0]).mean() < 2e-2
+
+
+class OnlyInAutocast(torch.nn.Module):
+    """A model that demands it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The same image."""
+        if not torch.is_autocast_enabled("cpu"):
+            raise RuntimeError("call me in autocast")
+        return x
+
+
+def test_what_is_not_compared_in_bf16() -> None:
+    """A detector's detections, which rounding changes, and a model that is left in bf16 alone or runs in no other."""
+    for work, model, method in (
+        (TOY, build({}), "cast"),
+        (replace(TOY, heads=lambda model: {}), build({}), "autocast"),
+        (TOY, OnlyInAutocast(), "autocast"),
+    ):
+        setting = ResolvedSetting("bf16", method)
+        made = execution.build(work, model, INPUTS, setting)
+        assert isinstance(TorchModel(work, setting, made).outputs(made.prepare(INPUTS.args)), Unavailable)
 
 
 def test_fast_math_keeps_fp32_tensors(expected: torch.Tensor) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from modelzoo.engines.torch.engine import TorchSession
 from modelzoo.engines.torch.quantization import quantized, resolve_recipe
+from modelzoo.evidence.rounded import rounded, rounded_to
 from modelzoo.setting import ResolvedSetting, Setting, choices
 from modelzoo.validity import Predictor
 from modelzoo.validity.layers import layer_errors
-from modelzoo.validity.rounded import rounded, rounded_to
 
 STEPS = {"bf16": 2.0**-8, "fp16": 2.0**-11, "tf32": 2.0**-11}
 
