@@ -7,6 +7,7 @@ dataclass, and there are more than a hundred of them to be imported before a sto
 from __future__ import annotations
 
 import dataclasses
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +22,13 @@ else:
         if isinstance(value, msgspec.Struct):
             return msgspec.structs.replace(value, **changes)
         return dataclasses.replace(value, **changes)
+
+
+class Word(str, Enum):
+    """Base class of enumerations: a member is written as its value."""
+
+    def __str__(self) -> str:
+        return str(self.value)
 
 
 def field_names(value: object) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo import stats
+from modelzoo.frozen import Word
 from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.records.validity import Validity
 from modelzoo.results.speed import Incomparable, Unproven
@@ -15,7 +16,7 @@ from modelzoo.setting import Setting
 from modelzoo.warning import WarningMessage
 
 
-class Metric(str, Enum):
+class Metric(Word):
     """What is compared. Of throughput, more is better; of everything else, less."""
 
     LATENCY = "latency"
@@ -26,22 +27,16 @@ class Metric(str, Enum):
     PER_TOKEN = "tpot"
     MEMORY = "memory"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Basis(str, Enum):
+class Basis(Word):
     """Where the variance comes from that an interval needs: rounds that both sides have, or else days, or a guess."""
 
     ROUNDS = "rounds"
     SESSIONS = "sessions"
     ASSUMED = "assumed"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Obstacle(str, Enum):
+class Obstacle(Word):
     """What makes two sides not comparable. All but ``MISSING`` can be allowed."""
 
     WEIGHTS = "weights"
@@ -56,9 +51,6 @@ class Obstacle(str, Enum):
     INVALID = "invalid"
     UNRECORDED = "unrecorded"
     MISSING = "missing"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Failed(msgspec.Struct, frozen=True):

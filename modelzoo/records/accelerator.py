@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional
 
 import msgspec
+
+from modelzoo.frozen import Word
 
 LAUNCH_BOUND_SHARE = 0.8
 """From this ratio of issue time to device time on, a call is launch-bound.
@@ -15,16 +16,13 @@ not fall below the issue time: faster kernels could save at most 1 - 0.8 = 20 % 
 """
 
 
-class Phase(str, Enum):
+class Phase(Word):
     """When a reading was taken: before the first call, in the warm-up, between timed calls, after the last one."""
 
     BEFORE = "before"
     WARM_UP = "warm-up"
     STEADY = "steady"
     AFTER = "after"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Accelerator(msgspec.Struct, frozen=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional, Union
 
 import msgspec
 
+from modelzoo.frozen import Word
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
 from modelzoo.records.coverage import SUBNORMAL_SHARE, Coverage, TimeShare
 from modelzoo.records.faults import ProductCall, WrongOutputs
@@ -28,7 +28,7 @@ REFERENCE_SHARE = 0.01
 """Reference kernels, oneDNN's slowest, may take up to this share of the time under ``--strict``."""
 
 
-class ProofVerdict(str, Enum):
+class ProofVerdict(Word):
     """Whether the requested precision really ran: the last two for fp32, the first three for any other.
 
     WRONG_RESULTS comes before all of them: a product computed what no precision explains.
@@ -42,11 +42,8 @@ class ProofVerdict(str, Enum):
     FP32 = "FP32"
     NOT_FP32 = "NOT_FP32"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class ProofSource(str, Enum):
+class ProofSource(Word):
     """What decided the precision of an operator."""
 
     KERNEL_LOG = "kernel log"
@@ -61,11 +58,8 @@ class ProofSource(str, Enum):
     """An error, and the kernel log or the data types, agree."""
     NOTHING = "nothing"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class OperatorClass(str, Enum):
+class OperatorClass(Word):
     """The kinds of operators that multiply matrices."""
 
     CONV = "conv"
@@ -73,11 +67,8 @@ class OperatorClass(str, Enum):
     MATMUL = "matmul"
     ATTENTION = "attention"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class LogSource(str, Enum):
+class LogSource(Word):
     """How it is known which kernels ran: for torch, how oneDNN's verbose mode was switched on."""
 
     RUNTIME_SWITCH = "runtime switch"
@@ -87,9 +78,6 @@ class LogSource(str, Enum):
     PROFILER = "profiler"
     """torch's profiler names the kernels of an accelerator."""
     NONE = "none"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class OperatorUse(msgspec.Struct, frozen=True):
@@ -118,7 +106,7 @@ class OperatorUse(msgspec.Struct, frozen=True):
     kernel_seconds: float
 
 
-class NotReplayed(str, Enum):
+class NotReplayed(Word):
     """Why a product says nothing of its precision itself.
 
     BUDGET: no time was left. NO_REFERENCE: it is not known what the operator computes. NOT_FLOATING: its operands are
@@ -134,7 +122,7 @@ class NotReplayed(str, Enum):
     NOT_FINITE = "not finite"
 
 
-class Subnormals(str, Enum):
+class Subnormals(Word):
     """What became of products of bf16 numbers that are subnormal in fp32, which shows whether bf16 instructions ran.
 
     FLUSHED: they are zero, as bf16 instructions make them. IN_FP32: they were kept, which no bf16 instruction of this

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional, Union
 
 import msgspec
 
+from modelzoo.frozen import Word
 
-class Fault(str, Enum):
+
+class Fault(Word):
     """In what the outputs of a product are wrong.
 
     ERROR: they are off by more than the bound. NOT_FINITE: they are not finite where the exact ones are, or the

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional
 
 import msgspec
+
+from modelzoo.frozen import Word
 
 
 class HostLevel(msgspec.Struct, frozen=True):
@@ -41,7 +42,7 @@ class HostDifference(msgspec.Struct, frozen=True):
     others: tuple[str, ...]
 
 
-class Uncompared(str, Enum):
+class Uncompared(Word):
     """Why hosts of a kind were not compared."""
 
     NOT_MEASURED = "nothing was measured"

@@ -6,17 +6,16 @@ Scenarios and verdicts have the meaning and the names of MLPerf Inference (``Tes
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional
 
 import msgspec
 
-from modelzoo.frozen import replace
+from modelzoo.frozen import Word, replace
 from modelzoo.records.machine import Machine, Throttling, Topology
 from modelzoo.records.serving import InstanceReport, LatencyBound
 
 
-class Scenario(str, Enum):
+class Scenario(Word):
     """``SERVER``: requests arrive in a Poisson process. ``OFFLINE``: all requests are there at the start.
     ``SINGLE_STREAM``: the next request is sent when the last one was answered."""
 
@@ -24,11 +23,8 @@ class Scenario(str, Enum):
     OFFLINE = "offline"
     SINGLE_STREAM = "single-stream"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Flaw(str, Enum):
+class Flaw(Word):
     """Why a run is INVALID.
 
     The first two say that the load was too high, the others that the run says nothing about that.
@@ -39,9 +35,6 @@ class Flaw(str, Enum):
     TOO_FEW = "too few requests"
     LATE = "generator late"
     DIED = "instance died"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 OVERLOAD = (Flaw.BOUND, Flaw.REJECTED)

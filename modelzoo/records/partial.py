@@ -7,10 +7,11 @@ judging all items at once (``modelzoo.validity.judging.merge``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Optional, Union
 
 import msgspec
+
+from modelzoo.frozen import Word
 
 OUTPUT = "(output)"
 """The name of the model's output among the layers."""
@@ -21,7 +22,7 @@ LONGEST_WITH_MASKS = 1333
 them to that as well, and 100 masks of a camera's image would take gigabytes."""
 
 
-class PictureNote(str, Enum):
+class PictureNote(Word):
     """How an unusual image was read."""
 
     FIRST_FRAME = "first frame"

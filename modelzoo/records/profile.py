@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional
 
 import msgspec
 
+from modelzoo.frozen import Word
 from modelzoo.records.machine import QUIET_CORES
 
 Shape = tuple[int, ...]
@@ -258,7 +258,7 @@ NEAR_ROOF = 0.6
 with a margin for what is left in caches between two operators, whose bytes are counted although they do not move."""
 
 
-class BoundBy(str, Enum):
+class BoundBy(Word):
     """The limit that applies at an arithmetic intensity."""
 
     COMPUTE = "compute"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional
 
 import msgspec
 
+from modelzoo.frozen import Word
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import Canary, CanaryVerdict
@@ -48,7 +48,7 @@ class Turn(msgspec.Struct, frozen=True):
     cpu_seconds: Optional[float] = None
 
 
-class SwitchKind(str, Enum):
+class SwitchKind(Word):
     """What a process-wide switch decides."""
 
     THREADS = "threads"

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional, Union
 
 import msgspec
 
-from modelzoo.frozen import replace
+from modelzoo.frozen import Word, replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.machine import CpuUsage, Machine, Placement, Positive, Topology
 from modelzoo.records.profile import Ceilings
 from modelzoo.records.serving import LatencyBound
 
 
-class Smt(str, Enum):
+class Smt(Word):
     """Which hardware threads of its cores an instance uses: one of each, or all of them."""
 
     OFF = "off"
     ON = "on"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class InstancePlace(msgspec.Struct, frozen=True):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated, Optional
 
 import msgspec
+
+from modelzoo.frozen import Word
 
 LATENCY, ISSUE, DEVICE = "latency", "issue", "device"
 """Names of the series that a clock records; see ``modelzoo.measure.clock``."""
@@ -18,7 +19,7 @@ def is_time(seconds: float) -> bool:
     return 1e-12 < seconds < 1e9
 
 
-class Role(str, Enum):
+class Role(Word):
     """What the values of a series stand for.
 
     ``LATENCY`` is the time from the start of a call to its result. ``ISSUE`` is the time in which the host issued
@@ -34,11 +35,8 @@ class Role(str, Enum):
     REQUEST = "request"
     INTERVAL = "interval"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class WarmUpEnd(str, Enum):
+class WarmUpEnd(Word):
     """Why the warm-up ended.
 
     ``SETTLED``: timings had stabilized. ``CAP``: the time limit of the warm-up was reached while timings still
@@ -50,19 +48,13 @@ class WarmUpEnd(str, Enum):
     FEW = "few"
     FIXED = "fixed"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class SamplingStop(str, Enum):
+class SamplingStop(Word):
     """Why sampling stopped: the interval was narrow enough, the time was up, or all iterations were done."""
 
     INTERVAL = "interval"
     TIME_LIMIT = "time limit"
     ITERATIONS = "iterations"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -160,14 +152,11 @@ def model_times(timing: Timing) -> tuple[float, ...]:
     return timing.values(MODEL) or timing.steady
 
 
-class Place(str, Enum):
+class Place(Word):
     """Where a stage works: on the host's CPU in any case, or on the setting's device."""
 
     HOST = "host"
     DEVICE = "device"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class PipelineStage(msgspec.Struct, frozen=True):
@@ -207,7 +196,7 @@ class Generated(msgspec.Struct, frozen=True):
     new_tokens: Annotated[int, msgspec.Meta(ge=2)]
 
 
-class StopReason(str, Enum):
+class StopReason(Word):
     """Why no more rounds of a workload were run.
 
     ``FIXED``: the number of processes was given, or fixed in advance because the processes are expensive, or it is 1
@@ -221,9 +210,6 @@ class StopReason(str, Enum):
     BUDGET = "budget"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Design(msgspec.Struct, frozen=True):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated, Optional, Union
 
 import msgspec
 
+from modelzoo.frozen import Word
 from modelzoo.records.exhibits import ExplainedLayers, Shown
 from modelzoo.records.partial import PictureNote, Unrepeatable
 
 
-class ValidityVerdict(str, Enum):
+class ValidityVerdict(Word):
     """The verdicts, by the word that is printed and stored."""
 
     VALID = "VALID"
@@ -20,25 +20,19 @@ class ValidityVerdict(str, Enum):
     NUMERIC_ONLY = "NUMERIC ONLY"
     CANNOT_JUDGE = "CANNOT JUDGE"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Relation(str, Enum):
+class Relation(Word):
     """How the observed value must relate to the required one."""
 
     AT_LEAST = ">="
     AT_MOST = "<="
-
-    def __str__(self) -> str:
-        return self.value
 
     def holds(self, value: float, required: float) -> bool:
         """Whether ``value`` relates to ``required`` as it must; NaN never does."""
         return value >= required if self is Relation.AT_LEAST else value <= required
 
 
-class DataNoteKind(str, Enum):
+class DataNoteKind(Word):
     """What a data set was found to be like, or how it was read, beyond what its format says."""
 
     SKIPPED = "skipped"
@@ -182,7 +176,7 @@ class Check(msgspec.Struct, frozen=True):
     about: Optional[Union[WorstLayer, PublishedQuality, ClassChange]] = None
 
 
-class ReasonKind(str, Enum):
+class ReasonKind(Word):
     """Why a verdict is not VALID."""
 
     FAILED_CHECKS = "failed checks"

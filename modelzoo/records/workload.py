@@ -4,15 +4,15 @@ engine, with how far the outputs of that are from those of torch.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional, Union
 
 import msgspec
 
+from modelzoo.frozen import Word
 from modelzoo.warning import WarningMessage
 
 
-class WeightsKind(str, Enum):
+class WeightsKind(Word):
     """Where the weights of a run come from.
 
     ``PRETRAINED``: downloaded as the workload's checkpoint, or found under its name. ``RANDOM``: generated from a seed.
@@ -24,7 +24,7 @@ class WeightsKind(str, Enum):
     PATH = "path"
 
 
-class Verification(str, Enum):
+class Verification(Word):
     """How far a file was shown to be the published one, by the SHA-256 that the workload declares for it.
 
     ``FULL``: all 64 digits were compared. ``PARTIAL``: the first ones, which detects damage, not a forgery. ``NONE``:
