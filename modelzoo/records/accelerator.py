@@ -6,7 +6,7 @@ from typing import Optional
 
 import msgspec
 
-from modelzoo.frozen import Word
+from modelzoo.frozen import Message, Public, Word
 
 LAUNCH_BOUND_SHARE = 0.8
 """From this ratio of issue time to device time on, a call is launch-bound.
@@ -40,15 +40,15 @@ class Accelerator(msgspec.Struct, frozen=True):
         lacks: what torch cannot tell of this device, in words: timed events, memory figures.
     """
 
-    kind: str
+    kind: Public
     index: int
-    name: str
-    capability: Optional[str] = None
-    driver: Optional[str] = None
-    runtime: Optional[str] = None
+    name: Public
+    capability: Optional[Public] = None
+    driver: Optional[Public] = None
+    runtime: Optional[Public] = None
     memory: Optional[int] = None
-    interface: str = ""
-    lacks: tuple[str, ...] = ()
+    interface: Public = ""
+    lacks: tuple[Message, ...] = ()
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class Reading(msgspec.Struct, frozen=True):
     watts: Optional[float] = None
     celsius: Optional[float] = None
     joules: Optional[float] = None
-    throttled: tuple[str, ...] = ()
+    throttled: tuple[Public, ...] = ()
     begins_turn: bool = False
 
 
@@ -111,12 +111,12 @@ class AcceleratorUse(msgspec.Struct, frozen=True):
     device: Accelerator
     peak_memory: Optional[int] = None
     copies: Optional[Copies] = None
-    sensors: str = ""
+    sensors: Public = ""
     readings: tuple[Reading, ...] = ()
     throttled_samples: tuple[int, ...] = ()
     joules_per_call: Optional[float] = None
     locked_mhz: Optional[int] = None
-    problems: tuple[str, ...] = ()
+    problems: tuple[Message, ...] = ()
 
 
 def bound_by_launching(issue: float, device: float, kernels: Optional[float] = None) -> bool:

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Optional
+from typing import Annotated, Optional
+
+Public = Annotated[str, "public"]
+Message = Annotated[str, "message"]
+"""As in ``modelzoo.frozen``."""
 
 
 class CanaryLevel(str, Enum):
@@ -55,11 +59,11 @@ class OperatorCheck:
             outside oneDNN, and ``None`` if no log shows it. It proves nothing about any other kernel.
     """
 
-    operator: str
+    operator: Public
     error: Optional[float]
     level: CanaryLevel
-    detail: str = ""
-    kernels: Optional[tuple[str, ...]] = None
+    detail: Message = ""
+    kernels: Optional[tuple[Public, ...]] = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Optional, Union
 
 import msgspec
 
-from modelzoo.frozen import Word
+from modelzoo.frozen import Message, Public, Word
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
 from modelzoo.records.coverage import SUBNORMAL_SHARE, Coverage, TimeShare
 from modelzoo.records.faults import ProductCall, WrongOutputs
@@ -95,11 +95,11 @@ class OperatorUse(msgspec.Struct, frozen=True):
         kernel_seconds: the part of ``seconds`` that was spent inside the kernel.
     """
 
-    operator: str
+    operator: Public
     operator_class: OperatorClass
     shapes: tuple[tuple[int, ...], ...]
-    implementation: str
-    precision: str
+    implementation: Public
+    precision: Public
     decided_by: ProofSource
     count: int
     seconds: float
@@ -160,19 +160,19 @@ class Product(msgspec.Struct, frozen=True):
         call: how to call it again, if it is wrong or ran in another precision than asked for, and torch alone can.
     """
 
-    operator: str
+    operator: Public
     operator_class: OperatorClass
     shapes: tuple[tuple[int, ...], ...]
-    operands: str
+    operands: Public
     count: int
-    layers: tuple[str, ...] = ()
-    kernels: Optional[tuple[str, ...]] = None
-    logged: Optional[str] = None
+    layers: tuple[Public, ...] = ()
+    kernels: Optional[tuple[Public, ...]] = None
+    logged: Optional[Public] = None
     error: Optional[float] = None
-    shown: Optional[str] = None
+    shown: Optional[Public] = None
     not_replayed: Optional[NotReplayed] = None
-    detail: str = ""
-    precision: str = "unknown precision"
+    detail: Message = ""
+    precision: Public = "unknown precision"
     known_by: ProofSource = ProofSource.NOTHING
     share: Optional[float] = None
     subnormals: Optional[Subnormals] = None
@@ -203,7 +203,7 @@ class ClassVerdict(msgspec.Struct, frozen=True):
     operator_class: OperatorClass
     seconds: float
     bf16_share: float
-    precisions: tuple[str, ...]
+    precisions: tuple[Public, ...]
     decided_by: tuple[ProofSource, ...]
     canary_error: Optional[float]
     canary_level: Optional[CanaryLevel]
@@ -219,8 +219,8 @@ class KernelCalls(msgspec.Struct, frozen=True):
         count: number of calls in one pass.
     """
 
-    kernel: str
-    precision: str
+    kernel: Public
+    precision: Public
     count: int
 
 
@@ -235,7 +235,7 @@ class KernelDigest(msgspec.Struct, frozen=True):
         kernels: the calls by kernel and precision.
     """
 
-    sha256: str
+    sha256: Public
     kernels: tuple[KernelCalls, ...]
 
 
@@ -249,8 +249,8 @@ class OtherPrecision(msgspec.Struct, frozen=True, tag="other precision"):
     """
 
     classes: tuple[OperatorClass, ...]
-    precisions: tuple[str, ...]
-    kernels: tuple[str, ...]
+    precisions: tuple[Public, ...]
+    kernels: tuple[Public, ...]
 
 
 class InexactCanary(msgspec.Struct, frozen=True, tag="inexact canary"):
@@ -284,11 +284,11 @@ class NotUsed(msgspec.Struct, frozen=True, tag="not used"):
         dequantized: operators that converted int8 numbers back to floating point, if int8 was requested.
     """
 
-    precision: str
-    kernels: tuple[str, ...]
-    library: str
+    precision: Public
+    kernels: tuple[Public, ...]
+    library: Public
     allowed: Optional[bool]
-    dequantized: tuple[str, ...] = ()
+    dequantized: tuple[Public, ...] = ()
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -327,8 +327,8 @@ class Evidence(msgspec.Struct, frozen=True):
         unread_lines: up to three distinct lines of oneDNN's log that could not be read.
     """
 
-    requested: str
-    bf16_method: Optional[str]
+    requested: Public
+    bf16_method: Optional[Public]
     verdict: ProofVerdict
     reason: Union[OtherPrecision, InexactCanary, Disagreement, NotUsed, None]
     decided_by: tuple[ProofSource, ...]
@@ -338,22 +338,22 @@ class Evidence(msgspec.Struct, frozen=True):
     compute_bf16_share: float
     unattributed_share: float
     reference_share: float
-    reference_kernels: tuple[str, ...]
+    reference_kernels: tuple[Public, ...]
     classes: tuple[ClassVerdict, ...]
     by_implementation: tuple[TimeShare, ...]
     by_precision: tuple[TimeShare, ...]
     by_operator: tuple[TimeShare, ...]
     operators: tuple[OperatorUse, ...]
-    onednn_version: str
-    onednn_isa: str
-    blas: str
+    onednn_version: Public
+    onednn_isa: Public
+    blas: Message
     log_source: LogSource
-    problems: tuple[str, ...]
+    problems: tuple[Message, ...]
     coverage: Coverage
     arithmetic_share: Optional[float] = None
     products: tuple[Product, ...] = ()
     replay_seconds: Optional[float] = None
-    unread_lines: tuple[str, ...] = ()
+    unread_lines: tuple[Message, ...] = ()
 
     @property
     def wrong(self) -> tuple[Product, ...]:

@@ -6,13 +6,16 @@ Scenarios and verdicts have the meaning and the names of MLPerf Inference (``Tes
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Annotated, Optional
 
 import msgspec
 
-from modelzoo.frozen import Word, replace
-from modelzoo.records.machine import Machine, Throttling, Topology
+from modelzoo.frozen import Message, Public, Word, replace
+from modelzoo.records.machine import Machine, Seconds, Throttling, Topology
 from modelzoo.records.serving import InstanceReport, LatencyBound
+
+Rate = Annotated[float, msgspec.Meta(gt=0, lt=1e9)]
+"""Requests per second."""
 
 
 class Scenario(Word):
@@ -128,8 +131,8 @@ class Calibration(msgspec.Struct, frozen=True):
     """
 
     size: int
-    seconds: tuple[float, ...]
-    rate: float
+    seconds: Annotated[tuple[float, ...], msgspec.Meta(min_length=1)]
+    rate: Rate
 
 
 class LoadSession(msgspec.Struct, frozen=True):
@@ -145,7 +148,7 @@ class LoadSession(msgspec.Struct, frozen=True):
     """
 
     repeat: int
-    started: str
+    started: Public
     cpus: tuple[tuple[int, ...], ...]
     generator: GeneratorPlace
     calibration: Calibration
@@ -169,8 +172,8 @@ class InstanceUse(msgspec.Struct, frozen=True):
     """
 
     batches: int
-    busy_seconds: float
-    error: Optional[str] = None
+    busy_seconds: Seconds
+    error: Optional[Message] = None
 
 
 class Lateness(msgspec.Struct, frozen=True):
@@ -213,12 +216,12 @@ class LoadRun(msgspec.Struct, frozen=True):
     """
 
     repeat: int
-    rate: Optional[float]
+    rate: Optional[Rate]
     seed: int
-    started: str
+    started: Public
     requests: int
-    seconds: float
-    latencies: tuple[float, ...]
+    seconds: Seconds
+    latencies: tuple[Seconds, ...]
     rejected: int
     lateness: Lateness
     batches: tuple[BatchCount, ...]
@@ -255,8 +258,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
         is_complete: whether it ended as planned.
     """
 
-    workload: str
-    unit: str
+    workload: Public
+    unit: Public
     machine: Machine
     topology: Topology
     plan: LoadPlan

@@ -6,12 +6,15 @@ from typing import Annotated, Optional
 
 import msgspec
 
-from modelzoo.frozen import Word
+from modelzoo.frozen import Public, Word
 
 LATENCY, ISSUE, DEVICE = "latency", "issue", "device"
 """Names of the series that a clock records; see ``modelzoo.measure.clock``."""
 SECONDS = "s"
 """Unit of a series of times."""
+
+Time = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e9)]
+"""What a call can take: see ``is_time``."""
 
 
 def is_time(seconds: float) -> bool:
@@ -67,10 +70,10 @@ class Series(msgspec.Struct, frozen=True):
         values: one value per call (``REQUEST``: per request; ``BETWEEN_TOKENS``: per token of a call after its first).
     """
 
-    name: str
-    unit: str
+    name: Public
+    unit: Public
     role: Role
-    values: tuple[float, ...]
+    values: tuple[Annotated[float, msgspec.Meta(ge=0)], ...]
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -85,16 +88,16 @@ class Timing(msgspec.Struct, frozen=True):
         stop: why sampling stopped.
     """
 
-    cold_start: float
-    warmup: tuple[float, ...]
+    cold_start: Time
+    warmup: tuple[Time, ...]
     series: tuple[Series, ...]
-    watched: str
+    watched: Public
     warmup_end: WarmUpEnd
     stop: SamplingStop
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` if nothing was sampled, or a time is not possible."""
-        if not self.steady or not all(map(is_time, (self.cold_start, *self.warmup, *self.steady))):
+        if not self.steady or not all(map(is_time, self.steady)):
             raise ValueError("no time was sampled, or one that is not possible")
 
     @property
@@ -169,7 +172,7 @@ class PipelineStage(msgspec.Struct, frozen=True):
             host's clock.
     """
 
-    name: str
+    name: Public
     place: Place
     timed_by_events: bool = False
 
@@ -226,7 +229,7 @@ class Design(msgspec.Struct, frozen=True):
         stop_reason: why no more rounds were run; ``None`` while they run.
     """
 
-    workload: str
+    workload: Public
     margin: float
     budget: Optional[float] = None
     processes: Optional[int] = None

@@ -6,7 +6,7 @@ from typing import Optional
 
 import msgspec
 
-from modelzoo.frozen import Word, replace
+from modelzoo.frozen import Argument, Message, Public, Word, replace
 
 PRIMITIVES = 1024
 """oneDNN keeps so many primitives unless it is told otherwise (source: its developer guide, "Primitive Cache")."""
@@ -98,10 +98,10 @@ class LeftOut(msgspec.Struct, frozen=True):
         problem: the error, if it is unavailable.
     """
 
-    field: str
-    value: Optional[str]
+    field: Public
+    value: Optional[Argument]
     obstacle: Obstacle
-    problem: Optional[str] = None
+    problem: Optional[Message] = None
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -138,13 +138,13 @@ class Tuning(msgspec.Struct, frozen=True, tag="tuning"):
         is_complete: whether it ended as planned.
     """
 
-    workload: str
+    workload: Public
     goal: Goal
     budget: float
     candidates: int
     left_out: tuple[LeftOut, ...] = ()
     allow_unjudged: bool = False
-    varied: tuple[str, ...] = ()
+    varied: tuple[Argument, ...] = ()
     stages: tuple[Stage, ...] = ()
     excluded: tuple[Exclusion, ...] = ()
     choice: Optional[Choice] = None

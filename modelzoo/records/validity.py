@@ -6,7 +6,7 @@ from typing import Annotated, Optional, Union
 
 import msgspec
 
-from modelzoo.frozen import Word
+from modelzoo.frozen import Message, OwnData, Public, Word
 from modelzoo.records.exhibits import ExplainedLayers, Shown
 from modelzoo.records.partial import PictureNote, Unrepeatable
 
@@ -61,7 +61,7 @@ class DataNote(msgspec.Struct, frozen=True):
 
     kind: DataNoteKind
     count: int
-    names: tuple[str, ...] = ()
+    names: tuple[OwnData, ...] = ()
 
 
 class ValidityRequest(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ class WorstLayer(msgspec.Struct, frozen=True, tag="layer"):
         explained: the expected rounding error in it; ``None`` if that is not known, or not what is checked.
     """
 
-    name: Optional[str]
+    name: Optional[Public]
     explained: Optional[float] = None
 
 
@@ -130,7 +130,7 @@ class ClassChange(msgspec.Struct, frozen=True, tag="class"):
         broken: whether the loss is significantly beyond the threshold.
     """
 
-    name: str
+    name: Public
     items: int
     reference: float
     tested: float
@@ -163,7 +163,7 @@ class Check(msgspec.Struct, frozen=True):
         about: the layer, the published quality or the class that it is about; ``None`` if it is about all items.
     """
 
-    name: str
+    name: Public
     seen: Optional[float]
     relation: Relation
     required: float
@@ -224,7 +224,7 @@ class MetricChange(msgspec.Struct, frozen=True):
         possible_loss: the largest loss that the items do not rule out, at a one-sided confidence of 95 %.
     """
 
-    metric: str
+    metric: Public
     reference: float
     tested: float
     low: float
@@ -264,8 +264,8 @@ class ClassLosses(msgspec.Struct, frozen=True):
 class TableColumn(msgspec.Struct, frozen=True):
     """A column: its heading, one cell for each row, and whether these are numbers."""
 
-    title: str
-    cells: tuple[str, ...]
+    title: Message
+    cells: tuple[Message, ...]
     is_number: bool = False
 
 
@@ -278,9 +278,9 @@ class Table(msgspec.Struct, frozen=True):
         note: printed below the table; may be empty.
     """
 
-    title: str
+    title: Message
     columns: tuple[TableColumn, ...]
-    note: str = ""
+    note: Message = ""
 
 
 class Validity(msgspec.Struct, frozen=True):
@@ -314,16 +314,16 @@ class Validity(msgspec.Struct, frozen=True):
         tested_name: what tables call the setting under test.
     """
 
-    workload: str
-    task: str
-    metric: str
+    workload: Public
+    task: Public
+    metric: Public
     reference: Optional[float]
     tested: Optional[float]
     verdict: ValidityVerdict
     exit_code: int
-    item: str
+    item: Public
     items: int
-    cluster: str
+    cluster: Public
     clusters: int
     labelled: bool = True
     small: bool = False
@@ -338,8 +338,8 @@ class Validity(msgspec.Struct, frozen=True):
     figures: dict[str, float] = msgspec.field(default_factory=dict)
     notes: tuple[PictureNote, ...] = ()
     data_notes: tuple[DataNote, ...] = ()
-    reference_name: str = "fp32"
-    tested_name: str = "tested"
+    reference_name: Message = "fp32"
+    tested_name: Message = "tested"
 
     @property
     def deciding_change(self) -> Optional[MetricChange]:
