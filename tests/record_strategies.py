@@ -83,6 +83,8 @@ def _limited(kind: Any, *marks: Any) -> st.SearchStrategy[Any]:
             return st.integers(low, 2**64 - 1 if high is None else high)
         is_open = {"exclude_min": limits.gt is not None, "exclude_max": limits.lt is not None}
         return st.floats(low, high, allow_infinity=False, allow_nan=False, **is_open)
+    if limits.min_length is None and limits.max_length is None:
+        return values(kind)
     least, most = limits.min_length or 0, limits.max_length or LARGEST
     return values(kind).filter(lambda each: least <= len(each) <= most)
 

@@ -45,8 +45,6 @@ from modelzoo.setting import Setting
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
 MAJOR, MINOR = FORMAT_VERSION
 _HINT = "give a file that modelzoo wrote"
-_IN_FLIGHT = re.compile(rb'(?<!\\)"in_flight":\s*\d')
-"""What a result says whose stages were timed when several batches could be in flight."""
 _FIGURES = {
     ShownClasses: "flips near_ties",
     ShownObjects: "detection_agreement matched lost new moved",
@@ -207,8 +205,6 @@ def _parse(path: Path) -> dict[str, Any]:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:  # the name contains a null character
         raise InputError(f"cannot read {path}: {error}") from error
-    if _IN_FLIGHT.search(content):
-        raise InputError(f"{path} has stages as an earlier version timed them; measure again with --stages")
     try:
         data = msgspec.json.decode(content)
     except RecursionError as error:

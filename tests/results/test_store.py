@@ -72,20 +72,6 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert [run.steady for run in store.read(path).runs] == [(1.0, 2.0), ()]
 
 
-@pytest.mark.parametrize("batches", [1, 4])
-def test_stages_that_an_earlier_version_timed_are_refused(tmp_path: Path, batches: int) -> None:
-    """Their setting says how many batches were in flight; without it they would pass as times of the model alone."""
-    data = encode(result_of(make([0.5] * 5)))
-    data["requested"][0]["setting"]["in_flight"] = batches
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(data))
-    with pytest.raises(InputError, match="has stages as an earlier version timed them; measure again with --stages"):
-        store.read(path)
-    data["requested"][0]["setting"]["in_flight"] = None
-    path.write_text(json.dumps(data))
-    assert store.read(path).requested[0].setting.stages is False
-
-
 def test_every_change_is_stored_at_once(tmp_path: Path) -> None:
     """The file is complete before the first run, after each run and after each judgement."""
     requested = (SettingRequest("toy", Setting()), SettingRequest("toy", BF16))
