@@ -7,7 +7,8 @@ dataclass, and there are more than a hundred of them to be imported before a sto
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -21,6 +22,25 @@ else:
         if isinstance(value, msgspec.Struct):
             return msgspec.structs.replace(value, **changes)
         return dataclasses.replace(value, **changes)
+
+
+PUBLIC, MESSAGE, DATA, ARGUMENT = "public", "message", "data", "argument"
+"""What ``report --redact`` does with a string is declared at its field; one without a mark is hidden."""
+Public = Annotated[str, PUBLIC]
+"""It stays: what was measured, with which software, on which hardware."""
+Message = Annotated[str, MESSAGE]
+"""Free text: it stays if nothing in it may be private."""
+OwnData = Annotated[str, DATA]
+"""A name or a quotation from the user's data: it stays if the data set is built in."""
+Argument = Annotated[str, ARGUMENT]
+"""Part of a command line: it stays if it is an option, a number or a word of the suite."""
+
+
+class Word(str, Enum):
+    """Base class of enumerations: a member is written as its value."""
+
+    def __str__(self) -> str:
+        return str(self.value)
 
 
 def field_names(value: object) -> tuple[str, ...]:

@@ -11,13 +11,13 @@ import msgspec
 from modelzoo.errors import UsageError
 from modelzoo.field import Field, Labelled
 from modelzoo.formatting import launcher_names
-from modelzoo.frozen import replace
+from modelzoo.frozen import Argument, Public, replace
 
 METHODS = {"bf16": "bf16_method", "fp16": "bf16_method", "int8": "recipe"}
 """The field that says how each precision below fp32 is obtained; the others have no such field."""
 BACKEND_VARIABLE = "MODELZOO_BACKEND"
 """The environment variable that supplies the default of ``--backend``."""
-OptionValue = Union[bool, int, float, str, None]
+OptionValue = Union[bool, int, float, Argument, None]
 """The value of one of a workload's own options."""
 
 
@@ -25,7 +25,7 @@ class Setting(msgspec.Struct, frozen=True):
     """What the user asks for. ``None`` stands for "none", or for "to be decided": see ``ResolvedSetting``."""
 
     precision: Annotated[
-        str,
+        Public,
         Field(
             "fp32, tf32 (fp32 tensors, which kernels of CUDA devices round), bf16, fp16 or int8",
             "",
@@ -34,7 +34,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = "fp32"
     bf16_method: Annotated[
-        Optional[str],
+        Optional[Public],
         Field(
             "how bf16 or fp16 is enabled: fastmath (tensors stay fp32, kernels round internally), autocast, cast (the "
             "whole model is converted), or hint (OpenVINO's own: it chooses the layers)",
@@ -44,7 +44,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = None
     recipe: Annotated[
-        Optional[str],
+        Optional[Public],
         Field(
             "how a model is quantized to int8, which this implies: torchao (scales per channel and token), dynamic "
             "(torch's quantize_dynamic), or dynamic-x86, dynamic-onednn, dynamic-qnnpack (with that engine); of the "
@@ -60,7 +60,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = None
     engine: Annotated[
-        str,
+        Public,
         Field(
             "inference framework: torch (default), onnxruntime, openvino or jittor, with the same weights "
             "(docs/engines.md); MODULE:CLASS names one from elsewhere",
@@ -72,7 +72,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = "torch"
     mode: Annotated[
-        str,
+        Public,
         Field(
             "eager (default), compile (inductor with freezing), max-autotune (the same with more tuning), cpp-wrapper "
             "(the same, called from C++), aot (AOTInductor: compiled ahead of time), script (traced or scripted, then "
@@ -84,7 +84,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = "eager"
     backend: Annotated[
-        str,
+        Public,
         Field(
             "auto (torch's own choice), onednn, or blas (oneDNN switched off: OpenBLAS or MKL); default: "
             "MODELZOO_BACKEND, else auto",
@@ -94,7 +94,7 @@ class Setting(msgspec.Struct, frozen=True):
             is_execution=True,
         ),
     ] = "auto"
-    device: Annotated[str, Field("cpu (default), cuda, cuda:1, npu or xpu", "DEVICE", per_process=True)] = "cpu"
+    device: Annotated[Public, Field("cpu (default), cuda, cuda:1, npu or xpu", "DEVICE", per_process=True)] = "cpu"
     batch: Annotated[
         Optional[int], Field("items per forward pass (default: the workload's)", "N", low=1, is_work=True)
     ] = None
@@ -119,7 +119,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = False
     weights: Annotated[
-        str,
+        Argument,
         Field(
             "auto (default: cached, else downloaded, else random), pretrained, random, or the path of a checkpoint",
             "SOURCE",
@@ -134,7 +134,7 @@ class Setting(msgspec.Struct, frozen=True):
     ] = 0
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
     linear: Annotated[
-        str,
+        Public,
         Field(
             "library that computes torch.nn.Linear in fp32 on the CPU: default (torch's choice, MKL on x86) or onednn "
             "(weights are packed for it once)",
@@ -145,7 +145,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = "default"
     malloc: Annotated[
-        str,
+        Public,
         Field(
             "memory allocator: default (what LD_PRELOAD names, else the C library's), glibc (no other one is "
             "preloaded), tcmalloc or jemalloc",
@@ -155,7 +155,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = "default"
     thp: Annotated[
-        str,
+        Public,
         Field(
             "transparent huge pages: default (the system's), off, or on (large blocks)",
             "WHEN",
@@ -264,7 +264,7 @@ DEFAULTS: dict[str, Any] = dict(zip(Setting.__struct_fields__, Setting.__struct_
 def fields() -> dict[str, Field]:
     """The declarations of all fields but ``options``, by name, in the order in which they are shown."""
     found = get_type_hints(Setting, include_extras=True)
-    return {name: found[name].__metadata__[0] for name in Setting.__struct_fields__ if name != "options"}
+    return {name: found[name].__metadata__[-1] for name in Setting.__struct_fields__ if name != "options"}
 
 
 def _of_reference() -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Union
 
 import msgspec
 
+from modelzoo.frozen import Message, Public
+
 
 class Severity(IntEnum):
     """What a condition does to a result, most harmful first.
@@ -331,7 +333,7 @@ class WarningCode(Enum):
 CONTRADICTING = (WarningCode.OTHER_THREADS.name, WarningCode.OTHER_PRECISION.name)
 """Codes of warnings by which a setting did not run as its label says, whatever its kernels prove."""
 
-Value = Union[int, float, str]
+Value = Union[int, float, Message]
 
 
 class WarningMessage(msgspec.Struct, frozen=True):
@@ -344,9 +346,9 @@ class WarningMessage(msgspec.Struct, frozen=True):
         values: what fills in the templates of message and hint, by name. Those of several warnings can be merged.
     """
 
-    code: str
-    message: str
-    hint: str
+    code: Public
+    message: Message
+    hint: Message
     values: dict[str, Value]
 
 

@@ -71,14 +71,21 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     return fields(kind)
 
 
-def _limited(kind: Any, limits: msgspec.Meta) -> st.SearchStrategy[Any]:
+def _limited(kind: Any, *marks: Any) -> st.SearchStrategy[Any]:
+    limits = next((mark for mark in marks if isinstance(mark, msgspec.Meta)), None)
+    if limits is None:
+        return values(kind)
     if limits.pattern is not None:
         return st.from_regex(limits.pattern)
-    if kind is int:
-        return st.integers(limits.ge, 2**64 - 1 if limits.le is None else limits.le)
-    if kind is float:
-        has_end = limits.lt is not None
-        return st.floats(limits.gt, limits.lt, exclude_min=True, exclude_max=has_end, allow_infinity=False)
+    if kind in (int, float):
+        low = limits.gt if limits.ge is None else limits.ge
+        high = limits.lt if limits.le is None else limits.le
+        if kind is int:
+            return st.integers(low, 2**64 - 1 if high is None else high)
+        is_open = {"exclude_min": limits.gt is not None, "exclude_max": limits.lt is not None}
+        return st.floats(low, high, allow_infinity=False, allow_nan=False, **is_open)
+    if limits.min_length is None and limits.max_length is None:
+        return values(kind)
     least, most = limits.min_length or 0, limits.max_length or LARGEST
     return values(kind).filter(lambda each: least <= len(each) <= most)
 

@@ -1,277 +1,53 @@
 """The conditions of a run, what both sides have in common of them, and what differs, the most decisive first. Pure.
 
-For each row, the facts of both sides' processes are compared. A fact that differs between processes of one side has all
-of its values. Facts that neither side knows are left out; those that only one side knows may be equal and come last.
+The conditions are the fields of what a process recorded of its machine, its software and its setting, except what is
+momentary. For each row, those of both sides' processes are compared. A condition that differs between processes of one
+side has all of its values. What neither side knows is left out; what only one side knows may be equal and comes last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Callable, Optional
+from typing import Any, Optional
 
 import msgspec
 
 from modelzoo.comparison.model import Row
 from modelzoo.formatting import DIGEST_DIGITS
-from modelzoo.records.evidence import Evidence
-from modelzoo.records.libraries import Libraries, Library
-from modelzoo.records.machine import THREAD_VARIABLES, Machine
+from modelzoo.frozen import field_names
+from modelzoo.records.libraries import Library
+from modelzoo.records.machine import THREAD_VARIABLES
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results.refusals import SideSetting
+from modelzoo.setting import value_text
 
-Facts = Iterable[tuple[str, Optional[str]]]
+Values = frozenset[str]
+Pair = tuple[Values, Values]
+"""The baseline's values of a condition, and the other side's; empty if they are not known."""
+Facts = Iterable[tuple[str, Any]]
 """Names with their values; ``None`` if the system does not report it. A name may occur several times."""
 NONE, NOT_SET, NOT_LOADED = "none", "not set", "not loaded"
+_SAYS_NOTHING = frozenset({NONE, "off", "default"})
+"""What need not be said if it is so on both sides."""
+_NONE_IF_NOT_REPORTED = frozenset({"emulator", "hypervisor", "image", "container", "CPU quota", "locked clock"})
+_NAMES = {"cpu": "CPU", "libc": "C library", "sve_bits": "SVE bits", "numa_nodes": "NUMA nodes", "quota": "CPU quota"}
 
 
-class FactGroup(msgspec.Struct, frozen=True):
-    """Facts of one kind.
+class Group(msgspec.Struct, frozen=True):
+    """Conditions of one kind in one process.
 
     Attributes:
-        read: returns them; ``None`` if they were not recorded.
-        absent: what it means that a name is not among them although they were recorded; ``None``: it is not known.
-        by_name: whether they are sorted by name; otherwise they stay in the order in which they are read.
+        values: by name; empty if a value is not known.
+        absent: what it means that a name is not among them; ``None``: it is not known.
     """
 
-    read: Callable[[RunReport, Result], Optional[Facts]]
+    values: Mapping[str, Values]
     absent: Optional[str] = None
-    by_name: bool = False
 
-
-def _processor(report: RunReport, result: Result) -> Facts:
-    machine = report.provenance.machine
-    yield "emulator", machine.emulator or NONE
-    yield "CPU", machine.cpu + (f" ({machine.product})" if machine.product else "")
-    yield "architecture", machine.architecture
-    yield "vector extensions", ", ".join(machine.features) or "none that affects the kernels"
-    yield "SVE", _sve(machine)
-    yield "cores", _cores(machine)
-    yield "threads per core", str(machine.threads_per_core)
-    yield "vCPUs per physical core", _text(machine.vcpus_per_core) or (None if machine.hypervisor else NONE)
-    yield "sockets", _text(machine.sockets)
-    yield "NUMA nodes", _text(machine.numa_nodes)
-
-
-def _limits(report: RunReport, result: Result) -> Facts:
-    machine = report.provenance.machine
-    yield "highest frequency", None if machine.max_mhz is None else f"{machine.max_mhz / 1000:.2f} GHz"
-    for cache in machine.caches:
-        yield f"{cache.name} cache", f"{cache.instances} × {cache.bytes / 2**10:g} KiB"
-    yield "memory", _gib(machine.memory)
-    yield "usable memory", _gib(machine.memory_limit)
-
-
-def _platform(report: RunReport, result: Result) -> Facts:
-    machine = report.provenance.machine
-    yield "hypervisor", machine.hypervisor or NONE
-    yield "cloud", machine.cloud
-    yield "instance type", machine.instance_type
-
-
-def _accelerator(report: RunReport, result: Result) -> Facts:
-    used = report.accelerator
-    if used is None:
-        return
-    device = used.device
-    yield "accelerator", device.name
-    yield "compute capability", device.capability
-    yield "memory of the accelerator", _gib(device.memory)
-    yield "driver of the accelerator", device.driver
-    yield "libraries of the accelerator", device.runtime
-    yield "interface to the accelerator", device.interface
-    yield "locked clock", NONE if used.locked_mhz is None else f"{used.locked_mhz} MHz"
-
-
-def _system(report: RunReport, result: Result) -> Facts:
-    machine = report.provenance.machine
-    yield "kernel", f"{machine.system} {machine.kernel}"
-    yield "governor", machine.governor
-    yield "huge pages", machine.huge_pages
-    yield "malloc", machine.allocator
-    yield "C library", machine.libc
-
-
-def _engine(report: RunReport, result: Result) -> Facts:
-    versions = _versions(report) or {}
-    own = versions.get(report.provenance.engine) if report.provenance.engine != "torch" else None
-    yield "engine", f"{report.provenance.engine} {own}" if own else report.provenance.engine
-    if versions:
-        yield "torch", versions.get("torch")
-    if report.prepared.export is not None:
-        conversion = report.prepared.export.conversion
-        opset = f", opset {conversion.opset}" if conversion.opset else ""
-        yield "exporter", f"{conversion.exporter} {conversion.version}{opset}"
-
-
-def _packages(report: RunReport, result: Result) -> Optional[Facts]:
-    """Packages that are not listed may be missing, or were not recorded by an older version of the suite."""
-    versions = _versions(report)
-    return None if versions is None else ((k, v) for k, v in versions.items() if k not in ("torch", "python"))
-
-
-def _build(report: RunReport, result: Result) -> Optional[Facts]:
-    return (
-        None
-        if report.provenance.libraries is None
-        else _of_build(report.provenance.libraries, report.observed.evidence)
-    )
-
-
-def _of_build(libraries: Libraries, evidence: Optional[Evidence]) -> Facts:
-    """How torch was built, and what its libraries selected on this machine."""
-    build = libraries.build
-    yield "BLAS", build.blas
-    yield "oneDNN", build.onednn or _absent(libraries.onednn)
-    yield "oneDNN instruction set", evidence.onednn_isa or None if evidence else None
-    yield "ATen kernels", build.capability
-    yield "MKL", build.mkl or _absent(libraries.mkl)
-    yield "Arm Compute Library", "used" if libraries.acl is not None else "not used"
-    yield "OpenMP of the build", build.openmp
-    yield "compiler", build.compiler
-    yield "build type", build.build_type
-    yield "compiler flags", " ".join(build.flags) or None
-
-
-def _build_settings(report: RunReport, result: Result) -> Optional[Facts]:
-    """What torch was built with; the other settings say again what the versions say."""
-    if report.provenance.libraries is None:
-        return None
-    settings = report.provenance.libraries.build.settings
-    return ((f"torch's {name}", value) for name, value in settings.items() if name.startswith("USE_"))
-
-
-def _loaded(report: RunReport, result: Result) -> Optional[Facts]:
-    return None if report.provenance.libraries is None else map(_library, report.provenance.libraries.loaded)
-
-
-def _library(library: Library) -> tuple[str, str]:
-    """One library; the size of its pool is left out, because it follows the threads."""
-    parts = (library.version, library.architecture, library.threading)
-    text = " ".join(part for part in parts if part) or PurePath(library.file).name
-    return f"{library.kind} of {library.owner}", text
-
-
-def _surroundings(report: RunReport, result: Result) -> Facts:
-    yield "image", report.provenance.machine.image or NONE
-    yield "container", report.provenance.machine.container or NONE
-    yield "Python", (_versions(report) or {}).get("python", report.provenance.machine.python)
-
-
-def _cpus(report: RunReport, result: Result) -> Facts:
-    limits = report.provenance.machine.threads
-    yield "threads", str(report.setting.threads)
-    yield "number of CPUs allowed", str(limits.affinity)
-    yield "CPUs allowed", limits.cpus_allowed
-    yield "CPU quota", NONE if limits.quota is None else f"{limits.quota:g} CPUs"
-    yield "niceness", _text(report.provenance.machine.niceness)
-
-
-def _variables(report: RunReport, result: Result) -> Facts:
-    """The variables of the process. One that the suite removed is not set; one that names the threads is no news."""
-    found = {**report.provenance.machine.environment, **report.provenance.environment.applied}
-    for name, value in found.items():
-        follows_threads = name in THREAD_VARIABLES and value == str(report.setting.threads)
-        if not name.startswith("MODELZOO_") and not follows_threads:
-            yield f"variable {name}", value
-
-
-def _switches(report: RunReport, result: Result) -> Facts:
-    for switch in report.switches:
-        name, _, value = switch.partition("=")
-        yield name, value or "set"
-
-
-def _suite(report: RunReport, result: Result) -> Facts:
-    dirty = "+" if result.commit and result.commit.endswith("+") else ""
-    yield "modelzoo", result.version
-    yield "commit of modelzoo", f"{result.commit[:DIGEST_DIGITS]}{dirty}" if result.commit else None
-
-
-def _work(report: RunReport, result: Result) -> Facts:
-    setting = report.setting
-    yield "device", setting.device
-    yield "batch", str(setting.batch)
-    yield "bf16 method", setting.bf16_method or NONE
-    yield "int8 recipe", setting.recipe or NONE
-    yield "weights", f"{report.prepared.weights.name} ({report.prepared.weights.sha256[:DIGEST_DIGITS]})"
-    yield "inputs", report.inputs_digest and report.inputs_digest[:DIGEST_DIGITS]
-    if report.calibration_digest is not None:
-        yield "calibration", report.calibration_digest[:DIGEST_DIGITS]
-    yield "workload file", report.provenance.digest and report.provenance.digest[:DIGEST_DIGITS]
-
-
-def _kernels(report: RunReport, result: Result) -> Optional[Facts]:
-    if report.observed.evidence is None:
-        return None
-    return (
-        (f"kernels of {use.operator_class}", f"{use.implementation} ({use.precision})")
-        for use in report.observed.evidence.operators
-    )
-
-
-IMPORTANCE: tuple[FactGroup, ...] = (
-    FactGroup(_processor),
-    FactGroup(_limits),
-    FactGroup(_accelerator, NONE),
-    FactGroup(_platform),
-    FactGroup(_system),
-    FactGroup(_engine),
-    FactGroup(_build),
-    FactGroup(_build_settings, NOT_SET, by_name=True),
-    FactGroup(_packages, by_name=True),
-    FactGroup(_loaded, NOT_LOADED, by_name=True),
-    FactGroup(_surroundings),
-    FactGroup(_cpus),
-    FactGroup(_variables, NOT_SET, by_name=True),
-    FactGroup(_switches, NOT_SET, by_name=True),
-    FactGroup(_suite),
-    FactGroup(_work),
-    FactGroup(_kernels, NONE, by_name=True),
-)
-"""All conditions, the most decisive first.
-
-The machine comes before the software, because it usually changes the speed more and nothing in the software can make up
-for it; what runs on both sides alike unless somebody changed it (suite, weights, inputs) comes after what differs from
-installation to installation. Kernels come last: they are a consequence of the others.
-"""
-
-
-def _versions(report: RunReport) -> Optional[dict[str, str]]:
-    """Older results have the versions in another place; ``None`` if they were not recorded."""
-    return report.provenance.versions or (report.provenance.libraries.versions if report.provenance.libraries else None)
-
-
-def _absent(is_usable: bool) -> Optional[str]:
-    """The version of a library if the build names none: there is none, unless torch can use it all the same."""
-    return None if is_usable else NONE
-
-
-def _cores(machine: Machine) -> str:
-    return str(machine.cores) if machine.cores == machine.logical else f"{machine.cores} ({machine.logical} logical)"
-
-
-def _sve(machine: Machine) -> Optional[str]:
-    if machine.sve_bits is not None:
-        return f"{machine.sve_bits} bits"
-    return None if "sve" in machine.features else NONE
-
-
-def _gib(size: Optional[int]) -> Optional[str]:
-    """In whole GiB: kernels reserve slightly different amounts at each boot."""
-    return None if size is None else f"{size / 2**30:.0f} GiB"
-
-
-def _text(number: Optional[int]) -> Optional[str]:
-    return None if number is None else str(number)
-
-
-Values = Mapping[str, frozenset[str]]
-"""All values of the facts of one group, by name."""
-Pair = tuple[frozenset[str], frozenset[str]]
-"""The baseline's values of a fact, and the other side's."""
-_UNKNOWN: frozenset[str] = frozenset()
-_NONE = frozenset({NONE})
+    def of(self, name: str) -> Values:
+        """The values of one condition."""
+        return self.values.get(name, frozenset() if self.absent is None else frozenset({self.absent}))
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -302,76 +78,45 @@ class Conditions(msgspec.Struct, frozen=True):
     differing: tuple[Difference, ...]
 
 
-class _Compared(msgspec.Struct, frozen=True):
-    """The facts of one group in one row; ``None`` if a side did not record them."""
-
-    row: str
-    base: Optional[Values]
-    other: Optional[Values]
-
-
 def conditions(rows: Sequence[Row]) -> Conditions:
     """Return what both sides have in common, and what differs.
 
     Only rows for which both sides have a finished process are considered: of the others, nothing can be said.
     """
-    both = [(row.name, _processes(row.base), _processes(row.other)) for row in rows if row.base and row.other]
-    found = [(name, base, other) for name, base, other in both if base and other]
+    both = {row.name: (_processes(row.base), _processes(row.other)) for row in rows if row.base and row.other}
+    found = {name: sides for name, sides in both.items() if all(sides)}
+    processes = [process for sides in found.values() for side in sides for process in side]
     shared: list[tuple[str, tuple[str, ...]]] = []
     differing: list[Difference] = []
-    for group in IMPORTANCE:
-        compared = [_Compared(name, _values(group, base), _values(group, other)) for name, base, other in found]
-        for name in _names(group, compared):
-            values = {each.row: _pair(group, name, each) for each in compared}
-            known = {row: pair for row, pair in values.items() if any(pair)}
+    for place in range(len(processes[0]) if processes else 0):
+        recorded = [group for process in processes if (group := process[place]) is not None]
+        for name in dict.fromkeys(name for group in recorded for name in group.values):
+            pairs = {
+                row: (_values(base, place, name), _values(other, place, name)) for row, (base, other) in found.items()
+            }
+            known = {row: pair for row, pair in pairs.items() if any(pair)}
             differences = {row: pair for row, pair in known.items() if pair[0] != pair[1]}
             if differences:
-                differing += _differences(name, differences, len(compared))
-            elif known:
-                alike = {value for value, _ in known.values()}
-                shared += [(name, tuple(sorted(alike.pop())) if len(alike) == 1 else ())] if alike != {_NONE} else []
-    return Conditions(tuple(shared), tuple(sorted(differing, key=_is_half_known)))
+                differing += _differences(name, differences, len(found))
+            elif len(alike := {value for value, _ in known.values()}) > 1:
+                shared.append((name, ()))
+            elif alike and not (value := alike.pop()) <= _SAYS_NOTHING:
+                shared.append((name, tuple(sorted(value))))
+    return Conditions(tuple(shared), tuple(sorted(differing, key=lambda each: not (each.base and each.other))))
 
 
-_Process = tuple[RunReport, Result]
-
-
-def _processes(side: SideSetting) -> list[_Process]:
+def _processes(side: SideSetting) -> list[list[Optional[Group]]]:
     return [
-        (run.report, result)
+        groups(run.report, result)
         for session, result in zip(side.sessions, side.results)
         for run in session
         if run.report is not None
     ]
 
 
-def _values(group: FactGroup, processes: Sequence[_Process]) -> Optional[Values]:
-    """The values of each fact in all processes; ``None`` if no process recorded this group."""
-    found: dict[str, set[str]] = {}
-    recorded = [list(facts) for facts in (group.read(*each) for each in processes) if facts is not None]
-    for facts in recorded:
-        for name, value in facts:
-            found.setdefault(name, set()).update([] if value is None else [value])
-    if group.absent is not None:
-        for names in [{name for name, _ in facts} for facts in recorded]:
-            for name in found.keys() - names:
-                found[name].add(group.absent)
-    return {name: frozenset(values) for name, values in found.items()} if recorded else None
-
-
-def _names(group: FactGroup, compared: Sequence[_Compared]) -> list[str]:
-    names = list(dict.fromkeys(name for each in compared for side in (each.base, each.other) for name in side or ()))
-    return sorted(names) if group.by_name else names
-
-
-def _pair(group: FactGroup, name: str, each: _Compared) -> Pair:
-    absent = _UNKNOWN if group.absent is None else frozenset({group.absent})
-    base, other = (_UNKNOWN if side is None else side.get(name, absent) for side in (each.base, each.other))
-    return base, other
-
-
-def _is_half_known(difference: Difference) -> bool:
-    return not (any(difference.base) and any(difference.other))
+def _values(processes: Sequence[Sequence[Optional[Group]]], place: int, name: str) -> Values:
+    """The values of a condition in all processes that recorded conditions of this kind."""
+    return frozenset().union(*(group.of(name) for each in processes if (group := each[place]) is not None))
 
 
 def _differences(name: str, values: Mapping[str, Pair], rows: int) -> list[Difference]:
@@ -379,8 +124,107 @@ def _differences(name: str, values: Mapping[str, Pair], rows: int) -> list[Diffe
     by_pair: dict[Pair, list[str]] = {}
     for row, pair in values.items():
         by_pair.setdefault(pair, []).append(row)
-    found = []
-    for (base, other), concerned in by_pair.items():
-        names = () if len(concerned) == rows else tuple(concerned)
-        found.append(Difference(name, tuple(sorted(base)), tuple(sorted(other)), names, not base & other))
-    return found
+    return [
+        Difference(
+            name,
+            tuple(sorted(base)),
+            tuple(sorted(other)),
+            () if len(concerned) == rows else tuple(concerned),
+            not base & other,
+        )
+        for (base, other), concerned in by_pair.items()
+    ]
+
+
+def groups(report: RunReport, result: Result) -> list[Optional[Group]]:
+    """Return the conditions of a process, the most decisive first; ``None`` stands for a group that was not recorded.
+
+    The machine comes before the software, because it usually changes the speed more and nothing in the software can
+    make up for it; what runs on both sides alike unless somebody changed it (suite, weights, inputs) comes after what
+    differs from installation to installation. Kernels come last: they are a consequence of the others.
+    """
+    provenance, setting, used = report.provenance, report.setting, report.accelerator
+    machine, libraries, evidence = provenance.machine, provenance.libraries, report.observed.evidence
+    versions = provenance.versions or (libraries.versions if libraries is not None else None)
+    chosen = dict(_fields(setting, "engine weights input python image options seed bf16_method recipe"))
+    chosen |= {"precision": "=".join(filter(None, (setting.precision, setting.method))), **setting.options}
+    # A variable that the suite removed is not set; one that names the threads is no news.
+    variables = {**machine.environment, **provenance.environment.applied}
+    follows = {name for name in THREAD_VARIABLES if variables.get(name) == str(setting.threads)}
+    weights, export, commit = report.prepared.weights, report.prepared.export, result.commit
+    suite_and_work = {
+        "modelzoo": result.version,
+        "commit of modelzoo": commit and commit[:DIGEST_DIGITS] + ("+" if commit.endswith("+") else ""),
+        "weights": f"{weights.name} ({weights.sha256[:DIGEST_DIGITS]})",
+        "inputs": _short(report.inputs_digest),
+        "calibration": _short(report.calibration_digest),
+        "workload file": _short(provenance.digest),
+    }
+    software: list[tuple[Optional[Facts], Optional[str]]] = [(None, None)] * 3
+    if libraries is not None:
+        software = [
+            ([*_fields(libraries.build, "settings", "torch's "), ("backends", libraries.backends)], None),
+            # The other settings say again what the versions say.
+            (
+                ((f"torch's {x}", libraries.build.settings[x]) for x in libraries.build.settings if x[:4] == "USE_"),
+                NOT_SET,
+            ),
+            (map(_library, libraries.loaded), NOT_LOADED),
+        ]
+    kernels: list[tuple[Optional[Facts], Optional[str]]] = [(None, None)] * 2
+    if evidence is not None:
+        used_kernels = [
+            (f"kernels of {x.operator_class}", f"{x.implementation} ({x.precision})") for x in evidence.operators
+        ]
+        kernels = [([("oneDNN instruction set", evidence.onednn_isa)], None), (used_kernels, NONE)]
+    found: list[tuple[Optional[Facts], Optional[str]]] = [
+        (_fields(machine, "mhz has_bf16 environment numa_allowed nodes caches threads image_id"), None),
+        (((f"{each.name} cache", f"{each.instances} × {each.bytes / 2**10:g} KiB") for each in machine.caches), None),
+        (_fields(machine.threads, "count physical_cores"), None),
+        ([*_fields(used.device, "index", "accelerator "), ("locked clock", used.locked_mhz)] if used else (), NONE),
+        ([("engine", provenance.engine), *(_fields(export.conversion, "", "exporter ") if export else ())], None),
+        (((x, versions[x]) for x in versions if x != "python") if versions else None, None),
+        *software,
+        (((name, value_text(value)) for name, value in chosen.items()), NONE),
+        (((f"variable {x}", variables[x]) for x in variables if x not in follows and x[:9] != "MODELZOO_"), NOT_SET),
+        (((name, value or "set") for name, _, value in (each.partition("=") for each in report.switches)), NOT_SET),
+        (suite_and_work.items(), None),
+        *kernels,
+    ]
+    return [None if facts is None else _group(facts, absent) for facts, absent in found]
+
+
+def _group(facts: Facts, absent: Optional[str]) -> Group:
+    values: dict[str, set[str]] = {}
+    for name, value in facts:
+        text = _text(name, value)
+        values.setdefault(name, set()).update([text] if text else [])
+    return Group({name: frozenset(each) for name, each in values.items()}, absent)
+
+
+def _fields(record: Any, left_out: str, prefix: str = "") -> list[tuple[str, Any]]:
+    """The fields of a record, by what they are called, except those ``left_out``."""
+    names = [name for name in field_names(record) if name not in left_out.split()]
+    return [(prefix + _NAMES.get(name, name.replace("_", " ")), getattr(record, name)) for name in names]
+
+
+def _text(name: str, value: Any) -> Optional[str]:
+    """A value as text; ``None`` if it is not known."""
+    if value is None or value == ():
+        return NONE if value == () or name in _NONE_IF_NOT_REPORTED else None
+    if name.endswith("memory") or name == "memory limit":
+        return f"{value / 2**30:.0f} GiB"  # kernels reserve slightly different amounts at each boot
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else value_text(value)
+
+
+def _short(digest: Optional[str]) -> Optional[str]:
+    return digest and digest[:DIGEST_DIGITS]
+
+
+def _library(library: Library) -> tuple[str, str]:
+    """One library; the size of its pool is left out, because it follows the threads."""
+    parts = (library.version, library.architecture, library.threading)
+    text = " ".join(part for part in parts if part) or PurePath(library.file).name
+    return f"{library.kind} of {library.owner}", text

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional
 
 import msgspec
+
+from modelzoo.frozen import Message, Public, Word
 
 LAUNCH_BOUND_SHARE = 0.8
 """From this ratio of issue time to device time on, a call is launch-bound.
@@ -15,16 +16,13 @@ not fall below the issue time: faster kernels could save at most 1 - 0.8 = 20 % 
 """
 
 
-class Phase(str, Enum):
+class Phase(Word):
     """When a reading was taken: before the first call, in the warm-up, between timed calls, after the last one."""
 
     BEFORE = "before"
     WARM_UP = "warm-up"
     STEADY = "steady"
     AFTER = "after"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Accelerator(msgspec.Struct, frozen=True):
@@ -42,15 +40,15 @@ class Accelerator(msgspec.Struct, frozen=True):
         lacks: what torch cannot tell of this device, in words: timed events, memory figures.
     """
 
-    kind: str
+    kind: Public
     index: int
-    name: str
-    capability: Optional[str] = None
-    driver: Optional[str] = None
-    runtime: Optional[str] = None
+    name: Public
+    capability: Optional[Public] = None
+    driver: Optional[Public] = None
+    runtime: Optional[Public] = None
     memory: Optional[int] = None
-    interface: str = ""
-    lacks: tuple[str, ...] = ()
+    interface: Public = ""
+    lacks: tuple[Message, ...] = ()
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -76,7 +74,7 @@ class Reading(msgspec.Struct, frozen=True):
     watts: Optional[float] = None
     celsius: Optional[float] = None
     joules: Optional[float] = None
-    throttled: tuple[str, ...] = ()
+    throttled: tuple[Public, ...] = ()
     begins_turn: bool = False
 
 
@@ -113,12 +111,12 @@ class AcceleratorUse(msgspec.Struct, frozen=True):
     device: Accelerator
     peak_memory: Optional[int] = None
     copies: Optional[Copies] = None
-    sensors: str = ""
+    sensors: Public = ""
     readings: tuple[Reading, ...] = ()
     throttled_samples: tuple[int, ...] = ()
     joules_per_call: Optional[float] = None
     locked_mhz: Optional[int] = None
-    problems: tuple[str, ...] = ()
+    problems: tuple[Message, ...] = ()
 
 
 def bound_by_launching(issue: float, device: float, kernels: Optional[float] = None) -> bool:

@@ -6,11 +6,16 @@ Image builds mount this file and ``modelzoo/evidence/canary.py`` alone, so it im
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
-from typing import Optional
+from typing import Annotated, Optional
+
+from modelzoo.frozen import Word
+
+Public = Annotated[str, "public"]
+Message = Annotated[str, "message"]
+"""As in ``modelzoo.frozen``."""
 
 
-class CanaryLevel(str, Enum):
+class CanaryLevel(Word):
     """The precision that an operator really computed in, as its error shows."""
 
     FP32 = "fp32"
@@ -24,11 +29,8 @@ class CanaryLevel(str, Enum):
     FAILED = "failed"
     """The operator raised an error."""
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class CanaryVerdict(str, Enum):
+class CanaryVerdict(Word):
     """All operators together: the last two for fp32, the others if less was requested (bf16, fp16, tf32, int8)."""
 
     ACTIVE = "active"
@@ -36,9 +38,6 @@ class CanaryVerdict(str, Enum):
     NOT_ACTIVE = "not active"
     FP32 = "fp32"
     NOT_FP32 = "not fp32"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,11 @@ class OperatorCheck:
             outside oneDNN, and ``None`` if no log shows it. It proves nothing about any other kernel.
     """
 
-    operator: str
+    operator: Public
     error: Optional[float]
     level: CanaryLevel
-    detail: str = ""
-    kernels: Optional[tuple[str, ...]] = None
+    detail: Message = ""
+    kernels: Optional[tuple[Public, ...]] = None
 
 
 @dataclass(frozen=True)

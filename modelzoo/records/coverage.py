@@ -6,6 +6,8 @@ from typing import Optional
 
 import msgspec
 
+from modelzoo.frozen import Public
+
 KNOWN_SHARE = 0.95
 """What must be known of a pass's counted operations before its precision is called verified."""
 FOREIGN_NUMBERS = 256
@@ -26,7 +28,7 @@ class TimeShare(msgspec.Struct, frozen=True):
         count: number of calls in all audited passes.
     """
 
-    name: str
+    name: Public
     seconds: float
     share: float
     count: int
@@ -60,8 +62,8 @@ class Coverage(msgspec.Struct, frozen=True):
     known_arithmetic: Optional[float]
     known_time: float
     unknown: tuple[TimeShare, ...] = ()
-    uncounted: tuple[str, ...] = ()
-    unexplained: tuple[str, ...] = ()
+    uncounted: tuple[Public, ...] = ()
+    unexplained: tuple[Public, ...] = ()
     unread: int = 0
     lists_all: bool = False
     foreign: int = 0

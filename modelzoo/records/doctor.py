@@ -6,6 +6,7 @@ from typing import Optional
 
 import msgspec
 
+from modelzoo.frozen import Public
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
@@ -65,5 +66,5 @@ class DoctorReport(msgspec.Struct, frozen=True):
     ceilings: Optional[Ceilings]
     ceilings_kept: bool
     warnings: tuple[WarningMessage, ...]
-    schema: str = DOCTOR_SCHEMA
+    schema: Public = DOCTOR_SCHEMA
     accelerator: Optional[AcceleratorReport] = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional, Union
 
 import msgspec
 
+from modelzoo.frozen import Message, Public, Word
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
 from modelzoo.records.coverage import SUBNORMAL_SHARE, Coverage, TimeShare
 from modelzoo.records.faults import ProductCall, WrongOutputs
@@ -28,7 +28,7 @@ REFERENCE_SHARE = 0.01
 """Reference kernels, oneDNN's slowest, may take up to this share of the time under ``--strict``."""
 
 
-class ProofVerdict(str, Enum):
+class ProofVerdict(Word):
     """Whether the requested precision really ran: the last two for fp32, the first three for any other.
 
     WRONG_RESULTS comes before all of them: a product computed what no precision explains.
@@ -42,11 +42,8 @@ class ProofVerdict(str, Enum):
     FP32 = "FP32"
     NOT_FP32 = "NOT_FP32"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class ProofSource(str, Enum):
+class ProofSource(Word):
     """What decided the precision of an operator."""
 
     KERNEL_LOG = "kernel log"
@@ -61,11 +58,8 @@ class ProofSource(str, Enum):
     """An error, and the kernel log or the data types, agree."""
     NOTHING = "nothing"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class OperatorClass(str, Enum):
+class OperatorClass(Word):
     """The kinds of operators that multiply matrices."""
 
     CONV = "conv"
@@ -73,11 +67,8 @@ class OperatorClass(str, Enum):
     MATMUL = "matmul"
     ATTENTION = "attention"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class LogSource(str, Enum):
+class LogSource(Word):
     """How it is known which kernels ran: for torch, how oneDNN's verbose mode was switched on."""
 
     RUNTIME_SWITCH = "runtime switch"
@@ -87,9 +78,6 @@ class LogSource(str, Enum):
     PROFILER = "profiler"
     """torch's profiler names the kernels of an accelerator."""
     NONE = "none"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class OperatorUse(msgspec.Struct, frozen=True):
@@ -107,18 +95,18 @@ class OperatorUse(msgspec.Struct, frozen=True):
         kernel_seconds: the part of ``seconds`` that was spent inside the kernel.
     """
 
-    operator: str
+    operator: Public
     operator_class: OperatorClass
     shapes: tuple[tuple[int, ...], ...]
-    implementation: str
-    precision: str
+    implementation: Public
+    precision: Public
     decided_by: ProofSource
     count: int
     seconds: float
     kernel_seconds: float
 
 
-class NotReplayed(str, Enum):
+class NotReplayed(Word):
     """Why a product says nothing of its precision itself.
 
     BUDGET: no time was left. NO_REFERENCE: it is not known what the operator computes. NOT_FLOATING: its operands are
@@ -134,7 +122,7 @@ class NotReplayed(str, Enum):
     NOT_FINITE = "not finite"
 
 
-class Subnormals(str, Enum):
+class Subnormals(Word):
     """What became of products of bf16 numbers that are subnormal in fp32, which shows whether bf16 instructions ran.
 
     FLUSHED: they are zero, as bf16 instructions make them. IN_FP32: they were kept, which no bf16 instruction of this
@@ -172,19 +160,19 @@ class Product(msgspec.Struct, frozen=True):
         call: how to call it again, if it is wrong or ran in another precision than asked for, and torch alone can.
     """
 
-    operator: str
+    operator: Public
     operator_class: OperatorClass
     shapes: tuple[tuple[int, ...], ...]
-    operands: str
+    operands: Public
     count: int
-    layers: tuple[str, ...] = ()
-    kernels: Optional[tuple[str, ...]] = None
-    logged: Optional[str] = None
+    layers: tuple[Public, ...] = ()
+    kernels: Optional[tuple[Public, ...]] = None
+    logged: Optional[Public] = None
     error: Optional[float] = None
-    shown: Optional[str] = None
+    shown: Optional[Public] = None
     not_replayed: Optional[NotReplayed] = None
-    detail: str = ""
-    precision: str = "unknown precision"
+    detail: Message = ""
+    precision: Public = "unknown precision"
     known_by: ProofSource = ProofSource.NOTHING
     share: Optional[float] = None
     subnormals: Optional[Subnormals] = None
@@ -215,7 +203,7 @@ class ClassVerdict(msgspec.Struct, frozen=True):
     operator_class: OperatorClass
     seconds: float
     bf16_share: float
-    precisions: tuple[str, ...]
+    precisions: tuple[Public, ...]
     decided_by: tuple[ProofSource, ...]
     canary_error: Optional[float]
     canary_level: Optional[CanaryLevel]
@@ -231,8 +219,8 @@ class KernelCalls(msgspec.Struct, frozen=True):
         count: number of calls in one pass.
     """
 
-    kernel: str
-    precision: str
+    kernel: Public
+    precision: Public
     count: int
 
 
@@ -247,7 +235,7 @@ class KernelDigest(msgspec.Struct, frozen=True):
         kernels: the calls by kernel and precision.
     """
 
-    sha256: str
+    sha256: Public
     kernels: tuple[KernelCalls, ...]
 
 
@@ -261,8 +249,8 @@ class OtherPrecision(msgspec.Struct, frozen=True, tag="other precision"):
     """
 
     classes: tuple[OperatorClass, ...]
-    precisions: tuple[str, ...]
-    kernels: tuple[str, ...]
+    precisions: tuple[Public, ...]
+    kernels: tuple[Public, ...]
 
 
 class InexactCanary(msgspec.Struct, frozen=True, tag="inexact canary"):
@@ -296,11 +284,11 @@ class NotUsed(msgspec.Struct, frozen=True, tag="not used"):
         dequantized: operators that converted int8 numbers back to floating point, if int8 was requested.
     """
 
-    precision: str
-    kernels: tuple[str, ...]
-    library: str
+    precision: Public
+    kernels: tuple[Public, ...]
+    library: Public
     allowed: Optional[bool]
-    dequantized: tuple[str, ...] = ()
+    dequantized: tuple[Public, ...] = ()
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -339,8 +327,8 @@ class Evidence(msgspec.Struct, frozen=True):
         unread_lines: up to three distinct lines of oneDNN's log that could not be read.
     """
 
-    requested: str
-    bf16_method: Optional[str]
+    requested: Public
+    bf16_method: Optional[Public]
     verdict: ProofVerdict
     reason: Union[OtherPrecision, InexactCanary, Disagreement, NotUsed, None]
     decided_by: tuple[ProofSource, ...]
@@ -350,22 +338,22 @@ class Evidence(msgspec.Struct, frozen=True):
     compute_bf16_share: float
     unattributed_share: float
     reference_share: float
-    reference_kernels: tuple[str, ...]
+    reference_kernels: tuple[Public, ...]
     classes: tuple[ClassVerdict, ...]
     by_implementation: tuple[TimeShare, ...]
     by_precision: tuple[TimeShare, ...]
     by_operator: tuple[TimeShare, ...]
     operators: tuple[OperatorUse, ...]
-    onednn_version: str
-    onednn_isa: str
-    blas: str
+    onednn_version: Public
+    onednn_isa: Public
+    blas: Message
     log_source: LogSource
-    problems: tuple[str, ...]
+    problems: tuple[Message, ...]
     coverage: Coverage
     arithmetic_share: Optional[float] = None
     products: tuple[Product, ...] = ()
     replay_seconds: Optional[float] = None
-    unread_lines: tuple[str, ...] = ()
+    unread_lines: tuple[Message, ...] = ()
 
     @property
     def wrong(self) -> tuple[Product, ...]:

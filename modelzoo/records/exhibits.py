@@ -10,6 +10,7 @@ from typing import Annotated, Optional, Union
 
 import msgspec
 
+from modelzoo.frozen import OwnData, Public
 from modelzoo.records.partial import AnsweredQuestion, ChangedObject, ClassifiedPicture, LayerError, Matches
 
 
@@ -36,7 +37,7 @@ class ShownClasses(msgspec.Struct, frozen=True, tag="classes"):
     first: tuple[ClassifiedPicture, ...]
     changed: tuple[ClassifiedPicture, ...]
     indices: tuple[int, ...]
-    names: tuple[str, ...]
+    names: tuple[Public, ...]
 
 
 class PictureObjects(msgspec.Struct, frozen=True):
@@ -49,7 +50,7 @@ class PictureObjects(msgspec.Struct, frozen=True):
         worst_iou: smallest IoU of two matched boxes. score_change: largest change of a score. ``None`` without any.
     """
 
-    name: str
+    name: OwnData
     reference_boxes: int
     tested_boxes: int
     common: int
@@ -63,7 +64,7 @@ class PictureObjects(msgspec.Struct, frozen=True):
 class CategoryAp(msgspec.Struct, frozen=True):
     """AP of both models in one category of the annotation file, and the number of its objects."""
 
-    name: str
+    name: Public
     objects: int
     reference: float
     tested: float
@@ -78,7 +79,7 @@ class CategoryLosses(msgspec.Struct, frozen=True):
         categories: number of all. fell: of those that fell. rose: of those that rose.
     """
 
-    shape: str
+    shape: Public
     worst: tuple[CategoryAp, ...]
     categories: int
     fell: int
@@ -113,7 +114,7 @@ class PassageScores(msgspec.Struct, frozen=True):
         same_top: fraction of the tokens of which both models find the same one most likely.
     """
 
-    name: str
+    name: Public
     tokens: int
     reference_perplexity: float
     tested_perplexity: float

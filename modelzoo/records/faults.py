@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional, Union
 
 import msgspec
 
+from modelzoo.frozen import Public, Word
 
-class Fault(str, Enum):
+
+class Fault(Word):
     """In what the outputs of a product are wrong.
 
     ERROR: they are off by more than the bound. NOT_FINITE: they are not finite where the exact ones are, or the
@@ -38,7 +39,7 @@ class WrongOutputs(msgspec.Struct, frozen=True):
     excess: Optional[float] = None
 
 
-Literal = Union[None, bool, int, float, str, tuple[Union[bool, int, float], ...]]
+Literal = Union[None, bool, int, float, Public, tuple[Union[bool, int, float], ...]]
 
 
 class Argument(msgspec.Struct, frozen=True):
@@ -54,11 +55,11 @@ class Argument(msgspec.Struct, frozen=True):
         scale: what the noise is multiplied by.
     """
 
-    name: str = ""
+    name: Public = ""
     value: Literal = None
     shape: Optional[tuple[int, ...]] = None
     strides: tuple[int, ...] = ()
-    dtype: str = ""
+    dtype: Public = ""
     seed: Optional[int] = None
     scale: float = 1.0
 
@@ -76,10 +77,10 @@ class ProductCall(msgspec.Struct, frozen=True):
         below: all errors that show it are smaller.
     """
 
-    operator: str
+    operator: Public
     arguments: tuple[Argument, ...]
     factors: tuple[int, ...] = ()
     rows: Optional[int] = None
-    wanted: str = "fp32"
+    wanted: Public = "fp32"
     least: float = 0.0
     below: float = 0.0

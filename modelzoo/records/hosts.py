@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional
 
 import msgspec
+
+from modelzoo.frozen import Message, Public, Word
 
 
 class HostLevel(msgspec.Struct, frozen=True):
@@ -41,7 +42,7 @@ class HostDifference(msgspec.Struct, frozen=True):
     others: tuple[str, ...]
 
 
-class Uncompared(str, Enum):
+class Uncompared(Word):
     """Why hosts of a kind were not compared."""
 
     NOT_MEASURED = "nothing was measured"
@@ -109,7 +110,7 @@ class FleetHost(msgspec.Struct, frozen=True):
     host: str
     items: int = 0
     seconds: float = 0.0
-    problem: str = ""
+    problem: Message = ""
     result: Optional[str] = None
 
 
@@ -124,11 +125,11 @@ class PrecisionDifference(msgspec.Struct, frozen=True):
     """
 
     of_reference: bool
-    check: str
+    check: Public
     host: str
-    verdict: Optional[str]
+    verdict: Optional[Public]
     first_host: str
-    first_verdict: Optional[str]
+    first_verdict: Optional[Public]
 
 
 class ShardingReport(msgspec.Struct, frozen=True):
@@ -146,10 +147,10 @@ class ShardingReport(msgspec.Struct, frozen=True):
     """
 
     group: int
-    item_name: str
+    item_name: Public
     items: int
     shards: int
     reused: int = 0
     hosts: tuple[FleetHost, ...] = ()
-    processors: tuple[str, ...] = ()
+    processors: tuple[Public, ...] = ()
     otherwise: tuple[PrecisionDifference, ...] = ()

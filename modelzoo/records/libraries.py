@@ -7,6 +7,8 @@ from typing import Optional
 
 import msgspec
 
+from modelzoo.frozen import Message, Public
+
 
 class Library(msgspec.Struct, frozen=True):
     """One loaded BLAS or OpenMP library.
@@ -23,14 +25,14 @@ class Library(msgspec.Struct, frozen=True):
         limit: the most threads that it was built for, if it says so: OpenBLAS does.
     """
 
-    api: str
-    kind: str
-    version: Optional[str]
-    architecture: Optional[str]
-    threading: Optional[str]
+    api: Public
+    kind: Public
+    version: Optional[Public]
+    architecture: Optional[Public]
+    threading: Optional[Public]
     threads: int
-    owner: str
-    file: str
+    owner: Public
+    file: Message
     limit: Optional[int] = None
 
 
@@ -47,16 +49,16 @@ class Build(msgspec.Struct, frozen=True):
         settings: other build settings, by name.
     """
 
-    compiler: Optional[str]
-    onednn: Optional[str]
-    mkl: Optional[str]
-    openmp: Optional[str]
-    capability: Optional[str]
-    blas: Optional[str]
-    lapack: Optional[str]
-    build_type: Optional[str]
-    flags: tuple[str, ...]
-    settings: dict[str, str]
+    compiler: Optional[Message]
+    onednn: Optional[Message]
+    mkl: Optional[Message]
+    openmp: Optional[Message]
+    capability: Optional[Message]
+    blas: Optional[Message]
+    lapack: Optional[Message]
+    build_type: Optional[Message]
+    flags: tuple[Message, ...]
+    settings: dict[str, Message]
 
     @property
     def line(self) -> str:
@@ -81,9 +83,9 @@ class ComputeLibrary(msgspec.Struct, frozen=True):
         version: what its file says; ``None`` if unknown.
     """
 
-    file: Optional[str]
+    file: Optional[Message]
     is_loaded: bool
-    version: Optional[str] = None
+    version: Optional[Message] = None
 
 
 class Libraries(msgspec.Struct, frozen=True):
@@ -101,14 +103,14 @@ class Libraries(msgspec.Struct, frozen=True):
         threads, interop_threads: torch's intra-operator and inter-operator threads.
     """
 
-    versions: dict[str, str]
+    versions: dict[str, Message]
     build: Build
-    build_line: str
+    build_line: Message
     onednn: bool
     mkl: bool
     openmp: bool
     acl: Optional[ComputeLibrary]
-    backends: tuple[str, ...]
+    backends: tuple[Message, ...]
     loaded: tuple[Library, ...]
     two_openmp: bool
     threads: int

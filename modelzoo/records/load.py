@@ -6,17 +6,19 @@ Scenarios and verdicts have the meaning and the names of MLPerf Inference (``Tes
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Optional
+from typing import Annotated, Optional
 
 import msgspec
 
-from modelzoo.frozen import replace
-from modelzoo.records.machine import Machine, Throttling, Topology
+from modelzoo.frozen import Message, Public, Word, replace
+from modelzoo.records.machine import Machine, Seconds, Throttling, Topology
 from modelzoo.records.serving import InstanceReport, LatencyBound
 
+Rate = Annotated[float, msgspec.Meta(gt=0, lt=1e9)]
+"""Requests per second."""
 
-class Scenario(str, Enum):
+
+class Scenario(Word):
     """``SERVER``: requests arrive in a Poisson process. ``OFFLINE``: all requests are there at the start.
     ``SINGLE_STREAM``: the next request is sent when the last one was answered."""
 
@@ -24,11 +26,8 @@ class Scenario(str, Enum):
     OFFLINE = "offline"
     SINGLE_STREAM = "single-stream"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Flaw(str, Enum):
+class Flaw(Word):
     """Why a run is INVALID.
 
     The first two say that the load was too high, the others that the run says nothing about that.
@@ -39,9 +38,6 @@ class Flaw(str, Enum):
     TOO_FEW = "too few requests"
     LATE = "generator late"
     DIED = "instance died"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 OVERLOAD = (Flaw.BOUND, Flaw.REJECTED)
@@ -135,8 +131,8 @@ class Calibration(msgspec.Struct, frozen=True):
     """
 
     size: int
-    seconds: tuple[float, ...]
-    rate: float
+    seconds: Annotated[tuple[float, ...], msgspec.Meta(min_length=1)]
+    rate: Rate
 
 
 class LoadSession(msgspec.Struct, frozen=True):
@@ -152,7 +148,7 @@ class LoadSession(msgspec.Struct, frozen=True):
     """
 
     repeat: int
-    started: str
+    started: Public
     cpus: tuple[tuple[int, ...], ...]
     generator: GeneratorPlace
     calibration: Calibration
@@ -176,8 +172,8 @@ class InstanceUse(msgspec.Struct, frozen=True):
     """
 
     batches: int
-    busy_seconds: float
-    error: Optional[str] = None
+    busy_seconds: Seconds
+    error: Optional[Message] = None
 
 
 class Lateness(msgspec.Struct, frozen=True):
@@ -220,12 +216,12 @@ class LoadRun(msgspec.Struct, frozen=True):
     """
 
     repeat: int
-    rate: Optional[float]
+    rate: Optional[Rate]
     seed: int
-    started: str
+    started: Public
     requests: int
-    seconds: float
-    latencies: tuple[float, ...]
+    seconds: Seconds
+    latencies: tuple[Seconds, ...]
     rejected: int
     lateness: Lateness
     batches: tuple[BatchCount, ...]
@@ -262,8 +258,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
         is_complete: whether it ended as planned.
     """
 
-    workload: str
-    unit: str
+    workload: Public
+    unit: Public
     machine: Machine
     topology: Topology
     plan: LoadPlan

@@ -6,7 +6,12 @@ from typing import Annotated, Optional
 
 import msgspec
 
+from modelzoo.frozen import Message, Public
+
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e9)]
+"""30 years at most."""
 
 OPENMP_AND_BLAS_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Variables that set a worker's number of threads; the OpenMP and BLAS libraries read them when they are loaded, before
@@ -44,7 +49,7 @@ class Threads(msgspec.Struct, frozen=True):
     physical_cores: Positive
     affinity: int
     quota: Optional[float]
-    cpus_allowed: Optional[str] = None
+    cpus_allowed: Optional[Public] = None
 
 
 class Cache(msgspec.Struct, frozen=True):
@@ -56,7 +61,7 @@ class Cache(msgspec.Struct, frozen=True):
         instances: how many there are in the machine.
     """
 
-    name: str
+    name: Public
     bytes: int
     instances: int
 
@@ -71,7 +76,7 @@ class NumaNode(msgspec.Struct, frozen=True):
     """
 
     number: int
-    cpus: str
+    cpus: Public
     cores: int
 
 
@@ -118,10 +123,10 @@ class Machine(msgspec.Struct, frozen=True):
         nodes: the NUMA nodes of this process; empty if they were not recorded.
     """
 
-    cpu: str
-    product: Optional[str]
-    architecture: str
-    features: tuple[str, ...]
+    cpu: Public
+    product: Optional[Public]
+    architecture: Public
+    features: tuple[Public, ...]
     has_bf16: bool
     sve_bits: Optional[int]
     sockets: Optional[int]
@@ -131,27 +136,27 @@ class Machine(msgspec.Struct, frozen=True):
     numa_nodes: Optional[int]
     numa_allowed: Optional[int]
     caches: tuple[Cache, ...]
-    governor: Optional[str]
+    governor: Optional[Public]
     mhz: Optional[float]
     max_mhz: Optional[float]
-    huge_pages: Optional[str]
-    allocator: Optional[str]
+    huge_pages: Optional[Public]
+    allocator: Optional[Public]
     threads: Threads
     memory: Optional[int]
     memory_limit: Optional[int]
-    container: Optional[str]
-    hypervisor: Optional[str]
-    emulator: Optional[str]
-    system: str
-    kernel: str
-    libc: Optional[str]
-    python: str
+    container: Optional[Public]
+    hypervisor: Optional[Public]
+    emulator: Optional[Public]
+    system: Public
+    kernel: Public
+    libc: Optional[Public]
+    python: Public
     image: Optional[str]
     environment: dict[str, str]
-    cloud: Optional[str] = None
-    instance_type: Optional[str] = None
+    cloud: Optional[Public] = None
+    instance_type: Optional[Public] = None
     vcpus_per_core: Optional[int] = None
-    image_id: Optional[str] = None
+    image_id: Optional[Public] = None
     niceness: Optional[int] = None
     nodes: tuple[NumaNode, ...] = ()
 
@@ -322,9 +327,9 @@ class Placement(msgspec.Struct, frozen=True):
     cpus: tuple[int, ...]
     nodes: tuple[int, ...]
     memory: tuple[NodeMemory, ...] = ()
-    problem: Optional[str] = None
+    problem: Optional[Message] = None
     preferred_node: Optional[int] = None
-    policy_problem: Optional[str] = None
+    policy_problem: Optional[Message] = None
 
     @property
     def local_share(self) -> Optional[float]:

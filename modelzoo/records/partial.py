@@ -7,10 +7,11 @@ judging all items at once (``modelzoo.validity.judging.merge``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Optional, Union
 
 import msgspec
+
+from modelzoo.frozen import OwnData, Public, Word
 
 OUTPUT = "(output)"
 """The name of the model's output among the layers."""
@@ -21,7 +22,7 @@ LONGEST_WITH_MASKS = 1333
 them to that as well, and 100 masks of a camera's image would take gigabytes."""
 
 
-class PictureNote(str, Enum):
+class PictureNote(Word):
     """How an unusual image was read."""
 
     FIRST_FRAME = "first frame"
@@ -46,8 +47,8 @@ class LayerError(msgspec.Struct, frozen=True):
         finite: whether the output under test has NaN and Inf where the reference has the same, and nowhere else.
     """
 
-    name: str
-    kind: str
+    name: Public
+    kind: Public
     error: Optional[float]
     scale: Optional[float]
     scale_error: Optional[float]
@@ -80,7 +81,7 @@ class Unrepeatable(msgspec.Struct, frozen=True):
             they have different shapes or are not finite.
     """
 
-    layer: str
+    layer: Public
     change: Optional[float] = None
 
 
@@ -111,7 +112,7 @@ class ClassifiedPicture(msgspec.Struct, frozen=True):
     """
 
     index: int
-    name: str
+    name: OwnData
     label: Optional[int]
     reference: TopClasses
     tested: TopClasses
@@ -201,7 +202,7 @@ class CocoDetections(msgspec.Struct, frozen=True):
 class ScoredAnswer(msgspec.Struct, frozen=True):
     """One model's answer to a question: text (empty: no answer), softmax probability, exact match and F1 (0 to 1)."""
 
-    text: str
+    text: OwnData
     probability: float
     exact: float
     f1: float
@@ -223,9 +224,9 @@ class AnsweredQuestion(msgspec.Struct, frozen=True):
     """
 
     index: int
-    id: str
-    question: str
-    expected: Optional[str]
+    id: OwnData
+    question: OwnData
+    expected: Optional[OwnData]
     reference: ScoredAnswer
     tested: ScoredAnswer
     agreement_f1: float
@@ -254,8 +255,8 @@ class ChangedObject(msgspec.Struct, frozen=True):
         iou: of the two boxes, if both models detected it.
     """
 
-    picture: str
-    label: str
+    picture: OwnData
+    label: Public
     reference_score: Optional[float] = None
     tested_score: Optional[float] = None
     iou: Optional[float] = None

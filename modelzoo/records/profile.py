@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional
 
 import msgspec
 
+from modelzoo.frozen import Message, Public, Word
 from modelzoo.records.machine import QUIET_CORES
 
 Shape = tuple[int, ...]
@@ -31,7 +31,7 @@ class Flops(msgspec.Struct, frozen=True):
     total: int
     bytes: int
     by_operator: dict[str, int] = msgspec.field(default_factory=dict)
-    missing: tuple[str, ...] = ()
+    missing: tuple[Public, ...] = ()
 
     @property
     def whole(self) -> Optional[int]:
@@ -71,15 +71,15 @@ class OperatorRow(msgspec.Struct, frozen=True):
         precision: the precision that it ran in; empty likewise.
     """
 
-    name: str
+    name: Public
     shapes: tuple[Shape, ...]
     count: int
     seconds: float
     share: float
     flop: Optional[int] = None
     bytes: Optional[int] = None
-    kernel: str = ""
-    precision: str = ""
+    kernel: Public = ""
+    precision: Public = ""
 
     @property
     def gflops_per_second(self) -> Optional[float]:
@@ -110,8 +110,8 @@ class LayerRow(msgspec.Struct, frozen=True):
         flop: operations of all calls; ``None`` if unknown.
     """
 
-    path: str
-    kind: str
+    path: Public
+    kind: Public
     count: int
     seconds: float
     own_seconds: float
@@ -136,7 +136,7 @@ class Profile(msgspec.Struct, frozen=True):
     operators: tuple[OperatorRow, ...]
     layers: tuple[LayerRow, ...]
     flops: Optional[Flops]
-    problems: tuple[str, ...]
+    problems: tuple[Message, ...]
 
 
 CEILINGS_VERSION = 2
@@ -154,10 +154,10 @@ class Gemm(msgspec.Struct, frozen=True):
         gflops: 10⁹ operations per second.
     """
 
-    precision: str
+    precision: Public
     threads: int
     size: int
-    operator: str
+    operator: Public
     gflops: float
 
 
@@ -170,9 +170,9 @@ class UnavailableProduct(msgspec.Struct, frozen=True):
         reason: torch's error, its first line.
     """
 
-    precision: str
-    operator: str
-    reason: str
+    precision: Public
+    operator: Public
+    reason: Message
 
 
 class Bandwidth(msgspec.Struct, frozen=True):
@@ -207,15 +207,15 @@ class Ceilings(msgspec.Struct, frozen=True):
         unavailable: the products that cannot be measured here.
     """
 
-    fingerprint: str
-    torch: str
+    fingerprint: Public
+    torch: Public
     threads: int
     gemm: tuple[Gemm, ...]
     bandwidth: tuple[Bandwidth, ...]
     seconds: float
     other_cores: Optional[float] = None
     version: int = CEILINGS_VERSION
-    device: Optional[str] = None
+    device: Optional[Public] = None
     unavailable: tuple[UnavailableProduct, ...] = ()
     quiet_cores: float = QUIET_CORES
 
@@ -258,7 +258,7 @@ NEAR_ROOF = 0.6
 with a margin for what is left in caches between two operators, whose bytes are counted although they do not move."""
 
 
-class BoundBy(str, Enum):
+class BoundBy(Word):
     """The limit that applies at an arithmetic intensity."""
 
     COMPUTE = "compute"
@@ -279,7 +279,7 @@ class Bound(msgspec.Struct, frozen=True):
         bound_by: the lower of the two limits, however far the run is from it.
     """
 
-    precision: str
+    precision: Public
     gflops: float
     ceiling: Optional[float]
     share_of_ceiling: Optional[float]

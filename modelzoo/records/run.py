@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Optional, Union
+from typing import Annotated, Optional, Union
 
 import msgspec
 
-from modelzoo.frozen import replace
+from modelzoo.errors import KINDS
+from modelzoo.frozen import Argument, Message, Public, replace
 from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.load import Load
+from modelzoo.records.machine import Natural
 from modelzoo.records.run_report import EnvironmentChanges as EnvironmentChanges
 from modelzoo.records.run_report import Observed as Observed
 from modelzoo.records.run_report import Prepared as Prepared
@@ -52,15 +54,15 @@ class Run(msgspec.Struct, frozen=True):
         error_kind: class of the error in ``modelzoo.errors``.
     """
 
-    workload: str
-    group: int
+    workload: Public
+    group: Natural
     requested: Setting
-    round: int
-    started: str
-    ended: Optional[str] = None
+    round: Natural
+    started: Public
+    ended: Optional[Public] = None
     report: Optional[RunReport] = None
-    error: Optional[str] = None
-    error_kind: Optional[str] = None
+    error: Optional[Message] = None
+    error_kind: Annotated[Optional[Public], msgspec.Meta(extra_json_schema={"enum": [*KINDS, None]})] = None
 
     @property
     def steady(self) -> tuple[float, ...]:
@@ -76,7 +78,7 @@ class SettingRequest(msgspec.Struct, frozen=True):
         setting: ``None`` stands for what the suite was to decide.
     """
 
-    workload: str
+    workload: Public
     setting: Setting
 
 
@@ -138,16 +140,16 @@ class ValidityEntry(msgspec.Struct, frozen=True):
         thumbnails: of the first images, at most 8.
     """
 
-    workload: str
-    group: int
+    workload: Public
+    group: Natural
     requested: Setting
-    exit_code: int
+    exit_code: Annotated[int, msgspec.Meta(ge=0, le=2)]
     report: Optional[ValidityReport] = None
-    error: Optional[str] = None
-    started: Optional[str] = None
-    ended: Optional[str] = None
+    error: Optional[Message] = None
+    started: Optional[Public] = None
+    ended: Optional[Public] = None
     files: tuple[str, ...] = ()
-    thumbnails: tuple[Thumbnail, ...] = ()
+    thumbnails: Annotated[tuple[Thumbnail, ...], msgspec.Meta(max_length=THUMBNAILS)] = ()
 
     @property
     def verdict(self) -> ValidityVerdict:
@@ -192,16 +194,16 @@ class Result(msgspec.Struct, frozen=True):
         name: what ``--label`` calls the result, for comparisons; empty if it has no name.
     """
 
-    command: tuple[str, ...]
-    created: str
+    command: tuple[Argument, ...]
+    created: Public
     requested: tuple[SettingRequest, ...] = ()
     runs: tuple[Run, ...] = ()
     validity: tuple[ValidityEntry, ...] = ()
     payload: Payload = Latency()
     sharding: tuple[ShardingReport, ...] = ()
-    version: str = __version__
-    commit: Optional[str] = None
-    format: str = FORMAT
+    version: Public = __version__
+    commit: Optional[Public] = None
+    format: Annotated[Public, msgspec.Meta(extra_json_schema={"const": FORMAT})] = FORMAT
     name: str = ""
 
     def plus(self, run: Run) -> Result:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional
 
 import msgspec
 
+from modelzoo.frozen import Message, Public, Word
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
-from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.machine import CpuUsage, Machine, Natural, Seconds
 from modelzoo.records.profile import Bound, Ceilings, DecodingBytes, Flops, Profile
 from modelzoo.records.timing import Generated, Pipeline, Timing
 from modelzoo.records.workload import Count, Export, OutputAgreement, Weights
@@ -48,7 +48,7 @@ class Turn(msgspec.Struct, frozen=True):
     cpu_seconds: Optional[float] = None
 
 
-class SwitchKind(str, Enum):
+class SwitchKind(Word):
     """What a process-wide switch decides."""
 
     THREADS = "threads"
@@ -67,9 +67,9 @@ class ChangedSwitch(msgspec.Struct, frozen=True):
     """
 
     kind: SwitchKind
-    name: str
-    asked: str
-    found: str
+    name: Public
+    asked: Public
+    found: Public
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -102,11 +102,11 @@ class Provenance(msgspec.Struct, frozen=True):
     """
 
     machine: Machine
-    engine: str = "torch"
-    versions: dict[str, str] = msgspec.field(default_factory=dict)
-    digest: Optional[str] = None
+    engine: Public = "torch"
+    versions: dict[str, Message] = msgspec.field(default_factory=dict)
+    digest: Optional[Public] = None
     libraries: Optional[Libraries] = None
-    fingerprint: Optional[str] = None
+    fingerprint: Optional[Public] = None
     cpus: Optional[tuple[int, ...]] = None
     environment: EnvironmentChanges = EnvironmentChanges()
 
@@ -125,9 +125,9 @@ class GenerationPhase(msgspec.Struct, frozen=True):
         flops: its operations; ``None`` if they could not be counted.
     """
 
-    name: str
+    name: Public
     evidence: Optional[Evidence] = None
-    evidence_problem: Optional[str] = None
+    evidence_problem: Optional[Message] = None
     flops: Optional[Flops] = None
 
 
@@ -158,20 +158,20 @@ class Observed(msgspec.Struct, frozen=True):
     """
 
     canary: Optional[Canary] = None
-    canary_problem: Optional[str] = None
+    canary_problem: Optional[Message] = None
     canary_verdict: Optional[CanaryVerdict] = None
     kernels: Optional[KernelDigest] = None
     evidence: Optional[Evidence] = None
-    evidence_problem: Optional[str] = None
+    evidence_problem: Optional[Message] = None
     counts: tuple[Count, ...] = ()
     flops: Optional[Flops] = None
-    flops_problem: Optional[str] = None
+    flops_problem: Optional[Message] = None
     phases: tuple[GenerationPhase, ...] = ()
     decoding: Optional[DecodingBytes] = None
     profile: Optional[Profile] = None
-    profile_problem: Optional[str] = None
+    profile_problem: Optional[Message] = None
     agreement: Optional[OutputAgreement] = None
-    agreement_problem: Optional[str] = None
+    agreement_problem: Optional[Message] = None
     warnings: tuple[WarningMessage, ...] = ()
 
 
@@ -229,23 +229,23 @@ class RunReport(msgspec.Struct, frozen=True):
         warnings: what may distort the result.
     """
 
-    workload: str
-    title: str
-    unit: str
+    workload: Public
+    title: Message
+    unit: Public
     prepared: Prepared
     provenance: Provenance
     plan: Plan
     items: tuple[str, ...]
-    import_seconds: float
-    build_seconds: float
+    import_seconds: Seconds
+    build_seconds: Seconds
     compile_seconds: Optional[float]
-    switches: tuple[str, ...]
+    switches: tuple[Public, ...]
     timing: Optional[Timing]
     usage: Optional[CpuUsage]
     observed: Observed
-    peak_memory: int
-    inputs_digest: Optional[str] = None
-    calibration_digest: Optional[str] = None
+    peak_memory: Natural
+    inputs_digest: Optional[Public] = None
+    calibration_digest: Optional[Public] = None
     weight_bytes: Optional[int] = None
     first_answer_seconds: Optional[float] = None
     compiled_libraries: Optional[int] = None

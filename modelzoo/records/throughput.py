@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional, Union
 
 import msgspec
 
-from modelzoo.frozen import replace
+from modelzoo.frozen import Message, Public, Word, replace
 from modelzoo.records.canary import CanaryVerdict
-from modelzoo.records.machine import CpuUsage, Machine, Placement, Positive, Topology
+from modelzoo.records.machine import CpuUsage, Machine, Placement, Positive, Seconds, Topology
 from modelzoo.records.profile import Ceilings
 from modelzoo.records.serving import LatencyBound
+from modelzoo.records.timing import Time
 
 
-class Smt(str, Enum):
+class Smt(Word):
     """Which hardware threads of its cores an instance uses: one of each, or all of them."""
 
     OFF = "off"
     ON = "on"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class InstancePlace(msgspec.Struct, frozen=True):
@@ -83,15 +80,15 @@ class InstanceRun(msgspec.Struct, frozen=True):
     place: InstancePlace
     batches: int = 0
     counted: int = 0
-    latencies: tuple[float, ...] = ()
+    latencies: tuple[Seconds, ...] = ()
     start: Optional[float] = None
     memory: Optional[int] = None
     peak_memory: Optional[int] = None
     placement: Optional[Placement] = None
-    kernels: Optional[str] = None
+    kernels: Optional[Public] = None
     canary_verdict: Optional[CanaryVerdict] = None
-    error: Optional[str] = None
-    error_kind: Optional[str] = None
+    error: Optional[Message] = None
+    error_kind: Optional[Public] = None
 
 
 class ConfigurationRun(msgspec.Struct, frozen=True):
@@ -110,10 +107,10 @@ class ConfigurationRun(msgspec.Struct, frozen=True):
 
     configuration: int
     round: int
-    started: str
-    ended: str
+    started: Public
+    ended: Public
     instances: tuple[InstanceRun, ...]
-    window: Optional[float] = None
+    window: Optional[Time] = None
     seconds: Optional[float] = None
     usage: Optional[CpuUsage] = None
 
@@ -132,7 +129,7 @@ class ConfigurationRun(msgspec.Struct, frozen=True):
 class CannotRun(msgspec.Struct, frozen=True, tag="cannot run"):
     """The error of its setting or of an instance."""
 
-    problem: str
+    problem: Message
 
 
 class TooLarge(msgspec.Struct, frozen=True, tag="too large"):
@@ -194,8 +191,8 @@ class MachinePrice(msgspec.Struct, frozen=True):
     """
 
     per_hour: float
-    currency: str = ""
-    date: str = ""
+    currency: Public = ""
+    date: Public = ""
     source: str = ""
 
 
@@ -221,8 +218,8 @@ class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
         per_item: how many of these an item of a batch is: the new tokens of a prompt, and 1 of other models.
     """
 
-    workload: str
-    unit: str
+    workload: Public
+    unit: Public
     machine: Machine
     topology: Topology
     configurations: tuple[Configuration, ...]

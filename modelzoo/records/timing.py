@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated, Optional
 
 import msgspec
+
+from modelzoo.frozen import Public, Word
 
 LATENCY, ISSUE, DEVICE = "latency", "issue", "device"
 """Names of the series that a clock records; see ``modelzoo.measure.clock``."""
 SECONDS = "s"
 """Unit of a series of times."""
+
+Time = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e9)]
+"""What a call can take: see ``is_time``."""
 
 
 def is_time(seconds: float) -> bool:
@@ -18,7 +22,7 @@ def is_time(seconds: float) -> bool:
     return 1e-12 < seconds < 1e9
 
 
-class Role(str, Enum):
+class Role(Word):
     """What the values of a series stand for.
 
     ``LATENCY`` is the time from the start of a call to its result. ``ISSUE`` is the time in which the host issued
@@ -34,11 +38,8 @@ class Role(str, Enum):
     REQUEST = "request"
     INTERVAL = "interval"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class WarmUpEnd(str, Enum):
+class WarmUpEnd(Word):
     """Why the warm-up ended.
 
     ``SETTLED``: timings had stabilized. ``CAP``: the time limit of the warm-up was reached while timings still
@@ -50,19 +51,13 @@ class WarmUpEnd(str, Enum):
     FEW = "few"
     FIXED = "fixed"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class SamplingStop(str, Enum):
+class SamplingStop(Word):
     """Why sampling stopped: the interval was narrow enough, the time was up, or all iterations were done."""
 
     INTERVAL = "interval"
     TIME_LIMIT = "time limit"
     ITERATIONS = "iterations"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -75,10 +70,10 @@ class Series(msgspec.Struct, frozen=True):
         values: one value per call (``REQUEST``: per request; ``BETWEEN_TOKENS``: per token of a call after its first).
     """
 
-    name: str
-    unit: str
+    name: Public
+    unit: Public
     role: Role
-    values: tuple[float, ...]
+    values: tuple[Annotated[float, msgspec.Meta(ge=0)], ...]
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -93,16 +88,16 @@ class Timing(msgspec.Struct, frozen=True):
         stop: why sampling stopped.
     """
 
-    cold_start: float
-    warmup: tuple[float, ...]
+    cold_start: Time
+    warmup: tuple[Time, ...]
     series: tuple[Series, ...]
-    watched: str
+    watched: Public
     warmup_end: WarmUpEnd
     stop: SamplingStop
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` if nothing was sampled, or a time is not possible."""
-        if not self.steady or not all(map(is_time, (self.cold_start, *self.warmup, *self.steady))):
+        if not self.steady or not all(map(is_time, self.steady)):
             raise ValueError("no time was sampled, or one that is not possible")
 
     @property
@@ -160,14 +155,11 @@ def model_times(timing: Timing) -> tuple[float, ...]:
     return timing.values(MODEL) or timing.steady
 
 
-class Place(str, Enum):
+class Place(Word):
     """Where a stage works: on the host's CPU in any case, or on the setting's device."""
 
     HOST = "host"
     DEVICE = "device"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class PipelineStage(msgspec.Struct, frozen=True):
@@ -180,7 +172,7 @@ class PipelineStage(msgspec.Struct, frozen=True):
             host's clock.
     """
 
-    name: str
+    name: Public
     place: Place
     timed_by_events: bool = False
 
@@ -207,7 +199,7 @@ class Generated(msgspec.Struct, frozen=True):
     new_tokens: Annotated[int, msgspec.Meta(ge=2)]
 
 
-class StopReason(str, Enum):
+class StopReason(Word):
     """Why no more rounds of a workload were run.
 
     ``FIXED``: the number of processes was given, or fixed in advance because the processes are expensive, or it is 1
@@ -221,9 +213,6 @@ class StopReason(str, Enum):
     BUDGET = "budget"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Design(msgspec.Struct, frozen=True):
@@ -240,7 +229,7 @@ class Design(msgspec.Struct, frozen=True):
         stop_reason: why no more rounds were run; ``None`` while they run.
     """
 
-    workload: str
+    workload: Public
     margin: float
     budget: Optional[float] = None
     processes: Optional[int] = None

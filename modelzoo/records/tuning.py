@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional
 
 import msgspec
 
-from modelzoo.frozen import replace
+from modelzoo.frozen import Argument, Message, Public, Word, replace
 
 PRIMITIVES = 1024
 """oneDNN keeps so many primitives unless it is told otherwise (source: its developer guide, "Primitive Cache")."""
 
 
-class Goal(str, Enum):
+class Goal(Word):
     """What is to be fast: one forward batch of the given size, or the items of batches of any size."""
 
     LATENCY = "latency"
     THROUGHPUT = "throughput"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class StageKind(str, Enum):
+class StageKind(Word):
     """``PROBE``: the default setting alone. ``SEARCH``: candidates, of which the slower ones are excluded.
     ``CONFIRMATION``: the chosen setting, measured again in new processes."""
 
     PROBE = "probe"
     SEARCH = "search"
     CONFIRMATION = "confirmation"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -53,7 +46,7 @@ class Stage(msgspec.Struct, frozen=True):
     first_round: int
 
 
-class ExclusionKind(str, Enum):
+class ExclusionKind(Word):
     """Why a candidate cannot win. What shows it is in the result: its runs, or its judgement."""
 
     FAILED = "failed"
@@ -82,7 +75,7 @@ class Exclusion(msgspec.Struct, frozen=True):
     kind: ExclusionKind
 
 
-class Obstacle(str, Enum):
+class Obstacle(Word):
     """Why the grid does not contain something on this machine. ``FIXED``: the call says another value."""
 
     UNAVAILABLE = "unavailable"
@@ -105,10 +98,10 @@ class LeftOut(msgspec.Struct, frozen=True):
         problem: the error, if it is unavailable.
     """
 
-    field: str
-    value: Optional[str]
+    field: Public
+    value: Optional[Argument]
     obstacle: Obstacle
-    problem: Optional[str] = None
+    problem: Optional[Message] = None
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -145,13 +138,13 @@ class Tuning(msgspec.Struct, frozen=True, tag="tuning"):
         is_complete: whether it ended as planned.
     """
 
-    workload: str
+    workload: Public
     goal: Goal
     budget: float
     candidates: int
     left_out: tuple[LeftOut, ...] = ()
     allow_unjudged: bool = False
-    varied: tuple[str, ...] = ()
+    varied: tuple[Argument, ...] = ()
     stages: tuple[Stage, ...] = ()
     excluded: tuple[Exclusion, ...] = ()
     choice: Optional[Choice] = None

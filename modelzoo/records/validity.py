@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated, Optional, Union
 
 import msgspec
 
+from modelzoo.frozen import Message, OwnData, Public, Word
 from modelzoo.records.exhibits import ExplainedLayers, Shown
 from modelzoo.records.partial import PictureNote, Unrepeatable
 
 
-class ValidityVerdict(str, Enum):
+class ValidityVerdict(Word):
     """The verdicts, by the word that is printed and stored."""
 
     VALID = "VALID"
@@ -20,25 +20,19 @@ class ValidityVerdict(str, Enum):
     NUMERIC_ONLY = "NUMERIC ONLY"
     CANNOT_JUDGE = "CANNOT JUDGE"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Relation(str, Enum):
+class Relation(Word):
     """How the observed value must relate to the required one."""
 
     AT_LEAST = ">="
     AT_MOST = "<="
-
-    def __str__(self) -> str:
-        return self.value
 
     def holds(self, value: float, required: float) -> bool:
         """Whether ``value`` relates to ``required`` as it must; NaN never does."""
         return value >= required if self is Relation.AT_LEAST else value <= required
 
 
-class DataNoteKind(str, Enum):
+class DataNoteKind(Word):
     """What a data set was found to be like, or how it was read, beyond what its format says."""
 
     SKIPPED = "skipped"
@@ -67,7 +61,7 @@ class DataNote(msgspec.Struct, frozen=True):
 
     kind: DataNoteKind
     count: int
-    names: tuple[str, ...] = ()
+    names: tuple[OwnData, ...] = ()
 
 
 class ValidityRequest(msgspec.Struct, frozen=True):
@@ -108,7 +102,7 @@ class WorstLayer(msgspec.Struct, frozen=True, tag="layer"):
         explained: the expected rounding error in it; ``None`` if that is not known, or not what is checked.
     """
 
-    name: Optional[str]
+    name: Optional[Public]
     explained: Optional[float] = None
 
 
@@ -136,7 +130,7 @@ class ClassChange(msgspec.Struct, frozen=True, tag="class"):
         broken: whether the loss is significantly beyond the threshold.
     """
 
-    name: str
+    name: Public
     items: int
     reference: float
     tested: float
@@ -169,7 +163,7 @@ class Check(msgspec.Struct, frozen=True):
         about: the layer, the published quality or the class that it is about; ``None`` if it is about all items.
     """
 
-    name: str
+    name: Public
     seen: Optional[float]
     relation: Relation
     required: float
@@ -182,7 +176,7 @@ class Check(msgspec.Struct, frozen=True):
     about: Optional[Union[WorstLayer, PublishedQuality, ClassChange]] = None
 
 
-class ReasonKind(str, Enum):
+class ReasonKind(Word):
     """Why a verdict is not VALID."""
 
     FAILED_CHECKS = "failed checks"
@@ -230,7 +224,7 @@ class MetricChange(msgspec.Struct, frozen=True):
         possible_loss: the largest loss that the items do not rule out, at a one-sided confidence of 95 %.
     """
 
-    metric: str
+    metric: Public
     reference: float
     tested: float
     low: float
@@ -270,8 +264,8 @@ class ClassLosses(msgspec.Struct, frozen=True):
 class TableColumn(msgspec.Struct, frozen=True):
     """A column: its heading, one cell for each row, and whether these are numbers."""
 
-    title: str
-    cells: tuple[str, ...]
+    title: Message
+    cells: tuple[Message, ...]
     is_number: bool = False
 
 
@@ -284,9 +278,9 @@ class Table(msgspec.Struct, frozen=True):
         note: printed below the table; may be empty.
     """
 
-    title: str
+    title: Message
     columns: tuple[TableColumn, ...]
-    note: str = ""
+    note: Message = ""
 
 
 class Validity(msgspec.Struct, frozen=True):
@@ -320,16 +314,16 @@ class Validity(msgspec.Struct, frozen=True):
         tested_name: what tables call the setting under test.
     """
 
-    workload: str
-    task: str
-    metric: str
+    workload: Public
+    task: Public
+    metric: Public
     reference: Optional[float]
     tested: Optional[float]
     verdict: ValidityVerdict
     exit_code: int
-    item: str
+    item: Public
     items: int
-    cluster: str
+    cluster: Public
     clusters: int
     labelled: bool = True
     small: bool = False
@@ -344,8 +338,8 @@ class Validity(msgspec.Struct, frozen=True):
     figures: dict[str, float] = msgspec.field(default_factory=dict)
     notes: tuple[PictureNote, ...] = ()
     data_notes: tuple[DataNote, ...] = ()
-    reference_name: str = "fp32"
-    tested_name: str = "tested"
+    reference_name: Message = "fp32"
+    tested_name: Message = "tested"
 
     @property
     def deciding_change(self) -> Optional[MetricChange]:

@@ -4,15 +4,15 @@ engine, with how far the outputs of that are from those of torch.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Optional, Union
 
 import msgspec
 
+from modelzoo.frozen import Message, Public, Word
 from modelzoo.warning import WarningMessage
 
 
-class WeightsKind(str, Enum):
+class WeightsKind(Word):
     """Where the weights of a run come from.
 
     ``PRETRAINED``: downloaded as the workload's checkpoint, or found under its name. ``RANDOM``: generated from a seed.
@@ -24,7 +24,7 @@ class WeightsKind(str, Enum):
     PATH = "path"
 
 
-class Verification(str, Enum):
+class Verification(Word):
     """How far a file was shown to be the published one, by the SHA-256 that the workload declares for it.
 
     ``FULL``: all 64 digits were compared. ``PARTIAL``: the first ones, which detects damage, not a forgery. ``NONE``:
@@ -53,9 +53,9 @@ class Weights(msgspec.Struct, frozen=True):
     kind: WeightsKind
     name: str
     path: str
-    sha256: str
+    sha256: Public
     seed: Optional[int] = None
-    problem: Optional[str] = None
+    problem: Optional[Message] = None
     verification: Optional[Verification] = None
 
 
@@ -78,11 +78,11 @@ class Count(msgspec.Struct, frozen=True):
         source: where ``low`` and ``high`` come from.
     """
 
-    name: str
+    name: Message
     value: float
     low: float
     high: float
-    source: str
+    source: Message
 
     @property
     def is_typical(self) -> bool:
@@ -90,7 +90,7 @@ class Count(msgspec.Struct, frozen=True):
         return self.low <= self.value <= self.high
 
 
-ExportOption = Union[bool, int, float, str]
+ExportOption = Union[bool, int, float, Message]
 
 
 class Conversion(msgspec.Struct, frozen=True):
@@ -103,8 +103,8 @@ class Conversion(msgspec.Struct, frozen=True):
         options: every option that changes what is exported.
     """
 
-    exporter: str
-    version: str
+    exporter: Message
+    version: Message
     opset: Optional[int] = None
     options: dict[str, ExportOption] = msgspec.field(default_factory=dict)
 
@@ -128,9 +128,9 @@ class Export(msgspec.Struct, frozen=True):
     path: str
     batch: str
     conversion: Conversion
-    state_sha256: str
-    sha256: str
-    parts: tuple[str, ...] = ()
+    state_sha256: Public
+    sha256: Public
+    parts: tuple[Message, ...] = ()
     converted: dict[str, float] = msgspec.field(default_factory=dict)
     warnings: tuple[WarningMessage, ...] = ()
 
@@ -172,7 +172,7 @@ class OutputError(msgspec.Struct, frozen=True):
             it is not known.
     """
 
-    name: str
+    name: Public
     elements: int
     mean_error: Optional[float]
     mean_output: Optional[float]

@@ -13,6 +13,7 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo import setting as settings
+from modelzoo.frozen import Word
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
@@ -27,7 +28,7 @@ WORK_DIFFERENCE = 0.25
 few boxes across a threshold, but not a quarter of them."""
 
 
-class Metric(str, Enum):
+class Metric(Word):
     """What is compared. Of throughput, more is better; of everything else, less."""
 
     LATENCY = "latency"
@@ -38,15 +39,12 @@ class Metric(str, Enum):
     PER_TOKEN = "tpot"
     MEMORY = "memory"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 RATED = (Metric.LATENCY, Metric.THROUGHPUT)
 """The metrics that say how many items a machine processes per second."""
 
 
-class Obstacle(str, Enum):
+class Obstacle(Word):
     """What makes two sides not comparable. All but ``MISSING`` can be allowed."""
 
     WEIGHTS = "weights"
@@ -61,9 +59,6 @@ class Obstacle(str, Enum):
     INVALID = "invalid"
     UNRECORDED = "unrecorded"
     MISSING = "missing"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)

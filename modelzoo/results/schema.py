@@ -12,29 +12,10 @@ from typing import Any, Union
 
 import msgspec
 
-from modelzoo.errors import KINDS
-from modelzoo.records.run import FORMAT, THUMBNAILS, Result
+from modelzoo.records.run import FORMAT, Result
 from modelzoo.setting import DEFAULTS, ResolvedSetting, Setting, fields
 
 Json = dict[str, Any]
-# What the annotations cannot say: ranges.
-_NOT_NEGATIVE: Json = {"minimum": 0}
-_CONSTRAINTS: dict[str, dict[str, Json]] = {
-    "Result": {"format": {"const": FORMAT}},
-    "Run": {
-        "group": _NOT_NEGATIVE,
-        "round": _NOT_NEGATIVE,
-        "error_kind": {"enum": [*KINDS, None]},
-    },
-    "RunReport": {"peak_memory": _NOT_NEGATIVE, "import_seconds": _NOT_NEGATIVE, "build_seconds": _NOT_NEGATIVE},
-    "Timing": {"cold_start": _NOT_NEGATIVE, "warmup": {"items": {"type": "number", **_NOT_NEGATIVE}}},
-    "Series": {"values": {"items": {"type": "number", **_NOT_NEGATIVE}}},
-    "ValidityEntry": {
-        "group": _NOT_NEGATIVE,
-        "exit_code": {"enum": [0, 1, 2]},
-        "thumbnails": {"maxItems": THUMBNAILS},
-    },
-}
 _ALWAYS_WRITTEN = {"Result": ("format", "version", "requested", "runs", "validity", "payload")}
 """Fields with a default that every stored result has."""
 
@@ -57,7 +38,7 @@ def _strict(name: str, record: Json) -> Json:
     record = {**record, "description": summary} if summary else record
     if "properties" not in record:  # an enum
         return record
-    constraints = _CONSTRAINTS.get(name, {})
+    constraints: dict[str, Json] = {}
     if name in (Setting.__name__, ResolvedSetting.__name__):
         constraints, described = _of_setting(), _described()
     properties = {

@@ -25,7 +25,6 @@ from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.exhibits import ShownAnswers, ShownClasses, ShownObjects, ShownPassages
 from modelzoo.records.hosts import ShardingReport
-from modelzoo.records.load import Load
 from modelzoo.records.run import (
     FORMAT,
     FORMAT_VERSION,
@@ -46,10 +45,6 @@ from modelzoo.setting import Setting
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
 MAJOR, MINOR = FORMAT_VERSION
 _HINT = "give a file that modelzoo wrote"
-_IN_FLIGHT = re.compile(rb'(?<!\\)"in_flight":\s*\d')
-"""What a result says whose stages were timed when several batches could be in flight."""
-_LONGEST = 1e9
-"""Seconds, or requests a second."""
 _FIGURES = {
     ShownClasses: "flips near_ties",
     ShownObjects: "detection_agreement matched lost new moved",
@@ -210,8 +205,6 @@ def _parse(path: Path) -> dict[str, Any]:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:  # the name contains a null character
         raise InputError(f"cannot read {path}: {error}") from error
-    if _IN_FLIGHT.search(content):
-        raise InputError(f"{path} has stages as an earlier version timed them; measure again with --stages")
     try:
         data = msgspec.json.decode(content)
     except RecursionError as error:
@@ -274,8 +267,6 @@ def _check_payload(found: Payload, settings: int) -> None:
         _check_tuning(found, settings)
     elif isinstance(found, Throughput):
         _check_throughput(found, settings)
-    else:
-        _check_load(found)
 
 
 def _check_report(report: RunReport) -> None:
@@ -333,21 +324,8 @@ def _check_tuning(tuning: Tuning, settings: int) -> None:
         raise ValueError(f"the search names a setting that is none of the {settings}")
 
 
-def _check_load(found: Load) -> None:
-    """Raises ``ValueError`` if a measurement under load has a time or a rate that is not possible."""
-    for run in found.runs:
-        if not all(
-            0 <= value < _LONGEST for value in (run.seconds, *run.latencies, *(u.busy_seconds for u in run.uses))
-        ):
-            raise ValueError("a run under load has a time that is not possible")
-        if run.rate is not None and not 0 < run.rate < _LONGEST:
-            raise ValueError("a run under load has a rate that is not possible")
-    if not all(each.calibration.seconds and each.calibration.rate > 0 for each in found.sessions):
-        raise ValueError("instances under load were not calibrated")
-
-
 def _check_throughput(found: Throughput, settings: int) -> None:
-    """Raises ``ValueError`` if a configuration or a setting is named that does not exist, or a time is not possible."""
+    """Raises ``ValueError`` if a configuration or a setting is named that does not exist."""
     if not all(0 <= each.group < settings for each in found.configurations):
         raise ValueError("a configuration has a setting that was not asked for")
     named = [run.configuration for run in found.runs] + [each.configuration for each in found.dropped]
@@ -358,9 +336,6 @@ def _check_throughput(found: Throughput, settings: int) -> None:
     for run in found.runs:
         if len(run.instances) > len(found.configurations[run.configuration].places):
             raise ValueError("a round has more instances than its configuration")
-        times = [value for each in run.instances for value in each.latencies]
-        if not all(0 <= value < _LONGEST for value in times) or not (run.window is None or is_time(run.window)):
-            raise ValueError("an instance has a time that is not possible")
 
 
 def _check_numbers(data: Any) -> None:

@@ -18,6 +18,7 @@ from typing import Optional
 
 import msgspec
 
+from modelzoo.frozen import Word
 from modelzoo.stats.design import Look, Looks
 from modelzoo.stats.intervals import CONFIDENCE, Interval, LogRatio
 
@@ -38,7 +39,7 @@ Samples = Sequence[Sequence[float]]
 """The samples of each process of a setting, in seconds."""
 
 
-class Outcome(str, Enum):
+class Outcome(Word):
     """Conclusion of a comparison. LESS and MORE are for memory what FASTER and SLOWER are for times: better and worse.
     NOT_COMPARABLE: the two sides did not do the same work, or it is not known whether they did.
     """
@@ -50,9 +51,6 @@ class Outcome(str, Enum):
     SAME = "SAME"
     AMBIGUOUS = "AMBIGUOUS"
     NOT_COMPARABLE = "NOT COMPARABLE"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Outlook(msgspec.Struct, frozen=True):
@@ -106,15 +104,12 @@ class Verdict(msgspec.Struct, frozen=True):
     outlook: Optional[Outlook] = None
 
 
-class Basis(str, Enum):
+class Basis(Word):
     """Where the variance of a ratio comes from: rounds that both sides have, or else days, or a guess."""
 
     ROUNDS = "rounds"
     SESSIONS = "sessions"
     ASSUMED = "assumed"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Spread(msgspec.Struct, frozen=True):

@@ -40,7 +40,7 @@ BASIS = {
     Basis.ASSUMED: "an assumption, because there are sessions on too few days (3 days each are enough)",
 }
 """Where the variance comes from, in words."""
-HEADLINE = ("CPU", "cores", "instance type", "image", "torch", "BLAS", "device", "threads", "batch")
+HEADLINE = ("CPU", "cores", "instance type", "image", "torch", "torch's blas", "device", "threads", "batch")
 """What both sides share is long; this stands above every table."""
 _TONES = {
     Outcome.SLOWER: Tone.WORSE,

@@ -30,7 +30,7 @@ def test_details_show_everything_that_is_shared() -> None:
     """Also what hardly matters."""
     found = compare(side("old", session()), side("new", session(day=2)), Question())
     text = said(document(found, gate(found, ()), details=True))
-    assert "Python 3.11.2" in text
+    assert "python 3.11.2" in text
     assert "more with --details" not in text
 
 

@@ -131,7 +131,9 @@ def test_rows_with_one_baseline_keep_their_own_differences() -> None:
     other = session_of([("toy", way, level) for way, level in zip(ways, (0.05, 0.1))], 2)
     question = Question(pairings=(parse_pairing("precision=fp32:precision=bf16"),))
     found = compare(side("old", session_of([("toy", FP32, 0.1)])), side("new", other), question)
-    differing = [(each.name, *each.other, *each.rows) for each in found.conditions.differing if "method" in each.name]
-    assert differing == [("bf16 method", way.bf16_method, f"toy fp32 → {way.label}") for way in ways]
+    differing = [
+        (each.name, *each.other, *each.rows) for each in found.conditions.differing if each.name == "precision"
+    ]
+    assert differing == [("precision", f"bf16={way.bf16_method}", f"toy fp32 → {way.label}") for way in ways]
     explained = [title for title in headings(document(found, gate(found, ()))) if "difference of" in title]
     assert explained == [f"Where the difference of toy fp32 → {ways[0].label} comes from"]

@@ -1,7 +1,8 @@
 """A result without what it says about people and places.
 
-``modelzoo.views.page.privacy`` declares what happens to each string. Equal names get equal substitutes. What was
-measured, and on which hardware and software, stays. Pure, but for ``names_here``.
+The fields of records declare which strings stay (``modelzoo.frozen``). Every other one is replaced, equal ones by the
+same ``hidden-1``, ``hidden-2`` …. What was measured, and on which hardware and software, stays. Pure, but for
+``names_here``.
 """
 
 from __future__ import annotations
@@ -13,22 +14,24 @@ import re
 import shlex
 import socket
 from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from functools import cache
 from pathlib import PurePath
-from typing import Any, Callable, TypeVar
+from typing import Annotated, Any, Callable, TypeVar, get_args, get_origin, get_type_hints
 
 from modelzoo.formatting import launcher_names
-from modelzoo.frozen import replace
+from modelzoo.frozen import ARGUMENT, DATA, MESSAGE, PUBLIC, field_names, replace
 from modelzoo.records.load import Scenario
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.records.throughput import Smt
 from modelzoo.records.tuning import Goal
+from modelzoo.records.validity import Validity
+from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import fields, option_name
-from modelzoo.views.page.privacy import Privacy, mapped, strings
 from modelzoo.warning import WarningCode, WarningMessage
 
 T = TypeVar("T")
 
-HIDDEN = Privacy.VALUE.value
 _COMMANDS = ("modelzoo", "performance.py", "validate.py", "run", "validate", "throughput", "load", "tune", "fleet")
 _WORDS = frozenset(
     {
@@ -44,25 +47,78 @@ _HARMLESS = re.compile(
     r"|(?:\d+[smh]){2,}|\d+-\d+|p\d+(?:\.\d+)?|cpu|cuda|npu|xpu"  # 1h30m, 0-7, p99.9, devices
     r"|--[a-z][a-z0-9-]*|-[a-z]"  # options
 )
-_REST = r"[^\n]*?(?=: |; |[:.,)\]'\"`]*$)"
-"""Where a path ends in a sentence is not known: it may contain blanks and commas."""
-_PATH = re.compile(
-    rf"(?<![\w/.~<])(?:~[\w.-]*|\.{{1,2}})?/(?=\S){_REST}"  # from the root, the home or the current directory
-    rf"|\b[A-Za-z]:\\(?=\S){_REST}|\\\\(?=\S){_REST}",  # the same on Windows
-    re.MULTILINE,
-)
-_QUOTED = re.compile(r"(?<!\w)(['\"`])(?=\S)([^\n]*?)\1(?!\w)")
-_FILE = re.compile(r"(?<![\w/.~-])[\w.-]+(?:[/\\][\w.-]+)*\.([A-Za-z][A-Za-z0-9]{0,10})(?!\w)")
-"""A name with a suffix, perhaps behind directories."""
 _SUFFIXES = {
     *("json", "jsonl", "csv", "txt", "npy", "npz", "pt", "pth", "bin", "safetensors", "onnx", "zip", "gz", "tar"),
     *("jpg", "jpeg", "png", "bmp", "gif", "webp", "tif", "tiff", "svg", "html", "log", "py", "yaml", "yml", "toml"),
 }
 """Suffixes that only names of files have."""
-_ASSIGNMENT = re.compile(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]*|PATH|HOME|USER)=(?:\"[^\"]*\"|'[^']*'|[^\s,;]+)")
-"""A variable with its value."""
-_ADDRESS = re.compile(r"\b[\w.+-]+@[\w-]+[\w.-]*")
-"""A user at a host, or an address of electronic mail."""
+_PRIVATE = re.compile(
+    r"(?<![\w/.~<])(?:~[\w.-]*|\.{1,2})?/(?=\S)"  # a path from the root, the home or the current directory
+    r"|\\"  # a path of Windows
+    rf"|[\w.-]\.(?i:{'|'.join(sorted(_SUFFIXES))})(?!\w)"  # a file
+    r"|\b(?:[A-Z][A-Z0-9]*_[A-Z0-9_]*|PATH|HOME|USER)="  # a variable with its value
+    r"|[\w.+-]@[\w-]"  # a user at a host, or an address of electronic mail
+)
+"""What a text is hidden for. Where a path ends in it is not known: it may contain blanks and commas."""
+
+
+def mapped(
+    value: T,
+    treat: Callable[[str, str], str],
+    finish: Callable[[Any, Any], Any] = lambda _, copy: copy,
+    *,
+    mark: str = "",
+    is_built_in: bool = False,
+) -> T:
+    """Return a copy of ``value`` with every string in it replaced, except public ones. Keys of maps stay.
+
+    Args:
+        value: a record, or anything that a field of one may hold.
+        treat: returns what takes the place of a string, given its mark.
+        finish: is called with each record and its copy, and returns what takes the place of the latter.
+        mark: of the field that holds ``value``; empty if it has none.
+        is_built_in: whether what it quotes is from a built-in data set.
+    """
+    source: Any = value
+    found: Any = value
+    if isinstance(value, Validity):
+        is_built_in = value.small
+
+    def inner(each: Any, mark: str) -> Any:
+        return mapped(each, treat, finish, mark=mark, is_built_in=is_built_in)
+
+    if isinstance(value, str) and not isinstance(value, Enum):
+        is_shown = mark == PUBLIC or (mark == DATA and is_built_in) or not value
+        found = value if is_shown else treat(mark, value)
+    elif isinstance(value, dict):
+        found = {key: inner(each, mark) for key, each in value.items()}
+    elif isinstance(value, tuple):
+        if not (value and type(value[0]) in (float, int)):  # samples are numbers; there may be millions
+            found = tuple(inner(each, mark) for each in value)
+    elif names := field_names(value):
+        kind: object = type(value)
+        marks = _marks(kind)
+        if isinstance(value, Weights) and value.kind is not WeightsKind.PATH:
+            marks = {**marks, "name": PUBLIC}  # the name of a published checkpoint
+        found = finish(source, replace(source, **{name: inner(getattr(source, name), marks[name]) for name in names}))
+    return found  # type: ignore[no-any-return]
+
+
+@cache
+def _marks(record: object) -> dict[str, str]:
+    """The marks of a record's fields; empty if a field has none, or may hold strings of several."""
+    found = {name: _of_strings(hint) for name, hint in get_type_hints(record, include_extras=True).items()}
+    return {name: marks.pop() if len(marks) == 1 else "" for name, marks in found.items()}
+
+
+def _of_strings(hint: Any) -> set[str]:
+    """The marks of the strings in an annotation."""
+    if get_origin(hint) is Annotated:
+        inner, *marks = get_args(hint)
+        return {each for each in marks if isinstance(each, str)} or _of_strings(inner)
+    parts = get_args(hint)
+    is_map = len(parts) == 2 and parts[0] is str and parts[1] is not Ellipsis and isinstance(get_origin(hint), type)
+    return {""} if hint is str else set().union(*map(_of_strings, parts[1:] if is_map else parts))
 
 
 def redacted(result: Result, people: Sequence[str] = ()) -> Result:
@@ -78,17 +134,24 @@ def redacted(result: Result, people: Sequence[str] = ()) -> Result:
         *(name for entry in result.requested for name in entry.setting.options),
         *(each.name for entry in result.validity if entry.report for each in entry.report.validity.checks),
     }
-    return _Redactor(people, words, list(strings(result))).record(result)
+    return redacted_record(result, people, words)
 
 
 def redacted_text(text: str, people: Sequence[str] = ()) -> str:
-    """Return ``text``, what a command printed for example, without paths, values of variables, and ``people``."""
+    """Return ``text``, what a command printed for example, without the lines in which something may be private."""
     return _Redactor(people).text(text)
 
 
-def redacted_record(record: T, people: Sequence[str] = ()) -> T:
-    """Return a copy of any other record, a report of ``modelzoo doctor`` for example, without the same."""
-    return _Redactor(people, (), list(strings(record))).record(record)
+def redacted_record(record: T, people: Sequence[str] = (), words: Iterable[str] = ()) -> T:
+    """Return a copy of any record, a report of ``modelzoo doctor`` for example, likewise.
+
+    Args:
+        record: what is copied.
+        people: names of users and hosts.
+        words: what a command line may contain besides the words of the suite.
+    """
+    redactor = _Redactor(people, words, record)
+    return mapped(record, redactor.treated, redactor.finished)
 
 
 def names_here() -> list[str]:
@@ -105,55 +168,50 @@ class _Redactor:
     Args:
         people: names of users and hosts.
         words: what a command line may contain besides the words of the suite.
-        declared: the strings of a record, which may occur in its texts as well.
+        record: what is to be redacted; texts in it may have the private strings of other fields.
     """
 
-    def __init__(
-        self, people: Iterable[str], words: Iterable[str] = (), declared: Iterable[tuple[Privacy, str]] = ()
-    ) -> None:
+    def __init__(self, people: Iterable[str], words: Iterable[str] = (), record: object = None) -> None:
         self._words = _WORDS.union(words)
-        self._seen: dict[tuple[Privacy, str], str] = {}
-        self._known: dict[str, tuple[Privacy, str]] = {}
-        for privacy, text in sorted(declared, key=lambda each: (each[0] is Privacy.VALUE, each[0] is Privacy.WORD)):
-            self._learn(privacy, text)
+        self._seen: dict[str, str] = {}
+        self._known: dict[str, str] = {}
+        """Private strings, and what may stand for them, with the whole string."""
+        self._arguments: list[str] = []
+        mapped(record, self._learn)
+        for each in self._arguments:  # after all others, so that it is known what a path with commas is
+            self._argument(each, self._keep)
         for name in sorted(self._known, key=len, reverse=True):
-            for part in _parts(name) if self._known[name][0] in (Privacy.PATH, Privacy.IMAGE) else ():
-                self._known.setdefault(part, self._known[name])
-        self._known.update({name: (Privacy.NAME, name) for name in people if name not in self._known})
+            for part in _parts(name):
+                self._known.setdefault(part, name)
+        self._known.update({name: name for name in people if name not in self._known})
         in_texts = [each for each in self._known if len(each) > 2 and re.search(r"[^\W\d]", each)]
-        ordered = sorted((each for each in in_texts if each.casefold() not in self._words), key=len, reverse=True)
-        names = "|".join(map(re.escape, ordered))
-        self._names = re.compile(rf"(?<!\w)({names})(?!\w)([/\\]{_REST})?", re.MULTILINE) if ordered else None
+        names = "|".join(re.escape(each) for each in in_texts if each.casefold() not in self._words)
+        self._names = re.compile(rf"(?<!\w)(?:{names})(?!\w)" if names else r"(?!)")
 
-    def _learn(self, privacy: Privacy, text: str) -> str:
-        """Take note of a private string, which texts may contain as well."""
-        if privacy is Privacy.WORD:
-            self._word(text, lambda piece: self._learn(Privacy.PATH, piece))
-        elif privacy is not Privacy.TEXT and text:
-            is_known = privacy is not Privacy.OWN_DATA or PurePath(text).suffix[1:].lower() in _SUFFIXES
-            self._known.update({text: (privacy, text)} if is_known and text not in self._known else {})
+    def _learn(self, mark: str, text: str) -> str:
+        if mark == ARGUMENT:
+            self._arguments.append(text)
+        elif not mark or (mark == DATA and PurePath(text).suffix[1:].lower() in _SUFFIXES):
+            self._keep(text)
         return text
 
-    def record(self, record: T) -> T:
-        """Return a copy of a record."""
-        return mapped(record, self._treated, self._finished)
+    def _keep(self, text: str) -> str:
+        return self._known.setdefault(text, text)
 
-    def _treated(self, privacy: Privacy, text: str) -> str:
-        if not text:
-            return text
-        if privacy is Privacy.TEXT:
+    def treated(self, mark: str, text: str) -> str:
+        """What takes the place of a string."""
+        if mark == MESSAGE:
             return self.text(text)
-        if privacy is Privacy.WORD:
-            return self._word(text, self._substitute)
-        return self._substitute(text, privacy)
+        return self._argument(text, self._substitute) if mark == ARGUMENT else self._substitute(text)
 
-    def _finished(self, record: Any, found: Any) -> Any:
+    def finished(self, record: Any, copy: Any) -> Any:
+        """What takes the place of a record."""
         if isinstance(record, WarningMessage):
-            message, hint = (self._template(record, found, place) for place in (1, 2))
-            return replace(found, message=message, hint=hint)
+            message, hint = (self._template(record, copy, place) for place in (1, 2))
+            return replace(copy, message=message, hint=hint)
         if isinstance(record, ValidityEntry) and not (record.report and record.report.validity.small):
-            return replace(found, thumbnails=())
-        return found
+            return replace(copy, thumbnails=())
+        return copy
 
     def _template(self, record: WarningMessage, found: WarningMessage, place: int) -> str:
         """The message or the hint: a text of the suite stays, with what fills it in redacted."""
@@ -166,7 +224,7 @@ class _Redactor:
                     return template if stored == template else template.format(**found.values)
         return changed
 
-    def _word(self, text: str, substitute: Callable[[str], str]) -> str:
+    def _argument(self, text: str, substitute: Callable[[str], str]) -> str:
         """Return one argument of a command line, with what is or may be private replaced by ``substitute``."""
         if self._is_harmless(text):
             return text
@@ -174,43 +232,28 @@ class _Redactor:
             return substitute(text)
         assignments = _split(text)
         if len(assignments) > 1 and all("=" in each for each in assignments):
-            return " ".join(self._word(each, substitute) for each in assignments)
+            return " ".join(self._argument(each, substitute) for each in assignments)
         name, sign, value = text.partition("=")
         if sign and self._is_harmless(name):
-            return f"{name}={self._word(value, substitute)}"
+            return f"{name}={self._argument(value, substitute)}"
         for separator in ",:":
             parts = text.split(separator)
             if len(parts) > 1 and all(self._is_harmless(each) or each in self._known for each in parts):
-                return separator.join(self._word(each, substitute) for each in parts)
+                return separator.join(self._argument(each, substitute) for each in parts)
         return substitute(text)
 
     def _is_harmless(self, word: str) -> bool:
         return word in self._words or _HARMLESS.fullmatch(word) is not None
 
     def text(self, text: str) -> str:
-        """Return ``text`` without names, paths, and values of variables."""
-        if self._names is not None:
-            text = self._names.sub(
-                lambda match: self._substitute(match[1] if match[1] in self._known else match[0]), text
-            )
-        text = _QUOTED.sub(self._quoted, text)
-        text = _PATH.sub(lambda match: self._substitute(match.group()), text)
-        text = _ASSIGNMENT.sub(rf"\1={HIDDEN}", text)
-        text = _ADDRESS.sub(HIDDEN, text)
-        return _FILE.sub(lambda match: self._substitute(match.group()) if _is_file(match) else match.group(), text)
+        """Return ``text`` without the lines in which something may be private."""
+        return "\n".join(
+            self._substitute(line) if _PRIVATE.search(line) or self._names.search(line) else line
+            for line in text.split("\n")
+        )
 
-    def _quoted(self, match: re.Match[str]) -> str:
-        """What is in quotation marks is hidden as a whole if any of it is a path."""
-        quote, inside = match.groups()
-        is_path = _PATH.search(inside) or "\\" in inside or any(map(_is_file, _FILE.finditer(inside)))
-        return f"{quote}{self._substitute(inside)}{quote}" if is_path else str(match.group())
-
-    def _substitute(self, text: str, privacy: Privacy = Privacy.PATH) -> str:
-        privacy, whole = self._known.get(text, (privacy, text))
-        if privacy is Privacy.VALUE:
-            return HIDDEN
-        count = sum(kind is privacy for kind, _ in self._seen)
-        return self._seen.setdefault((privacy, whole), f"{privacy.value}-{1 + count}")
+    def _substitute(self, text: str) -> str:
+        return self._seen.setdefault(self._known.get(text, text), f"hidden-{1 + len(self._seen)}")
 
 
 def _program(argument: str) -> str:
@@ -233,7 +276,3 @@ def _parts(name: str) -> Iterator[str]:
     yield from ("/".join(pure.parts[-count:]) for count in range(1, len(pure.parts)))
     yield from (pure.stem, pure.stem.removesuffix("_compared"), name.rpartition(":")[0])
     yield from launcher_names((name,)).values()
-
-
-def _is_file(match: re.Match[str]) -> bool:
-    return match[1].lower() in _SUFFIXES

@@ -19,7 +19,7 @@ from modelzoo.results import store
 from modelzoo.setting import Setting
 from modelzoo.views.page import build
 from modelzoo.views.page.build import ResultSet
-from modelzoo.views.page.redaction import HIDDEN, redacted
+from modelzoo.views.page.redaction import redacted
 from modelzoo.warning import WarningCode, warning_for
 
 SECRETS = ("joe", "acme", "secret", "cat.jpg", "hostname7", "10.1.2.3")
@@ -64,7 +64,8 @@ def test_nothing_private_is_left_in_result_or_page() -> None:
         assert "cat" not in shown.replace("category", "").replace("indicat", "").split()
     assert found.validity[0].thumbnails == ()
     assert found.runs[0].report is not None
-    assert found.runs[0].report.provenance.machine.environment == {"LD_PRELOAD": HIDDEN, "OMP_NUM_THREADS": HIDDEN}
+    values = found.runs[0].report.provenance.machine.environment.values()
+    assert all(value.startswith("hidden-") for value in values)
 
 
 def test_what_was_measured_stays() -> None:
@@ -95,20 +96,21 @@ def test_hints_of_the_suite_can_still_be_followed() -> None:
     report = redacted(result_of(make([0.1], warnings=given))).runs[0].report
     assert report is not None
     first, second = report.warnings
-    assert (first.message, first.hint) == (f"MALLOC_TOP_PAD_={HIDDEN} is set", hint)
-    assert second.hint.endswith(f"A_B={HIDDEN}")
-    assert "268435456" not in second.hint
+    assert first.message.startswith("hidden-")
+    assert first.hint == hint
+    assert second.message == "m"
+    assert second.hint.startswith("hidden-")
 
 
 def test_the_command_can_still_be_read() -> None:
     """Options stay, equal paths get equal substitutes."""
     assert redacted(private()).command == (
-        *("modelzoo", "run", "PATH-1", "--weights", "PATH-2", "--input=PATH-3", "--json", "PATH-4"),
-        *("--output", "PATH-5", "--batch", "1"),
+        *("modelzoo", "run", "hidden-1", "--weights", "hidden-2", "--input=hidden-3", "--json", "hidden-4"),
+        *("--output", "hidden-5", "--batch", "1"),
     )
     report = redacted(private()).runs[0].report
     assert report is not None
-    assert report.prepared.weights.path == "PATH-2"
+    assert report.prepared.weights.path == "hidden-2"
     plain = Result(("modelzoo", "run", "bert", "--weights", "random", "--vary", "mode=eager,compile"), "2026")
     assert redacted(plain).command == plain.command
 
@@ -137,7 +139,7 @@ def test_a_file_that_is_called_like_a_word_of_the_format_breaks_nothing(word: st
     result = result_of(make([1.0], setting=Setting("bf16", input=f"/x/{word}.jpg")))
     found = redacted(result)
     assert found.runs[0].requested.precision == "bf16"
-    assert found.runs[0].requested.input == "PATH-1"
+    assert found.runs[0].requested.input == "hidden-1"
 
 
 @pytest.mark.parametrize("path", sorted((DATA / "results").glob("*.json")), ids=lambda path: path.stem)
