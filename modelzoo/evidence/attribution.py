@@ -106,7 +106,11 @@ def _attribute_device(recording: Recording, canary: Canary | None, bf16_method: 
     parts = [part for each in recording.calls for part in _device_parts(each, recording, prover)]
     for each in recording.outside:
         parts += [kernel_part(k, None, recording.operands.get(k.name, "unknown"), prover) for k in each.kernels]
-    counted = recording.counted()
+    counted, products = recording.counted(), recording.products if recording.replay_seconds is not None else ()
+    ran = {(part.product, part.implementation): None for part in parts if part.is_compute}
+    products = tuple(
+        replace(each, kernels=tuple(name for place, name in ran if place == n)) for n, each in enumerate(products)
+    )
     # Kernels that no operator launched have no sizes; those of a graph may do all of the work.
     has_others = any(each.kernels for each in recording.outside)
     return AttributedAudit(
@@ -118,7 +122,7 @@ def _attribute_device(recording: Recording, canary: Canary | None, bf16_method: 
         counted=counted,
         lists_all=has_others and not can_be_compared(parts, counted),
         dequantized=tuple(sorted({each.call.name for each in recording.calls if _converts_back(each)})),
-        products=answered(recording.products if recording.replay_seconds is not None else (), parts),
+        products=answered(products, parts),
         replay_seconds=recording.replay_seconds,
         outputs_differ=recording.outputs_differ,
         problems=recording.problems,

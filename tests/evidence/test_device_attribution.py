@@ -179,10 +179,12 @@ def test_a_pass_on_a_device_is_recorded(device: str, monkeypatch: pytest.MonkeyP
     with torch.inference_mode():
         found = record_pass(lambda: network(given), plan)
     assert len(waits) >= len(found.calls) >= 4
+    assert "aten::equal" not in {each.call.name for each in found.calls}, "outputs are compared after the pass"
     evidence = judge(found, None, "fp32")
     assert (evidence.verdict, evidence.coverage.known_arithmetic) == ("FP32", 1.0)
     kernels = {each.implementation for each in evidence.operators}
     assert kernels == ({"mystery"} if device == "cuda" else {"aten::convolution", "aten::addmm"})
+    assert {each.kernels for each in evidence.products} == {(name,) for name in kernels}
     assert evidence.problems == (() if device == "cuda" else ("no profiler",))
     assert evidence.seconds == (2.0 * len(found.calls) if device == "cuda" else sum(e.seconds for e in found.calls))
 

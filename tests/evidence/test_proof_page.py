@@ -48,13 +48,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         ATTRIBUTION + "test_what_is_printed_outside_operators_ran_in_generated_code",
     ),
     "Operations are counted": ("evidence/test_flops.py::test_as_torch_counts",),
-    "A language model's generation": (
+    "A generation is recorded": (
         GENERATING + "test_each_phase_of_the_recorded_generation_has_an_audit",
         GENERATING + "test_what_late_steps_do_is_found",
     ),
+    "Passes on [accelerators]": ("evidence/test_device_attribution.py::test_a_pass_on_a_device_is_recorded",),
     "Other engines list": (
         "engines/onnxruntime/test_profile_log.py::test_fp32_is_proven_if_the_canary_confirms_every_class",
-        "evidence/test_device_attribution.py::test_fp32_is_proven_by_names_and_canary",
     ),
     "Every process also runs": ("evidence/test_canary.py::test_fp32_is_seen_as_fp32",),
     "A process that is not audited in full": (
@@ -143,7 +143,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         VERDICT + "test_an_operator_that_is_not_known_makes_it_unknown_however_little_it_does",
         PLANTED + "test_an_operator_that_nobody_knows_is_unknown",
     ),
-    "Where a device lists": (COVERAGE + "test_five_percent_of_the_time_may_be_unknown_where_everything_is_listed",),
+    "Where everything is listed": (
+        COVERAGE + "test_five_percent_of_the_time_may_be_unknown_where_everything_is_listed",
+    ),
     "For fp32, no product": (
         PLANTED + "test_fp32_is_refused",
         VERDICT + "test_bf16_in_an_fp32_run",
