@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from modelzoo.evidence.kernel_names import (
-    base_name,
     library_kernel,
     moves_memory,
     multiplies_nothing,
@@ -161,8 +160,3 @@ def test_products_that_show_their_operands() -> None:
 def test_operator_class(name: str, kind: OperatorClass | None) -> None:
     """The class follows from the name; names without a namespace are not operators."""
     assert operator_class(name) is kind
-
-
-def test_base_name() -> None:
-    """Neither namespace nor overload."""
-    assert base_name("aten::add_.Tensor") == "add_"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.evidence.audited import AttributedTime
-from modelzoo.evidence.coverage import fraction, longest, operator_uses, time_shares
+from modelzoo.evidence.coverage import operator_uses, time_shares
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import OperatorClass, ProofSource
 
@@ -32,11 +32,6 @@ def test_time_shares() -> None:
     )
 
 
-def test_longest() -> None:
-    """Names are sorted by their total time."""
-    assert longest(PARTS, lambda each: each.implementation) == ["jit", "brg", "set-up", "view"]
-
-
 def test_time_outside_kernels_is_divided_among_an_operators_kernels() -> None:
     """Each kernel gets a part in proportion to its own time; operators that multiply nothing are left out."""
     jit, brg = operator_uses(PARTS)
@@ -44,9 +39,3 @@ def test_time_outside_kernels_is_divided_among_an_operators_kernels() -> None:
     assert jit.seconds == pytest.approx(7.8 * 6 / 7)
     assert (brg.implementation, brg.count, brg.kernel_seconds) == ("brg", 1, 1.0)
     assert jit.seconds + brg.seconds == pytest.approx(7.8)
-
-
-def test_a_fraction_of_nothing_is_zero() -> None:
-    """A pass without compute time has a bf16 share of 0."""
-    assert fraction([], 0.0) == 0.0
-    assert fraction([1.0, 2.0], 4.0) == 0.75
