@@ -151,17 +151,25 @@ class Remote:
         """The descriptor to ``select`` for reading; when it is readable, call ``answers``."""
         return self._stdout.fileno()
 
-    def call(self, name: str, *arguments: object, result: type[T]) -> T:
-        """Call a method, and wait for what it returns; raises as ``wait``."""
-        self.send(name, *arguments)
+    def call(self, name: str, *arguments: object, result: type[T], last: bool = False) -> T:
+        """Call a method, and wait for what it returns; arguments as for ``send``, raises as ``wait``."""
+        self.send(name, *arguments, last=last)
         return self.wait(result)
 
-    def send(self, name: str, *arguments: object, since: Optional[float] = None, phase: Optional[str] = None) -> None:
+    def send(
+        self,
+        name: str,
+        *arguments: object,
+        since: Optional[float] = None,
+        phase: Optional[str] = None,
+        last: bool = False,
+    ) -> None:
         """Call a method without waiting for it. A worker that was suspended goes on.
 
         Args:
             since: when it can have done that at the earliest, by the monotonic clock; by default now.
             phase: what it does, if it does not say so.
+            last: it ends when it has answered.
 
         Raises:
             EnvironmentProblem: it cannot go on.
@@ -171,6 +179,8 @@ class Remote:
         if phase is not None:
             self._progress = Progress(phase)
         self._write(encode_json((name, *arguments)))
+        if last:
+            self._close(self._stdin)
 
     def suspend(self) -> None:
         """Stop a worker that waits to be called, so that no thread of a library spins while others sample.
