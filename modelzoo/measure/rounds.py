@@ -136,33 +136,27 @@ class Rounds:
     def _run(self, request: Request, block: Sequence[int]) -> Iterator[Run]:
         """Yield the runs of one round; if the user interrupts a call that does not return, its run is a failed one."""
         workers = [WorkerRun(request, index, self._round, self.on_event) for index in block]
-        try:
-            yield from self._run_together(workers)
-        except KeyboardInterrupt:
-            for worker in workers:
-                if worker.interrupted is not None:
-                    yield worker.failed(worker.interrupted)
-            raise
-
-    def _run_together(self, workers: Sequence[WorkerRun]) -> Iterator[Run]:
-        """Yield the runs of workers that are alive at the same time."""
         with ExitStack() as stack:
-            # All import their libraries at the same time; then each builds and warms up alone.
-            for worker in workers:
-                count = self._measured.get(worker.index, 0)
-                worker.start(self._prepared[worker.index], count == 0, count < FULL_AUDITS, stack)
-            for worker in workers:
-                worker.load()
-            ready = []
-            for worker in workers:
-                worker.warm_up()
-                if worker.problem is None:
-                    ready.append(worker)
-                else:
+            try:
+                # All import their libraries at the same time; then each builds and warms up alone.
+                for worker in workers:
+                    count = self._measured.get(worker.index, 0)
+                    worker.start(self._prepared[worker.index], count == 0, count < FULL_AUDITS, stack)
+                for worker in workers:
+                    worker.load()
+                for worker in workers:
+                    worker.warm_up()
+                    if worker.problem is not None:
+                        yield self._remember(worker.index, worker.finish())
+                ready = [worker for worker in workers if worker.problem is None]
+                take_turns(ready)
+                for worker in ready:  # what they look at takes seconds, so all have had their turns before
                     yield self._remember(worker.index, worker.finish())
-            take_turns(ready)
-            for worker in ready:  # what they look at takes seconds, so all have had their turns before
-                yield self._remember(worker.index, worker.finish())
+            except KeyboardInterrupt:
+                for worker in workers:
+                    if worker.interrupted is not None:
+                        yield worker.failed(worker.interrupted)
+                raise
 
     def _remember(self, index: int, done: Run) -> Run:
         if done.error is None:
