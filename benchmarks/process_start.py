@@ -21,7 +21,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from math import exp, log, sqrt
 from time import perf_counter
-from types import NoneType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import common  # noqa: F401 - puts the checkout on the path
@@ -83,7 +83,7 @@ def measure(request: Request, prepared: Preparation, number: int, *, full_audit:
     with ExitStack() as stack:
         worker = WorkerRun(request, 0, number, lambda event: None)
         worker.start(prepared, False, full_audit, stack)
-        worker.wait(NoneType)
+        worker.load()
         worker.warm_up()
         while worker.turn():
             pass

@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
-from types import NoneType
 from typing import Optional
 
 import common  # noqa: F401 - puts the checkout on the path
@@ -86,7 +85,7 @@ def agreement(request: Request, cores: int, number: int) -> float:
         alone = replace(request, plan=Plan(max_seconds=TURNS * TURN_SECONDS))
         run = WorkerRun(alone, 0, number, lambda event: None)
         run.start(prepared[0], False, False, stack)
-        run.wait(NoneType)  # it has imported its libraries
+        run.load()
         run.warm_up()
         while run.turn():
             start = monotonic()

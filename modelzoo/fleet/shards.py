@@ -21,7 +21,6 @@ from modelzoo.records.codec import encode_json
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.fleet import JudgedBy, JudgedPart, Shard, ShardedCall, ShardPlan, ShardResult
 from modelzoo.records.hosts import FleetHost, PrecisionDifference, ShardingReport
-from modelzoo.records.protocol import decode_judged_part, decode_shard_result
 from modelzoo.records.run import SideReport, ValidityReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.setting import Setting
@@ -97,7 +96,7 @@ class ShardFiles:
     def read(self, shard: Shard) -> Optional[ShardResult]:
         """Return the stored result of ``shard``; ``None`` if there is none, or none that can be read."""
         try:
-            found = decode_shard_result(self._path(shard).read_bytes())
+            found = msgspec.json.decode(self._path(shard).read_bytes(), type=ShardResult)
         except (OSError, msgspec.MsgspecError):  # a damaged file costs its shard, which is judged again
             return None
         # A plan with other shards in front of it gives it another number.
@@ -150,7 +149,7 @@ def read_part(path: Path) -> JudgedPart:
         InputError: it cannot be read, or is another file.
     """
     try:
-        return decode_judged_part(path.read_bytes())
+        return msgspec.json.decode(path.read_bytes(), type=JudgedPart)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except msgspec.MsgspecError as error:

@@ -191,7 +191,7 @@ def _prepare(
         job = prepare_job(request.workload, settings, environ, earlier)
         variables = prepare_environment(environ).variables
         with Remote(launcher, job, variables, listen, request.timeout) as worker:
-            found = worker.call("prepare", result=tuple[Preparation, ...])
+            found = worker.call("prepare", result=tuple[Preparation, ...], last=True)
         if len(found) != len(settings):
             raise WorkerError(f"the worker answered for {len(found)} settings, not {len(settings)}")
         return tuple(_known(*each, launcher.is_local, earlier) for each in zip(settings, found))
@@ -275,4 +275,4 @@ def validate(
     """
     (preparation,) = prepare(request, on_event)
     with start_worker(request, 0, preparation, on_event, validity=validity, on_exhibit=on_exhibit) as worker:
-        return worker.call("judge", result=ValidityReport)
+        return worker.call("judge", result=ValidityReport, last=True)

@@ -94,7 +94,7 @@ class Remote:
         except UnicodeEncodeError as error:
             raise UsageError(f"the path {error.object!r} is not UTF-8 text; rename it") from error
         try:
-            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
+            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by end
         except OSError as error:
             raise EnvironmentProblem(
                 f"no temporary file can be written: {error.strerror}; name another directory with TMPDIR"
@@ -151,17 +151,25 @@ class Remote:
         """The descriptor to ``select`` for reading; when it is readable, call ``answers``."""
         return self._stdout.fileno()
 
-    def call(self, name: str, *arguments: object, result: type[T]) -> T:
-        """Call a method, and wait for what it returns; raises as ``wait``."""
-        self.send(name, *arguments)
+    def call(self, name: str, *arguments: object, result: type[T], last: bool = False) -> T:
+        """Call a method, and wait for what it returns; arguments as for ``send``, raises as ``wait``."""
+        self.send(name, *arguments, last=last)
         return self.wait(result)
 
-    def send(self, name: str, *arguments: object, since: Optional[float] = None, phase: Optional[str] = None) -> None:
+    def send(
+        self,
+        name: str,
+        *arguments: object,
+        since: Optional[float] = None,
+        phase: Optional[str] = None,
+        last: bool = False,
+    ) -> None:
         """Call a method without waiting for it. A worker that was suspended goes on.
 
         Args:
             since: when it can have done that at the earliest, by the monotonic clock; by default now.
             phase: what it does, if it does not say so.
+            last: it ends when it has answered.
 
         Raises:
             EnvironmentProblem: it cannot go on.
@@ -171,6 +179,8 @@ class Remote:
         if phase is not None:
             self._progress = Progress(phase)
         self._write(encode_json((name, *arguments)))
+        if last:
+            self._close(self._stdin)
 
     def suspend(self) -> None:
         """Stop a worker that waits to be called, so that no thread of a library spins while others sample.
@@ -186,23 +196,20 @@ class Remote:
             self._worker.resume()
             self._is_suspended = False
 
-    def wait(self, kind: type[T], seconds: float = math.inf) -> T:
-        """Wait for the next answer, which must be of ``kind``, for at most ``seconds``.
+    def wait(self, kind: type[T]) -> T:
+        """Wait for the next answer, which must be of ``kind``.
 
         Raises:
-            WorkerError: it has died (the message gives the signal or the last line that it printed), does not answer
-                in time, or says what no worker of the suite would say.
+            WorkerError: it has died (the message gives the signal or the last line that it printed), or says what no
+                worker of the suite would say.
             NoAnswerError: it did not answer within its time-out, and has been ended.
             ModelzooError: it speaks another protocol; or the error that it reported, as the class that it was there.
         """
-        until = monotonic() + seconds
         while True:
-            if self.problem is not None or connection.wait([self.fileno()], seconds_until(min(until, self.due))):
+            if self.problem is not None or connection.wait([self.fileno()], seconds_until(self.due)):
                 found = self.answers(kind)
                 if found:
                     return found[0]
-            elif monotonic() >= until:
-                raise WorkerError(f"the worker has not answered for {seconds:.0f} s")
             else:
                 self.attend()
 
@@ -253,21 +260,26 @@ class Remote:
             return None
         if isinstance(message, Failed):
             raise KINDS.get(message.error_kind, ModelzooError)(message.error)
-        if isinstance(message, Hello) and message.protocol != PROTOCOL:
-            raise EnvironmentProblem(
-                f"the suite in {self._launcher.name} is version {message.version} with protocol {message.protocol}, "
-                f"this one {__version__} with protocol {PROTOCOL}: use the same version of the suite on both sides"
-            )
+        if isinstance(message, Hello):
+            self._check(message)
         if isinstance(message, Answer):
+            if self._heard is None:
+                raise WorkerError("the worker sent an answer that it was not asked for")
             self._heard = self._asked = self._where = None
             return message
         if self._heard is not None:
             self._heard, self._asked, self._where = monotonic(), None, None
-        if isinstance(message, Progress):
-            self._progress = message
+        self._progress = message if isinstance(message, Progress) else self._progress
         if isinstance(message, (Progress, Exhibited)):
             self._on_message(message)
         return None
+
+    def _check(self, hello: Hello) -> None:
+        if hello.protocol != PROTOCOL:
+            raise EnvironmentProblem(
+                f"the suite in {self._launcher.name} is version {hello.version} with protocol {hello.protocol}, this "
+                f"one {__version__} with protocol {PROTOCOL}: use the same version of the suite on both sides"
+            )
 
     def _decoded(self, answer: Answer, kind: type[T]) -> T:
         wanted: Any = kind

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Optional, TypeVar
+from typing import Callable, Optional, TypeVar
 
 from modelzoo.errors import ModelzooError, NoAnswerError, WorkerError
 from modelzoo.frozen import replace
@@ -136,33 +136,27 @@ class Rounds:
     def _run(self, request: Request, block: Sequence[int]) -> Iterator[Run]:
         """Yield the runs of one round; if the user interrupts a call that does not return, its run is a failed one."""
         workers = [WorkerRun(request, index, self._round, self.on_event) for index in block]
-        try:
-            yield from self._run_together(workers)
-        except KeyboardInterrupt:
-            for worker in workers:
-                if worker.interrupted is not None:
-                    yield worker.failed(worker.interrupted)
-            raise
-
-    def _run_together(self, workers: Sequence[WorkerRun]) -> Iterator[Run]:
-        """Yield the runs of workers that are alive at the same time."""
         with ExitStack() as stack:
-            # All import their libraries at the same time; then each builds and warms up alone.
-            for worker in workers:
-                count = self._measured.get(worker.index, 0)
-                worker.start(self._prepared[worker.index], count == 0, count < FULL_AUDITS, stack)
-            for worker in workers:
-                worker.wait(NoneType)
-            ready = []
-            for worker in workers:
-                worker.warm_up()
-                if worker.problem is None:
-                    ready.append(worker)
-                else:
+            try:
+                # All import their libraries at the same time; then each builds and warms up alone.
+                for worker in workers:
+                    count = self._measured.get(worker.index, 0)
+                    worker.start(self._prepared[worker.index], count == 0, count < FULL_AUDITS, stack)
+                for worker in workers:
+                    worker.load()
+                for worker in workers:
+                    worker.warm_up()
+                    if worker.problem is not None:
+                        yield self._remember(worker.index, worker.finish())
+                ready = [worker for worker in workers if worker.problem is None]
+                take_turns(ready)
+                for worker in ready:  # what they look at takes seconds, so all have had their turns before
                     yield self._remember(worker.index, worker.finish())
-            take_turns(ready)
-            for worker in ready:  # what they look at takes seconds, so all have had their turns before
-                yield self._remember(worker.index, worker.finish())
+            except KeyboardInterrupt:
+                for worker in workers:
+                    if worker.interrupted is not None:
+                        yield worker.failed(worker.interrupted)
+                raise
 
     def _remember(self, index: int, done: Run) -> Run:
         if done.error is None:
@@ -221,38 +215,31 @@ class WorkerRun:
         except ModelzooError as problem:
             self.problem = problem
 
+    def load(self) -> None:
+        """Wait until it has imported its libraries."""
+        self._do(lambda worker: worker.wait(NoneType))
+
     def warm_up(self) -> None:
         """Let it build its model and warm it up."""
-        request = self._request
-        self._call("warm_up", request.plan, request.uses_containers, request.locked_mhz, result=NoneType)
+        plan, own_turns, mhz = self._request.plan, self._request.uses_containers, self._request.locked_mhz
+        self._do(lambda worker: worker.call("warm_up", plan, own_turns, mhz, result=NoneType))
 
     def turn(self) -> bool:
         """Let it sample for half a second; return whether there is more to sample."""
-        return bool(self._call("turn", result=bool))
+        return bool(self._do(lambda worker: worker.call("turn", result=bool)))
 
     def finish(self) -> Run:
         """Let it look at what ran, and return its run, or that of a worker that has failed."""
-        report = self._call("observe", self._looks, result=RunReport)
-        if report is not None:
-            self._worker.end()
+        report = self._do(lambda worker: worker.call("observe", self._looks, result=RunReport, last=True), ends=True)
         return self._run(report) if self.problem is None else self.failed(self.problem)
 
-    def _call(self, name: str, *arguments: object, result: type[T]) -> Optional[T]:
-        if self.problem is None:
-            try:
-                self._worker.send(name, *arguments)
-            except ModelzooError as problem:
-                self.problem = problem
-        return self.wait(result)
-
-    def wait(self, kind: type[T]) -> Optional[T]:
-        """Wait for its answer, and suspend it until it is called again; ``None`` if it has failed."""
+    def _do(self, step: Callable[[Remote], T], *, ends: bool = False) -> Optional[T]:
+        """What a step of the worker gives, which is suspended afterwards or ``ends``; ``None`` if it has failed."""
         try:
             if self.problem is None:
-                answer = self._worker.wait(kind)
-                if kind is not RunReport:  # it ends
-                    self._worker.suspend()
-                return answer
+                found = step(self._worker)
+                (self._worker.end if ends else self._worker.suspend)()
+                return found
         except ModelzooError as problem:
             self.problem = problem
         except KeyboardInterrupt:

@@ -149,18 +149,13 @@ def warm_up(
         The latency of the first call, those of the warm-up, and why it ended.
     """
     progress("cold", 0)
-    cold = clock.time(call)
-    values, end = _warm_up(call, clock, plan, progress)
-    return cold.latency, values, end
-
-
-def _warm_up(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress) -> tuple[list[float], WarmUpEnd]:
+    cold = clock.time(call).latency
     values: list[float] = []
     if plan.warmup is not None:
         for _ in range(plan.warmup):
             values.append(clock.time(call).latency)
             progress("warm-up", len(values))
-        return values, WarmUpEnd.FIXED
+        return cold, values, WarmUpEnd.FIXED
     started = checked = perf_counter()
     while True:
         values.append(clock.time(call).latency)
@@ -171,6 +166,6 @@ def _warm_up(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progre
         progress("warm-up", len(values))
         window = max(WARMUP_WINDOW, len(values) // 4)
         if now - started >= WARMUP_MIN_SECONDS and stats.is_settled(values, window):
-            return values, WarmUpEnd.SETTLED
+            return cold, values, WarmUpEnd.SETTLED
         if now - started > WARMUP_MAX_SECONDS:
-            return values, WarmUpEnd.CAP if len(values) >= 2 * WARMUP_WINDOW else WarmUpEnd.FEW
+            return cold, values, WarmUpEnd.CAP if len(values) >= 2 * WARMUP_WINDOW else WarmUpEnd.FEW

@@ -13,7 +13,6 @@ import msgspec
 
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.fleet import JudgedPart, ShardResult
 from modelzoo.records.partial import JudgedSoFar
 from modelzoo.records.run import EnvironmentChanges, Prepared
 from modelzoo.records.validity import ValidityRequest
@@ -201,16 +200,6 @@ def decode_message(line: bytes) -> Message:
     """Raises ``msgspec.DecodeError`` for anything else, an incomplete line included."""
     message: Message = _MESSAGES.decode(line)
     return message
-
-
-def decode_shard_result(line: bytes) -> ShardResult:
-    """Raises ``msgspec.DecodeError`` for anything else."""
-    return msgspec.json.decode(line, type=ShardResult)
-
-
-def decode_judged_part(data: bytes) -> JudgedPart:
-    """Raises ``msgspec.MsgspecError`` for anything else."""
-    return msgspec.json.decode(data, type=JudgedPart)
 
 
 _JOBS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Job)

@@ -164,7 +164,7 @@ class InstanceGroup:
         if not self.is_whole:
             return {}
         for number, instance in self._instances.items():
-            instance.send("finish", looks_of(self._task.request, number, extras=self._task.extras))
+            instance.send("finish", looks_of(self._task.request, number, extras=self._task.extras), last=True)
         return self._wait(InstanceReport)
 
     def _wait(self, kind: type[T]) -> dict[int, T]:

@@ -90,5 +90,5 @@ def open_session(
         session = LoadSession(repeat, started, cpus, place, calibration)
         yield CalibratedInstances(server, session, read_throttling)
         for number, each in enumerate(instances):
-            each.send("finish", looks_of(site.request, number, extras=extras))
+            each.send("finish", looks_of(site.request, number, extras=extras), last=True)
         on_end(replace(session, reports=tuple(each.wait(InstanceReport) for each in instances)))

@@ -73,7 +73,7 @@ def answer(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> Ask:
             def __exit__(self, *error: object) -> None:
                 pass
 
-            def call(self, name: str, result: Any) -> Any:
+            def call(self, name: str, result: Any, last: bool) -> Any:
                 image = self._launcher.image if isinstance(self._launcher, ContainerLauncher) else ""
                 line = encode_line(Answer(msgspec.Raw(encode_json(answers[image]))))
                 message = self._launcher.read(self._job, line)

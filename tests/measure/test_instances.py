@@ -55,8 +55,7 @@ def test_an_instance_that_waits_uses_no_cpu(tmp_path: Path) -> None:
     def is_idle() -> bool:
         """Whether it used under a tenth of a core for 0.3 s (what spins gets more, on a loaded machine, too)."""
         before = sum(process.cpu_times()[:2])
-        with pytest.raises(WorkerError, match="has not answered for 0 s"):
-            instance.wait(Window, 0.3)
+        assert select.select([instance], [], [], 0.3)[0] == []
         return sum(process.cpu_times()[:2]) - before < 0.03
 
     with started(numpy_classifier(tmp_path)) as instance:

@@ -141,9 +141,10 @@ BUILD = encode_line(Progress("build")).decode()
             encode_line(Answer(msgspec.Raw(b"7"))).decode() + "\n",
             "the worker sent an answer that cannot be read: Expected `array`, got `int`",
         ),
+        (2 * (encode_line(Answer(msgspec.Raw(b"[]"))).decode() + "\n"), "an answer that it was not asked for"),
         ("x" * (2 << 20), "the worker sent a message of more than 1 MiB"),
     ],
-    ids=["incomplete", "unreadable", "other", "endless"],
+    ids=["incomplete", "unreadable", "other", "surplus", "endless"],
 )
 def test_what_is_no_message_is_an_error(
     written: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

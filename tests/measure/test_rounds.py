@@ -127,7 +127,7 @@ class FakeWorkers:
             def __exit__(self, *error: object) -> None:
                 pass
 
-            def call(self, name: str, *arguments: Any, result: Any) -> Any:
+            def call(self, name: str, *arguments: Any, result: Any, last: bool = False) -> Any:
                 self.send(name, *arguments)
                 return self.wait(result)
 
@@ -297,7 +297,7 @@ def test_a_worker_that_cannot_be_resumed_fails_alone() -> None:
     """A container whose engine has stopped: its run has the error, and the session goes on."""
 
     class Stuck:
-        def send(self, name: str) -> None:
+        def call(self, name: str, result: object) -> None:
             raise EnvironmentProblem("the engine has stopped")
 
     run = rounds.WorkerRun(Request(mlp(), (RANDOM,), SHORT), 0, 0, silent)

@@ -86,7 +86,7 @@ def called(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
         def __exit__(self, *error: object) -> None:
             pass
 
-        def call(self, name: str, result: object) -> Any:
+        def call(self, name: str, result: object, last: bool) -> Any:
             return getattr(self._subject, name)()
 
     monkeypatch.setattr(jobs, "Remote", Here)
