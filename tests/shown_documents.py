@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import instances
 from compared_hosts import PERFORMANCE, fleet, host
@@ -18,6 +19,7 @@ from proven_results import BF16, FP32, session_of, side
 from stored_search import TUNING, searched, with_other_weights
 
 from modelzoo.cli import weights
+from modelzoo.cli.compare import rendered
 from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, compare_interleaved, gate
 from modelzoo.comparison.compare import compare as compared
 from modelzoo.comparison.machines import Price
@@ -42,6 +44,7 @@ from modelzoo.results import store, summary
 from modelzoo.setting import Setting
 from modelzoo.views import check, doctor, load, run, throughput, tuning, validity
 from modelzoo.views import fleet as fleets
+from modelzoo.views.compare import document
 from modelzoo.warning import WarningCode, warning_for
 
 
@@ -149,6 +152,11 @@ def comparison() -> list[tuple[Comparison, Gate]]:
     prices = (Price("old", 0.42, "EUR", "2026-01-01", "prices.csv"), Price("new", 0.31, "EUR"))
     found = compared(*sides(), Question(), prices)
     return [(found, gate(found, (FailOn("slower", 0.03), FailOn("not-comparable"))))]
+
+
+def compared_text(form: str, *, details: bool) -> str:
+    """The same as a file, so without colour."""
+    return rendered(comparison(), form, lambda found, each: document(found, each, details=details), Path("file"))
 
 
 def search() -> Result:

@@ -12,10 +12,9 @@ from load_results import load as load_of
 from load_results import measured
 from load_results import result as load_result
 from printed import printed
-from shown_documents import VIEWS, comparison, search, several_workloads, sides, throughput_of
+from shown_documents import VIEWS, compared_text, search, several_workloads, sides, throughput_of
 
 from modelzoo.cli import app
-from modelzoo.cli.compare import rendered
 from modelzoo.comparison.compare import Question
 from modelzoo.document import Block, Column, Page, Section, Table
 from modelzoo.document.html import html
@@ -80,7 +79,7 @@ def test_a_new_table_of_a_comparison_is_in_all_of_its_documents(monkeypatch: pyt
     monkeypatch.setattr(compare, "document", longer(compare.document))
     base, other = sides()
     section = comparisons.section((base.name, base.results), (other.name, other.results), Question(), "c")
-    texts = [rendered(comparison(), form, details=False, colour=False) for form in ("terminal", "markdown")]
+    texts = [compared_text(form, details=False) for form in ("terminal", "markdown")]
     for text in (*texts, html(Page("title", "", (section,)))):
         for words in WORDS:
             assert words in text

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from places import SNAPSHOTS
 from printed import printed
-from shown_documents import VIEWS, comparison, sides
+from shown_documents import VIEWS, compared_text, sides
 
-from modelzoo.cli.compare import rendered
 from modelzoo.comparison.compare import Question
 from modelzoo.document import Block, Page, Section
 from modelzoo.document.html import html
@@ -40,9 +39,9 @@ def test_a_view_is_shown_in_a_page_as_approved(view: str, approved: Approved) ->
 def test_a_comparison_is_shown_as_approved(approved: Approved) -> None:
     """Its tables are as wide as they must be."""
     for details in (False, True):
-        text = rendered(comparison(), "terminal", details=details, colour=False)
+        text = compared_text("terminal", details=details)
         approved(f"compare{'-details' if details else ''}.txt", text)
-    approved("compare.md", rendered(comparison(), "markdown", details=False, colour=False))
+    approved("compare.md", compared_text("markdown", details=False))
     base, other = sides()
     section = comparisons.section((base.name, base.results), (other.name, other.results), Question(), "c")
     approved("compare.html", main([section]))

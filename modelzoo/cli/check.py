@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.compare import EXPORTS, FORMATS, add_format, allowances, export, fail_on
+from modelzoo.cli.compare import FORMATS, add_format, allowances, fail_on, rendered
 from modelzoo.cli.input_files import path_text
 from modelzoo.cli.output import (
     SUFFIXES,
@@ -30,9 +30,8 @@ from modelzoo.cli.session import InterruptedSessionError, measure_session
 from modelzoo.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from modelzoo.comparison.compare import Comparison, Gate
+    from modelzoo.document import Block
     from modelzoo.records.run import Result
     from modelzoo.results.store import ResultFile
 
@@ -125,6 +124,7 @@ def check_command(args: argparse.Namespace) -> int:
     from modelzoo.comparison.compare import compare_interleaved, gate
     from modelzoo.comparison.model import StoredResult
     from modelzoo.measure import builds
+    from modelzoo.views.check import document
 
     target = output_file(args.output)
     if target is not None:
@@ -145,9 +145,13 @@ def check_command(args: argparse.Namespace) -> int:
     jobs = _both(plain, *builds.interpreters(base, head, tell))
     stored, interrupted = _measured(jobs, args)
     found = compare_interleaved(StoredResult(path_text(stored.path), stored.result), NAMES, allowed)
-    judged = gate(found, conditions)
+    judged, titles = gate(found, conditions), (base.title, head.title)
+
+    def page(found: Comparison, judged: Gate) -> list[Block]:
+        return document(stored.result, found, judged, titles, details=args.details)
+
     try:
-        deliver(_rendered(stored.result, found, judged, (base.title, head.title), args, target), target)
+        deliver(rendered([(found, judged)], args.format, page, target), target)
     finally:
         write_reproducers(stored.path, stored.result, tell)
         say_where(stored, tell)
@@ -175,25 +179,6 @@ def _measured(jobs: Jobs, args: argparse.Namespace) -> tuple[ResultFile, bool]:
         except InterruptedSessionError:
             return stored, True
     return stored, False
-
-
-def _rendered(
-    result: Result,
-    found: Comparison,
-    judged: Gate,
-    asked: tuple[str, str],
-    args: argparse.Namespace,
-    target: Optional[Path],
-) -> str:
-    from modelzoo.document import markdown, terminal
-    from modelzoo.views.check import document
-
-    if args.format in EXPORTS:
-        return export([(found, judged)], args.format)
-    blocks = document(result, found, judged, asked, details=args.details)
-    if args.format == "markdown":
-        return markdown.markdown(blocks)
-    return terminal.text(blocks, colour=target is None and sys.stdout.isatty())
 
 
 def _exit_code(result: Result, judged: Gate) -> int:

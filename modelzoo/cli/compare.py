@@ -9,7 +9,7 @@ import sys
 from argparse import ArgumentTypeError
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable, Optional
 
 from modelzoo.cli.input_files import path_text, result_files, short_names
 from modelzoo.cli.output import check_directory, deliver, format_of, output_file
@@ -19,10 +19,10 @@ from modelzoo.errors import InputError, UsageError
 if TYPE_CHECKING:
     from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question
     from modelzoo.comparison.model import Side, StoredResult
+    from modelzoo.document import Block
     from modelzoo.results.refusals import Obstacle
 
-EXPORTS = ("csv", "json", "junit")
-FORMATS = ("terminal", "markdown", *EXPORTS)
+FORMATS = ("terminal", "markdown", "csv", "json", "junit")
 METRICS = ("latency", "throughput", "cold-start", "warm-start", "ttft", "tpot", "memory")
 _TIME = re.compile(r"\d{4}-(\d\d-\d\d)T(\d\d)(\d\d)\d\dZ")
 """The name of a result for which none was given."""
@@ -101,6 +101,7 @@ def compare_command(args: argparse.Namespace) -> int:
     from modelzoo.cli.input_files import read_prices
     from modelzoo.comparison.compare import NOTHING, compare, gate
     from modelzoo.comparison.machines import prices_of
+    from modelzoo.views.compare import document
 
     target = output_file(args.output)
     form = format_of(args.format, target, FORMATS)
@@ -115,8 +116,7 @@ def compare_command(args: argparse.Namespace) -> int:
     for number, other in enumerate(others, 1):
         comparison = compare(base, other, question, (priced[0], priced[number]) if priced else ())
         judged.append((comparison, gate(comparison, conditions)))
-    colour = target is None and sys.stdout.isatty()
-    deliver(rendered(judged, form, details=args.details, colour=colour), target)
+    deliver(rendered(judged, form, lambda found, each: document(found, each, details=args.details), target), target)
     empty = [comparison.other.name for comparison, each in judged if each.exit_code == NOTHING]
     if empty:
         raise InputError(f"no row of {', '.join(empty)} is comparable with {base.name}; the table says why")
@@ -238,19 +238,27 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
 # Output
 
 
-def rendered(judged: Sequence[tuple[Comparison, Gate]], form: str, *, details: bool, colour: bool) -> str:
-    """Return the comparisons in one of ``FORMATS``."""
-    if form in EXPORTS:
-        return export(judged, form)
+def rendered(
+    judged: Sequence[tuple[Comparison, Gate]],
+    form: str,
+    document: Callable[[Comparison, Gate], list[Block]],
+    target: Optional[Path],
+) -> str:
+    """Return the comparisons in one of ``FORMATS``.
+
+    Args:
+        judged: the comparisons.
+        form: the format.
+        document: what a comparison is for people.
+        target: the file; ``None``: stdout.
+    """
     from modelzoo.document import markdown, terminal
-    from modelzoo.views.compare import document
-
-    blocks = [block for found, each in judged for block in document(found, each, details=details)]
-    return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=colour)
-
-
-def export(judged: Sequence[tuple[Comparison, Gate]], form: str) -> str:
-    """Return the comparisons in one of ``EXPORTS``."""
     from modelzoo.views.compare_export import csv_export, json_text, junit
 
-    return {"csv": csv_export, "json": json_text, "junit": junit}[form](judged)
+    exports = {"csv": csv_export, "json": json_text, "junit": junit}
+    if form in exports:
+        return exports[form](judged)
+    blocks = [block for found, each in judged for block in document(found, each)]
+    if form == "markdown":
+        return markdown.markdown(blocks)
+    return terminal.text(blocks, colour=target is None and sys.stdout.isatty())

@@ -201,22 +201,16 @@ def stage_rows(rows: Sequence[Row], metric: Metric, assumed: float = ASSUMED_SPR
         metric: what is compared.
         assumed: as for ``estimate``.
     """
-    if metric is not Metric.LATENCY:
-        return ()
-    return tuple(each for index, row in enumerate(rows) for each in _stages(index, row, assumed))
-
-
-def _stages(index: int, row: Row, assumed: float) -> list[StageRow]:
-    names = list(dict.fromkeys(name for side in (row.base, row.other) for name in _names(side)))
     found = []
-    for name in names:
-        base, other = _of_stage(row.base, name), _of_stage(row.other, name)
-        compared = None
-        if row.ratio is not None and base is not None and other is not None:
-            compared = ratio(Pair(base, other), Metric.LATENCY, assumed)
-        of_stage = compared.interval if isinstance(compared, stats.Ratio) else None
-        found.append(StageRow(index, name, _value(base, Metric.LATENCY), _value(other, Metric.LATENCY), of_stage))
-    return found
+    for index, row in enumerate(rows if metric is Metric.LATENCY else ()):
+        for name in dict.fromkeys(name for side in (row.base, row.other) for name in _names(side)):
+            base, other = _of_stage(row.base, name), _of_stage(row.other, name)
+            compared = None
+            if row.ratio is not None and base is not None and other is not None:
+                compared = ratio(Pair(base, other), metric, assumed)
+            of_stage = compared.interval if isinstance(compared, stats.Ratio) else None
+            found.append(StageRow(index, name, _value(base, metric), _value(other, metric), of_stage))
+    return tuple(found)
 
 
 def _names(side: Optional[SideSetting]) -> list[str]:

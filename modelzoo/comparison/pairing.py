@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import PurePath
 from typing import NamedTuple, Optional
 
@@ -54,15 +55,10 @@ def parse_pairing(text: str) -> Pairing:
     halves = _SEPARATOR.split(text)
     if len(halves) != 2:
         raise UsageError(f"--pair {text!r} must have the form BASE:OTHER, for example precision=fp32:precision=bf16")
-    before, after = (_words(half, text) for half in halves)
-    return Pairing(before, after)
-
-
-def _words(half: str, text: str) -> Words:
-    found = parse_words(half, f"--pair {text!r}", " on one side")
-    if not found:
+    before, after = (parse_words(half, f"--pair {text!r}", " on one side") for half in halves)
+    if not before or not after:
         raise UsageError(f"--pair {text!r} names nothing on one side; write NAME=VALUE on both sides of the colon")
-    return found
+    return Pairing(before, after)
 
 
 def words(requested: Setting) -> dict[str, str]:
@@ -77,13 +73,10 @@ def words(requested: Setting) -> dict[str, str]:
 
 def _text(value: OptionValue) -> str:
     if isinstance(value, str) and value.startswith(("/", "~/")):  # the home directory is stored as ~
-        return _last(PurePath(value)) or value
+        path = PurePath(value)
+        # The name of a file, or of the environment of an interpreter (``/envs/torch-2.9.1/bin/python``).
+        return (path.parent.parent.name if path.parent.name == "bin" else path.name) or value
     return value_text(value)
-
-
-def _last(path: PurePath) -> str:
-    """The name of a file, or of the environment of an interpreter (``/envs/torch-2.9.1/bin/python``)."""
-    return path.parent.parent.name if path.parent.name == "bin" else path.name
 
 
 def pairs(base: Sequence[SideSetting], other: Sequence[SideSetting], on_purpose: Sequence[Pairing] = ()) -> list[Pair]:
@@ -170,27 +163,21 @@ def _chosen(
 ) -> list[tuple[Key, Key, tuple[str, ...]]]:
     """The pairs that ``--pair`` names: the other side's setting is the baseline's with ``after`` in it."""
     before, after = _with_precision(pairing.before), _with_precision(pairing.after)
-    found = [
-        (first, second, tuple(name for name, value in first.words if value != dict(second.words)[name]))
-        for first in mine
-        if before.items() <= dict(first.words).items()
-        for second in theirs
-        if _is_changed(first, second, after)
-    ]
+    found = []
+    for first, second in product(mine, theirs):
+        had, given = dict(first.words), dict(second.words)
+        expected = {**had, **after}
+        if "precision" in after:
+            # A method that is not named may be any one.
+            expected.update({name: given[name] for name in METHOD_OPTIONS if name not in after})
+        is_same = (first.workload, first.number, expected) == (second.workload, second.number, given)
+        if is_same and before.items() <= had.items():
+            found.append((first, second, tuple(name for name in had if had[name] != given[name])))
     if not found:
         halves = (pairing.before, pairing.after)
         requested = ":".join(" ".join(f"{name}={value}" for name, value in half.items()) for half in halves)
         raise UsageError(f"--pair {requested!r} pairs nothing: no two settings differ in this and in nothing else")
     return found
-
-
-def _is_changed(first: Key, second: Key, after: Words) -> bool:
-    """Whether ``second`` is ``first`` with ``after`` in it."""
-    expected, given = {**dict(first.words), **after}, dict(second.words)
-    if "precision" in after:
-        # A method that is not named may be any one.
-        expected.update({name: given[name] for name in METHOD_OPTIONS if name not in after})
-    return (first.workload, first.number, expected) == (second.workload, second.number, given)
 
 
 def _with_precision(given: Words) -> Words:
@@ -232,7 +219,14 @@ def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Ob
     """
     side = Side(name, tuple(sorted(results, key=lambda each: each.result.created)))
     for stored in side.results:
-        _check_timed_alone(name, stored)
+        # What instances measured together: their runs tell what they were, without timing.
+        if isinstance(stored.result.payload, (Throughput, Load)):
+            is_load = isinstance(stored.result.payload, Load)
+            hint = "" if is_load else "; for the cost per million, give --price to 'modelzoo throughput'"
+            raise InputError(
+                f"{name}: {stored.path} is a result of 'modelzoo {'load' if is_load else 'throughput'}', and only "
+                f"those of 'modelzoo run' can be compared; 'modelzoo report' shows it{hint}"
+            )
     if not any(stored.result.runs for stored in side.results):
         raise InputError(f"{name}: nothing was measured in {_paths(side)}; give results of 'modelzoo run'")
     for number, stored in enumerate(side.results):
@@ -243,20 +237,6 @@ def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Ob
     if len(machines_of(side)) > 1:
         raise InputError(f"{name}: {_paths(side)} were measured on different machines; compare them with each other")
     return side
-
-
-def _check_timed_alone(name: str, stored: StoredResult) -> None:
-    """Refuse what instances measured together: their runs tell what they were, without timing."""
-    if isinstance(stored.result.payload, Throughput):
-        command, hint = "throughput", "; for the cost per million, give --price to 'modelzoo throughput'"
-    elif isinstance(stored.result.payload, Load):
-        command, hint = "load", ""
-    else:
-        return
-    raise InputError(
-        f"{name}: {stored.path} is a result of 'modelzoo {command}', and only those of 'modelzoo run' can be compared; "
-        f"'modelzoo report' shows it{hint}"
-    )
 
 
 def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[Obstacle]) -> None:

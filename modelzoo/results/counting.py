@@ -126,6 +126,4 @@ def per_million(per_hour: float, rate: stats.Interval) -> stats.Interval:
         per_hour: price of an hour of the whole machine, in any currency.
         rate: items per second of the whole machine.
     """
-    numerator = per_hour / SECONDS_PER_HOUR * MILLION
-    high = numerator / rate.low if rate.low > 0 else math.inf
-    return stats.Interval(numerator / rate.value, numerator / rate.high, high)
+    return stats.inverse(rate, per_hour / SECONDS_PER_HOUR * MILLION)

@@ -20,7 +20,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run
 from modelzoo.records.timing import StopReason
 from modelzoo.results.refusals import Obstacle, Pair, Refusal, SideSetting, not_fp32, refusals
-from modelzoo.setting import Setting, fields, option_name
+from modelzoo.setting import fields, option_name
 from modelzoo.stats import Doubt, Outcome, Verdict
 
 BY_THEMSELVES = (StopReason.FIXED, StopReason.BUDGET, StopReason.FAILED)
@@ -89,12 +89,11 @@ def table(
             rows.append(Speed(None, Verdict(Outcome.AMBIGUOUS, answer), (), allowed))
         else:
             rows.append(Speed(answer, Verdict(Outcome.NOT_COMPARABLE), refused, allowed))
-    found = [row.found for row in rows if row.found is not None]
-    verdicts = iter(zip(found, stats.verdicts(found)))
+    verdicts = iter(stats.verdicts([row.found for row in rows if row.found is not None]))
     for index, (row, pair) in enumerate(zip(rows, pairs)):
         if row.found is not None:
-            compared, verdict = next(verdicts)
-            rows[index] = replace(row, verdict=replace(verdict, outlook=_outlook(verdict, compared, pair)))
+            verdict = next(verdicts)
+            rows[index] = replace(row, verdict=replace(verdict, outlook=_outlook(verdict, row.found, pair)))
     return rows
 
 
@@ -135,18 +134,16 @@ def sides_of(result: Result, *names: str) -> list[SideSetting]:
 
 def pair_in_rounds(base: SideSetting, other: SideSetting) -> Pair:
     """Return two settings of one call, with the options in which they were asked to differ."""
-    return Pair(base, other, _differing(base.requested, other.requested), is_interleaved=True)
+    one, two = base.requested, other.requested
+    differing = [option_name(name) for name in fields() if getattr(one, name) != getattr(two, name)]
+    differing += ["options"] if one.options != two.options else []
+    return Pair(base, other, tuple(differing), is_interleaved=True)
 
 
 def refused(baseline: Sequence[Run], runs: Sequence[Run]) -> Sequence[Refusal]:
     """Return what makes the processes of two settings of one call not comparable: the gravest reason, if any."""
     sides = (SideSetting(each[0].workload, each[0].requested, "", (tuple(each),), (), ()) for each in (baseline, runs))
     return in_one_call(pair_in_rounds(*sides))[0] if baseline and runs else ()
-
-
-def _differing(one: Setting, other: Setting) -> tuple[str, ...]:
-    own = [option_name(name) for name in fields() if getattr(one, name) != getattr(other, name)]
-    return (*own, *(["options"] if one.options != other.options else []))
 
 
 def in_one_call(pair: Pair) -> Divided:

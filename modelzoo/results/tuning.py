@@ -12,7 +12,7 @@ import msgspec
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.plan import MARGIN
-from modelzoo.records.run import Latency, Result, Run, SettingRequest
+from modelzoo.records.run import Latency, Result, Run
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.records.tuning import Exclusion, Stage, StageKind, Tuning
 from modelzoo.results.speed import Speed, speeds
@@ -115,17 +115,13 @@ def candidates(result: Result) -> list[Candidate]:
     tuning, measured = of(result), logs(result)
     excluded = {each.group: each for each in tuning.excluded}
     ties = (tuning.choice.best, *tuning.choice.ties) if tuning.choice is not None and tuning.choice.ties else ()
-    return [
-        Candidate(
-            group,
-            name(result, group),
-            len(measured.get(group, {})),
-            _interval(list(measured.get(group, {}).values())),
-            excluded.get(group),
-            group in ties,
+    found = []
+    for group in range(1, tuning.candidates):
+        own = list(measured.get(group, {}).values())
+        found.append(
+            Candidate(group, name(result, group), len(own), _interval(own), excluded.get(group), group in ties)
         )
-        for group in range(1, tuning.candidates)
-    ]
+    return found
 
 
 def _interval(values: Sequence[float]) -> Optional[stats.Interval]:
@@ -144,12 +140,15 @@ def confirmation(result: Result) -> Optional[Result]:
     stage = tuning.stage(StageKind.CONFIRMATION)
     if stage is None or tuning.choice is None or not tuning.choice.winner:
         return None
-    part = _part(result, stage, (0, tuning.choice.winner))
-    if tuning.is_complete:
-        return part
-    count = stage.rounds
+    place, count = {0: 0, tuning.choice.winner: 1}, stage.rounds
     planned = Design(tuning.workload, MARGIN, tuning.budget, count, (count,), count, stop_reason=StopReason.INTERRUPTED)
-    return replace(part, payload=Latency((planned,)))
+    return replace(
+        result,
+        requested=tuple(result.requested[group] for group in place),
+        runs=tuple(replace(run, group=place[run.group]) for run in runs_of(result, stage) if run.group in place),
+        validity=tuple(replace(each, group=place[each.group]) for each in result.validity if each.group in place),
+        payload=Latency() if tuning.is_complete else Latency((planned,)),
+    )
 
 
 def measured(result: Result) -> Result:
@@ -165,14 +164,6 @@ def measured(result: Result) -> Result:
         return found
     default = tuple(run for run in result.runs if run.group == 0)
     return replace(result, requested=result.requested[:1], runs=default, validity=(), payload=Latency())
-
-
-def _part(result: Result, stage: Stage, groups: Sequence[int]) -> Result:
-    place = {group: index for index, group in enumerate(groups)}
-    runs = tuple(replace(run, group=place[run.group]) for run in runs_of(result, stage) if run.group in place)
-    requested: tuple[SettingRequest, ...] = tuple(result.requested[group] for group in groups)
-    judged = tuple(replace(each, group=place[each.group]) for each in result.validity if each.group in place)
-    return replace(result, requested=requested, runs=runs, validity=judged, payload=Latency())
 
 
 def confirmed(result: Result) -> Optional[Speed]:

@@ -21,7 +21,6 @@ from modelzoo.records.throughput import (
     ConfigurationRun,
     Confirmation,
     Dropped,
-    InstanceRun,
     OverBound,
     Slower,
     Throughput,
@@ -96,7 +95,13 @@ class Search:
             ModelzooError: no setting can run.
             UsageError: the result cannot be written.
         """
-        self._prepare()
+        self._prepared = prepare(self.request, self.on_event)
+        for index, each in enumerate(self.found.configurations):
+            error = self._prepared[each.group].error
+            if error is not None:
+                self._drop(Dropped(index, CannotRun(error)))
+        if not self.found.open():
+            required(self._prepared[self.found.configurations[0].group])
         # Of a search, the configurations are halved until few are left, which are then measured in all rounds.
         sizes = race.sizes(len(self.found.open())) if self.found.is_search else [len(self.found.open())]
         for number, size in enumerate(sizes):
@@ -108,21 +113,6 @@ class Search:
                 self._round(self.found.open())
         self._confirm()
         self.stored.set_payload(replace(self.found, is_complete=True))
-
-    def _prepare(self) -> None:
-        """Resolve the settings; a configuration whose setting cannot run is dropped.
-
-        Raises:
-            ModelzooError: none can.
-        """
-        self._prepared = prepare(self.request, self.on_event)
-        for index, each in enumerate(self.found.configurations):
-            prepared = self._prepared[each.group]
-            if prepared.error is not None:
-                self._drop(Dropped(index, CannotRun(prepared.error)))
-        if not self.found.open():
-            first = self._prepared[self.found.configurations[0].group]
-            required(first)
 
     # Rounds
 
@@ -198,13 +188,16 @@ class Search:
     def _too_large(self, index: int) -> Optional[TooLarge]:
         """How much memory the instances lack, by what those of other rounds occupied; ``None`` if they fit."""
         found, own = self.found, self.found.configurations[index]
-        known = [
-            size
-            for run in found.runs
-            if found.configurations[run.configuration].batch == own.batch
-            for each in run.instances
-            if (size := _private_memory(each)) is not None
-        ]
+        known: list[int] = []
+        for run in found.runs:
+            if found.configurations[run.configuration].batch != own.batch:
+                continue
+            for each in run.instances:
+                # What only this instance occupied; all of it if what it shared is not known.
+                if each.placement is not None and each.placement.memory:
+                    known.append(sum(node.private for node in each.placement.memory))
+                elif each.peak_memory is not None:
+                    known.append(each.peak_memory)
         if not known:
             return None
         needed, available = own.instances * max(known), self.memory()
@@ -222,13 +215,6 @@ def _of_whole_machine(report: RunReport, found: Throughput) -> RunReport:
     )
     provenance = replace(report.provenance, machine=machine, fingerprint=fingerprint(machine))
     return replace(report, provenance=provenance, ceilings=found.ceilings)
-
-
-def _private_memory(each: InstanceRun) -> Optional[int]:
-    """The bytes that only this instance occupied; all of them if those that it shared are not known."""
-    if each.placement is not None and each.placement.memory:
-        return sum(node.private for node in each.placement.memory)
-    return each.peak_memory
 
 
 def failure(stored: ResultFile) -> Optional[ModelzooError]:

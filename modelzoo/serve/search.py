@@ -71,19 +71,6 @@ class Bracket(msgspec.Struct, frozen=True):
         return replace(found, low=rate) if passed else replace(found, high=rate)
 
 
-def highest(first: float, passes: Callable[[float], bool]) -> Optional[float]:
-    """Return the highest rate that passes, to within ``RESOLUTION``; ``None`` if none does.
-
-    Args:
-        first: the rate to try first.
-        passes: whether a rate passes.
-    """
-    bracket = Bracket(first)
-    while (rate := bracket.next()) is not None:
-        bracket = bracket.tried(rate, passed=passes(rate))
-    return bracket.low
-
-
 MOST_LATE = 3
 """Runs in a row in which the generator was late, after which a search ends without an answer."""
 
@@ -126,18 +113,15 @@ def runs(load: Load, open_session: Open, on_session: Callable[[LoadSession], Non
     for repeat in range(load.plan.repeats):
         with open_session(repeat) as opened:
             on_session(opened.session)
-            for run in _repeat(load, opened, repeat):
+            if load.plan.is_search:
+                found = _search(load, opened, repeat)
+            else:
+                found = iter([_measured(opened, load.plan, load.plan.rate, repeat, repeat)])
+            for run in found:
                 yield run
                 for number, use in enumerate(run.uses):
                     if use.error is not None:
                         raise WorkerError(f"instance {number} died: {use.error}")
-
-
-def _repeat(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[LoadRun]:
-    if load.plan.is_search:
-        yield from _search(load, opened, repeat)
-    else:
-        yield _measured(opened, load.plan, load.plan.rate, repeat, repeat)
 
 
 def _measured(opened: CalibratedInstances, plan: LoadPlan, rate: Optional[float], repeat: int, seed: int) -> LoadRun:

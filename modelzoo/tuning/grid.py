@@ -195,36 +195,25 @@ def exact(base: Setting, settings: Sequence[Setting], environment: Environment, 
 def _listed(goal: Goal, environment: Environment, batch: int, left_out: dict[LeftOut, None]) -> Iterator[Changes]:
     yield from MODES[:2]
     if goal is Goal.THROUGHPUT:
-        yield from _batches(batch)
+        # Four and sixteen times the batch, with the ways of running that usually win.
+        for factor in (4, 16):
+            for changes in ({}, _COMPILED, {"engine": "openvino"}, {"engine": "onnxruntime"}):
+                yield {**changes, "batch": batch * factor}
     yield from MODES[2:]
-    yield from _threads(environment, left_out)
+    # Half as many threads as there are cores, and one per logical CPU.
+    half, logical = environment.threads // 2, environment.logical
+    for threads in [*([half] if half >= 1 else []), *([logical] if logical > environment.threads else [])]:
+        yield {"threads": threads}
+        yield {**_COMPILED, "threads": threads}
+    if half < 1:
+        left_out[LeftOut("threads", None, Obstacle.QUOTA if environment.is_limited else Obstacle.ONE_CORE)] = None
+    elif logical <= environment.threads:
+        obstacle = Obstacle.QUOTA if environment.is_limited else Obstacle.ONE_HARDWARE_THREAD
+        left_out[LeftOut("threads", str(2 * environment.threads), obstacle)] = None
     yield from MEMORY
     yield from BF16
     yield from INT8
     yield from LAST
-
-
-def _batches(batch: int) -> Iterator[Changes]:
-    """Four and sixteen times the batch, with the ways of running that usually win."""
-    for factor in (4, 16):
-        for changes in ({}, _COMPILED, {"engine": "openvino"}, {"engine": "onnxruntime"}):
-            yield {**changes, "batch": batch * factor}
-
-
-def _threads(environment: Environment, left_out: dict[LeftOut, None]) -> Iterator[Changes]:
-    """Half as many threads as there are cores, and one per logical CPU."""
-    half, logical = environment.threads // 2, environment.logical
-    if half >= 1:
-        yield {"threads": half}
-        yield {**_COMPILED, "threads": half}
-    else:
-        left_out[LeftOut("threads", None, Obstacle.QUOTA if environment.is_limited else Obstacle.ONE_CORE)] = None
-    if logical > environment.threads:
-        yield {"threads": logical}
-        yield {**_COMPILED, "threads": logical}
-    elif half >= 1:
-        obstacle = Obstacle.QUOTA if environment.is_limited else Obstacle.ONE_HARDWARE_THREAD
-        left_out[LeftOut("threads", str(2 * environment.threads), obstacle)] = None
 
 
 def _obstacles(base: Setting, changes: Changes, environment: Environment) -> list[LeftOut]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from statistics import fmean
 
 import msgspec
 
@@ -71,35 +72,24 @@ class Costs(msgspec.Struct, frozen=True):
             rounds.setdefault(run.round, []).append(run)
         known: dict[int, float] = {}
         for number in sorted(rounds):
-            known.update(_shares(rounds[number]))
-        plain = known.get(0, 0.0)
+            # Everyone has its own compiling, and an equal part of the rest.
+            ended = [datetime.fromisoformat(run.ended).timestamp() for run in rounds[number] if run.ended]
+            began = min(datetime.fromisoformat(run.started).timestamp() for run in rounds[number])
+            compiling = {run.group: run.report.compile_seconds or 0.0 if run.report else 0.0 for run in rounds[number]}
+            rest = max(0.0, max(ended, default=0.0) - began - sum(compiling.values())) / len(rounds[number])
+            known.update({group: seconds + rest for group, seconds in compiling.items()})
+        by_kind: dict[tuple[str, str], list[float]] = {}
+        for group, seconds in known.items():
+            by_kind.setdefault((settings[group].engine, settings[group].mode), []).append(seconds)
         expected = {}
         for group, setting in enumerate(settings):
-            alike = [known[other] for other, each in enumerate(settings) if other in known and _is_alike(each, setting)]
-            default = plain * (1.0 if setting.mode == "eager" else COMPILED)
-            expected[group] = sum(alike) / len(alike) if alike else default
+            default = known.get(0, 0.0) * (1.0 if setting.mode == "eager" else COMPILED)
+            expected[group] = fmean(by_kind.get((setting.engine, setting.mode), [default]))
         return cls(known, expected)
 
     def of(self, group: int) -> float:
         """Seconds of the next process of this setting."""
         return self.known.get(group, self.expected[group])
-
-
-def _is_alike(one: Setting, other: Setting) -> bool:
-    return (one.engine, one.mode) == (other.engine, other.mode)
-
-
-def _shares(runs: Sequence[Run]) -> dict[int, float]:
-    """Divide the wall time of a round: everyone has its own compiling, and an equal part of the rest."""
-    ended = [_seconds(run.ended) for run in runs if run.ended]
-    wall = max(ended, default=0.0) - min(_seconds(run.started) for run in runs)
-    compiling = {run.group: (run.report.compile_seconds or 0.0) if run.report is not None else 0.0 for run in runs}
-    rest = max(0.0, wall - sum(compiling.values())) / len(runs)
-    return {group: seconds + rest for group, seconds in compiling.items()}
-
-
-def _seconds(iso: str | None) -> float:
-    return datetime.fromisoformat(iso).timestamp() if iso else 0.0
 
 
 def check(budget: float, settings: int) -> None:

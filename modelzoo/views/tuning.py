@@ -142,12 +142,19 @@ def _step_columns(steps: Sequence[Step]) -> list[Column]:
 def _candidate_columns(found: Sequence[Candidate]) -> list[Column]:
     """The candidates that were measured as a table, the fastest first; ``_excluded`` has the reasons."""
     timed = [(each, each.speed) for each in found if each.speed is not None]
-    order = [each for each, _ in sorted(timed, key=lambda both: -both[1].value)]
+    timed.sort(key=lambda both: -both[1].value)
+    order = [each for each, _ in timed]
+    out, tones = [], []
+    for each in order:
+        out.append(_kind(each.exclusion) if each.exclusion is not None else "tie" if each.is_tie else "")
+        is_bad = each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER
+        tones.append(Tone.BAD if is_bad else Tone.PLAIN)
+    speeds = (ratio(speed) if each.rounds > 1 else f"{speed.value:.2f}×" for each, speed in timed)
     return [
         Column("candidate", tuple(each.label for each in order)),
         Column("rounds", tuple(str(each.rounds) for each in order), True),
-        Column("in the search", tuple(_search_speed(each) for each in order), True),
-        Column("out", tuple(_out(each) for each in order), tones=tuple(map(_tone, order))),
+        Column("in the search", tuple(speeds), True),
+        Column("out", tuple(out), tones=tuple(tones)),
     ]
 
 
@@ -209,23 +216,6 @@ def _judgement(result: Result, exclusion: Exclusion) -> str:
     if exclusion.kind is ExclusionKind.NOT_VALID:
         return reason or "its predictions are not valid"
     return f"{reason or ValidityVerdict.CANNOT_JUDGE}{_UNJUDGED}"
-
-
-def _search_speed(each: Candidate) -> str:
-    if each.speed is None:
-        return MISSING
-    return ratio(each.speed) if each.rounds > 1 else f"{each.speed.value:.2f}×"
-
-
-def _out(each: Candidate) -> str:
-    if each.exclusion is None:
-        return "tie" if each.is_tie else ""
-    return _kind(each.exclusion)
-
-
-def _tone(each: Candidate) -> Tone:
-    is_bad = each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER
-    return Tone.BAD if is_bad else Tone.PLAIN
 
 
 def _left_out(result: Result) -> list[tuple[str, str]]:

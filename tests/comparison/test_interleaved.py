@@ -86,16 +86,6 @@ def test_nothing_fails_before_the_first_planned_look() -> None:
     assert gate(found, [FailOn("slower", 0.0)]).exit_code == 0
 
 
-def test_a_side_that_is_not_verified_is_not_compared() -> None:
-    """Unless it is allowed, as with ``modelzoo compare``."""
-    result = checked({"toy": ROUNDS}, head={"evidence": evidence(ProofVerdict.UNKNOWN)})
-    (row,) = compared(result).rows
-    assert (row.outcome, [each.obstacle for each in row.speed.refused]) == (Outcome.NOT_COMPARABLE, [Obstacle.UNPROVEN])
-    assert gate(compared(result), []).exit_code == 2
-    (row,) = compared(result, Obstacle.UNPROVEN).rows
-    assert (row.outcome, row.speed.allowed[0].obstacle) == (Outcome.SAME, Obstacle.UNPROVEN)
-
-
 @pytest.mark.parametrize(
     ("obstacle", "changes"),
     [
@@ -105,6 +95,7 @@ def test_a_side_that_is_not_verified_is_not_compared() -> None:
         (Obstacle.OUTPUTS, {"head": {"agreement": OTHER}}),
         (Obstacle.WRONG, {"base": {"evidence": evidence(ProofVerdict.WRONG_RESULTS)}}),
         (Obstacle.UNPROVEN, {"base": {"evidence": evidence(ProofVerdict.NOT_FP32)}}),
+        (Obstacle.UNPROVEN, {"head": {"evidence": evidence(ProofVerdict.UNKNOWN)}}),
     ],
 )
 def test_what_is_allowed_is_compared(obstacle: Obstacle, changes: dict[str, dict[str, Any]]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Callable, Optional
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional
 
 import fake_runs
 import pytest
@@ -18,6 +18,7 @@ from modelzoo.measure import schedule
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.schedule import FEWEST, MINIMUM, State, needed_rounds, next_workload
 from modelzoo.plan import Effort, Plan
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.setting import Setting
@@ -37,6 +38,8 @@ class Machine:
     now: float = 0.0
     fails: Callable[[str], Optional[str]] = lambda name: None
     fails_at: Optional[int] = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the reports of the second setting."""
 
     def clock(self) -> float:
         """Simulated seconds."""
@@ -68,8 +71,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Machine], N
                 count = max(3, int((seconds or 1.0) / level))
                 here.now += here.cost[name] + count * level
                 samples = [level * self._random.gauss(1, 0.01) for _ in range(count)]
-                group = self.request.first_group + index
-                yield fake_runs.make(samples, workload=name, setting=setting, group=group, round=self.sweeps)
+                group, changes = self.request.first_group + index, here.changes if index else {}
+                yield fake_runs.make(samples, workload=name, setting=setting, group=group, round=self.sweeps, **changes)
             self.sweeps += 1
 
     monkeypatch.setattr(schedule, "Rounds", Simulated)
@@ -101,6 +104,16 @@ def test_a_fixed_number_is_kept(simulated: Callable[[Machine], None]) -> None:
     found = designs["toy"]
     assert (found.processes, found.looks, found.maximum, found.stop_reason) == (5, (5,), 5, StopReason.FIXED)
     assert found.budget is None
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_what_is_refused_needs_no_verdict(simulated: Callable[[Machine], None], is_refused: bool) -> None:
+    """Eight rounds do not tell two settings apart; more of them would not help if one computes wrong results."""
+    changes = {"evidence": fake_runs.evidence(ProofVerdict.WRONG_RESULTS)} if is_refused else {}
+    machine = Machine({"toy": 0.1}, {"toy": 0.05}, {"toy": 3.0}, factor=1.02, changes=changes)
+    simulated(machine)
+    runs, _ = outcome(machine, [request()], Effort(budget=1000.0, margin=0.2))
+    assert (len(runs) == 16) == is_refused
 
 
 def test_a_precise_workload_ends_with_eight_processes(simulated: Callable[[Machine], None]) -> None:

@@ -17,6 +17,7 @@ from modelzoo.setting import Setting
 BF16 = Setting("bf16")
 OTHER = replace(WEIGHTS, sha256="xyz")
 
+WRONG = evidence(ProofVerdict.WRONG_RESULTS)
 AUDITED = evidence(ProofVerdict.FP32)
 REPLAYED = replace(AUDITED, classes=tuple(replace(each, is_replayed=True) for each in AUDITED.classes))
 """Every product showed its precision itself, whatever the canary shows at other shapes."""
@@ -42,6 +43,8 @@ def counted(*numbers: float) -> tuple[Count, ...]:
             [make([1.0])],
             evidence(ProofVerdict.NOT_FP32),
         ),
+        ([make([1.0])], [make([1.0], setting=BF16, evidence=WRONG)], WRONG),
+        ([make([1.0], level=CanaryLevel.REDUCED, evidence=WRONG)], [make([1.0], weights=OTHER)], WRONG),
         ([make([1.0])], [make([1.0], weights=OTHER)], Different.WEIGHTS),
         ([make([1.0]), make([1.0], round=1)], [make([1.0]), make([1.0], round=1, weights=OTHER)], Different.WEIGHTS),
         ([make([1.0], digest="a")], [make([1.0], digest="b")], Different.DECLARATION),

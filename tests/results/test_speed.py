@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from fake_runs import evidence, make, result_of
+from fake_runs import make, result_of
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Latency, Result, Run, SettingRequest
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.results.speed import looks, seconds_per_round, speeds
@@ -55,19 +54,6 @@ def test_only_settings_that_are_not_the_baseline_have_a_speed() -> None:
 def test_a_setting_without_times_has_no_speed() -> None:
     """It failed, which is said elsewhere."""
     assert speeds(result_of(*baseline(), make(None, setting=BF16, error="died"))) == {}
-
-
-@pytest.mark.parametrize("is_baseline", [False, True])
-def test_wrong_results_have_no_speedup(is_baseline: bool) -> None:
-    """It does not matter how fast they are computed."""
-    wrong = {"evidence": evidence(ProofVerdict.WRONG_RESULTS)}
-    base, other = (
-        side(each, 1.0, 8, 0.0, **(wrong if own else {}))
-        for each, own in ((Setting(), is_baseline), (BF16, not is_baseline))
-    )
-    found = speeds(result_of(*base, *other))[1]
-    assert (found.ratio, found.verdict.outcome) == (None, Outcome.NOT_COMPARABLE)
-    assert [each.fact for each in found.refused] == [wrong["evidence"]]
 
 
 def test_all_rows_of_a_result_are_corrected_together() -> None:

@@ -6,17 +6,16 @@ import math
 from typing import Any
 
 import pytest
-from fake_runs import MACHINE, WEIGHTS, canary, evidence, make, result_of, warning
+from fake_runs import MACHINE, evidence, make, result_of, warning
 
 from modelzoo.frozen import replace
-from modelzoo.records.canary import CanaryLevel, CanaryVerdict
+from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.profile import Bound, BoundBy, Flops
 from modelzoo.records.run import Latency, Run, SettingRequest, ValidityEntry
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.records.workload import Count, WeightsKind
 from modelzoo.results import summary
-from modelzoo.results.refusals import Different, OtherWork
 from modelzoo.results.summary import RowWarning, SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome, Verdict
@@ -166,39 +165,6 @@ def test_an_interrupted_baseline_does_not_lend_its_place() -> None:
     (row,) = found = summary.rows(result_of(make([1.0] * 5, setting=BF16, group=1), requested=requested))
     assert not row.is_baseline
     assert summary.target_lines(found) == ["[TARGET] toy-bf16 Time 1.000"]
-
-
-@pytest.mark.parametrize("process", range(3))
-def test_a_baseline_that_is_not_fp32_refuses_the_speedup(process: int) -> None:
-    """According to the canary or to the kernels of any process: a ratio over it would mean nothing."""
-    runs = list(pairs())
-    _, bf16 = rows(*runs[:process], make(STEADY, round=process, level=CanaryLevel.BF16), *runs[process + 1 :])
-    assert bf16.speed is not None
-    assert bf16.speed.ratio is None
-    assert verdict_of(bf16).outcome is Outcome.NOT_COMPARABLE
-    assert [each.fact for each in bf16.speed.refused] == [canary(CanaryLevel.BF16)]
-    proof = evidence(ProofVerdict.NOT_FP32)
-    _, bf16 = rows(*runs[:process], make(STEADY, round=process, evidence=proof), *runs[process + 1 :])
-    assert bf16.speed is not None
-    assert [each.fact for each in bf16.speed.refused] == [proof]
-
-
-def test_other_weights_refuse_the_speedup() -> None:
-    """Two sides that ran different weights are not one comparison."""
-    _, bf16 = rows(*pairs(weights=replace(WEIGHTS, sha256="xyz")))
-    assert bf16.speed is not None and [each.fact for each in bf16.speed.refused] == [Different.WEIGHTS]
-    assert (bf16.speed.ratio, verdict_of(bf16)) == (None, Verdict(Outcome.NOT_COMPARABLE))
-
-
-@pytest.mark.parametrize(("value", "refused"), [(995.0, False), (300.0, True)])
-def test_other_work_refuses_the_speedup(value: float, refused: bool) -> None:
-    """A detector whose two sides had other numbers of candidates did not do the same work."""
-    fp32 = [make(STEADY, round=i, counts=counted(1000)) for i in range(3)]
-    _, bf16 = rows(*fp32, *pairs(counts=counted(value))[3:])
-    assert (verdict_of(bf16).outcome is Outcome.NOT_COMPARABLE) is refused
-    if refused:
-        assert bf16.speed is not None
-        assert [each.fact for each in bf16.speed.refused] == [OtherWork("candidates", 1000, 300)]
 
 
 def test_runs_that_could_not_be_timed_have_no_latency() -> None:

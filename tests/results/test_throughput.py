@@ -134,6 +134,20 @@ def test_ties_are_what_the_rounds_do_not_tell_apart() -> None:
     assert [row.index for row in recommended.ties] == [1]
 
 
+@pytest.mark.parametrize(("behind", "winner"), [(0.995, 1), (0.9, 0)])
+def test_of_configurations_that_are_tied_the_one_with_the_fewest_instances_wins(behind: float, winner: int) -> None:
+    """If it is at most 2 % slower: noisy rounds tell nothing apart."""
+    own = [configuration(4), configuration(2, cores=2)]
+    runs = []
+    for number in range(3):
+        wobble = 1.0 + 0.1 * (number - 1)
+        runs.append(ran(0, own[0], number, [0.1] * 4, duration=60.0))
+        runs.append(ran(1, own[1], number, [0.05 / behind * wobble] * 2, duration=60.0))
+    recommended = results.recommendation(result(own, runs))
+    assert recommended is not None
+    assert (recommended.row.index, [row.index for row in recommended.ties]) == (winner, [1 - winner])
+
+
 def test_of_a_search_only_the_last_stage_counts_for_what_was_in_it() -> None:
     """The rounds before decided that it was; what was dropped there keeps its own."""
     own = [configuration(2), configuration(4)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -12,19 +11,8 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
-from modelzoo.stats import race
 from modelzoo.tuning import halving
 from modelzoo.tuning.halving import COMPILED, Costs, Time
-
-
-@pytest.mark.parametrize("count", range(1, 40))
-def test_every_stage_has_about_half_of_the_candidates(count: int) -> None:
-    """The first has all, the last a few; a small grid has two stages as well."""
-    sizes = race.sizes(count)
-    assert sizes[0] == count
-    assert sizes[-1] <= race.FINALISTS
-    assert len(sizes) > 1
-    assert all(after == math.ceil(before / 2) or before == after for before, after in zip(sizes, sizes[1:]))
 
 
 def test_a_budget_that_cannot_suffice_is_refused() -> None:
@@ -54,13 +42,6 @@ def test_a_slow_model_is_sampled_several_times() -> None:
     """However long that takes."""
     assert halving.sampling_seconds(2.0, 0.05) == 2.0
     assert halving.sampling_seconds(2.0, 4.0) == 20.0
-
-
-def test_candidates_are_ranked_by_their_mean() -> None:
-    """The geometric mean of the ratios; those without times are left out."""
-    logs = {1: {0: 0.1, 1: 0.1}, 2: {0: 0.5}, 3: {}, 4: {0: -0.2}}
-    assert race.ranked(logs) == [2, 1, 4]
-    assert race.speed(logs[1]) == pytest.approx(math.exp(0.1))
 
 
 EAGER, COMPILE = Setting(), Setting(mode="compile")
