@@ -56,7 +56,7 @@ def add_workloads(parser: argparse.ArgumentParser, precision: Optional[str] = No
         parser.add_argument(
             "--precision",
             metavar="LIST",
-            help=f"comma-separated list of fp32, tf32 (CUDA devices), bf16, fp16 and int8 (default: {precision})",
+            help=f"comma-separated list of {settings.fields()['precision'].help} (default: {precision})",
         )
     _add_option(parser)
 
@@ -91,9 +91,8 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
     group.add_argument(
         "--bf16",
         metavar="METHOD",
-        help="run in bf16 instead of fp32: --bf16=autocast, --bf16=cast (the whole model is converted), "
-        "--bf16=fastmath (tensors stay fp32) or, with OpenVINO, --bf16=hint; plain --bf16 chooses the method that "
-        "suits the engine",
+        help="run in bf16 instead of fp32; plain --bf16 chooses the method that suits the engine, METHOD says "
+        + settings.fields()["bf16_method"].help,
     )
     group.add_argument(
         "--fp16", action="store_true", help="run in fp16 instead of fp32, by the method that suits the engine"
@@ -109,8 +108,7 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
         if settings.field_type(name) is bool:
             group.add_argument(option, type=switch, nargs="?", const=True, default=False, metavar="on|off", help=text)
         elif name == "batch" and several_batches:
-            text = "items per forward pass, one number or several (default: the workload's)"
-            group.add_argument(option, type=whole_numbers, metavar="N1,N2,…", help=text)
+            group.add_argument(option, type=whole_numbers, metavar="N1,N2,…", help=f"{text}; one number or several")
         elif field.metavar:
             # The default of the backend depends on the environment.
             default = None if name == "backend" else settings.DEFAULTS[name]

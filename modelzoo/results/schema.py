@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from typing import Any, Union
+from typing import Any
 
 import msgspec
 
@@ -40,40 +40,23 @@ def _strict(name: str, record: Json) -> Json:
         return record
     constraints: dict[str, Json] = {}
     if name in (Setting.__name__, ResolvedSetting.__name__):
-        constraints, described = _of_setting(), _described()
-    properties = {
-        field: {**_plain(schema), **constraints.get(field, {}), **_description(described.get(field))}
-        for field, schema in record["properties"].items()
-    }
+        described = {"options": "values of the workload's own options (``size``, ``sequence`` …)"}
+        for field, declared in fields().items():
+            described[field] = declared.help
+            if declared.choices and not declared.others:
+                optional = [None] if DEFAULTS[field] is None else []
+                constraints[field] = {"enum": [*declared.choices, *optional]}
+            elif declared.low is not None:
+                constraints[field] = {"minimum": declared.low}
+    properties: dict[str, Json] = {}
+    for field, given in record["properties"].items():
+        # Without its default: a stored result has the value that it had, whatever is the default today.
+        kept = {key: value for key, value in given.items() if key != "default"}
+        properties[field] = kept | constraints.get(field, {})
+        if described.get(field):
+            properties[field]["description"] = described[field]
     required = [field for field in properties if field in {*record["required"], *_ALWAYS_WRITTEN.get(name, ())}]
     return {**record, "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _of_setting() -> dict[str, Json]:
-    """What the declarations of a setting's fields say of their values."""
-    found: dict[str, Json] = {}
-    for name, field in fields().items():
-        if field.choices and not field.others:
-            optional = [None] if DEFAULTS[name] is None else []
-            found[name] = {"enum": [*field.choices, *optional]}
-        elif field.low is not None:
-            found[name] = {"minimum": field.low}
-    return found
-
-
-def _described() -> dict[str, str]:
-    """What the declarations say of the fields; ``options`` has no declaration."""
-    own = {"options": "values of the workload's own options (``size``, ``sequence`` …)"}
-    return {**{name: field.help for name, field in fields().items()}, **own}
-
-
-def _plain(schema: Json) -> Json:
-    """Leave out defaults: a stored result has the value that it had, whatever is the default today."""
-    return {key: value for key, value in schema.items() if key != "default"}
-
-
-def _description(text: Union[str, None]) -> Json:
-    return {"description": text} if text else {}
 
 
 def split_docstring(text: str) -> tuple[str, dict[str, str]]:

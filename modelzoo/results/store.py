@@ -261,12 +261,27 @@ def _check(result: Result) -> None:
 
 def _check_payload(found: Payload, settings: int) -> None:
     """Raises ``ValueError`` if what only one kind of call measures contradicts itself, or the settings asked for."""
+    groups: list[int] = []
     if isinstance(found, Latency):
-        _check_latency(found)
+        for design in found.designs:
+            if any(a >= b for a, b in zip((0, *design.looks), (*design.looks, (design.maximum or math.inf) + 1))):
+                raise ValueError(f"the looks of {design.workload} do not ascend from 1 to their maximum")
     elif isinstance(found, Tuning):
-        _check_tuning(found, settings)
+        groups = [group for stage in found.stages for group in stage.groups]
+        groups += [found.candidates - 1, *(each.group for each in found.excluded)]
+        choices = [found.choice] if found.choice is not None else []
+        groups += [group for each in choices for group in (each.winner, each.best, *each.ties, *each.steps)]
     elif isinstance(found, Throughput):
-        _check_throughput(found, settings)
+        groups = [each.group for each in found.configurations]
+        named = [run.configuration for run in found.runs] + [each.configuration for each in found.dropped]
+        confirmed = [found.confirmation] if found.confirmation is not None else []
+        named += [index for each in confirmed for index in (each.winner, each.baseline) if index is not None]
+        if not all(0 <= index < len(found.configurations) for index in named):
+            raise ValueError("a round names a configuration that does not exist")
+        if any(len(run.instances) > len(found.configurations[run.configuration].places) for run in found.runs):
+            raise ValueError("a round has more instances than its configuration")
+    if not all(0 <= group < settings for group in groups):
+        raise ValueError(f"it names a setting that is none of the {settings} that were asked for")
 
 
 def _check_report(report: RunReport) -> None:
@@ -305,37 +320,6 @@ def _check_validity(judged: Validity) -> None:
             raise ValueError(f"the judgement of {judged.workload} has a class without a name or a probability")
         if not all(top.classes or not top.finite for top in tops):
             raise ValueError(f"the judgement of {judged.workload} has an image without a class")
-
-
-def _check_latency(found: Latency) -> None:
-    """Raises ``ValueError`` if a plan is not possible."""
-    for design in found.designs:
-        if any(a >= b for a, b in zip((0, *design.looks), (*design.looks, (design.maximum or math.inf) + 1))):
-            raise ValueError(f"the looks of {design.workload} do not ascend from 1 to their maximum")
-
-
-def _check_tuning(tuning: Tuning, settings: int) -> None:
-    """Raises ``ValueError`` if a search names a setting that was not asked for."""
-    groups = [group for stage in tuning.stages for group in stage.groups]
-    groups += [tuning.candidates - 1, *(each.group for each in tuning.excluded)]
-    if tuning.choice is not None:
-        groups += [tuning.choice.winner, tuning.choice.best, *tuning.choice.ties, *tuning.choice.steps]
-    if not all(0 <= group < settings for group in groups):
-        raise ValueError(f"the search names a setting that is none of the {settings}")
-
-
-def _check_throughput(found: Throughput, settings: int) -> None:
-    """Raises ``ValueError`` if a configuration or a setting is named that does not exist."""
-    if not all(0 <= each.group < settings for each in found.configurations):
-        raise ValueError("a configuration has a setting that was not asked for")
-    named = [run.configuration for run in found.runs] + [each.configuration for each in found.dropped]
-    if found.confirmation is not None:
-        named += [found.confirmation.winner, *filter(None, (found.confirmation.baseline,))]
-    if not all(0 <= index < len(found.configurations) for index in named):
-        raise ValueError("a round names a configuration that does not exist")
-    for run in found.runs:
-        if len(run.instances) > len(found.configurations[run.configuration].places):
-            raise ValueError("a round has more instances than its configuration")
 
 
 def _check_numbers(data: Any) -> None:

@@ -95,7 +95,7 @@ def test_a_search_is_stored_as_it_goes_on(tmp_path: Path) -> None:
     assert found.payload == tuning
     assert len(found.requested) == 3
     stored.set_payload(tuning.excluding(Exclusion(3, ExclusionKind.SLOWER)))
-    with pytest.raises(InputError, match="the search names a setting that is none of the 3"):
+    with pytest.raises(InputError, match="names a setting that is none of the 3"):
         store.read(tmp_path / "r.json")
 
 
@@ -441,7 +441,7 @@ def test_the_rounds_of_instances_are_stored_and_checked(tmp_path: Path) -> None:
     late = replace(run.instances[0], latencies=(1e12,))
     for wrong, error in (
         (found.plus(replace(run, configuration=2)), "a configuration that does not exist"),
-        (replace(found, configurations=(replace(own[0], group=3), own[1])), "a setting that was not asked for"),
+        (replace(found, configurations=(replace(own[0], group=3), own[1])), "names a setting that is none of the"),
         (replace(found, runs=(replace(run, instances=(late,)),)), r"Expected `float` < 1000000000.0 - at .*latencies"),
     ):
         stored.set_payload(wrong)
