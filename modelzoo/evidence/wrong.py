@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 from modelzoo.evidence.flops import tensors_in
 from modelzoo.evidence.precision import ELEVEN_BITS
-from modelzoo.evidence.references import Rule
+from modelzoo.evidence.references import Rule, weight_place
 from modelzoo.records.evidence import OperatorClass, Product
 from modelzoo.records.faults import Fault, WrongOutputs
 
@@ -93,7 +93,7 @@ def limits_of(product: Product, rule: Rule, args: Sequence[Any], precisions: Ite
     if not rule.is_linear:
         terms = 2 * max(size for each in tensors_in(list(args)) for size in each.shape)
     elif product.operator_class is OperatorClass.CONV:
-        weight = args[1].shape
+        weight = args[weight_place(args)].shape
         terms = math.prod(weight) // max(1, min(weight[:2])) + 1
         kernels = product.kernels or ()
         # Outside oneDNN, no log names an algorithm.
