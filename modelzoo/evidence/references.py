@@ -187,6 +187,15 @@ def _convolution_pointwise(*args: Any) -> Expected:
     return _fused(found, args[1:place], fused)
 
 
+def _transposed_pointwise(images: Any, weight: Any, bias: Any, *args: Any) -> Expected:
+    """A transposed convolution likewise; packed weights have the outputs in front of the inputs."""
+    padding, output_padding, stride, dilation, groups, *fused = args
+    if weight.is_mkldnn:
+        weight = weight.to_dense().unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
+    found = _convolution(images, weight, bias, stride, padding, dilation, True, output_padding, groups)
+    return _fused(found, (), fused)
+
+
 def _added_in_place(added: Any, images: Any, *args: Any) -> Expected:
     return _convolution_pointwise(images, added, *args)
 
@@ -371,6 +380,7 @@ _RULES = {
     "_mkl_linear": Rule(_mkl_linear, kept=(2,), rows=0),
     "_linear_pointwise": Rule(_linear_pointwise),
     "_convolution_pointwise": Rule(_convolution_pointwise),
+    "_convolution_transpose_pointwise": Rule(_transposed_pointwise),
     "_convolution_pointwise_": Rule(_added_in_place),
     "convolution": _CONVOLUTION,
     "_convolution": _CONVOLUTION,

@@ -123,7 +123,9 @@ def size_of(rule: Rule, args: Sequence[Any], named: Mapping[str, Any], exact: An
             return abs(value)
         if not hasattr(value, "is_floating_point") or not value.is_floating_point():
             return value
-        value = (value.to_dense() if value.is_mkldnn else value).abs()
+        if value.is_mkldnn:
+            return absolute(value.to_dense()).to_mkldnn()  # a rule may unpack it in another order
+        value = value.abs()
         if not smallest or not value.numel():
             return value
         return value.float() + (smallest if math.isfinite(smallest) else value.max().float())
