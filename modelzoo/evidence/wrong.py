@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 from modelzoo.evidence.flops import tensors_in
 from modelzoo.evidence.precision import ELEVEN_BITS
-from modelzoo.evidence.references import Rule
+from modelzoo.evidence.references import Rule, weight_place
 from modelzoo.records.evidence import OperatorClass, Product
 from modelzoo.records.faults import Fault, WrongOutputs
 
@@ -93,7 +93,7 @@ def limits_of(product: Product, rule: Rule, args: Sequence[Any], precisions: Ite
     if not rule.is_linear:
         terms = 2 * max(size for each in tensors_in(list(args)) for size in each.shape)
     elif product.operator_class is OperatorClass.CONV:
-        weight = args[1].shape
+        weight = args[weight_place(args)].shape
         terms = math.prod(weight) // max(1, min(weight[:2])) + 1
         kernels = product.kernels or ()
         # Outside oneDNN, no log names an algorithm.
@@ -123,7 +123,9 @@ def size_of(rule: Rule, args: Sequence[Any], named: Mapping[str, Any], exact: An
             return abs(value)
         if not hasattr(value, "is_floating_point") or not value.is_floating_point():
             return value
-        value = (value.to_dense() if value.is_mkldnn else value).abs()
+        if value.is_mkldnn:
+            return absolute(value.to_dense()).to_mkldnn()  # a rule may unpack it in another order
+        value = value.abs()
         if not smallest or not value.numel():
             return value
         return value.float() + (smallest if math.isfinite(smallest) else value.max().float())

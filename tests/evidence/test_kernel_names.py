@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from modelzoo.evidence.kernel_names import (
+    calls_operators,
     library_kernel,
     moves_memory,
     multiplies_nothing,
@@ -119,6 +121,41 @@ def test_every_pointwise_operator_and_reduction_of_torch_is_listed() -> None:
         if tags & set(getattr(overload, "tags", ())) and not multiplies_nothing(schema.name):
             missing.add(base)
     assert {name for name in missing if not name.startswith("special_") and not name.endswith("_backward")} == set()
+
+
+LEFT_UNKNOWN = {
+    "of training": r"""backward|grad|jvp|loss|fake_quantize|binary_cross_entropy|_functional$|_fw_primal|^_make_dual
+        ^_foreach_|^_amp_|^_fused_(ada|sgd|dropout|moving)|^batch_norm_|_batch_norm_with_update""",
+    "special functions and distributions": r"""^special_|_standard_gamma|_sample_|_window$|^binomial|^range
+        ^fft_r?fftfreq""",
+    "that may multiply inside": r"""linalg|cholesky|^(geqrf|ormqr|lu_unpack|triangular_solve|_trilinear|trace)
+        ^_fft_|_cdist_|_pdist_|_dist$|^dist|renorm""",
+    "of sparse, nested and quantized tensors": r"""sparse|nested|indices|values|jagged|_spdiags|_coalesce|quantized
+        ^_make_per_|_4bit_weight|int4pack""",
+    "of other devices, of autograd and of tests": r"""cudnn|miopen|_test_|_foobar|_print|_copy_from|_lazy_clone
+        _dep_token|_efficientzero|_has_same_storage|^_functional_""",
+    "of rare use": r"""_add_relu|_cpu_fallback|histogram|hash_tensor|index_reduce|_index_put_impl|_unsafe_masked
+        _masked_scale|segment_reduce|diagonal_scatter|slice_inverse|_new_zeros_with_same|_copy$""",
+}
+"""Operators that no model is known to call in inference, by what they are: a verdict is UNKNOWN if one does."""
+
+
+def test_every_operator_of_torch_for_the_cpu_is_classified() -> None:
+    """One that a new torch adds must be put where it belongs: among the products, those that are none, or here."""
+    import torch
+
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    left, missing = re.compile("|".join("|".join(each.split()) for each in LEFT_UNKNOWN.values())), set()
+    for schema in torch._C._jit_get_all_schemas():
+        namespace, _, base = schema.name.partition("::")
+        full = f"{schema.name}.{schema.overload_name}".rstrip(".")
+        if namespace != "aten" or not torch._C._dispatch_has_kernel(full):
+            continue  # TorchScript's own
+        runs = any(has_kernel(full, key) for key in ("CPU", "CompositeExplicitAutograd"))
+        is_known = operator_class(schema.name) or multiplies_nothing(schema.name) or calls_operators(schema.name)
+        if runs and not has_kernel(full, "CompositeImplicitAutograd") and not is_known and not left.search(base):
+            missing.add(base)
+    assert missing == set()
 
 
 def test_no_operator_is_both_a_product_and_none() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import platform
 import re
 import shutil
@@ -67,7 +68,7 @@ def audited(setting: ResolvedSetting, plant: str = "", where: str = "all", *, ex
     return found
 
 
-def audited_module(module: torch.nn.Module, *args: torch.Tensor, setting: ResolvedSetting = FP32) -> Evidence:
+def audited_module(module: torch.nn.Module, *args: Any, setting: ResolvedSetting = FP32) -> Evidence:
     """What an audit of ``module`` proves."""
     workload = replace(load_workload(PLANTED), build=lambda options: module)
     session = TorchSession(setting)
@@ -419,26 +420,55 @@ NAME_LISTS = {
 """What says which precision a kernel or an operator has by its name, emptied."""
 
 
-@pytest.mark.parametrize(
-    ("setting", "verdict"),
-    [(FP32, ProofVerdict.FP32), (AUTOCAST, ProofVerdict.ACTIVE), (FAST_MATH, None)],
-    ids=["fp32", "autocast", "fastmath"],
-)
-def test_no_name_of_a_kernel_is_needed_in_eager_mode(
-    setting: ResolvedSetting, verdict: ProofVerdict | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a CPU that nobody has seen, errors and types suffice; with fast math, whatever ran is said."""
+@pytest.fixture
+def _no_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As on a CPU that nobody has seen, and with time for all replays on any."""
     for path, emptied in NAME_LISTS.items():
         monkeypatch.setattr(path, emptied)
+    monkeypatch.setattr("modelzoo.evidence.replay.budget_after", lambda seconds, emulated=False: math.inf)
     named_precision.cache_clear()
-    found = audited_module(Plain(), torch.randn(2, 8, 16, 16), setting=setting)
+    yield
     named_precision.cache_clear()
+
+
+def workload_model(name: str) -> tuple[torch.nn.Module, Any]:
+    """The model of a workload and its arguments, as small as it can be, with random weights."""
+    workload = load_workload(ROOT / name)
+    torch.manual_seed(0)
+    if name == "bert":  # with 2 layers of 12
+        workload.build.__globals__["SIZES"]["base"] = {"num_hidden_layers": 2}
+        options = workload.option_values({"size": "base", "sequence": "32"})
+        return workload.build(options).eval(), workload.inputs(InputRequest(1, 0, None, options)).args
+    model = workload.build(workload.option_values({"min-size": "64"} if name == "maskrcnn" else {})).eval()
+    if name == "resnet50":
+        return model, (torch.randn(1, 3, 64, 64),)
+    model.detections_per_img = 5
+    if name == "ssd":  # without the last two of its maps, which demand 272 pixels
+        model.transform.fixed_size, model.backbone.extra = (96, 96), model.backbone.extra[:3]
+    else:
+        model.rpn._post_nms_top_n, model.roi_heads.detections_per_img = {"testing": 10}, 5
+    return model, ([torch.rand(3, 64, 64)],)
+
+
+@pytest.mark.usefixtures("_no_names")
+@pytest.mark.parametrize("setting", [FP32, AUTOCAST], ids=lambda setting: setting.precision)
+@pytest.mark.parametrize("name", ["resnet50", "bert", "ssd", "maskrcnn"])
+def test_no_name_of_a_kernel_is_needed_in_eager_mode(name: str, setting: ResolvedSetting) -> None:
+    """Errors and types suffice for every product of the four workloads."""
+    model, args = workload_model(name)
+    found = audited_module(model, *args, setting=setting)
+    assert (found.coverage.known_arithmetic, found.is_replayed) == (1.0, True)
+    assert found.verdict is (ProofVerdict.FP32 if setting == FP32 else ProofVerdict.ACTIVE)
+
+
+@pytest.mark.usefixtures("_no_names")
+def test_what_fast_math_ran_is_said_without_names() -> None:
+    """Whatever that is on this CPU."""
+    found = audited_module(Plain(), torch.randn(2, 8, 16, 16), setting=FAST_MATH)
+    shown = {each.shown for each in found.products}
+    of_one = {"bf16": ProofVerdict.ACTIVE, "fp32": ProofVerdict.NOT_ACTIVE}
     assert found.coverage.known_arithmetic == 1.0
-    if verdict is None:  # what fast math does depends on the CPU
-        shown = {each.shown for each in found.products}
-        of_one = {"bf16": ProofVerdict.ACTIVE, "fp32": ProofVerdict.NOT_ACTIVE}
-        verdict = of_one[shown.pop() or ""] if len(shown) == 1 else ProofVerdict.PARTLY
-    assert found.verdict is verdict
+    assert found.verdict is (of_one[shown.pop() or ""] if len(shown) == 1 else ProofVerdict.PARTLY)
 
 
 PLANTS = {
