@@ -42,9 +42,8 @@ from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut, Obstacle
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store, summary
 from modelzoo.setting import Setting
-from modelzoo.views import check, doctor, load, run, throughput, tuning, validity
+from modelzoo.views import check, compare, doctor, load, run, throughput, tuning, validity
 from modelzoo.views import fleet as fleets
-from modelzoo.views.compare import document
 from modelzoo.warning import WarningCode, warning_for
 
 
@@ -156,7 +155,9 @@ def comparison() -> list[tuple[Comparison, Gate]]:
 
 def compared_text(form: str, *, details: bool) -> str:
     """The same as a file, so without colour."""
-    return rendered(comparison(), form, lambda found, each: document(found, each, details=details), Path("file"))
+    return rendered(
+        comparison(), form, lambda found, each: compare.document(found, each, details=details), Path("file")
+    )
 
 
 def search() -> Result:
