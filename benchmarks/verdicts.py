@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -189,7 +190,8 @@ def rewrite(page: str, found: Sequence[Replayed], seed: int, repetitions: Option
         raise VerdictsError(f"the page lacks the lines '{BEGIN}' and '{END}', between which the table belongs")
     options = f"--seed {seed}" + (f" --repetitions {repetitions}" if repetitions is not None else "")
     said = f"{len(found)} promises, replayed with `{options}`:"
-    return f"{head}{begin}\n\n{said}\n\n{markdown(worst_columns(found))}\n{end}{tail}"
+    narrow = re.sub(r"-{3,}", "---", re.sub(r" {2,}", " ", markdown(worst_columns(found))))
+    return f"{head}{begin}\n\n{said}\n\n{narrow}\n{end}{tail}"
 
 
 def selected(all_tasks: Sequence[Task], only: Sequence[str]) -> list[Task]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from typing import Any
@@ -11,12 +10,11 @@ from typing import Any
 import pytest
 from places import ROOT
 
-from modelzoo.cli.setting_options import FIELDS
 from modelzoo.errors import UsageError
 from modelzoo.field import parse_words
 from modelzoo.plan import Effort, Plan
 from modelzoo.records.codec import decode, encode
-from modelzoo.setting import ResolvedSetting, Setting, fields, labels, option_name
+from modelzoo.setting import ResolvedSetting, Setting, labels
 
 
 @pytest.mark.parametrize(
@@ -261,13 +259,3 @@ def test_a_new_field_is_one_declaration() -> None:
         "{'anyOf': [{'type': 'integer'}, {'type': 'null'}], 'minimum': 1, 'description': 'tiles'}",
         "--tiles must be 1 or more, not 0",
     ], done.stderr
-
-
-def test_the_documentation_lists_every_field_with_its_values() -> None:
-    """In the table of docs/settings.md, by the name that --vary takes."""
-    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `([a-z-]+\d*)` \| (.*) \|$", page, re.MULTILINE))
-    assert set(rows) == set(FIELDS)
-    for name, field in fields().items():
-        values = rows[option_name(name)]
-        assert [each for each in field.choices if f"`{each}`" not in values] == [], name

@@ -203,16 +203,6 @@ def test_rows_that_cannot_be_read_are_refused(tmp_path: Path, content: str) -> N
         bind("regression", declaration, predictor("fp32"), predictor("tested"), request(path))
 
 
-def test_the_documentation_shows_the_example() -> None:
-    """Apart from annotations, every line of the code there is one of the file."""
-    text = (ROOT / "docs" / "validity.md").read_text(encoding="utf-8")
-    (block,) = (each for each in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "class RegressionTask" in each)
-    code = (EXAMPLE / "workload.py").read_text(encoding="utf-8").replace("numbers: list[float] = ", "return ")
-    lines = [re.sub(r"\(self, (.*)\):", "(self", each).strip() for each in block.splitlines()]
-    missing = [each for each in lines if each and each not in code and not each.startswith(("from", "WORKLOAD"))]
-    assert missing == []
-
-
 @pytest.mark.parametrize("right", [True, False])
 def test_equal_predictions_have_something_in_common(data: Path, right: bool) -> None:
     """Also if all of them are wrong: then nothing can be lost, and nothing is said."""
