@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
-from modelzoo.formatting import MISSING
+from modelzoo.formatting import MISSING, share
 from modelzoo.records.doctor import AcceleratorReport, CeilingSeries, DoctorReport
 from modelzoo.records.libraries import ComputeLibrary, Libraries, Library
 from modelzoo.records.machine import CpuUsage, Machine, Threads
@@ -169,7 +169,7 @@ def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
         if efficiency is not None and ceilings.threads > 1:
             yield (
                 f"{precision}: {ceilings.threads} threads are {efficiency * ceilings.threads:.2f} × one "
-                f"({100 * efficiency:.0f} % of perfect)"
+                f"({share(efficiency, 0)} of perfect)"
             )
     fp32 = ceilings.gflops("fp32")
     for refused in ceilings.unavailable:

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Optional
 
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
-from modelzoo.formatting import MISSING, apart, rounded, rounded_down, seconds, significant, without_options
+from modelzoo.formatting import MISSING, apart, rounded, rounded_down, seconds, share, significant, without_options
 from modelzoo.records.load import Flaw, InvalidReason, Load, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
@@ -186,7 +186,7 @@ def _range(shares: Sequence[float]) -> str:
 def sizes(run: LoadRun) -> str:
     """The histogram of batch sizes: ``1: 62 %, 2: 30 %, 3: 8 %``."""
     count = sum(each.count for each in run.batches) or 1
-    shown = [f"{each.size}: {100 * each.count / count:.0f} %" for each in run.batches]
+    shown = [f"{each.size}: {share(each.count / count, 0)}" for each in run.batches]
     return ", ".join(shown) if len(shown) <= _MOST_SIZES else f"mean {results.mean_batch(run):.1f}"
 
 

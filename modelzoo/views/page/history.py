@@ -14,7 +14,7 @@ from modelzoo.document import Block, Column, Section, Table, lines
 from modelzoo.formatting import MISSING
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results import summary
-from modelzoo.views.plots.history import History, HistorySeries, SessionPoint, moment, plot
+from modelzoo.views.plots.panels import history, moment
 from modelzoo.views.results_table import interval
 
 
@@ -95,13 +95,14 @@ def _workload(workload: str, own: Sequence[SessionLevel], machines: Sequence[str
     series: dict[tuple[str, str], list[SessionLevel]] = {}
     for each in own:
         series.setdefault((each.machine, each.label), []).append(each)
-    drawn = []
-    for (machine, label), members in series.items():
-        shown = label if len(machines) == 1 else f"{label}, machine {1 + machines.index(machine)}"
-        points = tuple(SessionPoint(each.created, each.latency) for each in members)
-        drawn.append(HistorySeries(shown, points))
-    figure = plot(History(workload, tuple(drawn)), "Latency in each session with its interval.")
-    blocks: list[Block] = [figure.figure(mark)] if figure is not None else []
+    drawn = {
+        label if len(machines) == 1 else f"{label}, machine {1 + machines.index(machine)}": [
+            (each.created, each.latency) for each in members
+        ]
+        for (machine, label), members in series.items()
+    }
+    plot = history(workload, drawn)
+    blocks: list[Block] = [plot.figure(mark)] if plot is not None else []
     return Section(workload, (*blocks, _table(own, machines)))
 
 
