@@ -251,6 +251,6 @@ def rendered(judged: Sequence[tuple[Comparison, Gate]], form: str, *, details: b
 
 def export(judged: Sequence[tuple[Comparison, Gate]], form: str) -> str:
     """Return the comparisons in one of ``EXPORTS``."""
-    from modelzoo.views.compare_export import csv_export, json_text, junit
+    from modelzoo.views.export import comparisons_csv, comparisons_json, junit
 
-    return {"csv": csv_export, "json": json_text, "junit": junit}[form](judged)
+    return {"csv": comparisons_csv, "json": comparisons_json, "junit": junit}[form](judged)
