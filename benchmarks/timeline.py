@@ -83,5 +83,5 @@ def _draw(axes: Axes, line: Lanes) -> None:
             axes.text((bar.start + bar.end) / 2, row + 0.5, bar.text, ha="center", va="center_baseline", gid=HALO)
     for name, at in line.moments:
         axes.axvline(at, color=theme.INK, lw=1, ls=(0, (2, 2)))
-        offset = {"xytext": (0, 2), "textcoords": "offset points"}
-        axes.annotate(name, (at, 0), ha="center", va="bottom", fontweight="bold", **offset)
+        above = axes.annotate(name, (at, 0), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom")
+        above.set_fontweight("bold")

@@ -175,6 +175,11 @@ def number(value: Optional[float], form: str = ".4g", unknown: str = MISSING) ->
     return unknown if value is None else format(value, form)
 
 
+def counted(count: Optional[int], noun: str) -> str:
+    """Format a number of things: ``1 core``, ``1,024 cores``; ``? cores`` if it is not known."""
+    return f"{'?' if count is None else f'{count:,}'} {noun}{'' if count == 1 else 's'}"
+
+
 def operations(count: float) -> str:
     """Format a number of floating-point operations.
 

@@ -11,7 +11,7 @@ from modelzoo.comparison.machines import reports_of
 from modelzoo.comparison.model import Metric, Refusal, Row, SideSetting
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.document import Block, Column, Lines, Notices, Section, Table, Text, lines, named
-from modelzoo.formatting import MISSING, seconds
+from modelzoo.formatting import MISSING, counted, seconds
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.results import summary
@@ -76,7 +76,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
         )
     for row in compared:
         if row.estimate is not None and row.verdict is not None:
-            rounds = f"{row.verdict.rounds} round{'s' if row.verdict.rounds != 1 else ''}"
+            rounds = counted(row.verdict.rounds, "round")
             yield f"{row.name}: {rounds}; {basis_text(row.estimate)}."
 
 

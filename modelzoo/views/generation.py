@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from modelzoo import stats
 from modelzoo.document import Column, Table, Text
-from modelzoo.formatting import MISSING, rounded, rounded_within, seconds, share, significant
+from modelzoo.formatting import MISSING, counted, rounded, rounded_within, seconds, share, significant
 from modelzoo.results.generation import DecodingRead, GenerationLevels
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import proof
@@ -89,7 +89,7 @@ def caption(levels: Sequence[GenerationLevels]) -> str:
 
 def lengths(found: GenerationLevels) -> str:
     """``prompt of 128 tokens, 32 new ones``."""
-    tokens = f"{found.prompt_tokens} token{'s' if found.prompt_tokens > 1 else ''}"
+    tokens = counted(found.prompt_tokens, "token")
     return f"prompt of {tokens}, {found.new_tokens} new ones"
 
 

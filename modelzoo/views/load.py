@@ -9,7 +9,17 @@ from statistics import median
 from typing import Optional
 
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
-from modelzoo.formatting import MISSING, apart, rounded, rounded_down, seconds, share, significant, without_options
+from modelzoo.formatting import (
+    MISSING,
+    apart,
+    counted,
+    rounded,
+    rounded_down,
+    seconds,
+    share,
+    significant,
+    without_options,
+)
 from modelzoo.records.load import Flaw, InvalidReason, Load, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
@@ -37,8 +47,8 @@ def interval(value: Interval, unit: str) -> str:
 def instances_text(load: Load) -> str:
     """``4 instances × 2 cores``."""
     plan = load.plan
-    cores = f"{plan.cores_per_instance} core{'s' if plan.cores_per_instance > 1 else ''}"
-    return f"{plan.instances} instance{'s' if plan.instances > 1 else ''} × {cores}"
+    cores = counted(plan.cores_per_instance, "core")
+    return f"{counted(plan.instances, 'instance')} × {cores}"
 
 
 def caption(load: Load) -> str:

@@ -9,7 +9,17 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.document import Block, Column, Table, Text, Tone, first_line, named
-from modelzoo.formatting import MISSING, apart, cpus, rounded_within, seconds, share, significant, without_options
+from modelzoo.formatting import (
+    MISSING,
+    apart,
+    counted,
+    cpus,
+    rounded_within,
+    seconds,
+    share,
+    significant,
+    without_options,
+)
 from modelzoo.records.machine import quiet_limit
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
@@ -189,7 +199,7 @@ def _wanting(row: Row) -> str:
         return " (it takes two rounds at least: --rounds)"
     if row.judged.more_rounds:
         more = row.judged.more_rounds
-        return f" (about {more:,} more round{'s' if more > 1 else ''} would probably decide: --rounds)"
+        return f" (about {counted(more, 'more round')} would probably decide: --rounds)"
     return ""
 
 

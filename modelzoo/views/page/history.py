@@ -11,7 +11,7 @@ import msgspec
 from modelzoo import stats
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block, Column, Section, Table, lines
-from modelzoo.formatting import MISSING
+from modelzoo.formatting import MISSING, counted
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results import summary
 from modelzoo.views.plots.panels import history, moment
@@ -87,7 +87,7 @@ def _levels(name: str, result: Result) -> list[SessionLevel]:
 
 
 def _how(sessions: int) -> str:
-    count = f"{sessions} session{'s' * (sessions > 1)}"
+    count = counted(sessions, "session")
     return f"{count}. Their intervals hold within a session, and do not cover what changes between sessions."
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Optional
 
 from modelzoo.document import Text, theme
-from modelzoo.formatting import MISSING, share, significant
+from modelzoo.formatting import MISSING, counted, share, significant
 from modelzoo.records.profile import Bound, Ceilings
 from modelzoo.records.run import Result
 from modelzoo.results.summary import labels_as_run
@@ -87,7 +87,7 @@ def plot(points: Sequence[tuple[str, Bound]], ceilings: Ceilings) -> Plot:
         "memory. The bytes are those of all inputs and outputs, so what stays in a cache counts as well."
     )
     threads = ceilings.threads
-    where = ceilings.device or f"{threads} thread{'s' * (threads > 1)}"
+    where = ceilings.device or counted(threads, "thread")
     places = [(intensity, bound.gflops) for _, bound, intensity in placed]
     table = columns(titles, [*rows, *limits], numbers=titles[2:])
     return Plot(f"Roofline, {where}", Text(caption), table, partial(draw, series, x, y, places, None))
