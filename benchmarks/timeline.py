@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.document import Text, theme
-from modelzoo.views.plots.plot import Plot
-from modelzoo.views.plots.svg import HALO
+from modelzoo.views.plots.plot import HALO, Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, ROW, TITLE, AXIS = 720.0, 30.0, 36.0, 38.0
+WIDTH, ROW = 720.0, 30.0
 """In CSS pixels."""
 CHARACTERS = 96
 """Of a text that is as wide as the lanes."""
@@ -57,11 +56,10 @@ class Lanes:
 
 def write(path: Path, lines: Sequence[Lanes], title: str, description: str) -> None:
     """Draw time lines one below the other, on one axis, as an SVG file."""
-    height = ROW * sum(len(each.lanes) for each in lines) + TITLE * len(lines) + AXIS
-    Plot(title, Text(description), (), height, partial(_draw_all, lines), WIDTH).write(path)
+    Plot(title, Text(description), (), partial(_draw_all, lines), WIDTH).write(path)
 
 
-def _draw_all(lines: Sequence[Lanes], figure: Figure) -> None:
+def _draw_all(lines: Sequence[Lanes], figure: Figure) -> float:
     heights = [len(each.lanes) for each in lines]
     every = figure.subplots(len(lines), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for each, axes in zip(lines, every):
@@ -73,6 +71,7 @@ def _draw_all(lines: Sequence[Lanes], figure: Figure) -> None:
         axes.set_title(each.title, fontweight="bold", pad=18 if each.moments else 6)
         _draw(axes, each)
     every[-1].set_xlabel("ms")
+    return ROW * sum(heights)
 
 
 def _draw(axes: Axes, line: Lanes) -> None:
@@ -84,4 +83,5 @@ def _draw(axes: Axes, line: Lanes) -> None:
             axes.text((bar.start + bar.end) / 2, row + 0.5, bar.text, ha="center", va="center_baseline", gid=HALO)
     for name, at in line.moments:
         axes.axvline(at, color=theme.INK, lw=1, ls=(0, (2, 2)))
-        axes.text(at, -0.08, name, ha="center", va="bottom", fontweight="bold")
+        above = axes.annotate(name, (at, 0), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom")
+        above.set_fontweight("bold")

@@ -165,6 +165,21 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f} %" if fraction < 1 else "over 100 %"
 
 
+def share(fraction: float, decimals: int = 1) -> str:
+    """Format a share of a whole: ``93.1 %``."""
+    return f"{100 * fraction:.{decimals}f} %"
+
+
+def number(value: Optional[float], form: str = ".4g", unknown: str = MISSING) -> str:
+    """Format a number as ``form`` says, or ``unknown`` in place of ``None``."""
+    return unknown if value is None else format(value, form)
+
+
+def counted(count: Optional[int], noun: str) -> str:
+    """Format a number of things: ``1 core``, ``1,024 cores``; ``? cores`` if it is not known."""
+    return f"{'?' if count is None else f'{count:,}'} {noun}{'' if count == 1 else 's'}"
+
+
 def operations(count: float) -> str:
     """Format a number of floating-point operations.
 
@@ -198,6 +213,11 @@ def rounded(value: float, half_width: float) -> str:
     exponent = math.floor(math.log10(half))
     place = -exponent + (half / 10**exponent < 3.55)
     return f"{value:.{place}f}" if place > 0 else f"{round(value, place):.0f}"
+
+
+def rounded_within(value: float, half_width: float) -> str:
+    """Format ``value``, rounded as the relative half width of its interval allows, which follows: ``35.1 ±1.3 %``."""
+    return f"{rounded(value, value * half_width)} {within(half_width)}"
 
 
 def seconds_within(value: float, half_width: float) -> str:

@@ -253,9 +253,9 @@ def rendered(
         target: the file; ``None``: stdout.
     """
     from modelzoo.document import markdown, terminal
-    from modelzoo.views.compare_export import csv_export, json_text, junit
+    from modelzoo.views.export import comparisons_csv, comparisons_json, junit
 
-    exports = {"csv": csv_export, "json": json_text, "junit": junit}
+    exports = {"csv": comparisons_csv, "json": comparisons_json, "junit": junit}
     if form in exports:
         return exports[form](judged)
     blocks = [block for found, each in judged for block in document(found, each)]

@@ -106,7 +106,7 @@ def load(args: argparse.Namespace) -> int:
     from modelzoo.document import terminal
     from modelzoo.results import load as results
     from modelzoo.views import load as report
-    from modelzoo.views.plots import load as plots
+    from modelzoo.views.plots import scatter
 
     _check(args)
     planned = _planned(args)
@@ -125,9 +125,8 @@ def load(args: argparse.Namespace) -> int:
         if found.runs:
             out.print()
             terminal.show(report.document(found), out)
-            data = plots.of_load(found)
             print_result(stored, (), args.output)
-            serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
+            serving.end(args.plot, stored, scatter.load_curve(found), out)
     code = stored_code(stored, 0 if results.is_valid(found) else 1)
     if interrupted:
         return ended_early(stored, len(found.runs), "runs")

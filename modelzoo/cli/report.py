@@ -103,7 +103,7 @@ def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Na
     """The results in one of ``FORMATS``."""
     from modelzoo.document import Section, markdown, terminal
     from modelzoo.results import summary, tuning
-    from modelzoo.views import report_export as export
+    from modelzoo.views import export
 
     if form in ("csv", "json"):
         names = short_names([Path(path) for path, _ in stored])
@@ -115,8 +115,8 @@ def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Na
                     f"--format {form} has latencies, as run and tune measure them, and {printable(path)} has none; "
                     "give --format terminal, markdown or html"
                 )
-            rows += [export.report_row(name, row) for row in timed]
-        return export.csv_export(rows) if form == "csv" else export.json_text(rows)
+            rows += [(name, row) for row in timed]
+        return export.report(rows, form)
     blocks = [Section(_heading(path, result), tuple(_blocks(result, args))) for path, result in stored]
     return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=False)
 

@@ -127,13 +127,11 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
     blocks += view.kernels(stored.result) if args.details or args.profiling else []
     terminal.show(blocks, out)
     try:
-        data = roofline.of_result(stored.result)
-        plot = roofline.plot(data).write(stored.path.with_suffix(".svg")) if data is not None else None
+        plot = roofline.of_result(stored.result)
+        if plot is not None:
+            out.print(f"roofline: {plot.write(stored.path.with_suffix('.svg'))}", soft_wrap=True)
     except OSError as error:  # the disk is full
-        plot = None
         out.print(f"no roofline: its file cannot be written: {error.strerror}")
-    if plot is not None:
-        out.print(f"roofline: {plot}", soft_wrap=True)
     write_reproducers(stored.path, stored.result, lambda line: out.print(line, soft_wrap=True))
     say_where(stored, lambda line: out.print(line, soft_wrap=True), details=not args.details)
     for line in view.baseline_lines(rows):

@@ -255,13 +255,12 @@ def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
     """Print what was found, and write the plot."""
     from modelzoo.document import terminal
     from modelzoo.views import throughput as report
-    from modelzoo.views.plots import throughput as plots
+    from modelzoo.views.plots import scatter
 
     out.print()
     terminal.show(report.document(stored.result), out)
     line = report.command(stored.result, args.workload)
     if line is not None:
         out.print(f"command: {line}", soft_wrap=True)
-    data = plots.of_result(stored.result)
     print_result(stored, (), args.output)
-    serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
+    serving.end(args.plot, stored, scatter.frontier(stored.result), out)

@@ -101,5 +101,6 @@ CSS = (
     f":root{{{_declarations({light: light for light in VARIABLES})}}}\n"
     f"@media screen and (prefers-color-scheme:dark){{:root{{{_declarations(DARK)}}}}}\n"
     ".plot{display:block;width:100%;height:auto;max-width:34rem}\n"
+    ".plot text{font-family:system-ui,sans-serif!important}\n"
 )
-"""What a page needs so that its plots follow its theme and its width. Print is always light."""
+"""What a page needs so that its plots follow its theme, its width and its font. Print is always light."""

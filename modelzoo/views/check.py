@@ -9,7 +9,7 @@ from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.kernel_changes import KernelChanges, ShapeUse, kernel_changes
 from modelzoo.comparison.model import Row
 from modelzoo.document import Block, Column, Lines, Notices, Section, Table, Text, lines, named
-from modelzoo.formatting import MISSING, seconds
+from modelzoo.formatting import MISSING, counted, seconds
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.results import summary
@@ -73,7 +73,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
             f"in alternating turns.{correction(len(compared))}"
         )
     for row, found in compared:
-        rounds = f"{found.rounds} round{'s' if found.rounds != 1 else ''}"
+        rounds = counted(found.rounds, "round")
         yield f"{row.name}: {rounds}; {basis_text(found)}."
 
 

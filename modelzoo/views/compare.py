@@ -10,6 +10,7 @@ from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_ses
 from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice, Rates
 from modelzoo.comparison.model import Row, Side
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, Tone, first_line, lines, named
+from modelzoo.formatting import counted
 from modelzoo.frozen import replace
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
 from modelzoo.results.refusals import Metric, Obstacle
@@ -135,7 +136,7 @@ def _origin(side: Side) -> str:
     days = list(dict.fromkeys((first.result.created[:10], last.result.created[:10])))
     count = len(side.results)
     where = first.path if count == 1 else f"{first.path} … {last.path}"
-    return f"{count} session{'s' if count > 1 else ''}, {' to '.join(days)}, {where}"
+    return f"{counted(count, 'session')}, {' to '.join(days)}, {where}"
 
 
 def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
@@ -307,7 +308,7 @@ def cores_text(found: Optional[AssumedCores]) -> str:
     if found is None:
         return ""
     return (
-        f"{found.vcpus} vCPU{'s' if found.vcpus != 1 else ''} per physical core, as usual for {found.architecture}; "
+        f"{counted(found.vcpus, 'vCPU')} per physical core, as usual for {found.architecture}; "
         "the virtual machine does not show it"
     )
 

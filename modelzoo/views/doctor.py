@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
-from modelzoo.formatting import MISSING
+from modelzoo.formatting import MISSING, counted, share
 from modelzoo.records.doctor import AcceleratorReport, CeilingSeries, DoctorReport
 from modelzoo.records.libraries import ComputeLibrary, Libraries, Library
 from modelzoo.records.machine import CpuUsage, Machine, Threads
@@ -35,7 +35,7 @@ def progress_text(series: CeilingSeries) -> str:
     """Say what is being measured."""
     what = "memory copy" if series.operator is None else f"{series.precision} {series.operator}"
     where = f" on {series.device}" if series.device else ""
-    threads = f", {_count(series.threads, 'thread')}" if series.threads else ""
+    threads = f", {counted(series.threads, 'thread')}" if series.threads else ""
     return f"measuring: {what}{where}{threads} …"
 
 
@@ -44,8 +44,8 @@ def machine_rows(machine: Machine) -> list[tuple[str, str]]:
     smt = f", {machine.threads_per_core} threads per core" if machine.threads_per_core > 1 else ""
     cores = [
         str(machine.cores),
-        _count(machine.sockets, "socket"),
-        _count(machine.numa_nodes, "NUMA node") + smt,
+        counted(machine.sockets, "socket"),
+        counted(machine.numa_nodes, "NUMA node") + smt,
     ]
     clock = [
         f"{machine.mhz / 1000:.2f} GHz now" if machine.mhz else None,
@@ -169,7 +169,7 @@ def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
         if efficiency is not None and ceilings.threads > 1:
             yield (
                 f"{precision}: {ceilings.threads} threads are {efficiency * ceilings.threads:.2f} × one "
-                f"({100 * efficiency:.0f} % of perfect)"
+                f"({share(efficiency, 0)} of perfect)"
             )
     fp32 = ceilings.gflops("fp32")
     for refused in ceilings.unavailable:
@@ -184,10 +184,6 @@ def _accelerator(report: AcceleratorReport) -> Section:
     origin = "from an earlier call; --fresh measures them again" if report.ceilings_kept else "measured by its events"
     title = accelerator_text(report.device)
     return Section(title, (lines(*lacking(report.device), f"({origin})"), _ceilings(report.ceilings, on_device=True)))
-
-
-def _count(number: int | None, noun: str) -> str:
-    return f"{'?' if number is None else number} {noun}{'' if number == 1 else 's'}"
 
 
 def _binary_size(size: int | None) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from modelzoo.comparison.explanations import EVERYTHING_ELSE, Explanation, Part, explained
 from modelzoo.document import Column, Lines, Section, Table, lines, named
-from modelzoo.formatting import MISSING, seconds
+from modelzoo.formatting import MISSING, seconds, share
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import launchers
 from modelzoo.stats import Outcome
@@ -87,7 +87,7 @@ def sentence(found: Explanation) -> str:
         if part.name != EVERYTHING_ELSE and abs(part.change) >= NAMED_SHARE * abs(change) and part.change
     ][:NAMED_PARTS]
     if not parts:
-        return f"{intro}; no operation changed by {100 * NAMED_SHARE:.0f} % of that"
+        return f"{intro}; no operation changed by {share(NAMED_SHARE, 0)} of that"
     return "; ".join([intro, *map(_part, parts)])
 
 
@@ -159,12 +159,12 @@ def passes_text(found: Explanation, names: tuple[str, str], *, is_decided: bool 
         (names[1], found.other, found.other_timed, found.other_passes),
     )
     said = [_of_side(found.source, *side) for side in sides]
-    share = f"{_share(found)} " if is_decided else ""
-    return f"{said[0]}; {said[1]}. {share}A single operation's time has no interval."
+    part = f"{_share(found)} " if is_decided else ""
+    return f"{said[0]}; {said[1]}. {part}A single operation's time has no interval."
 
 
 def _of_side(source: str, name: str, passed: float, timed: float, count: int) -> str:
-    slower = f"{100 * abs(passed / timed - 1):.0f} % {'more' if passed >= timed else 'less'}"
+    slower = f"{share(abs(passed / timed - 1), 0)} {'more' if passed >= timed else 'less'}"
     passes = f"{count} {source} pass{'es' if count > 1 else ''}"
     return f"{name}: {passes} of {seconds(passed)}, {slower} than the timed ones ({seconds(timed)} as measured)"
 
@@ -176,4 +176,4 @@ def _share(found: Explanation) -> str:
             f"They differ by {signed(change)} and the timed ones by {signed(timed)}, so they do not explain the timed "
             "difference."
         )
-    return f"They differ by {signed(change)}, {100 * change / timed:.0f} % of the timed difference ({signed(timed)})."
+    return f"They differ by {signed(change)}, {share(change / timed, 0)} of the timed difference ({signed(timed)})."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from modelzoo import formatting, stats
+from modelzoo import stats
 from modelzoo.document import Column, Table, Text
+from modelzoo.formatting import MISSING, counted, rounded, rounded_within, seconds, share, significant
 from modelzoo.results.generation import DecodingRead, GenerationLevels
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import proof
@@ -39,28 +40,28 @@ def table(shown: Sequence[SummaryRow]) -> Table:
 
 def rate(found: stats.Interval) -> str:
     """``95.2 ±1.3 %``, rounded as the interval allows."""
-    return f"{formatting.rounded(found.value, found.value * found.half_width)} {formatting.within(found.half_width)}"
+    return rounded_within(found.value, found.half_width)
 
 
 def read(found: GenerationLevels) -> str:
     """``12.6 (61 %)``: what decoding reads, and its share of the bandwidth."""
     if found.read is None:
-        return formatting.MISSING
-    reached, share = found.read.gigabytes_per_second, found.read.share
-    text = formatting.rounded(reached.value, reached.value * reached.half_width)
-    return text if share is None else f"{text} ({100 * share:.0f} %)"
+        return MISSING
+    reached, part = found.read.gigabytes_per_second, found.read.share
+    text = rounded(reached.value, reached.value * reached.half_width)
+    return text if part is None else f"{text} ({share(part, 0)})"
 
 
 def read_text(found: DecodingRead, device: str) -> str:
     """What a step reads, and how that compares with what a copy moves."""
-    reached = formatting.significant(found.gigabytes_per_second.value, 3)
+    reached = significant(found.gigabytes_per_second.value, 3)
     weights, cache = f"{found.found.weights / 1e6:.0f} MB of weights", f"{found.found.cache / 1e6:.1f} MB of cache"
     said = f"a step of decoding reads {weights} and {cache} at least: {reached} GB/s"
     if found.bandwidth is None or found.share is None:
         command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
         return f"{said}; run 'modelzoo doctor{command}' once to compare it with {whose} bandwidth"
-    copied = formatting.significant(found.bandwidth, 3)
-    return f"{said}, {100 * found.share:.0f} % of the {copied} GB/s that a copy reads and writes here"
+    copied = significant(found.bandwidth, 3)
+    return f"{said}, {share(found.share, 0)} of the {copied} GB/s that a copy reads and writes here"
 
 
 def phase_lines(found: GenerationLevels) -> Iterator[str]:
@@ -72,9 +73,8 @@ def phase_lines(found: GenerationLevels) -> Iterator[str]:
             yield f"{phase.name}: {phase.evidence_problem}"
     if found.prefill_gflops is not None:
         reached = found.prefill_gflops.value
-        said = f"prefill: {formatting.significant(reached, 3)} GFLOP/s"
-        share = f", {100 * reached / found.prefill_peak:.0f} % of the measured peak" if found.prefill_peak else ""
-        yield said + share
+        said = f"prefill: {significant(reached, 3)} GFLOP/s"
+        yield said + (f", {share(reached / found.prefill_peak, 0)} of the measured peak" if found.prefill_peak else "")
 
 
 def caption(levels: Sequence[GenerationLevels]) -> str:
@@ -89,11 +89,11 @@ def caption(levels: Sequence[GenerationLevels]) -> str:
 
 def lengths(found: GenerationLevels) -> str:
     """``prompt of 128 tokens, 32 new ones``."""
-    tokens = f"{found.prompt_tokens} token{'s' if found.prompt_tokens > 1 else ''}"
+    tokens = counted(found.prompt_tokens, "token")
     return f"prompt of {tokens}, {found.new_tokens} new ones"
 
 
 def between_text(found: GenerationLevels) -> str:
     """The percentiles of the times between two tokens."""
-    said = ", ".join(f"{name} {formatting.seconds(value)}" for name, value in found.between.items())
+    said = ", ".join(f"{name} {seconds(value)}" for name, value in found.between.items())
     return f"time between two tokens, of all samples: {said}"

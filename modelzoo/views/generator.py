@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from modelzoo.formatting import cpus, seconds, significant
+from modelzoo.formatting import counted, cpus, seconds, significant
 from modelzoo.records.load import GeneratorPlace, Load
 from modelzoo.records.machine import Throttling
 
@@ -42,11 +42,11 @@ def throttling(load: Load) -> Optional[str]:
     periods, total = sum(each.periods for each in found), sum(each.seconds for each in found)
     runs = f"in {len(found)} of {len(load.runs)} runs" if len(load.runs) > 1 else "in the run"
     quota = "the quota" if load.topology.quota is None else f"the quota of {load.topology.quota:g} CPUs"
-    said = f"{quota} was used up {periods:,} time{'s' if periods > 1 else ''} {runs}, and CPUs stopped for"
+    said = f"{quota} was used up {counted(periods, 'time')} {runs}, and CPUs stopped for"
     fewer = _fewer(load, "give the instances less")
     return f"throttling: {said} {seconds(total)} in all, which is part of the latencies{fewer}"
 
 
 def stopped(found: Throttling) -> str:
     """``0.36 s in 12 periods``."""
-    return f"{significant(found.seconds, 2)} s in {found.periods:,} period{'s' if found.periods > 1 else ''}"
+    return f"{significant(found.seconds, 2)} s in {counted(found.periods, 'period')}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 from modelzoo.document import Line, Lines, Text, Tone
-from modelzoo.formatting import ratio_value
+from modelzoo.formatting import counted, ratio_value
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
@@ -114,7 +114,7 @@ def _speed(shown: Sequence[SummaryRow]) -> str:
         left = f", not run on {len(alone) - len(failed)}" if len(alone) > len(failed) else ""
         return several(*names, [*map(_judged, compared), *failed], "models") + left
     base = (short_names(shown)[0] or "the baseline") if len(workloads) == 1 else "the baselines"
-    settings = f"{len(compared)} setting" + ("s" if len(compared) > 1 else "")
+    settings = counted(len(compared), "setting")
     judged = list(map(_judged, compared))
     counts = _counts(judged)
     if nothing:
@@ -123,8 +123,8 @@ def _speed(shown: Sequence[SummaryRow]) -> str:
         return f"too few processes to compare {settings} with {base}: one process each cannot show a difference"
     if list(counts) == [Outcome.AMBIGUOUS] and len(compared) > 1:
         return f"no significant difference between {base} and the {len(compared)} other settings"
-    counted = ", ".join(f"{_OUTCOMES[each]}: {counts[each]}{_range(judged, each)}" for each in counts)
-    return f"{settings} compared with {base}: {counted}{_best(compared, shown)}"
+    outcomes = ", ".join(f"{_OUTCOMES[each]}: {counts[each]}{_range(judged, each)}" for each in counts)
+    return f"{settings} compared with {base}: {outcomes}{_best(compared, shown)}"
 
 
 def several(base: str, name: str, judged: Sequence[Judged], noun: str) -> str:
@@ -255,8 +255,8 @@ def _accuracy(shown: Sequence[SummaryRow]) -> str:
     if len(judged) == 1:
         settings = sum(not row.is_baseline for row in ran)
         return f"accuracy check: {judged[0].value}" + (f" for 1 of {settings} settings" if settings > 1 else "") + why
-    counted = ", ".join(f"{number} {verdict.value}" for verdict, number in Counter(judged).items())
-    return f"accuracy check: {counted}{why}"
+    verdicts = ", ".join(f"{number} {verdict.value}" for verdict, number in Counter(judged).items())
+    return f"accuracy check: {verdicts}{why}"
 
 
 def _noise(disturbed: Optional[Noise]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from modelzoo.document import Column, Table, Text, Tone
-from modelzoo.formatting import MISSING, apart, significant, word
+from modelzoo.formatting import MISSING, apart, number, share, significant, word
 from modelzoo.records.partial import OUTPUT, JudgedSoFar, Unrepeatable
 from modelzoo.records.run import ValidityEntry, ValidityReport
 from modelzoo.records.validity import (
@@ -346,7 +346,7 @@ def source_text(check: Check, judged: Validity) -> str:
             confidence = f"{100 * (1 - judged.classes.significance):g} % confidence"
             source += f"; {confidence} over {judged.classes.tested} classes of {judged.classes.fewest} items or more"
         if isinstance(about, ClassChange):
-            source += f"; its {about.items} items lost {100 * about.loss:.1f} %"
+            source += f"; its {about.items} items lost {share(about.loss)}"
         return source
     if _is_numeric(check) and check.undecided:
         unknown = "the expected rounding error is not known"
@@ -369,8 +369,3 @@ def _outcome(check: Check) -> tuple[str, Tone]:
     if check.passed:
         return "pass", Tone.BETTER
     return ("undecided", Tone.OPEN) if check.undecided else ("FAIL", Tone.BAD)
-
-
-def number(value: Optional[float]) -> str:
-    """Four significant digits; a dash for ``None``."""
-    return MISSING if value is None else f"{value:.4g}"

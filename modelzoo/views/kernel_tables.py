@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from modelzoo.document import Block, Column, Details, Table, Text, lines
-from modelzoo.formatting import MISSING
+from modelzoo.formatting import MISSING, number, share
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product, ProofSource, Subnormals
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile
@@ -79,10 +79,10 @@ def evidence_tables(evidence: Evidence, operators: int = 12, products: int | Non
         products: the number of products to list; by default all.
         operators: the number of operators to list; the others are summed up in one line.
     """
-    unattributed = f"unattributed: {_percent(evidence.unattributed_share)} of the time"
+    unattributed = f"unattributed: {share(evidence.unattributed_share)} of the time"
     if evidence.reference_share:
         kernels = ", ".join(evidence.reference_kernels)
-        unattributed += f"; reference kernels ({kernels}): {_percent(evidence.reference_share)}"
+        unattributed += f"; reference kernels ({kernels}): {share(evidence.reference_share)}"
     passes = max(evidence.iterations, 1)
     used = evidence.blas and any(evidence.blas.split(" ")[0] in row.name for row in evidence.by_implementation)
     blas = f"BLAS: {evidence.blas}" if used else ""
@@ -109,13 +109,13 @@ def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
         Column("layer", tuple(layers_text(each) for each in shown)),
         Column("shapes", tuple(shapes_text(each.shapes) for each in shown)),
         Column("calls", tuple(str(each.count) for each in shown), is_number=True),
-        Column("share", tuple(MISSING if each.share is None else _percent(each.share) for each in shown), True),
+        Column("share", tuple(MISSING if each.share is None else share(each.share) for each in shown), True),
         Column("kernel", tuple(kernel_text(each) for each in shown)),
         Column("precision", tuple(each.precision for each in shown)),
         Column("error", tuple(MISSING if each.error is None else f"{each.error:.1e}" for each in shown), True),
         Column("known by", tuple(_known_by(each) for each in shown)),
     )
-    note = [f"{len(rest)} more products took {_percent(sum(each.share or 0.0 for each in rest))}"] if rest else []
+    note = [f"{len(rest)} more products took {share(sum(each.share or 0.0 for each in rest))}"] if rest else []
     if evidence.replay_seconds is not None:
         note.append(f"error: of the product called again after the pass, against fp64; {evidence.replay_seconds:.1f} s")
     return Table("Individual products", columns, Text("; ".join(note)) if note else None) if products else None
@@ -167,12 +167,12 @@ def _time_table(title: str, rows: Sequence[TimeShare], passes: int, limit: int |
     shown = list(rows if limit is None else rows[:limit])
     rest = rows[len(shown) :]
     if rest:
-        seconds, share = sum(row.seconds for row in rest), sum(row.share for row in rest)
-        shown.append(TimeShare(f"{len(rest)} others", seconds, share, sum(row.count for row in rest)))
+        seconds, part = sum(row.seconds for row in rest), sum(row.share for row in rest)
+        shown.append(TimeShare(f"{len(rest)} others", seconds, part, sum(row.count for row in rest)))
     columns = (
         Column("", tuple(row.name for row in shown)),
         Column("ms per pass", tuple(_ms(row.seconds / passes) for row in shown), is_number=True),
-        Column("share", tuple(_percent(row.share) for row in shown), is_number=True),
+        Column("share", tuple(share(row.share) for row in shown), is_number=True),
         Column("calls", tuple(_count(row.count, passes) for row in shown), is_number=True),
     )
     return Table(title, columns, Text(note) if note else None)
@@ -184,7 +184,7 @@ def _class_table(evidence: Evidence, passes: int) -> Table:
     columns = (
         Column("", tuple(str(each.operator_class) for each in classes)),
         Column("ms per pass", tuple(_ms(each.seconds / passes) for each in classes), is_number=True),
-        Column(f"in {reduced}", tuple(_percent(each.bf16_share) for each in classes), is_number=True),
+        Column(f"in {reduced}", tuple(share(each.bf16_share) for each in classes), is_number=True),
         Column("precision", tuple(", ".join(each.precisions) for each in classes)),
         Column("largest error" if evidence.products else "canary", tuple(errors), is_number=True),
         Column("decided by", tuple(", ".join(map(str, each.decided_by)) for each in classes)),
@@ -217,11 +217,11 @@ def _operator_table(rows: Sequence[OperatorRow], passes: int, note: str) -> Tabl
         Column("operator", tuple(row.name for row in rows)),
         Column("shapes", tuple(shapes_text(row.shapes) for row in rows)),
         Column("ms per pass", tuple(_ms(row.seconds / passes) for row in rows), is_number=True),
-        Column("share", tuple(_percent(row.share) for row in rows), is_number=True),
+        Column("share", tuple(share(row.share) for row in rows), is_number=True),
         Column("calls", tuple(_count(row.count, passes) for row in rows), is_number=True),
-        Column("GFLOP/s", tuple(_number(row.gflops_per_second) for row in rows), is_number=True),
-        Column("GB/s", tuple(_number(row.gigabytes_per_second) for row in rows), is_number=True),
-        Column("FLOP/byte", tuple(_number(row.intensity) for row in rows), is_number=True),
+        Column("GFLOP/s", tuple(number(row.gflops_per_second, ".1f") for row in rows), is_number=True),
+        Column("GB/s", tuple(number(row.gigabytes_per_second, ".1f") for row in rows), is_number=True),
+        Column("FLOP/byte", tuple(number(row.intensity, ".1f") for row in rows), is_number=True),
         Column("kernel", tuple(row.kernel for row in rows)),
         Column("precision", tuple(row.precision for row in rows)),
     )
@@ -234,7 +234,7 @@ def _layer_table(layers: Sequence[LayerRow], passes: int) -> Table:
         Column("kind", tuple(layer.kind for layer in layers)),
         Column("own ms", tuple(_ms(layer.own_seconds / passes) for layer in layers), is_number=True),
         Column("ms per pass", tuple(_ms(layer.seconds / passes) for layer in layers), is_number=True),
-        Column("share", tuple(_percent(layer.share) for layer in layers), is_number=True),
+        Column("share", tuple(share(layer.share) for layer in layers), is_number=True),
         Column("calls", tuple(_count(layer.count, passes) for layer in layers), is_number=True),
         Column("GFLOP/s", tuple(map(_gflops, layers)), is_number=True),
     )
@@ -242,19 +242,11 @@ def _layer_table(layers: Sequence[LayerRow], passes: int) -> Table:
 
 
 def _gflops(layer: LayerRow) -> str:
-    return _number(layer.flop / layer.seconds / 1e9 if layer.flop and layer.seconds > 0 else None)
+    return number(layer.flop / layer.seconds / 1e9 if layer.flop and layer.seconds > 0 else None, ".1f")
 
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3f}"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %"
-
-
-def _number(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.1f}"
 
 
 def _count(count: int, passes: int) -> str:

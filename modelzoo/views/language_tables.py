@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from modelzoo.document import Table, Text
+from modelzoo.formatting import share
 from modelzoo.records.exhibits import ShownPassages
 from modelzoo.records.validity import Validity
 from modelzoo.views.figure_tables import number_column, over_the_set, text_column
@@ -18,7 +19,7 @@ def figures(judged: Validity) -> Table:
     rows = [
         ("perplexity", f"{found['perplexity_reference']:.4g}", f"{found['perplexity_tested']:.4g}", ratio),
         ("KL divergence in nats: mean, median, p99, max", "", kl, ""),
-        ("most likely tokens in common", "", f"{100 * found['same_top']:.2f} %", ""),
+        ("most likely tokens in common", "", share(found["same_top"], 2), ""),
     ]
     return over_the_set(judged, rows)
 
@@ -33,7 +34,7 @@ def passages(judged: Validity, shown: ShownPassages) -> Table:
         number_column(judged.tested_name, found, lambda each: f"{each.tested_perplexity:.4g}"),
         number_column("mean KL", found, lambda each: f"{each.mean_kl:.3g}"),
         number_column("max KL", found, lambda each: f"{each.max_kl:.3g}"),
-        number_column("same top", found, lambda each: f"{100 * each.same_top:.1f} %"),
+        number_column("same top", found, lambda each: share(each.same_top)),
     )
     note = Text(f"{len(found)} of {judged.items}, those with the largest mean divergence")
     return Table("Passages", columns, note if len(found) < judged.items else None)

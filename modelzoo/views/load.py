@@ -9,7 +9,17 @@ from statistics import median
 from typing import Optional
 
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
-from modelzoo.formatting import MISSING, apart, rounded, rounded_down, seconds, significant, without_options
+from modelzoo.formatting import (
+    MISSING,
+    apart,
+    counted,
+    rounded,
+    rounded_down,
+    seconds,
+    share,
+    significant,
+    without_options,
+)
 from modelzoo.records.load import Flaw, InvalidReason, Load, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
@@ -37,8 +47,8 @@ def interval(value: Interval, unit: str) -> str:
 def instances_text(load: Load) -> str:
     """``4 instances × 2 cores``."""
     plan = load.plan
-    cores = f"{plan.cores_per_instance} core{'s' if plan.cores_per_instance > 1 else ''}"
-    return f"{plan.instances} instance{'s' if plan.instances > 1 else ''} × {cores}"
+    cores = counted(plan.cores_per_instance, "core")
+    return f"{counted(plan.instances, 'instance')} × {cores}"
 
 
 def caption(load: Load) -> str:
@@ -186,7 +196,7 @@ def _range(shares: Sequence[float]) -> str:
 def sizes(run: LoadRun) -> str:
     """The histogram of batch sizes: ``1: 62 %, 2: 30 %, 3: 8 %``."""
     count = sum(each.count for each in run.batches) or 1
-    shown = [f"{each.size}: {100 * each.count / count:.0f} %" for each in run.batches]
+    shown = [f"{each.size}: {share(each.count / count, 0)}" for each in run.batches]
     return ", ".join(shown) if len(shown) <= _MOST_SIZES else f"mean {results.mean_batch(run):.1f}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
 from modelzoo.document import Block, Column, Command, Notice, Notices, Table, Text, lines
-from modelzoo.formatting import MISSING, duration, percent
+from modelzoo.formatting import MISSING, counted, duration, percent
 from modelzoo.machine.diagnosis import system_warnings
 from modelzoo.machine.linux import format_cpu_list
 from modelzoo.plan import Effort
@@ -164,7 +164,7 @@ def _quota(topology: Topology) -> Iterator[str]:
 def _idle(each: Configuration, idle: int, found: Throughput) -> str:
     """Why a configuration does not use all cores."""
     topology = quota_in_cores(found.topology, each.smt)
-    name = f"idle: {each.instances} × {each.cores} leaves {idle} core{'s' if idle > 1 else ''} idle"
+    name = f"idle: {each.instances} × {each.cores} leaves {counted(idle, 'core')} idle"
     if found.is_search and each.instances == 1 and each.cores == most_cores(topology, 1):
         return f"{name}: the others are compared with a single instance, which stays within a node"
     if most_instances(topology, each.cores) > each.instances and idle >= each.cores:

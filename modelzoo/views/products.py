@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from modelzoo.formatting import significant
+from modelzoo.formatting import counted, significant
 from modelzoo.records.evidence import Evidence, Product
 from modelzoo.records.faults import Fault
 from modelzoo.records.profile import Shape
@@ -42,7 +42,7 @@ def wrong_text(evidence: Evidence) -> str:
         return "it is not recorded of which products"
     worst = max(evidence.wrong, key=lambda each: each.wrong.excess or math.inf if each.wrong is not None else 0.0)
     more = len(evidence.wrong) - 1
-    also = f"; likewise {more} more product{'s' if more > 1 else ''}" if more else ""
+    also = f"; likewise {counted(more, 'more product')}" if more else ""
     name = f"{worst.operator} in {layers_text(worst)}" if worst.layers else worst.operator
     shapes, kernel = shapes_text(worst.shapes), kernel_text(worst)
     return f"{name} ({worst.operands}, {shapes}; kernel: {kernel}): {fault_text(worst)}{also}"

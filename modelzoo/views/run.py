@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modelzoo.document import Block, Notice, Notices, Section, Table, Text, lines, named
+from modelzoo.formatting import share
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
@@ -86,7 +87,7 @@ def objections(rows: Sequence[SummaryRow]) -> list[str]:
             said.append(f"{name} is not verified: {proof.sentence(row.proof) or f'{proof.NO_EVIDENCE} (--no-audit?)'}")
         said += dict.fromkeys(f"{name}: {each.message}" for each in contradictions(row.reports))
         if row.used_reference_kernels:
-            said.append(f"{name}: reference kernels took {100 * row.proof.reference_share:.1f} % of the time")
+            said.append(f"{name}: reference kernels took {share(row.proof.reference_share)} of the time")
     return said
 
 

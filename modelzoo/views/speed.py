@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from modelzoo.comparison.estimate import FEW_PROCESSES
-from modelzoo.formatting import Merged, apart, duration, general, significant
+from modelzoo.formatting import Merged, apart, duration, general, share, significant
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, ProofVerdict
@@ -155,7 +155,7 @@ def verdict_reason(verdict: Verdict, largest: float = 0.0) -> str:
         seen += f" to {general(largest, 2)}" if largest > verdict.p_value else ""
         seen += f" (corrected for {verdict.table} comparisons)" if verdict.table > 1 else ""
     if verdict.outcome is Outcome.SAME:
-        return f"a difference of {100 * EQUIVALENCE:.0f} % is ruled out: {seen}"
+        return f"a difference of {share(EQUIVALENCE, 0)} is ruled out: {seen}"
     if verdict.doubt is None:
         return seen
     return {

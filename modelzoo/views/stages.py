@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from modelzoo import formatting
 from modelzoo.document import Column
+from modelzoo.formatting import apart, seconds, share
 from modelzoo.records.timing import SYNCHRONIZED, Place
 from modelzoo.results.pipeline import SUM_TOLERANCE, PipelineLevels, StageLevel
 from modelzoo.views.results_table import interval
@@ -41,7 +41,7 @@ def _rows(each: PipelineLevels) -> list[tuple[str, ...]]:
         (*name, level.stage.name, place_of(each, level), interval(level.seconds), share(level.share))
         for level in each.stages
     ]
-    rows.append((*name, SUM, "", formatting.seconds(each.sum), share(each.sum / each.end_to_end.value)))
+    rows.append((*name, SUM, "", seconds(each.sum), share(each.sum / each.end_to_end.value)))
     rows.append((*name, END_TO_END, "", interval(each.end_to_end), ""))
     return rows
 
@@ -49,11 +49,6 @@ def _rows(each: PipelineLevels) -> list[tuple[str, ...]]:
 def place_of(each: PipelineLevels, level: StageLevel) -> str:
     """Where a stage ran: ``host``, or the device."""
     return each.device if level.stage.place is Place.DEVICE else str(level.stage.place)
-
-
-def share(value: float, decimals: int = 1) -> str:
-    """``93.1 %``."""
-    return f"{100 * value:.{decimals}f} %"
 
 
 def sentences(each: PipelineLevels) -> list[str]:
@@ -76,10 +71,10 @@ def sum_text(each: PipelineLevels) -> str:
     levels = each.sum / each.end_to_end.value
     if each.adds_up:
         return f"the stages add up to {share(levels)} of the end-to-end time"
-    limit = f"{100 * SUM_TOLERANCE:.0f} %"
+    limit = share(SUM_TOLERANCE, 0)
     if abs(each.within_passes - 1) > SUM_TOLERANCE:
         nearest = 1 + math.copysign(SUM_TOLERANCE, each.within_passes - 1)
-        within, _ = formatting.apart(each.within_passes, nearest, digits=1, show=share)
+        within, _ = apart(each.within_passes, nearest, digits=1, show=share)
         return (
             f"the stages add up to {within} of the end-to-end time of a pass, which is more than "
             f"{limit} off: some work is in no stage, or a stage is declared in the wrong place"

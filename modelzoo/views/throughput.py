@@ -9,7 +9,17 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.document import Block, Column, Table, Text, Tone, first_line, named
-from modelzoo.formatting import MISSING, apart, cpus, rounded, seconds, significant, within, without_options
+from modelzoo.formatting import (
+    MISSING,
+    apart,
+    counted,
+    cpus,
+    rounded_within,
+    seconds,
+    share,
+    significant,
+    without_options,
+)
 from modelzoo.records.machine import quiet_limit
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
@@ -82,17 +92,17 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "setting": row.setting or MISSING,
         "rounds": str(row.rounds or MISSING),
         f"{found.unit}/s": "failed" if row.throughput is None and row.failed else rate(row.throughput),
-        "counting": MISSING if math.isinf(row.off) else f"±{100 * row.off:.1f} %",
+        "counting": MISSING if math.isinf(row.off) else f"±{share(row.off)}",
         "p50": seconds(row.percentiles.get("p50"), 3),
         "p90": seconds(row.percentiles.get("p90"), 3),
         "p95": seconds(row.percentiles.get("p95"), 3),
         "p99": seconds(row.percentiles.get("p99"), 3),
         "bound": MISSING if bound is None else _bound(row),
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
-        "efficiency": MISSING if row.efficiency is None else f"{100 * row.efficiency:.0f} %",
+        "efficiency": MISSING if row.efficiency is None else share(row.efficiency, 0),
         "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
-        "compute peak": MISSING if row.compute is None else f"{100 * row.compute:.0f} %",
-        "bandwidth": MISSING if row.bandwidth is None else f"{100 * row.bandwidth:.0f} %",
+        "compute peak": MISSING if row.compute is None else share(row.compute, 0),
+        "bandwidth": MISSING if row.bandwidth is None else share(row.bandwidth, 0),
         "cost per million": MISSING if cost is None else money(found, cost),
     }
     if bound is not None and bound.name not in ("p50", "p90", "p95", "p99"):
@@ -106,7 +116,7 @@ def rate(found: Optional[stats.Interval]) -> str:
         return MISSING
     if not math.isfinite(found.high):
         return significant(found.value, 3)
-    return f"{rounded(found.value, found.value * found.half_width)} {within(found.half_width)}"
+    return rounded_within(found.value, found.half_width)
 
 
 def money(found: Throughput, cost: stats.Interval) -> str:
@@ -189,7 +199,7 @@ def _wanting(row: Row) -> str:
         return " (it takes two rounds at least: --rounds)"
     if row.judged.more_rounds:
         more = row.judged.more_rounds
-        return f" (about {more:,} more round{'s' if more > 1 else ''} would probably decide: --rounds)"
+        return f" (about {counted(more, 'more round')} would probably decide: --rounds)"
     return ""
 
 
@@ -257,7 +267,7 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
         if row.is_short:
             said.append(
                 f"{name}: an instance completed only {row.fewest} batches inside the window, fewer than "
-                f"{LEAST}; the count may be off by {100 * row.off:.1f} %"
+                f"{LEAST}; the count may be off by {share(row.off)}"
             )
         if row.rounds == 1:
             said.append(f"{name}: one round, so there is no interval")
@@ -278,10 +288,10 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
 
 def _straggler_lines(row: Row) -> list[str]:
     lines = []
-    for number, (share, rounds) in list(row.stragglers.items())[:_NAMED]:
+    for number, (completed, rounds) in list(row.stragglers.items())[:_NAMED]:
         place = cpus(row.configuration.places[number].cpus, most=4)
         lines.append(
-            f"instance {number} on {place} completed {100 * share:.0f} % of the median instance's batches in "
+            f"instance {number} on {place} completed {share(completed, 0)} of the median instance's batches in "
             f"{rounds} of {row.rounds} rounds"
         )
     more = len(row.stragglers) - _NAMED
@@ -357,7 +367,7 @@ def _placement(found: Optional[InstancePlacement]) -> str:
     elif first.local_share is None:
         reason = "unknown"
     else:
-        reason = f"{100 * first.local_share:.0f} % of its memory was on its node"
+        reason = f"{share(first.local_share, 0)} of its memory was on its node"
     return f"placement not verified for {len(found.unproven)} of {found.instances} instances: {reason}"
 
 

@@ -10,7 +10,7 @@ from modelzoo import formatting
 from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, Tone, named
 from modelzoo.engines import INSTALL, torchao_installation
 from modelzoo.files import write_atomically
-from modelzoo.formatting import MISSING, duration
+from modelzoo.formatting import MISSING, counted, duration
 from modelzoo.records.run import Result, RunReport
 from modelzoo.records.tuning import PRIMITIVES, Exclusion, ExclusionKind, Goal, LeftOut, Obstacle, StageKind
 from modelzoo.records.validity import ValidityVerdict
@@ -110,7 +110,7 @@ def headline(result: Result) -> str:
 def _closest(result: Result) -> str:
     found = [each for each in results.candidates(result) if each.speed is not None]
     best = max(found, key=lambda each: each.speed.value if each.speed is not None else 0.0)
-    rounds = f"{best.rounds} round{'s' if best.rounds > 1 else ''}"
+    rounds = counted(best.rounds, "round")
     return f"the fastest of {len(found)} candidates, {best.label}, had {ratio(best.speed)} its speed in {rounds}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional, TypeVar
 
 from modelzoo.document import Column, Table, Text
-from modelzoo.formatting import MISSING
+from modelzoo.formatting import MISSING, number, share
 from modelzoo.frozen import replace
 from modelzoo.records import validity as records
 from modelzoo.records.exhibits import (
@@ -132,13 +132,13 @@ def _classifier_over_the_set(judged: Validity) -> Table:
     figures = judged.figures
 
     def percent(name: str) -> str:
-        return f"{100 * figures[name]:.2f} %" if name in figures else MISSING
+        return share(figures[name], 2) if name in figures else MISSING
 
-    def number(name: str) -> str:
-        return f"{figures[name]:.3g}" if name in figures else MISSING
+    def figure(name: str) -> str:
+        return number(figures.get(name), ".3g")
 
     def mean_and_max(name: str) -> str:
-        return f"{number(f'{name}_mean')}, {number(f'{name}_max')}"
+        return f"{figure(f'{name}_mean')}, {figure(f'{name}_max')}"
 
     rows = []
     if judged.labelled:
@@ -160,7 +160,7 @@ def _flips(shown: ShownClasses) -> Table:
     names = dict(zip(shown.indices, shown.names))
 
     def first(top: TopClasses) -> str:
-        return f"{names[top.classes[0]]} ({100 * top.probabilities[0]:.1f} %)"
+        return f"{names[top.classes[0]]} ({share(top.probabilities[0])})"
 
     changed = shown.changed
     note = "margin: fp32's logit of its first class minus that of the other; near tie: within one rounding step"
@@ -199,8 +199,8 @@ def _objects(judged: Validity, shown: ShownObjects) -> Table:
         number_column("lost", pictures, lambda each: str(each.lost)),
         number_column("new", pictures, lambda each: str(each.new)),
         number_column("moved", pictures, lambda each: str(each.moved)),
-        number_column("worst IoU", pictures, lambda each: _number(each.worst_iou, ".3f", MISSING)),
-        number_column("score change", pictures, lambda each: _number(each.score_change, ".3f", MISSING)),
+        number_column("worst IoU", pictures, lambda each: number(each.worst_iou, ".3f")),
+        number_column("score change", pictures, lambda each: number(each.score_change, ".3f")),
     )
     note = "in parentheses: all boxes after NMS, whatever their score"
     if judged.items > len(pictures):
@@ -219,9 +219,9 @@ def _changed_objects(shown: ShownObjects) -> Table:
         text_column("image", changes, lambda each: each.picture),
         text_column("what", changes, what),
         text_column("class", changes, lambda each: each.label),
-        number_column("fp32 score", changes, lambda each: _number(each.reference_score, ".3f", MISSING)),
-        number_column("tested score", changes, lambda each: _number(each.tested_score, ".3f", MISSING)),
-        number_column("IoU", changes, lambda each: _number(each.iou, ".3f", MISSING)),
+        number_column("fp32 score", changes, lambda each: number(each.reference_score, ".3f")),
+        number_column("tested score", changes, lambda each: number(each.tested_score, ".3f")),
+        number_column("IoU", changes, lambda each: number(each.iou, ".3f")),
     )
     note = Text(f"the first {len(changes)} of {shown.changed}") if shown.changed > len(changes) else None
     return Table("What changed", columns, note)
@@ -253,7 +253,7 @@ def _detector_over_the_set(judged: Validity) -> Table:
             known = first >= 0 and second >= 0  # COCOeval gives −1 if the data set holds nothing of that size
             texts = (f"{first:.3f}", f"{second:.3f}", f"{second - first:+.3f}") if known else (MISSING,) * 3
             rows.append((f"{word} {title}", *texts))
-    rows.append(("objects in common", "", f"{100 * figures['detection_agreement']:.1f} %", ""))
+    rows.append(("objects in common", "", share(figures["detection_agreement"]), ""))
     counts = "{matched:.0f} in common, {lost:.0f} lost, {new:.0f} new, {moved:.0f} moved".format(**figures)
     rows.append(("objects", "", counts, ""))
     if "box_iou_mean" in figures:
@@ -281,12 +281,12 @@ def _answers(judged: Validity, chosen: Sequence[AnsweredQuestion], caption: str)
     def answer(each: ScoredAnswer) -> str:
         if not each.finite:
             return "NaN or Inf"
-        return f"{each.text or '(no answer)'} ({100 * each.probability:.0f} %)"
+        return f"{each.text or '(no answer)'} ({share(each.probability, 0)})"
 
     def change(same: bool, margin: Optional[float], near_tie: bool) -> str:
         if same:
             return "same"
-        return f"changed, margin {_number(margin, '.3f')}" + (" (near tie)" if near_tie else "")
+        return f"changed, margin {number(margin, '.3f', 'nan')}" + (" (near tie)" if near_tie else "")
 
     columns = (
         text_column("question", chosen, lambda each: each.question),
@@ -307,7 +307,7 @@ def _answers_over_the_set(judged: Validity) -> Table:
         return f"{first:.2f}", f"{second:.2f}", f"{second - first:+.2f}"
 
     rows = [("exact match", *both("em")), ("F1", *both("f1"))]
-    rows.append(("identical answers", "", f"{100 * figures['identical_answers']:.1f} %", ""))
+    rows.append(("identical answers", "", share(figures["identical_answers"]), ""))
     rows.append(("F1 of the answers with fp32's as gold", "", f"{100 * figures['answer_agreement']:.1f}", ""))
     if "logit_drift_mean" in figures:
         change = f"{figures['logit_drift_mean']:.3g}, {figures['logit_drift_max']:.3g}"
@@ -332,7 +332,7 @@ def _classes(judged: Validity) -> Iterator[Table]:
         number_column(judged.reference_name, worst, lambda each: f"{100 * each.reference:.1f}"),
         number_column(judged.tested_name, worst, lambda each: f"{100 * each.tested:.1f}"),
         number_column("change, points", worst, lambda each: f"{-100 * each.loss:+.1f}"),
-        number_column("p", worst, lambda each: _number(each.p_value, ".2g", MISSING)),
+        number_column("p", worst, lambda each: number(each.p_value, ".2g")),
         text_column("", worst, lambda each: "BROKEN" if each.broken else ""),
     )
     limit, tested = f"{100 * classes.limit:.3g} points", f"the {classes.tested} classes of {classes.fewest} {items}"
@@ -353,7 +353,7 @@ def _changes(judged: Validity) -> Table:
         number_column("change [95 %]", changes, lambda each: change_in_points(each, "")),
         number_column("worse", changes, lambda each: MISSING if each.worse is None else str(each.worse)),
         number_column("better", changes, lambda each: MISSING if each.better is None else str(each.better)),
-        number_column("McNemar p", changes, lambda each: _number(each.p_value, ".2g", MISSING)),
+        number_column("McNemar p", changes, lambda each: number(each.p_value, ".2g")),
         number_column("detectable loss", changes, lambda each: loss(each, each.detectable_loss)),
         number_column("allowed", changes, lambda each: loss(each, each.allowed_loss)),
     )
@@ -362,10 +362,6 @@ def _changes(judged: Validity) -> Table:
         "fell, rose; losses below 'detectable loss' would probably go unnoticed"
     )
     return Table("What this set can show", columns, Text(note))
-
-
-def _number(value: Optional[float], form: str, unknown: str = "nan") -> str:
-    return unknown if value is None else format(value, form)
 
 
 def _layers(found: ExplainedLayers) -> Table:
@@ -382,9 +378,9 @@ def _layers(found: ExplainedLayers) -> Table:
     columns = (
         text_column("layer", layers, lambda each: ("→ " if each is suspect else "") + each.name),
         text_column("kind", layers, lambda each: each.kind),
-        number_column("error", layers, lambda each: _number(each.error, ".2e")),
-        number_column("expected rounding error", layers, lambda each: _number(each.baseline, ".2e", MISSING)),
-        number_column("ratio", layers, lambda each: _number(each.ratio, ".2f")),
-        number_column("scale", layers, lambda each: f"{_number(each.scale and 100 * each.scale, '+.2f')} %"),
+        number_column("error", layers, lambda each: number(each.error, ".2e", "nan")),
+        number_column("expected rounding error", layers, lambda each: number(each.baseline, ".2e")),
+        number_column("ratio", layers, lambda each: number(each.ratio, ".2f", "nan")),
+        number_column("scale", layers, lambda each: f"{number(each.scale and 100 * each.scale, '+.2f', 'nan')} %"),
     )
     return Table("Error by layer", columns, Text(note))

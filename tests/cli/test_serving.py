@@ -48,7 +48,7 @@ def test_a_bound_names_its_percentile() -> None:
     assert LatencyBound(99.9, 0.0125).text == "p99.9=12.5ms"
 
 
-PLOT = Plot("title", Text("caption"), (), 90, lambda figure: None)
+PLOT = Plot("title", Text("caption"), (), lambda figure: float(len(figure.subplots(1, squeeze=False))))
 
 
 def test_nothing_is_timed_under_an_emulator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,7 @@ from modelzoo.views import load as load_view
 from modelzoo.views.differences import conditions, group_names
 from modelzoo.views.headline import headline
 from modelzoo.views.page import circumstances, comparisons, history, workloads
-from modelzoo.views.plots import latencies, ratios, roofline
-from modelzoo.views.plots import load as load_plot
-from modelzoo.views.plots import throughput as throughput_plot
+from modelzoo.views.plots import forest, roofline, scatter
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -131,7 +129,7 @@ def _which(given: ResultSet) -> Lines:
 
 
 def _speedups(shown: Sequence[SummaryRow], mark: str) -> list[Section]:
-    plot = ratios.plot(ratios.of_rows(shown))
+    plot = forest.of_rows(shown)
     return [Section("Speedups", (plot.figure(f"{mark}-forest"),), f"{mark}-ratios")] if plot is not None else []
 
 
@@ -159,10 +157,8 @@ def _sections(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: 
 
 
 def _roofline(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Section]:
-    data = roofline.of_result(result, names=group_names(shown))
-    if data is None:
-        return []
-    return [Section("Roofline", (roofline.plot(data).figure(f"{mark}-roofs"),), f"{mark}-roofline")]
+    plot = roofline.of_result(result, group_names(shown))
+    return [Section("Roofline", (plot.figure(f"{mark}-roofs"),), f"{mark}-roofline")] if plot is not None else []
 
 
 def _title(given: Sequence[ResultSet]) -> str:
@@ -215,7 +211,7 @@ def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block
     said = list(findings.sentences(shown).items())
     if shown:
         blocks.append(headline(shown))
-        drawn = latencies.plot(latencies.of_rows(shown))
+        drawn = forest.latencies(shown)
         blocks += [drawn.figure(f"{mark}-latencies")] if drawn is not None else []
         blocks.append(results_table.page_table(shown))
     for each in judged:
@@ -244,8 +240,8 @@ def load_blocks(load: Load, mark: str) -> list[Block]:
         mark: what the id of its plot begins with.
     """
     answer, *rest = load_view.document(load)
-    data = load_plot.of_load(load)
-    figure = [load_plot.plot(data).figure(f"{mark}-curve")] if data is not None else []
+    plot = scatter.load_curve(load)
+    figure = [plot.figure(f"{mark}-curve")] if plot is not None else []
     return [answer, *figure, *rest]
 
 
@@ -257,8 +253,8 @@ def throughput_blocks(result: Result, mark: str) -> list[Block]:
         mark: what the id of its plot begins with.
     """
     answer, *rest = throughput.document(result)
-    data = throughput_plot.of_result(result)
-    figure = [throughput_plot.plot(data).figure(f"{mark}-frontier")] if data is not None else []
+    plot = scatter.frontier(result)
+    figure = [plot.figure(f"{mark}-frontier")] if plot is not None else []
     return [answer, *figure, *rest]
 
 
@@ -271,7 +267,7 @@ def search_blocks(result: Result, shown: Sequence[SummaryRow], mark: str) -> lis
         mark: what the ids in it begin with.
     """
     answer, *steps = tuning.answer(result)
-    plot = ratios.steps(ratios.of_search(result)) or latencies.plot(latencies.of_rows(shown))
+    plot = forest.of_search(result) or forest.latencies(shown)
     figure = [plot.figure(f"{mark}-ladder")] if plot is not None else []
     searched = Section("Search", tuple(tuning.search(result)), f"{mark}-search")
     return [answer, *figure, *steps, *_index(shown, mark), *([searched] if searched.blocks else [])]

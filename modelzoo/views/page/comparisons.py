@@ -11,7 +11,7 @@ from modelzoo.document import Block, Column, Details, Section, Table, lines
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.views import compare as document
-from modelzoo.views.plots import ratios
+from modelzoo.views.plots import forest
 
 
 def section(
@@ -40,7 +40,7 @@ def _blocks(found: Comparison, mark: str) -> list[Block]:
     headline, sides, *rest = (_filled(block) if isinstance(block, Table) else block for block in whole.blocks)
     if all(row.ratio is None for row in found.rows):
         return [headline, Details("What both have, and why it is not comparable", (sides, *rest, *others))]
-    drawn = ratios.plot(ratios.of_comparison(found))
+    drawn = forest.of_comparison(found)
     plot = (drawn.figure(f"{mark}-ratios"),) if drawn is not None else ()
     shared = Details("Baseline and candidate, and what they have in common", (sides,))
     return [headline, *plot, *rest, shared, *others]

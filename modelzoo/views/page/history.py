@@ -11,10 +11,10 @@ import msgspec
 from modelzoo import stats
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block, Column, Section, Table, lines
-from modelzoo.formatting import MISSING
+from modelzoo.formatting import MISSING, counted
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results import summary
-from modelzoo.views.plots.history import History, HistorySeries, SessionPoint, moment, plot
+from modelzoo.views.plots.panels import history, moment
 from modelzoo.views.results_table import interval
 
 
@@ -87,7 +87,7 @@ def _levels(name: str, result: Result) -> list[SessionLevel]:
 
 
 def _how(sessions: int) -> str:
-    count = f"{sessions} session{'s' * (sessions > 1)}"
+    count = counted(sessions, "session")
     return f"{count}. Their intervals hold within a session, and do not cover what changes between sessions."
 
 
@@ -95,13 +95,14 @@ def _workload(workload: str, own: Sequence[SessionLevel], machines: Sequence[str
     series: dict[tuple[str, str], list[SessionLevel]] = {}
     for each in own:
         series.setdefault((each.machine, each.label), []).append(each)
-    drawn = []
-    for (machine, label), members in series.items():
-        shown = label if len(machines) == 1 else f"{label}, machine {1 + machines.index(machine)}"
-        points = tuple(SessionPoint(each.created, each.latency) for each in members)
-        drawn.append(HistorySeries(shown, points))
-    figure = plot(History(workload, tuple(drawn)), "Latency in each session with its interval.")
-    blocks: list[Block] = [figure.figure(mark)] if figure is not None else []
+    drawn = {
+        label if len(machines) == 1 else f"{label}, machine {1 + machines.index(machine)}": [
+            (each.created, each.latency) for each in members
+        ]
+        for (machine, label), members in series.items()
+    }
+    plot = history(workload, drawn)
+    blocks: list[Block] = [plot.figure(mark)] if plot is not None else []
     return Section(workload, (*blocks, _table(own, machines)))
 
 

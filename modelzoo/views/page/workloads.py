@@ -16,10 +16,7 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, explanations, generation, kernel_tables, stages
 from modelzoo.views.differences import group_names, short_names
 from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
-from modelzoo.views.plots import kernels as kernel_plot
-from modelzoo.views.plots import network as network_plot
-from modelzoo.views.plots import processes, samples, tokens
-from modelzoo.views.plots import stages as stage_plot
+from modelzoo.views.plots import bars, panels, samples, scatter
 from modelzoo.views.plots.plot import Plot
 from modelzoo.views.validity_tables import tables
 
@@ -43,7 +40,7 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
         contents += [_measured(shown)] if any(row.samples or row.failed for row in shown) else []
         contents += _said(shown)
         for title, name, plot in (
-            ("Processes", "processes", _processes_plot(shown)),
+            ("Processes", "processes", panels.processes(shown)),
             ("Distribution of the samples", "samples", _samples_plot(shown)),
         ):
             contents += [Section(title, (plot.figure(f"{mark}-{name}"),))] if plot is not None else []
@@ -61,39 +58,15 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
     return Section(workload, tuple(contents), mark)
 
 
-def _processes_plot(shown: Sequence[SummaryRow]) -> Plot | None:
-    named_rows = zip(short_names(shown), shown)
-    series = [processes.series(name, [e.runs], e.latency) for name, e in named_rows if e.latency is not None]
-    return processes.plot(processes.Processes(shown[0].workload, tuple(series)))
-
-
 def _samples_plot(shown: Sequence[SummaryRow]) -> Plot | None:
     made = (samples.series(name, each.runs) for name, each in zip(short_names(shown), shown))
-    found = [series for series in made if series is not None]
-    return samples.plot(samples.Samples(shown[0].workload, tuple(found)))
-
-
-def _kernels_plot(shown: Sequence[SummaryRow]) -> Plot | None:
-    audits = [(name, kernel_tables.evidence_of(each)) for name, each in zip(short_names(shown), shown)]
-    bars = [kernel_plot.bar(label, evidence) for label, evidence in audits if evidence is not None]
-    return kernel_plot.plot(kernel_plot.Kernels(shown[0].workload, tuple(bars)))
-
-
-def _network_plot(shown: Sequence[SummaryRow]) -> Plot | None:
-    audits = [(name, kernel_tables.evidence_of(each)) for name, each in zip(short_names(shown), shown)]
-    return network_plot.plot(
-        shown[0].workload, [(label, evidence.products) for label, evidence in audits if evidence is not None]
-    )
+    return samples.plot(shown[0].workload, [series for series in made if series is not None])
 
 
 def _tokens(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
     """The tokens of language models; none of other models."""
-    series = [
-        tokens.TokenSeries(name, each.generation.by_position)
-        for name, each in zip(short_names(shown), shown)
-        if each.generation is not None
-    ]
-    plot = tokens.plot(tokens.Tokens(shown[0].workload, tuple(series)))
+    timed = [(name, each.generation) for name, each in zip(short_names(shown), shown)]
+    plot = scatter.tokens(shown[0].workload, [(name, own.by_position) for name, own in timed if own is not None])
     if plot is None:
         return []
     return [Section(generation.TITLE, (generation.table(shown), plot.figure(f"{mark}-tokens")))]
@@ -106,7 +79,7 @@ def _stages(result: Result, workload: str, mark: str) -> list[Block]:
         return []
     said = named([(each.label, _full_sentences(stages.sentences(each))) for each in timed])
     table = Table("Stages", tuple(stages.columns(timed)), Text(_full_sentences([stages.CAPTION])))
-    figure = stage_plot.plot(stage_plot.StageBars(workload, tuple(timed))).figure(f"{mark}-stages")
+    figure = bars.stages(workload, timed).figure(f"{mark}-stages")
     return [Section("Stages", (said, table, figure))]
 
 
@@ -116,13 +89,18 @@ def _full_sentences(sentences: Sequence[str]) -> str:
 
 
 def _kernels(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
-    drawn = (("network", _network_plot(shown)), ("kernels", _kernels_plot(shown)))
+    found = [(name, kernel_tables.evidence_of(each)) for name, each in zip(short_names(shown), shown)]
+    audits = [(name, evidence) for name, evidence in found if evidence is not None]
+    drawn = (
+        ("network", bars.network(shown[0].workload, [(name, each.products) for name, each in audits])),
+        ("kernels", bars.kernels(shown[0].workload, [(name, bars.kernel_shares(each)) for name, each in audits])),
+    )
     shares: list[Block] = [plot.figure(f"{mark}-{name}") for name, plot in drawn if plot is not None]
     shares += kernel_tables.kernel_details(shown)
     changed: list[Block] = [explanations.section(each.found, each.names) for each in explanations.of_run(shown)]
     operators = kernel_tables.operator_details(shown)
-    found = (("Time by kernel and precision", shares), ("Operations that changed", changed), ("Operators", operators))
-    return [Section(title, tuple(blocks)) for title, blocks in found if blocks]
+    parts = (("Time by kernel and precision", shares), ("Operations that changed", changed), ("Operators", operators))
+    return [Section(title, tuple(blocks)) for title, blocks in parts if blocks]
 
 
 def _measured(rows: Sequence[SummaryRow]) -> Table:

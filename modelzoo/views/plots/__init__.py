@@ -1,3 +1,5 @@
-"""Plots of results. Each module has frozen dataclasses for what it shows, functions that make them from results, and
-``plot(data)``, which returns a ``Plot`` (``modelzoo.views.plots.plot``): its table, and what draws it.
+"""Plots of results: five kinds (``forest``, ``panels``, ``bars``, ``scatter``, ``samples``), which take rows.
+
+The functions that make rows from results are beside the kind that draws them; each returns a ``Plot``
+(``modelzoo.views.plots.plot``): its table, and what draws it.
 """

@@ -1,20 +1,27 @@
-"""Values with their intervals below each other, on one logarithmic axis: a forest plot.
-
-The lines of the axis are drawn beside the intervals only, so that none runs through a text.
-"""
+"""Values with their intervals below each other, on one logarithmic axis: latencies, and the ratios of a comparison."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Optional
 
 import msgspec
 
-from modelzoo.document import theme
-from modelzoo.stats import Interval
-from modelzoo.views.plots.plot import log_scale, wrapped
-from modelzoo.views.plots.svg import HALO
+from modelzoo.comparison.compare import Comparison
+from modelzoo.comparison.model import Metric
+from modelzoo.document import Column, Text, Tone, theme
+from modelzoo.formatting import MISSING, capitalized, time_unit
+from modelzoo.records.run import Result
+from modelzoo.results import tuning
+from modelzoo.results.summary import SummaryRow
+from modelzoo.stats import EQUIVALENCE, Interval
+from modelzoo.views.differences import by_workload, short_names
+from modelzoo.views.plots.plot import Plot, captioned, columns, draw_lanes, log_scale
+from modelzoo.views.results_table import OUTCOME_TONE, interval, timed_unit
+from modelzoo.views.results_table import ratio as ratio_text
+from modelzoo.views.speed import outcome_text, reason
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +29,32 @@ if TYPE_CHECKING:
 
 WIDEST_BEYOND = 3.0
 """An interval may reach beyond all values by this factor; what is farther out is an arrow at the edge."""
-_LINE = 16.0
-"""Height of a line of text in CSS pixels."""
+MOST_LATENCIES = 16
+"""Latencies that are drawn, so that the table below is not far away; the table has all of them."""
+MEAN = "geometric mean"
+_HEIGHT = 16.0
+"""Of the lane of an interval in CSS pixels."""
+_BAND = (1 / (1 + EQUIVALENCE), 1 + EQUIVALENCE)
+_MARKS = {
+    "FASTER": (theme.BLUE, "^"),
+    "LESS": (theme.BLUE, "^"),
+    "SLOWER": (theme.VERMILLION, "v"),
+    "MORE": (theme.VERMILLION, "v"),
+    "SAME": (theme.INK, "o"),
+    "": (theme.INK, "s"),
+}
+_UNDECIDED = (theme.FAINT, "D")
+_TONES = {str(outcome): tone for outcome, tone in OUTCOME_TONE.items()}
+_AXES = {
+    Metric.LATENCY: ("speedup over", "slower", "faster"),
+    Metric.COLD_START: ("speedup of the first answer over", "slower", "faster"),
+    Metric.WARM_START: ("speedup of the first answer over", "slower", "faster"),
+    Metric.THROUGHPUT: ("throughput relative to", "less", "more"),
+    Metric.FIRST_TOKEN: ("speedup of the first token over", "slower", "faster"),
+    Metric.PER_TOKEN: ("speedup per token over", "slower", "faster"),
+    Metric.MEMORY: ("saving of memory relative to", "more memory", "less memory"),
+}
+"""What the ratio of a metric is, and what one below and one above 1 means."""
 
 
 class ForestRow(msgspec.Struct, frozen=True):
@@ -33,29 +64,13 @@ class ForestRow(msgspec.Struct, frozen=True):
         label: what it is of.
         said: the value as text.
         value: where its mark is; ``None`` if there is none.
-        colour: of the mark.
-        marker: of matplotlib.
+        look: colour and marker.
     """
 
     label: str
     said: str
     value: Optional[Interval]
-    colour: str
-    marker: str
-
-
-def height(rows: Sequence[ForestRow]) -> float:
-    """The height of a plot of these rows in CSS pixels."""
-    return sum(map(_height, rows)) + 46
-
-
-def _label(row: ForestRow) -> str:
-    return wrapped(row.label, 0.95, lines=2)
-
-
-def _height(row: ForestRow) -> float:
-    """Label, value, and the interval below them."""
-    return _LINE * ((3.4 if row.value is not None else 2.4) + _label(row).count("\n"))
+    look: tuple[str, str]
 
 
 def limits(found: Sequence[Optional[Interval]], also: Sequence[float] = ()) -> tuple[float, float]:
@@ -68,54 +83,161 @@ def limits(found: Sequence[Optional[Interval]], also: Sequence[float] = ()) -> t
     return min(shown) / margin, max(shown) * margin
 
 
-def draw(
-    figure: Figure, rows: Sequence[ForestRow], ends: tuple[float, float], band: Optional[tuple[float, float]]
-) -> Axes:
-    """Draw the rows from top to bottom; return their axes, which the caller labels.
-
-    Args:
-        figure: an empty one.
-        rows: at least one.
-        ends: of the axis.
-        band: shaded, with a line at 1; ``None``: nothing is.
-    """
+def _draw(rows: Sequence[ForestRow], axis: str, is_ratio: bool, figure: Figure) -> float:
+    """Draw the rows from top to bottom; behind ratios, the band of what is the same, and a line at 1."""
     axes: Axes = figure.add_subplot()
-    log_scale(axes.xaxis, *ends)
-    axes.set_ylim(sum(map(_height, rows)), 0)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.grid(False)
-    where, top = axes.get_yaxis_transform(), 0.0
-    for row in rows:
-        label = _label(row)
-        below = top + _LINE * (1 + label.count("\n"))
-        axes.text(0, top, label, transform=where, va="top", gid=HALO, in_layout=False)
-        axes.text(0, below, row.said, transform=where, va="top", fontweight="bold", gid=HALO)
+    around_one = (1 - 2 * EQUIVALENCE, 1 + 2 * EQUIVALENCE) if is_ratio else ()
+    log_scale(axes.xaxis, *limits([row.value for row in rows], around_one))
+    middles, height = draw_lanes(axes, [(row.label, row.said) for row in rows], _HEIGHT)
+    for row, y in zip(rows, middles):
         if row.value is not None:
-            middle = below + 1.6 * _LINE
-            _draw_ground(axes, middle - 0.45 * _LINE, middle + 0.45 * _LINE, band)
-            _draw_interval(axes, row.value, middle, row)
-        top += _height(row)
-    return axes
+            if is_ratio:
+                axes.barh(y, _BAND[1] - _BAND[0], _HEIGHT, left=_BAND[0], color=theme.BAND, lw=0, zorder=0)
+                axes.vlines([1], y - _HEIGHT / 2, y + _HEIGHT / 2, color=theme.FAINT, lw=1, zorder=1)
+            _draw_interval(axes, row.value, y, row.look)
+    axes.set_xlabel(axis)
+    return height
 
 
-def _draw_ground(axes: Axes, top: float, bottom: float, band: Optional[tuple[float, float]]) -> None:
+def _draw_interval(axes: Axes, value: Interval, y: float, look: tuple[str, str]) -> None:
     left, right = axes.get_xlim()
-    ticks = [tick for tick in axes.get_xticks() if left <= tick <= right]
-    axes.vlines(ticks, top, bottom, color=theme.GRID, lw=0.8, zorder=0.5)
-    if band is not None:
-        low, high = band
-        axes.barh((top + bottom) / 2, high - low, bottom - top, left=low, color=theme.BAND, lw=0, zorder=0)
-        axes.vlines([1], top, bottom, color=theme.FAINT, lw=1, zorder=1)
-
-
-def _draw_interval(axes: Axes, value: Interval, y: float, row: ForestRow) -> None:
-    left, right = axes.get_xlim()
-    low, high = max(value.low, left), min(value.high, right)
-    axes.plot([low, high], [y, y], color=row.colour, lw=2, solid_capstyle="butt")
+    colour, marker = look
+    axes.plot([max(value.low, left), min(value.high, right)], [y, y], color=colour, lw=2, solid_capstyle="butt")
     for end, limit, arrow in ((value.low, left, "<"), (value.high, right, ">")):
         beyond = end < left or end > right
-        shape = arrow if beyond else "|"
-        place = limit if beyond else end
-        axes.plot([place], [y], color=row.colour, marker=shape, mec=row.colour, mew=2, clip_on=False)
-    axes.plot([value.value], [y], color=row.colour, marker=row.marker, ms=9, clip_on=False)
+        shape, place = (arrow, limit) if beyond else ("|", end)
+        axes.plot([place], [y], color=colour, marker=shape, mec=colour, mew=2, clip_on=False)
+    axes.plot([value.value], [y], color=colour, marker=marker, ms=9, clip_on=False)
+
+
+# Latencies
+
+
+def latencies(shown: Sequence[SummaryRow]) -> Optional[Plot]:
+    """Return the plot of the latency of every setting; ``None`` if nothing was timed."""
+    groups = by_workload(shown)
+    found = [
+        (workload if len(groups) > 1 else "", name, row.latency)
+        for workload, own in groups.items()
+        for name, row in zip(short_names(own), own)
+        if row.latency is not None
+    ]
+    if not found:
+        return None
+    unit, factor = time_unit(max(latency.value for _, _, latency in found[:MOST_LATENCIES]))
+    names = list(dict.fromkeys(name for _, name, _ in found))
+    rows = []
+    for workload, name, latency in found[:MOST_LATENCIES]:
+        style = theme.series_style(names.index(name))
+        scaled = Interval(factor * latency.value, factor * latency.low, factor * latency.high)
+        rows.append(ForestRow(f"{workload} {name}".strip(), interval(latency), scaled, (style.colour, style.marker)))
+    timed = ", or of ".join(dict.fromkeys(timed_unit(row) for row in shown if row.latency is not None))
+    caption = f"Latency of {timed} with its 95 % interval; shorter is better."
+    table = columns(
+        ("workload", "setting", "latency"),
+        [(workload or MISSING, name, interval(latency)) for workload, name, latency in found],
+        numbers=("latency",),
+    )
+    draw = partial(_draw, rows, f"← faster;  latency in {unit}, log scale", False)
+    return Plot(f"latency of {timed}", captioned(caption, found, MOST_LATENCIES), table, draw)
+
+
+# Ratios
+
+
+class RatioRow(msgspec.Struct, frozen=True):
+    """One ratio.
+
+    Attributes:
+        label: what is compared.
+        ratio: how many times better the other side is; ``None`` if the sides cannot be compared.
+        verdict: ``FASTER``, ``NOT COMPARABLE`` …; empty for the mean, and for the steps of a search.
+        reason: of the verdict, for the table.
+    """
+
+    label: str
+    ratio: Optional[Interval]
+    verdict: str = ""
+    reason: str = ""
+
+
+def of_comparison(comparison: Comparison) -> Optional[Plot]:
+    """Return the plot of the rows of a comparison of stored results, the mean last."""
+    rows = []
+    for row in comparison.rows:
+        other = f" / {row.other_label}" if row.other_label != row.label else ""
+        said = outcome_text(row.speed)
+        rows.append(RatioRow(f"{row.workload} {row.label}{other}", row.ratio, said, reason(row.speed)))
+    if comparison.mean is not None:
+        rows.append(RatioRow(MEAN, comparison.mean))
+    axis, *ends = _AXES[comparison.metric]
+    return ratios(rows, f"{axis} {comparison.base.name}", *ends)
+
+
+def of_rows(shown: Sequence[SummaryRow]) -> Optional[Plot]:
+    """Return the plot of the settings of one result, each compared with the baseline of its workload."""
+    rows = []
+    for workload, own in by_workload(shown).items():
+        names = short_names(own)
+        base = next((name for name, row in zip(names, own) if row.is_baseline), MISSING)
+        for name, row in zip(names, own):
+            if row.speed is not None:
+                said = outcome_text(row.speed)
+                rows.append(RatioRow(f"{workload} {name} / {base}", row.speed.ratio, said, reason(row.speed)))
+    return ratios(rows, "speedup over the baseline")
+
+
+def of_search(result: Result) -> Optional[Plot]:
+    """Return the plot of a confirmation: how much faster each step is than the one before, and all of them together."""
+    steps = tuning.steps(result)
+    rows = [RatioRow(f"{step.label} / {before.label}", step.gain) for before, step in zip(steps, steps[1:])]
+    if len(steps) > 2:
+        rows.append(RatioRow(f"{steps[-1].label} / {tuning.name(result, 0)}", steps[-1].speed))
+    caption = (
+        "Each step from the default to the winner, by one option, with its 95 % interval: above 1 is faster than the "
+        "step before. All were measured again, in processes that took no part in the choice."
+    )
+    return ratios(rows, "speedup over the step before, measured again", caption=caption)
+
+
+def ratios(
+    rows: Sequence[RatioRow], title: str, worse: str = "slower", better: str = "faster", caption: str = ""
+) -> Optional[Plot]:
+    """Return the plot of some ratios; ``None`` if there are none.
+
+    Args:
+        rows: from top to bottom.
+        title: what the ratio is: ``speedup over base``.
+        worse: what a ratio below 1 means.
+        better: what one above 1 means.
+        caption: by default how to read ratios with verdicts.
+    """
+    if not rows:
+        return None
+    caption = caption or (
+        f"{capitalized(title)}, with 95 % intervals: above 1 is {better}. SAME: the whole interval lies in the band "
+        "around 1. The intervals are not corrected for the number of ratios, the verdicts are."
+    )
+    axis = f"← {worse};  log scale; shaded: same (±{100 * EQUIVALENCE:g} %);  {better} →"
+    drawn = [
+        ForestRow(
+            row.label,
+            f"{_text(row.ratio)} {row.verdict}".strip(),
+            row.ratio,
+            _MARKS.get(row.verdict, _UNDECIDED),
+        )
+        for row in rows
+    ]
+    return Plot(title, Text(caption), _ratio_columns(rows, title), partial(_draw, drawn, axis, True))
+
+
+def _ratio_columns(rows: Sequence[RatioRow], title: str) -> list[Column]:
+    cells = [(row.label, _text(row.ratio) or MISSING, row.verdict, row.reason) for row in rows]
+    found = columns(("", title, "verdict", "reason"), cells, numbers=(title,))
+    tones = tuple(_TONES.get(row.verdict, Tone.PLAIN) for row in rows)
+    found[2] = msgspec.structs.replace(found[2], tones=tones)
+    return [column for column in found if column.is_number or any(column.cells)]
+
+
+def _text(ratio: Optional[Interval]) -> str:
+    return ratio_text(ratio) if ratio is not None else ""

@@ -7,15 +7,21 @@ of them, and what slowed down several settings at the same time is seen at the s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Optional
 
 import msgspec
 
-from modelzoo import stats
 from modelzoo.document import theme
-from modelzoo.formatting import time_unit
-from modelzoo.views.plots.plot import SMALL, log_scale, wrapped
+from modelzoo.formatting import seconds, time_unit
+from modelzoo.results.summary import SummaryRow
+from modelzoo.stats import Interval
+from modelzoo.views.differences import short_names
+from modelzoo.views.plots.plot import SMALL, Plot, captioned, columns, few, log_scale, wrapped
+from modelzoo.views.results_table import interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,22 +31,10 @@ LEAST_SPAN = 0.03
 """Panels show at least the levels plus and minus this fraction."""
 WIDEST_SPAN = 1.0
 """An interval may enlarge the panels up to this factor's logarithm; a wider one is cut off at their edges."""
-
-
-class PanelPoint(msgspec.Struct, frozen=True):
-    """One value of a panel.
-
-    Attributes:
-        x: its place on the axis that all panels share.
-        value: in seconds.
-        low: lower end of its own interval; ``None`` if it has none.
-        high: upper end, likewise.
-    """
-
-    x: float
-    value: float
-    low: Optional[float] = None
-    high: Optional[float] = None
+UNKNOWN_TIME = datetime.min.replace(tzinfo=timezone.utc)
+"""Sorts before all others. A session without a time is in the table and not in the plot."""
+_HEIGHT = 90.0
+"""Of a panel in CSS pixels."""
 
 
 class Panel(msgspec.Struct, frozen=True):
@@ -49,52 +43,43 @@ class Panel(msgspec.Struct, frozen=True):
     Attributes:
         title: its label, with its level.
         value: this level in seconds; the axis has the unit in which it is shown.
-        points: from left to right.
+        points: from left to right: the place on the axis that all panels share, and seconds; an interval without ends
+            is not drawn.
         level: a line with a band behind the points.
-        breaks: places of vertical lines.
     """
 
     title: str
     value: float
-    points: tuple[PanelPoint, ...]
-    level: Optional[stats.Interval] = None
-    breaks: tuple[float, ...] = ()
+    points: tuple[tuple[float, Interval], ...]
+    level: Optional[Interval] = None
 
 
-def height(panels: Sequence[Panel]) -> float:
-    """The height of a plot of these panels in CSS pixels."""
-    return sum(112.0 + 15 * (1 + wrapped(panel.title).count("\n")) for panel in panels) + 40
+def draw(panels: Sequence[Panel], axis: str, are_dates: bool, figure: Figure) -> float:
+    """Draw at least one panel; ``axis`` is the title of the shared axis, of whole numbers or of dates."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.ticker import MaxNLocator
 
-
-def draw(figure: Figure, panels: Sequence[Panel], axis: str) -> list[Axes]:
-    """Draw the panels; return their axes, whose shared horizontal axis the caller labels.
-
-    Args:
-        figure: an empty one.
-        panels: at least one.
-        axis: title of the shared axis.
-    """
-    half, (left, right) = _half_span(panels), _sides(panels)
-    found: list[Axes] = list(figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0])
-    for index, (area, panel) in enumerate(zip(found, panels)):
+    half = _half_span(panels)
+    xs = [x for panel in panels for x, _ in panel.points]
+    margin = 0.06 * (max(xs) - min(xs)) or 0.5
+    areas: list[Axes] = list(figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0])
+    for index, (area, panel) in enumerate(zip(areas, panels)):
         unit, scale = time_unit(panel.value)
         centre = scale * math.exp(_centre(panel))
         log_scale(area.yaxis, centre / math.exp(half), centre * math.exp(half), most=5)
         area.grid(False, axis="x")
-        area.set_xlim(left, right)
-        area.set_title(wrapped(panel.title))
+        area.set_xlim(min(xs) - margin, max(xs) + margin)
+        area.set_title(wrapped(panel.title, 0.8))
         area.set_ylabel(unit)
         _draw_panel(area, panel, theme.series_style(index), scale)
     figure.supylabel("latency (log scale)", fontsize=SMALL)
-    found[-1].set_xlabel(axis)
-    return found
-
-
-def _sides(panels: Sequence[Panel]) -> tuple[float, float]:
-    """The ends of the shared axis."""
-    xs = [point.x for panel in panels for point in panel.points]
-    margin = 0.06 * (max(xs) - min(xs)) or 0.5
-    return min(xs) - margin, max(xs) + margin
+    areas[-1].set_xlabel(axis)
+    dates = AutoDateLocator(minticks=2, maxticks=7)
+    whole = MaxNLocator(integer=True, nbins=8, min_n_ticks=1)
+    areas[-1].xaxis.set_major_locator(dates if are_dates else whole)
+    if are_dates:
+        areas[-1].xaxis.set_major_formatter(ConciseDateFormatter(dates))
+    return _HEIGHT * len(panels)
 
 
 def _half_span(panels: Sequence[Panel]) -> float:
@@ -102,31 +87,110 @@ def _half_span(panels: Sequence[Panel]) -> float:
     spans = [math.log1p(LEAST_SPAN)]
     for panel in panels:
         centre = _centre(panel)
-        spans += [abs(math.log(point.value) - centre) for point in panel.points]
-        ends = [end for point in panel.points for end in (point.low, point.high)]
-        ends += [panel.level.low, panel.level.high] if panel.level is not None else []
-        distances = [abs(math.log(end) - centre) for end in ends if end is not None and 0 < end < math.inf]
-        spans += [min(distance, WIDEST_SPAN) for distance in distances]
+        spans += [abs(math.log(point.value) - centre) for _, point in panel.points]
+        intervals = [point for _, point in panel.points] + ([panel.level] if panel.level is not None else [])
+        ends = [end for each in intervals for end in (each.low, each.high) if 0 < end < math.inf]
+        spans += [min(abs(math.log(end) - centre), WIDEST_SPAN) for end in ends]
     return 1.12 * max(spans)
 
 
 def _centre(panel: Panel) -> float:
-    logs = [math.log(point.value) for point in panel.points]
+    logs = [math.log(point.value) for _, point in panel.points]
     return (min(logs) + max(logs)) / 2
 
 
 def _draw_panel(area: Axes, panel: Panel, style: theme.SeriesStyle, scale: float) -> None:
-    xs, values = [point.x for point in panel.points], [scale * point.value for point in panel.points]
-    area.plot(xs, values, ls="none", marker=style.marker, color=style.colour, zorder=4)
     bottom, top = area.get_ylim()
     if panel.level is not None:
         across, level = area.get_xlim(), panel.level
         low, high = max(scale * level.low, bottom), min(scale * level.high, top)
         area.fill_between(across, [low, low], [high, high], color=theme.BAND, lw=0, zorder=0.5)
         area.plot(across, [scale * level.value] * 2, color=style.colour, lw=1.6, ls=style.line, zorder=2)
-    for x in panel.breaks:
-        area.axvline(x, color=theme.FAINT, lw=1.2, ls=(0, (2, 2)), zorder=1)
-    for point in panel.points:
-        if point.low is not None and point.high is not None:
-            ends = [max(scale * point.low, bottom), min(scale * point.high, top)]
-            area.plot([point.x, point.x], ends, color=style.colour, lw=1.6, zorder=3)
+    for x, point in panel.points:
+        ends = [max(scale * point.low, bottom), min(scale * point.high, top)]
+        if point.low < point.high:
+            area.plot([x, x], ends, color=style.colour, lw=1.6, zorder=3)
+    xs, values = [x for x, _ in panel.points], [scale * point.value for _, point in panel.points]
+    area.plot(xs, values, ls="none", marker=style.marker, color=style.colour, zorder=4)
+
+
+def processes(shown: Sequence[SummaryRow]) -> Optional[Plot]:
+    """Return the plot of the median of every process of a workload's settings, by round; ``None`` without processes."""
+    timed = [
+        (name, row.latency, [run for run in row.runs if run.steady])
+        for name, row in zip(short_names(shown), shown)
+        if row.latency is not None and any(run.steady for run in row.runs)
+    ]
+    if not timed:
+        return None
+    rounds = sorted({run.round for _, _, runs in few(timed) for run in runs})
+    panels = []
+    for name, level, runs in few(timed):
+        medians = [(run.round, median(run.steady)) for run in runs]
+        points = tuple((rounds.index(number) + 1.0, Interval(value, value, value)) for number, value in medians)
+        panels.append(Panel(f"{name}: {interval(level)}", level.value, points, level))
+    ran = sorted(
+        ((run, name) for name, _, runs in timed for run in runs), key=lambda each: (each[0].round, each[0].started)
+    )
+    table = columns(
+        ("started (UTC)", "round", "setting", "median latency"),
+        [
+            (run.started.replace("+00:00", ""), str(run.round + 1), name, seconds(median(run.steady)))
+            for run, name in ran
+        ],
+        numbers=("round", "median latency"),
+    )
+    caption = (
+        "Median latency of each process, in the order in which they ran; every panel has the same relative scale. Line "
+        "and band: the level with its 95 % interval."
+    )
+    title = f"{shown[0].workload}: median latency of each process"
+    axis = "round, in the order in which they ran"
+    return Plot(title, captioned(caption, timed), table, partial(draw, panels, axis, False))
+
+
+def moment(iso: str) -> datetime:
+    """The time that a result stores, in UTC; ``UNKNOWN_TIME`` if the text is not a time."""
+    try:
+        found = datetime.fromisoformat(iso)
+    except ValueError:
+        return UNKNOWN_TIME
+    return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def history(workload: str, sessions: Mapping[str, Sequence[tuple[str, Interval]]]) -> Optional[Plot]:
+    """Return the plot of the level of each session over time; ``None`` without any whose time is known.
+
+    Args:
+        workload: its name.
+        sessions: of each setting, oldest first: when it began, and the level with the interval within the session.
+    """
+    from matplotlib.dates import date2num
+
+    dated = {
+        label: [(moment(created), level) for created, level in own if moment(created) > UNKNOWN_TIME]
+        for label, own in sessions.items()
+    }
+    timed = [(label, own) for label, own in dated.items() if own]
+    if not timed:
+        return None
+    panels = [
+        Panel(
+            f"{label}: {interval(own[-1][1])} in the latest session",
+            own[-1][1].value,
+            tuple((float(date2num(when)), level) for when, level in own),
+        )
+        for label, own in few(timed)
+    ]
+    table = columns(
+        ("setting", "session (UTC)", "latency"),
+        [
+            (label, created.replace("+00:00", ""), interval(level))
+            for label, own in sessions.items()
+            for created, level in own
+        ],
+        numbers=("latency",),
+    )
+    caption = captioned("Latency in each session with its interval.", timed)
+    title = f"{workload}: latency by session"
+    return Plot(title, caption, table, partial(draw, panels, "start of the session (UTC)", True))

@@ -1,16 +1,18 @@
 """A plot: what it shows, its data as a table, and what draws it.
 
-matplotlib lays it out: axes, ticks and legends have the place that they need. A page's plots have one width, which it
-scales; text stays text, and colours follow the page.
+matplotlib lays it out: axes have the height that they ask for, and titles, ticks and legends what they need besides. A
+page's plots have one width, which it scales; text stays text, and colours follow the page.
 """
 
 from __future__ import annotations
 
 import io
 import math
+import re
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, TypeVar
 
@@ -19,7 +21,6 @@ import msgspec
 from modelzoo.document import Column, Figure, Table, Text, theme
 from modelzoo.files import write_atomically
 from modelzoo.formatting import printable
-from modelzoo.views.plots.svg import HALO, svg_element, svg_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,15 +32,17 @@ WIDTH = 400.0
 """Of a page's plots in CSS pixels. A phone shows it at nine tenths of that, a desktop at up to 1.4 times."""
 MOST_DRAWN = 7
 """Settings of one workload that are drawn: as many as there are colours. The tables have all of them."""
-TEXT, SMALL = 12.0, 11.0
-"""Sizes of text in CSS pixels."""
-_CHARACTERS = 51
-"""Of a line of ``TEXT`` that is as wide as the plot; a page's sans-serif fonts are rarely wider."""
+TEXT, SMALL, LINE = 12.0, 11.0, 16.0
+"""Sizes of text, and the height of a line, in CSS pixels."""
+HALO = "halo"
+"""Text in a group with this id gets an outline in the colour of the page, to be readable on lines."""
+_TALL = 5000.0
+"""Of a figure that is not laid out yet, in CSS pixels: more than any legend takes."""
 _SETTINGS = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "modelzoo",
     "text.parse_math": False,
     "path.simplify": False,
+    "font.sans-serif": "DejaVu Sans",
     "font.size": TEXT,
     "axes.axisbelow": True,
     "axes.edgecolor": theme.FAINT,
@@ -52,9 +55,10 @@ _SETTINGS = {
     "axes.spines.top": False,
     "axes.titlelocation": "left",
     "axes.titlesize": TEXT,
+    "figure.constrained_layout.hspace": 0,
     "figure.constrained_layout.use": True,
     "figure.dpi": 72,
-    "figure.facecolor": "none",
+    "figure.facecolor": theme.PAGE,
     "grid.color": theme.GRID,
     "grid.linewidth": 0.8,
     "hatch.linewidth": 1.0,
@@ -72,6 +76,11 @@ _SETTINGS = {
 }
 _SIDES = ((13.0, 0.0), (-13.0, 0.0), (0.0, 13.0), (0.0, -13.0))
 """Where the number of a mark may be."""
+_TAG = re.compile("<[^>]+>")
+_GROUP = re.compile(r'^<g id="[^"]*"')
+_DECIMALS = re.compile(r"(\.\d\d)\d+")
+_COLOUR = re.compile("|".join(theme.VARIABLES))
+_OUTLINE = f'<g style="paint-order: stroke; stroke: {theme.PAGE}; stroke-width: 3px"'
 T = TypeVar("T")
 
 
@@ -82,22 +91,19 @@ class Plot(msgspec.Struct, frozen=True):
         title: what it shows.
         caption: how to read it.
         columns: all that it shows as a table, for whoever cannot see it or wants the numbers.
-        height: in CSS pixels.
-        draw: draws it on an empty figure.
+        draw: draws it on an empty figure, and returns the height of all its axes in CSS pixels.
         width: in CSS pixels; that of a page's plots is always the same.
     """
 
     title: str
     caption: Text
     columns: Sequence[Column]
-    height: float
-    draw: Callable[[Canvas], None]
+    draw: Callable[[Canvas], float]
     width: float = WIDTH
 
     def figure(self, name: str) -> Figure:
-        """Return the plot as a part of a page; ``name`` is unique in it."""
-        description = printable(f"{self.caption} The data are in a table.")
-        drawing = svg_element(self._drawn(), name, printable(self.title), description)
+        """Return the plot as a part of a page; ``name`` is unique in it, as an id."""
+        drawing = _TAG.sub(_follow_page, self._drawn(name, "The data are in a table."))
         return Figure(self.caption, drawing, Table("The data of the plot", tuple(self.columns)))
 
     def write(self, path: Path) -> Path:
@@ -109,12 +115,11 @@ class Plot(msgspec.Struct, frozen=True):
         titles = [column.title for column in self.columns]
         rows = zip(*(column.cells for column in self.columns))
         data = "; ".join(", ".join(" ".join(pair).strip() for pair in zip(titles, row)) for row in rows)
-        description = printable(f"{self.caption} {data}".strip())
-        write_atomically(path, svg_file(self._drawn(), printable(self.title), description))
+        write_atomically(path, f'<?xml version="1.0" encoding="utf-8"?>\n{self._drawn("plot", data)}\n')
         return path
 
-    def _drawn(self) -> str:
-        """The SVG file as matplotlib writes it; equal plots give equal files, whatever the user's matplotlibrc says."""
+    def _drawn(self, name: str, data: str) -> str:
+        """An ``<svg>`` element whose ids begin with ``name``; no matplotlibrc changes it, and equal plots are equal."""
         from matplotlib import style
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure as Canvas
@@ -122,15 +127,49 @@ class Plot(msgspec.Struct, frozen=True):
 
         out = io.StringIO()
         # Names of layers and files may have characters that matplotlib's fonts lack; the page's fonts will show them.
-        with style.context(["default", _SETTINGS]), warnings.catch_warnings():
+        with style.context(["default", _SETTINGS, {"svg.hashsalt": name}]), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=r".*[Gg]lyph.*missing from")
-            canvas = Canvas(figsize=(self.width / 72, self.height / 72))
+            canvas = Canvas(figsize=(self.width / 72, _TALL / 72))
             FigureCanvasSVG(canvas)
-            self.draw(canvas)
+            height = self.draw(canvas)
             for label in canvas.findobj(Label):
                 label.set_text("\n".join(map(printable, label.get_text().split("\n"))))
-            canvas.savefig(out, format="svg", metadata={"Date": None})
-        return out.getvalue()
+            layout = canvas.get_layout_engine()
+            assert layout is not None
+            layout.execute(canvas)
+            # What is not axes keeps its height.
+            height += _TALL * (1 - sum(axes.get_position().height for axes in canvas.axes))
+            canvas.set_figheight(height / 72)
+            canvas.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        # The first definitions are a style sheet, which would hold for the whole page.
+        drawn = _TAG.sub(_shorten, out.getvalue().partition("</defs>")[2])
+        said = f"{self.caption} {data}".strip()
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" width="{self.width:.0f}" height="{height:.0f}" '
+            f'viewBox="0 0 {self.width:.0f} {height:.2f}" style="stroke-linejoin: round" role="img" '
+            f'aria-labelledby="{name}-title" aria-describedby="{name}-desc"><title id="{name}-title">'
+            f'{escape(printable(self.title))}</title><desc id="{name}-desc">{escape(printable(said))}</desc>'
+            + re.sub(r">\s+<", "><", drawn).strip()
+        )
+
+
+def _shorten(tag: re.Match[str]) -> str:
+    """Ids of groups, to which nothing refers, would not be unique in a page."""
+    found = _GROUP.sub(_OUTLINE if HALO in tag.group() else "<g", tag.group())
+    return _DECIMALS.sub(r"\1", found.replace("xlink:href", "href"))
+
+
+def _follow_page(tag: re.Match[str]) -> str:
+    return _COLOUR.sub(lambda found: f"var({theme.VARIABLES[found.group()]}, {found.group()})", tag.group())
+
+
+def columns(titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> list[Column]:
+    """The rows of a table as columns, those of ``numbers`` aligned as such."""
+    found = list(rows)
+    return [
+        Column(title, tuple(row[index] for row in found), is_number=title in numbers)
+        for index, title in enumerate(titles)
+    ]
 
 
 def few(found: Sequence[T]) -> Sequence[T]:
@@ -138,20 +177,22 @@ def few(found: Sequence[T]) -> Sequence[T]:
     return found[:MOST_DRAWN]
 
 
-def captioned(text: str, found: Sequence[object]) -> Text:
+def captioned(text: str, found: Sequence[object], most: int = MOST_DRAWN) -> Text:
     """A caption that says how many settings are drawn if not all are."""
-    if len(found) > MOST_DRAWN:
-        text += f" Drawn are the first {MOST_DRAWN} of {len(found)} settings; the table has all of them."
+    if len(found) > most:
+        text += f" Drawn are the first {most} of {len(found)} settings; the table has all of them."
     return Text(text)
 
 
 def wrapped(text: str, share: float = 1.0, lines: int = 3) -> str:
-    """Break ``text`` into at most ``lines`` lines, each as wide as that share of the plot; ``…`` is for the rest."""
-    width = max(4, int(_CHARACTERS * share))
-    found = textwrap.wrap(printable(text), width, break_on_hyphens=False) or [""]
-    if len(found) > lines:
-        found = [*found[: lines - 1], found[lines - 1][: width - 2].rstrip() + " …"]
-    return "\n".join(found)
+    """Break ``text`` into at most ``lines`` lines, each about that share of the plot wide; ``…`` is for the rest."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    shown = printable(text)
+    width, _, _ = text_to_path.get_text_width_height_descent(shown or " ", FontProperties(size=TEXT), False)
+    room = max(4, int(len(shown) * share * WIDTH / width))
+    return "\n".join(textwrap.wrap(shown, room, max_lines=lines, placeholder=" …", break_on_hyphens=False))
 
 
 def add_legend(figure: Canvas) -> None:
@@ -159,9 +200,32 @@ def add_legend(figure: Canvas) -> None:
     figure.legend(loc="outside lower left")
 
 
-def height_of(texts: Sequence[str], line: float = 18.0) -> float:
-    """The height of a legend with these entries."""
-    return line * sum(1 + text.count("\n") for text in texts) + 8
+def draw_lanes(axes: Axes, lanes: Sequence[tuple[str, str]], height: float) -> tuple[list[float], float]:
+    """Prepare a lane for each pair of a label and what is said of it, which stand above it.
+
+    The lines of the axis, which has its limits already, are drawn in the lanes only, so that none runs through a text.
+
+    Returns:
+        The middle of each lane, and the height of all axes.
+    """
+    left, right = axes.get_xlim()
+    ticks = [tick for tick in axes.get_xticks() if left <= tick <= right]
+    middles, top = [], 0.0
+    for texts in lanes:
+        for text, weight in zip(texts, ("normal", "bold")):
+            if text:
+                shown = wrapped(text, 0.95)
+                where = axes.get_yaxis_transform()
+                axes.text(0, top, shown, transform=where, va="top", fontweight=weight, in_layout=False)
+                top += LINE * (1 + shown.count("\n"))
+        middles.append(top + 2 + height / 2)
+        axes.vlines(ticks, top + 2, top + 2 + height, color=theme.GRID, lw=0.8, zorder=0.5)
+        top += height + 8
+    axes.set_ylim(top, 0)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.grid(False)
+    return middles, top
 
 
 def log_scale(axis: Axis, low: float, high: float, most: int = 8) -> None:
@@ -200,15 +264,21 @@ def write_number(axes: Axes, number: int, place: tuple[float, float], offset: tu
     )
 
 
-def number_marks(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
-    """Write the number of each mark beside it, from 1: on the side that is farthest from marks and other numbers."""
-    # The limits of the axes are set already, and their final size is not much different.
-    taken = [tuple(axes.transData.transform(place)) for place in places]
-    for number, place in enumerate(places, 1):
-        x, y = taken[number - 1]
-        others = [other for index, other in enumerate(taken) if index != number - 1]
-        ends = [(x + side[0], y + side[1]) for side in _SIDES]
-        inside = [end for end in ends if axes.bbox.contains(*end)] or ends
+def number_marks(axes: Axes, places: Sequence[tuple[float, float]], height: float) -> None:
+    """Write the number of each mark beside it, from 1: on the side that is farthest from marks and other numbers.
+
+    Args:
+        axes: with its limits.
+        places: of the marks.
+        height: that the axes will have, in CSS pixels.
+    """
+    size = (0.85 * WIDTH, height)
+    shares = ((axes.transScale + axes.transLimits).transform(place) for place in places)
+    taken = [(x * size[0], y * size[1]) for x, y in shares]
+    for index, (place, own) in enumerate(zip(places, list(taken))):
+        others = taken[:index] + taken[index + 1 :]
+        ends = [(own[0] + side[0], own[1] + side[1]) for side in _SIDES]
+        inside = [end for end in ends if 0 <= end[0] <= size[0] and 0 <= end[1] <= size[1]] or ends
         best = max(inside, key=lambda end: min((math.dist(end, other) for other in others), default=0))
-        write_number(axes, number, place, (best[0] - x, best[1] - y))
+        write_number(axes, index + 1, place, (best[0] - own[0], best[1] - own[1]))
         taken.append(best)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Optional
 import msgspec
 
 from modelzoo import stats
-from modelzoo.document import Column, theme
-from modelzoo.formatting import MISSING, seconds, time_unit
+from modelzoo.document import theme
+from modelzoo.formatting import seconds, time_unit
 from modelzoo.records.run import Run
-from modelzoo.views.plots.plot import SMALL, Plot, add_legend, captioned, few, height_of, log_scale, wrapped
+from modelzoo.views.plots.plot import SMALL, Plot, add_legend, captioned, columns, few, log_scale, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +24,8 @@ MOST_POINTS = 400
 """Points of one curve. What is left out lies at most 1 / this beside the curve, vertically."""
 FARTHEST = 2.0
 """The axis of the steady samples ends at this multiple of the largest median; samples beyond it are counted."""
+_CURVES, _LANE = 180.0, 30.0
+"""Heights of the curves, and of a lane, in CSS pixels."""
 
 
 class SampleSeries(msgspec.Struct, frozen=True):
@@ -40,13 +42,6 @@ class SampleSeries(msgspec.Struct, frozen=True):
     steady: tuple[float, ...]
     warmup: tuple[float, ...]
     cold: tuple[float, ...]
-
-
-class Samples(msgspec.Struct, frozen=True):
-    """The settings of one workload."""
-
-    workload: str
-    series: tuple[SampleSeries, ...]
 
 
 def series(label: str, runs: Sequence[Run]) -> Optional[SampleSeries]:
@@ -76,48 +71,40 @@ def curve(samples: Sequence[float], most: int = MOST_POINTS) -> list[tuple[float
     return [(ordered[rank], (rank + 1) / count) for rank in ranks]
 
 
-def columns(data: Samples) -> list[Column]:
-    """Percentiles of the steady samples as a table, with the first timed call and the warm-up."""
-    names = ("p50", "p90", "p95", "p99")
-    percentiles = [stats.percentiles(one.steady) for one in data.series]
-    found = [
-        Column("setting", tuple(one.label for one in data.series)),
-        Column("samples", tuple(str(len(one.steady)) for one in data.series), is_number=True),
-        Column("min", tuple(seconds(min(one.steady)) for one in data.series), is_number=True),
-    ]
-    for name in names:
-        cells = tuple(seconds(each[name]) if name in each else MISSING for each in percentiles)
-        if any(name in each for each in percentiles):
-            found.append(Column(name, cells, is_number=True))
-    found += [
-        Column("max", tuple(seconds(max(one.steady)) for one in data.series), is_number=True),
-        Column("first timed call (median)", tuple(seconds(median(one.cold)) for one in data.series), is_number=True),
-        Column("warm-up calls", tuple(str(len(one.warmup)) for one in data.series), is_number=True),
-    ]
-    return found
+def plot(workload: str, found: Sequence[SampleSeries]) -> Optional[Plot]:
+    """Return the plot of the distributions; ``None`` without samples.
 
-
-def plot(data: Samples) -> Optional[Plot]:
-    """Return the plot of the distributions; ``None`` without samples."""
-    if not data.series:
+    The table has percentiles of the steady samples, with the first timed call and the warm-up.
+    """
+    if not found:
         return None
+    percentiles = [stats.percentiles(one.steady) for one in found]
+    names = [name for name in ("p50", "p90", "p95", "p99") if any(name in each for each in percentiles)]
+    titles = ("setting", "samples", "min", *names, "max", "first timed call (median)", "warm-up calls")
+    rows = [
+        (
+            one.label,
+            str(len(one.steady)),
+            seconds(min(one.steady)),
+            *(seconds(own.get(name)) for name in names),
+            seconds(max(one.steady)),
+            seconds(median(one.cold)),
+            str(len(one.warmup)),
+        )
+        for one, own in zip(found, percentiles)
+    ]
     caption = (
         "Distribution of the steady samples of all processes; below it the warm-up and the first timed call "
         "of each process, which are not part of it."
     )
-    drawn = few(data.series)
-    title = f"{data.workload}: distribution of the latencies"
-    height = 330 + 32 * len(drawn) + height_of([_entry(one) for one in drawn])
-    return Plot(title, captioned(caption, data.series), columns(data), height, partial(_draw, drawn))
+    title = f"{workload}: distribution of the latencies"
+    table = columns(titles, rows, numbers=titles[1:])
+    return Plot(title, captioned(caption, found), table, partial(_draw, few(found)))
 
 
-def _entry(one: SampleSeries) -> str:
-    return wrapped(f"{one.label}: {len(one.steady)} samples", 0.85)
-
-
-def _draw(drawn: Sequence[SampleSeries], figure: Figure) -> None:
+def _draw(drawn: Sequence[SampleSeries], figure: Figure) -> float:
     unit, scale = time_unit(max(median(one.steady) for one in drawn))
-    upper, lower = figure.subplots(2, height_ratios=[220, 32 * len(drawn)])
+    upper, lower = figure.subplots(2, height_ratios=[_CURVES, _LANE * len(drawn)])
     beyond = _draw_curves(upper, drawn, scale)
     upper.set_xlabel(f"latency in {unit} (log scale)" + beyond)
     upper.set_ylabel("share of the steady samples")
@@ -125,6 +112,7 @@ def _draw(drawn: Sequence[SampleSeries], figure: Figure) -> None:
     lower.set_title("not in the curves: | warm-up, × first timed call", fontsize=SMALL)
     lower.set_xlabel(f"latency in {unit} (log scale); dotted: steady median")
     add_legend(figure)
+    return _CURVES + _LANE * len(drawn)
 
 
 def _draw_curves(axes: Axes, drawn: Sequence[SampleSeries], scale: float) -> str:
@@ -140,7 +128,8 @@ def _draw_curves(axes: Axes, drawn: Sequence[SampleSeries], scale: float) -> str
         shares = [0.0, *(share for _, share in points)]
         axes.plot(xs, shares, drawstyle="steps-post", color=style.colour, lw=2, ls=style.line)
         middle = scale * median(one.steady)
-        axes.plot(middle, 0.5, marker=style.marker, color=style.colour, lw=2, ls=style.line, label=_entry(one))
+        entry = wrapped(f"{one.label}: {len(one.steady)} samples", 0.85)
+        axes.plot(middle, 0.5, marker=style.marker, color=style.colour, lw=2, ls=style.line, label=entry)
     count = sum(sample > end * margin for sample in every)
     return f"; {count} beyond, up to {seconds(max(every) / scale)} →" if count else ""
 

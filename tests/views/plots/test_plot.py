@@ -2,81 +2,120 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import matplotlib as mpl
-from drawn import svg, texts
+from drawn import HOSTILE, boxes, check, parsed, svg, texts
 from matplotlib.figure import Figure
 
-from modelzoo.document import Column, Text
+from modelzoo.document import Column, Text, theme
+from modelzoo.formatting import printable
 from modelzoo.views.plots import plot
-from modelzoo.views.plots.plot import Plot
+from modelzoo.views.plots.plot import HALO, Plot
 
 
-def draw(figure: Figure) -> None:
-    """A line, and a title that TeX would take for mathematics."""
-    axes = figure.add_subplot()
-    axes.plot([1, 2])
-    axes.set_title("$a$")
+def _plot(text: str = "label", caption: str = "caption", legend: int = 0) -> Plot:
+    def draw(figure: Figure) -> float:
+        axes = figure.add_subplot()
+        axes.plot([1, 2, 3], [1.23456789, 2, 3], marker="o", color=theme.BLUE)
+        axes.bar([1], [1], hatch="//", color=theme.ORANGE, ec=theme.PAGE)
+        axes.text(1, 2, text, gid=HALO, in_layout=False)
+        for number in range(legend):
+            axes.plot([], [], color=theme.INK, label=f"entry {number}")
+        if legend:
+            plot.add_legend(figure)
+        return 100
 
-
-PLOT = Plot("title", Text("caption"), (Column("a", ("1",)),), 90, draw)
+    return Plot("title", Text(caption), (Column("", ("fp32", "bf16")), Column("speed", ("1 GFLOP/s", "–"))), draw)
 
 
 def test_drawing_does_not_depend_on_the_users_style_and_leaves_it_alone() -> None:
     """A matplotlibrc with other colours, fonts or TeX changes nothing, and its values are back afterwards."""
-    plain = svg(PLOT)
+    plain = svg(_plot("$a$"))
     with mpl.rc_context({"text.color": "red", "font.size": 30, "lines.linewidth": 9, "svg.fonttype": "path"}):
-        assert svg(PLOT) == plain
+        assert svg(_plot("$a$")) == plain
         assert mpl.rcParams["font.size"] == 30
     assert "$a$" in texts(plain)
 
 
 def test_a_figure_has_the_caption_and_the_data_of_its_plot() -> None:
     """Who cannot see the plot hears its caption, and that there is a table."""
-    figure = PLOT.figure("name")
-    assert figure.caption == PLOT.caption
-    assert figure.data.columns == PLOT.columns
+    found = _plot()
+    figure = found.figure("name")
+    check(figure.drawing)
+    assert (figure.caption, figure.data.columns) == (found.caption, found.columns)
     assert "caption The data are in a table." in figure.drawing
 
 
-def test_the_description_of_a_file_has_the_data(tmp_path: Path) -> None:
-    """No table is beside it."""
-    columns = (Column("", ("fp32", "bf16")), Column("speed", ("1 GFLOP/s", "–")))
-    path = Plot("title", Text("caption"), columns, 90, draw).write(tmp_path / "a.svg")
-    assert "caption fp32, speed 1 GFLOP/s; bf16, speed –</desc>" in path.read_text()
+def test_a_file_can_be_opened_anywhere(tmp_path: Path) -> None:
+    """Viewers of files know no CSS variables and show a dark ground; no table is beside it."""
+    text = _plot().write(tmp_path / "a.svg").read_text()
+    assert "caption fp32, speed 1 GFLOP/s; bf16, speed –</desc>" in text
+    assert text.startswith("<?xml") and "var(" not in text and "date" not in text
+    root = parsed(text.partition("\n")[2])
+    assert root.get("width") == "400"
+    ground = next(part for part in root.iter("path"))
+    assert f"fill: {theme.PAGE}" in ground.attrib["style"]
+
+
+def test_a_legend_does_not_squeeze_the_axes() -> None:
+    """The plot gets as high as it must be."""
+    heights = [float(parsed(svg(_plot(legend=count))).attrib["viewBox"].split()[3]) for count in (1, 2, 60)]
+    line = heights[1] - heights[0]
+    assert 12 < line < 24 and 57 * line < heights[2] - heights[1] < 59 * line
+    bottoms = [
+        max(box.bottom for box in boxes(svg(_plot(legend=count))) if "entry" not in box.text) for count in (1, 9)
+    ]
+    assert abs(bottoms[0] - bottoms[1]) < 1
+
+
+def test_ids_of_two_plots_of_a_page_differ_and_equal_plots_are_equal() -> None:
+    """Every id, and every reference to it, depends on the name; nothing depends on anything else."""
+    first, again, other = (_plot().figure(name).drawing for name in ("a", "a", "b"))
+    ids = [set(re.findall(r'\bid="([^"]+)"', text)) for text in (first, other)]
+    assert first == again and ids[0] and ids[1] and not ids[0] & ids[1]
+
+
+def test_colours_are_variables_and_texts_are_not_changed() -> None:
+    """A text that looks like a colour, a reference or markup stays what it is."""
+    text = svg(_plot(HOSTILE, HOSTILE))
+    assert printable(HOSTILE) in texts(text)
+    assert printable(HOSTILE) in str(parsed(text)[1].text)
+    assert f"var({theme.VARIABLES[theme.BLUE]}, {theme.BLUE})" in text
+    assert "<script" not in text
+
+
+def test_an_element_is_small_and_styles_only_itself() -> None:
+    """No style sheet, no metadata, short coordinates; the number of a mark has an outline."""
+    text = svg(_plot())
+    root = parsed(text)
+    assert not list(root.iter("style")) and not list(root.iter("metadata"))
+    assert not any(re.search(r"\d\.\d{3}", part.get("d", "")) for part in root.iter("path"))
+    assert "paint-order: stroke; stroke: var(--plot-page" in text
 
 
 def test_more_settings_than_colours_are_in_the_table_only() -> None:
     """The caption says how many are drawn."""
     assert plot.few(range(9)) == range(7)
-    assert str(plot.captioned("Text.", range(9))).endswith(
-        "Drawn are the first 7 of 9 settings; the table has all of them."
-    )
+    said = "Text. Drawn are the first 7 of 9 settings; the table has all of them."
+    assert str(plot.captioned("Text.", range(9))) == said
     assert str(plot.captioned("Text.", range(7))) == "Text."
 
 
 def test_long_text_is_wrapped_and_cut() -> None:
     """Three lines at most; a word that is longer than a line is broken; control characters are shown escaped."""
-    assert plot.wrapped("a b") == "a b"
-    assert plot.wrapped("") == ""
+    assert (plot.wrapped("a b"), plot.wrapped("")) == ("a b", "")
     lines = plot.wrapped("word " * 50, 0.3).split("\n")
     assert len(lines) == 3 and lines[-1].endswith(" …")
     assert plot.wrapped("a\n\x1b") == "a\\n\\x1b"
+    assert len(plot.wrapped("i" * 100)) > len(plot.wrapped("W" * 30).split("\n")[0]) * 2
 
 
 def test_numbers_of_neighbours_are_on_different_sides() -> None:
-    """Even if two marks are at the same place, their numbers are not."""
+    """Even if two marks are at the same place, their numbers are not; those at an edge stay inside."""
     axes = Figure().add_subplot()
-    plot.number_marks(axes, [(0.5, 0.5), (0.5, 0.5)])
-    first, second = (text.get_position() for text in axes.texts)
+    plot.number_marks(axes, [(0.5, 0.5), (0.5, 0.5), (0.0, 0.0), (1.0, 1.0)], 200.0)
+    first, second, lower, upper = (text.get_position() for text in axes.texts)
     assert first != second
-
-
-def test_numbers_stay_inside_of_the_axes() -> None:
-    """Those of marks at an edge do not stand on the labels of the ticks."""
-    axes = Figure().add_subplot()
-    plot.number_marks(axes, [(0.0, 0.0), (0.5, 0.01), (1.0, 1.0)])
-    for text in axes.texts:
-        place = axes.transData.transform(text.xy)
-        assert axes.bbox.contains(*(place + text.get_position()))
+    assert min(lower) >= 0 >= max(upper)

@@ -1,4 +1,4 @@
-"""A comparison for programs."""
+"""Results and comparisons for programs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import json
 from typing import Any
 from xml.etree import ElementTree
 
+import pytest
+from fake_runs import make, result_of
+from generated_results import generation_run
 from proven_results import BF16, FP32, session_of, side
 
 from modelzoo.comparison.compare import FailOn, Question, compare, gate
-from modelzoo.views.compare_export import FORMAT, Judged, csv_export, json_text, junit
+from modelzoo.results import summary
+from modelzoo.views.export import FORMAT, Judged, comparisons_csv, comparisons_json, junit, report
 
 HOSTILE = '=cmd|"a"\n\x1b[31m<b>&'
 
@@ -25,7 +29,7 @@ def judged(*conditions: FailOn, workload: str = "toy", processes: int = 8) -> Ju
 
 def as_json(found: Judged) -> dict[str, Any]:
     """The only comparison as parsed JSON."""
-    data = json.loads(json_text(found))
+    data = json.loads(comparisons_json(found))
     assert data["format"] == FORMAT
     (comparison,) = data["comparisons"]
     assert isinstance(comparison, dict)
@@ -50,19 +54,19 @@ def test_json_holds_the_rows_without_the_samples() -> None:
     assert missing["ratio"] is None
     assert missing["refused"] == [{"obstacle": "missing", "text": "only old has it"}]
     assert found["exit_code"] == 1
-    assert "steady" not in json_text(judged())
+    assert "steady" not in comparisons_json(judged())
 
 
 def test_an_interval_without_a_bound_is_null() -> None:
     """JSON has no infinity: one process a side does not bound the baseline's level."""
-    found = json_text(judged(processes=1))
+    found = comparisons_json(judged(processes=1))
     assert "Infinity" not in found
     assert json.loads(found)["comparisons"][0]["rows"][0]["base"]["high"] is None
 
 
 def test_csv_has_a_line_per_row_in_full_precision() -> None:
     """Numbers stay numbers, and what is missing is empty."""
-    first, second = csv.DictReader(io.StringIO(csv_export(judged(FailOn("slower", 0.03)))))
+    first, second = csv.DictReader(io.StringIO(comparisons_csv(judged(FailOn("slower", 0.03)))))
     assert float(first["other_value"]) / float(first["base_value"]) > 4.9
     assert (first["unit"], first["outcome"], first["failures"]) == ("s", "SLOWER", "slower:3%")
     assert (second["ratio_value"], second["outcome"], second["reason"]) == ("", "NOT COMPARABLE", "only old has it")
@@ -88,7 +92,28 @@ def test_hostile_text_stays_text() -> None:
     found = judged(workload=HOSTILE)
     (case, *_) = ElementTree.fromstring(junit(found)).iter("testcase")
     assert case.get("classname") == '=cmd|"a"\\n\\x1b[31m<b>&'
-    first, _ = csv.DictReader(io.StringIO(csv_export(found)))
+    first, _ = csv.DictReader(io.StringIO(comparisons_csv(found)))
     assert first["workload"].startswith("'=cmd")
     assert "\n" not in first["workload"]
     assert as_json(found)["rows"][0]["workload"] == HOSTILE
+
+
+def test_tokens_of_a_language_model_have_fields_of_their_own() -> None:
+    """They are empty for other models."""
+    result = result_of(make([0.1, 0.1]), *(generation_run(0.4, [0.04, 0.06], round=number) for number in (0, 1)))
+    rows = [("r", row) for row in summary.rows(result)]
+    other, llm = csv.DictReader(report(rows, "csv").splitlines())
+    assert other["first_token_value"] == other["per_token_value"] == other["output_rate_value"] == ""
+    assert float(llm["first_token_value"]) == pytest.approx(0.4)
+    assert float(llm["per_token_low"]) <= 0.05 <= float(llm["per_token_high"])
+    stored = json.loads(report(rows, "json"))["rows"]
+    assert stored[0]["first_token"] is None
+    assert stored[1]["output_rate"]["value"] == pytest.approx(4 * 3 / 0.5)
+
+
+def test_memory_that_is_not_known_is_not_zero() -> None:
+    """As of a process that failed."""
+    rows = [("r", row) for row in summary.rows(result_of(make(None, error="died")))]
+    assert json.loads(report(rows, "json"))["rows"][0]["peak_memory"] is None
+    (row,) = csv.DictReader(report(rows, "csv").splitlines())
+    assert row["peak_memory"] == ""

@@ -1,0 +1,101 @@
+"""Throughput against latency, latency under load, and the tokens of a generation."""
+
+from __future__ import annotations
+
+from drawn import check, marks, svg, texts
+from instances import configuration, ran, result
+from load_results import load, measured
+
+from modelzoo.records.run import Result
+from modelzoo.records.serving import LatencyBound
+from modelzoo.views.plots import scatter
+from modelzoo.views.plots.plot import Plot
+
+OWN = [configuration(1), configuration(2), configuration(4), configuration(4, batch=4)]
+SECONDS = [0.10, 0.11, 0.5, 0.3]
+
+
+def _frontier(found: Result) -> Plot:
+    plot = scatter.frontier(found)
+    assert plot is not None
+    return plot
+
+
+def instances(bound: LatencyBound | None = None) -> Result:
+    """Four configurations, of which the third is beaten by others."""
+    runs = [ran(i, each, n, [SECONDS[i]] * each.instances) for i, each in enumerate(OWN) for n in range(2)]
+    return result(OWN, runs, bound)
+
+
+def test_every_configuration_has_a_numbered_mark() -> None:
+    """Those on the frontier are blue; each is in the legend and in the table as well, in the order of the axis."""
+    plot = _frontier(instances())
+    text = svg(plot)
+    check(text)
+    assert (marks(text, "--plot-blue"), marks(text, "--plot-faint")) == (6, 2)
+    shown = {"1", "2", "3", "4", "rows per second", "1: 1 × 1 core, batch 1"}
+    assert {*shown, "median latency of a batch in ms (log scale)"} <= set(texts(text))
+    assert plot.columns[0].cells == ("1", "2", "3", "4")
+    assert plot.columns[1].cells[0] == "1 × 1 core, batch 1"
+    assert plot.columns[4].cells == ("yes", "yes", "yes", "–")
+
+
+def test_with_a_bound_its_percentile_is_drawn_if_all_have_it() -> None:
+    """Otherwise the axis would mix percentiles and medians."""
+    shown = texts(svg(_frontier(instances(LatencyBound(75, 0.2)))))
+    assert {"1: 1 × 1 core, batch 1 (meets the bound)", "p75=200ms"} <= set(shown)
+    assert any("(over the bound)" in each for each in shown)
+    assert any("p75 latency" in each for each in shown)
+    rare = texts(svg(_frontier(instances(LatencyBound(99.9, 0.2)))))
+    assert any("median latency" in each for each in rare)
+
+
+def test_an_interval_that_is_too_wide_does_not_stretch_the_axis() -> None:
+    """It ends in an arrow; without an interval, the legend says so; where nothing ran there is no plot."""
+    wide = svg(_frontier(result(OWN[:1], [ran(0, OWN[0], n, [s]) for n, s in enumerate((0.1, 0.4))])))
+    check(wide)
+    assert marks(wide, "--plot-blue") == 3, "the mark, its entry, and the arrow"
+    once = svg(_frontier(result(OWN[:1], [ran(0, OWN[0], 0, [0.1])])))
+    check(once)
+    assert "(one round: no interval)" in " ".join(texts(once))
+    assert scatter.frontier(result(OWN, [])) is None
+
+
+def test_the_runs_of_a_search_are_drawn() -> None:
+    """Two marks each, the bound, and the answer; the table has every run."""
+    found = measured(load(is_search=True, rate=None, repeats=2, queries=662))
+    plot = scatter.load_curve(found)
+    assert plot is not None
+    columns = {column.title: column.cells for column in plot.columns}
+    assert len(columns["p99"]) == len(found.runs)
+    rates = [float(each) for each in columns["requests/s"]]
+    assert rates == sorted(rates)
+    drawn = svg(plot)
+    check(drawn)
+    assert {"the bound, p99=50ms", "requests per second", "p50", "p99"} <= set(texts(drawn))
+    assert any("which every repeat sustained" in each for each in texts(drawn))
+
+
+def test_a_single_rate_has_no_plot() -> None:
+    """There is no curve to see."""
+    assert scatter.load_curve(measured(load(queries=300))) is None
+
+
+def test_every_generation_has_a_line() -> None:
+    """Tokens are counted from the first one, which has no time after another one; other models have none."""
+    plot = scatter.tokens("llm", [("fp32", (0.040, 0.041, 0.042)), ("bf16", (0.030, 0.031, 0.032))])
+    drawing = svg(plot)
+    check(drawing)
+    assert {"fp32", "bf16", "number of the token", "time in ms", "0", "40"} <= set(texts(drawing))
+    assert plot is not None
+    cells = {column.title: column.cells for column in plot.columns}
+    assert cells["token"] == ("2", "3", "4") * 2
+    assert cells["median time"][:2] == ("40.00 ms", "41.00 ms")
+    assert scatter.tokens("resnet50", []) is None
+
+
+def test_long_generations_are_thinned_out() -> None:
+    """Both ends are kept."""
+    points = scatter.thinned_out([0.04 + 1e-6 * n for n in range(1000)])
+    assert len(points) == scatter.MOST_POINTS
+    assert (points[0][0], points[-1][0]) == (2, 1001)
