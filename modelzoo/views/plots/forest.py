@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Optional
 import msgspec
 
 from modelzoo.comparison.compare import Comparison
-from modelzoo.comparison.model import Metric
 from modelzoo.document import Column, Text, Tone, theme
 from modelzoo.formatting import MISSING, capitalized, time_unit
 from modelzoo.records.run import Result
 from modelzoo.results import tuning
+from modelzoo.results.refusals import Metric
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import EQUIVALENCE, Interval
 from modelzoo.views.differences import by_workload, short_names
