@@ -451,8 +451,15 @@ def workload_model(name: str) -> tuple[torch.nn.Module, Any]:
 
 
 @pytest.mark.usefixtures("_no_names")
-@pytest.mark.parametrize("setting", [FP32, AUTOCAST], ids=lambda setting: setting.precision)
-@pytest.mark.parametrize("name", ["resnet50", "bert", "ssd", "maskrcnn"])
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        *(pytest.param(name, FP32, id=f"{name}-fp32") for name in ("resnet50", "bert", "ssd", "maskrcnn")),
+        *(pytest.param(name, AUTOCAST, id=f"{name}-bf16") for name in ("resnet50", "bert")),
+        # Where bf16 is emulated, their many convolutions take minutes.
+        *(pytest.param(name, AUTOCAST, id=f"{name}-bf16", marks=pytest.mark.slow) for name in ("ssd", "maskrcnn")),
+    ],
+)
 def test_no_name_of_a_kernel_is_needed_in_eager_mode(name: str, setting: ResolvedSetting) -> None:
     """Errors and types suffice for every product of the four workloads."""
     model, args = workload_model(name)
