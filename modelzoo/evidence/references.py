@@ -81,10 +81,6 @@ def _product(left: Any, right: Any, added: Any = None, beta: Any = 1, alpha: Any
     )
 
 
-def _mm(left: Any, right: Any, **named: Any) -> Expected:
-    return _product(left, right)
-
-
 def _addmm(added: Any, left: Any, right: Any, *, beta: Any = 1, alpha: Any = 1, **named: Any) -> Expected:
     return _product(left, right, added, beta, alpha)
 
@@ -105,10 +101,6 @@ def _batched(left: Any, right: Any, added: Any = None, beta: Any = 1, alpha: Any
     each = [_product(left[i], right[i], None if added is None else added[i], beta, alpha) for i in chosen]
     exact = torch.stack([one.exact for one in each])
     return Expected(exact, lambda output: torch.stack([one.sample(output[i]) for i, one in zip(chosen, each)]))
-
-
-def _bmm(left: Any, right: Any, **named: Any) -> Expected:
-    return _batched(left, right)
 
 
 def _baddbmm(added: Any, left: Any, right: Any, *, beta: Any = 1, alpha: Any = 1, **named: Any) -> Expected:
@@ -138,10 +130,6 @@ def _linear(rows: Any, weight: Any, bias: Any = None, *rest: Any) -> Expected:
 
 def _unpacked(weight: Any) -> Any:
     return weight.to_dense() if weight.is_mkldnn else weight
-
-
-def _mkl_linear(rows: Any, packed: Any, weight: Any, *rest: Any) -> Expected:
-    return _linear(rows, weight, *rest)
 
 
 def _linear_pointwise(rows: Any, *args: Any) -> Expected:
@@ -194,10 +182,6 @@ def _transposed_pointwise(images: Any, weight: Any, bias: Any, *args: Any) -> Ex
         weight = weight.to_dense().unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
     found = _convolution(images, weight, bias, stride, padding, dilation, True, output_padding, groups)
     return _fused(found, (), fused)
-
-
-def _added_in_place(added: Any, images: Any, *args: Any) -> Expected:
-    return _convolution_pointwise(images, added, *args)
 
 
 def _convolution(
@@ -378,21 +362,21 @@ def _rnn_scales(inputs: Operand, weight: Operand, recurrent: Operand, *rest: Any
 _CONVOLUTION = Rule(_convolution, (0, 1))
 _BIASED = Rule(_biased_attention, kept=(3,), scales=_attention_scales, rows=0, is_linear=False)
 _RULES = {
-    "mm": Rule(_mm, (0, 1), rows=0),
+    "mm": Rule(lambda left, right, **named: _product(left, right), (0, 1), rows=0),
     "addmm": Rule(_addmm, (1, 2), rows=1),
     "_addmm_activation": Rule(_addmm_activation, (1, 2), is_linear=False),
-    "bmm": Rule(_bmm, (0, 1), rows=0),
+    "bmm": Rule(lambda left, right, **named: _batched(left, right), (0, 1), rows=0),
     "baddbmm": Rule(_baddbmm, (1, 2), rows=1),
     "mv": Rule(_mv, (0, 1)),
     "addmv": Rule(_addmv, (1, 2)),
     "dot": Rule(_dot, (0, 1)),
     "linear": Rule(_linear, (0, 1), rows=0),
     "onednn_linear": Rule(_linear, rows=0),
-    "_mkl_linear": Rule(_mkl_linear, kept=(2,), rows=0),
+    "_mkl_linear": Rule(lambda rows, packed, *rest: _linear(rows, *rest), kept=(2,), rows=0),
     "_linear_pointwise": Rule(_linear_pointwise),
     "_convolution_pointwise": Rule(_convolution_pointwise),
     "_convolution_transpose_pointwise": Rule(_transposed_pointwise),
-    "_convolution_pointwise_": Rule(_added_in_place),
+    "_convolution_pointwise_": Rule(lambda added, images, *rest: _convolution_pointwise(images, added, *rest)),
     "convolution": _CONVOLUTION,
     "_convolution": _CONVOLUTION,
     "_scaled_dot_product_flash_attention_for_cpu": Rule(
