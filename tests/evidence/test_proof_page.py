@@ -97,8 +97,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         HERE + "test_products_of_bf16_numbers_are_exact_in_fp32",
         REPLAY + "test_a_conversion_to_fp32_is_not_told_from_a_bf16_instruction",
     ),
-    "Products below 2": (SUBNORMAL + "test_products_are_subnormal_and_their_sums_are_normal",),
-    "Each replayed product with bf16": (
+    "Each is called once more": (
         SUBNORMAL + "test_products_are_subnormal_and_their_sums_are_normal",
         SUBNORMAL + "test_attention_has_operands_of_its_own",
     ),
