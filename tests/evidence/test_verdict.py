@@ -111,7 +111,7 @@ def test_a_reference_kernel_with_another_name_on_arm() -> None:
 
 
 VERDICTS = {"fp32": "FP32", "off": "FP32", "compile": "FP32", "frozen": "FP32", "autocast": "ACTIVE", "cast": "ACTIVE"}
-"""On x86 without AMX: whatever fast math allows, oneDNN does not use it."""
+"""What fast math allows, oneDNN does not use on x86 without AMX; on Arm, attention stays in fp32 (OpenBLAS)."""
 
 
 @pytest.mark.parametrize("path", recordings.TABLES, ids=lambda path: path.stem)
@@ -119,7 +119,8 @@ def test_recorded_passes(path: Path) -> None:
     """bf16 is seen where it runs, and only there; shares add up and little is unattributed."""
     found = recordings.load_table(path)
     evidence = judge(found.recording, found.canary, found.requested, found.bf16_method)
-    assert evidence.verdict == VERDICTS.get(found.mode, "NOT_ACTIVE")
+    allowed = "PARTLY" if "neoverse-n2" in path.name else "NOT_ACTIVE"
+    assert evidence.verdict == VERDICTS.get(found.mode, allowed)
     assert adds_up(evidence)
     assert (evidence.coverage.known_arithmetic, evidence.problems) == (1.0, ())
     assert {each.operator_class for each in evidence.classes} >= {"conv", "attention"}
