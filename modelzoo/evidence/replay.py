@@ -354,7 +354,10 @@ def _run(distinct: _Distinct, args: Sequence[Any], named: Mapping[str, Any], wri
 
 def _reproducible(distinct: _Distinct, rule: Rule, scales: Mapping[int, float]) -> ProductCall | None:
     """How to call the product again with torch alone; ``None`` if that cannot be said, or torch has none in fp64."""
-    if distinct.product.operator.startswith("modelzoo::") or (rule.rows is None and not rule.factors):
+    operands = [each for each in (*distinct.args, *distinct.named.values()) if isinstance(each, Operand)]
+    device = operands[0].device.partition(":")[0] if operands else "cpu"
+    has_none = device != "cpu" and not rule.factors
+    if distinct.product.operator.startswith("modelzoo::") or has_none or (rule.rows is None and not rule.factors):
         return None
     found = []
     for n, (name, each) in enumerate([*(("", each) for each in distinct.args), *distinct.named.items()]):
@@ -370,4 +373,4 @@ def _reproducible(distinct: _Distinct, rule: Rule, scales: Mapping[int, float]) 
             found.append(Argument(name, tuple(each)))
         else:
             return None
-    return ProductCall(str(distinct.operator), tuple(found), rule.factors, rule.rows)
+    return ProductCall(str(distinct.operator), tuple(found), rule.factors, rule.rows, device=device)

@@ -155,9 +155,12 @@ def _as_probed(parts: Sequence[AttributedTime], products: Sequence[Product]) -> 
 
 def _kept(product: Product, requested: str, bf16_method: str | None) -> Product:
     """A product without its call, unless it is wrong or ran in another precision than asked for."""
-    wanted = requested if product.operands == "fp32" and bf16_method == "fastmath" else product.operands
-    is_other = product.operands == "fp32" and product.shown not in (None, wanted)
-    is_kept = product.wrong is not None or is_other or is_narrower(product.shown or "", product.operands)
+    is_allowed = bf16_method == "fastmath" or requested == "tf32"
+    wanted = requested if product.operands == "fp32" and is_allowed else product.operands
+    # cuDNN and cuBLAS need not use TF32 where it is allowed.
+    expected = (None, wanted, "fp32") if requested == "tf32" else (None, wanted)
+    is_other = product.operands == "fp32" and product.shown not in expected
+    is_kept = product.wrong is not None or is_other or is_narrower(product.shown or "", wanted)
     if product.call is None or not is_kept or wanted not in ERRORS:
         return replace(product, call=None)
     least, below = ERRORS[wanted]

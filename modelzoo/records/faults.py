@@ -75,6 +75,7 @@ class ProductCall(msgspec.Struct, frozen=True):
         wanted: the precision that was asked for, of the operands or of the kernel.
         least: the smallest relative root-mean-square error that shows this precision.
         below: all errors that show it are smaller.
+        device: the kind of device that computes it, such as ``cuda``.
     """
 
     operator: Public
@@ -84,3 +85,4 @@ class ProductCall(msgspec.Struct, frozen=True):
     wanted: Public = "fp32"
     least: float = 0.0
     below: float = 0.0
+    device: Public = "cpu"

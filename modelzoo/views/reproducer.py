@@ -96,12 +96,13 @@ def _operands(call: ProductCall) -> list[str]:
     operator = f"torch.ops.{call.operator}"
     by_place = ", ".join(_literal(each) for each in call.arguments if not each.name)
     named = ", ".join(f"{each.name!r}: {_literal(each)}" for each in call.arguments if each.name)
+    place = "" if call.device == "cpu" else f"{call.device!r}, "
     return [
         "",
         "def noise(seed, shape, strides, dtype, scale=1.0):",
         "    size = 1 + sum((length - 1) * stride for length, stride in zip(shape, strides))",
         "    block = torch.randn(65537, generator=torch.Generator().manual_seed(seed)) * scale",
-        "    return block.repeat(size // 65537 + 1)[:size].to(dtype).as_strided(shape, strides)",
+        f"    return block.repeat(size // 65537 + 1)[:size].to({place}dtype).as_strided(shape, strides)",
         "",
         f"args, named = [{by_place}], {{{named}}}",
         "",

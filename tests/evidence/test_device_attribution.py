@@ -135,6 +135,7 @@ def test_recorded_passes(path: Path, has_names: bool, monkeypatch: pytest.Monkey
     assert found.verdict == ("UNKNOWN" if is_graph and not has_names else VERDICTS.get(table.mode, "ACTIVE"))
     assert found.coverage.lists_all is is_graph or not has_names
     assert adds_up(found) and found.problems == ()
+    assert [each.call for each in found.products if each.call is not None] == [], "each ran as it was asked to"
 
 
 class Range(contextlib.nullcontext[None]):

@@ -113,6 +113,12 @@ CALL = ProductCall(
 )
 
 
+def test_a_product_of_a_device_is_called_there() -> None:
+    """Its operands are made on the host, so that they are the same numbers."""
+    text = script(WRONG_CONV, replace(CALL, device="cuda"), evidence(ProofVerdict.WRONG_RESULTS))
+    assert ".to('cuda', dtype).as_strided(" in text
+
+
 def result_of(*products: Product) -> Result:
     found: Evidence = replace(evidence(ProofVerdict.WRONG_RESULTS), products=products)
     run = make([1.0], setting=Setting("bf16"), evidence=found)
