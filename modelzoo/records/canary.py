@@ -6,16 +6,15 @@ Image builds mount this file and ``modelzoo/evidence/canary.py`` alone, so it im
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, Optional
-
-from modelzoo.frozen import Word
 
 Public = Annotated[str, "public"]
 Message = Annotated[str, "message"]
 """As in ``modelzoo.frozen``."""
 
 
-class CanaryLevel(Word):
+class CanaryLevel(str, Enum):
     """The precision that an operator really computed in, as its error shows."""
 
     FP32 = "fp32"
@@ -29,8 +28,11 @@ class CanaryLevel(Word):
     FAILED = "failed"
     """The operator raised an error."""
 
+    def __str__(self) -> str:
+        return self.value
 
-class CanaryVerdict(Word):
+
+class CanaryVerdict(str, Enum):
     """All operators together: the last two for fp32, the others if less was requested (bf16, fp16, tf32, int8)."""
 
     ACTIVE = "active"
@@ -38,6 +40,9 @@ class CanaryVerdict(Word):
     NOT_ACTIVE = "not active"
     FP32 = "fp32"
     NOT_FP32 = "not fp32"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)

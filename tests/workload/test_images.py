@@ -108,7 +108,7 @@ def test_a_hundred_megapixels_cost_bounded_memory(tmp_path: Path) -> None:
     assert (int(width), int(height)) == (12_500, 8_000)
     assert max(int(seen_width), int(seen_height)) <= inputs.REDUCED_SIDE
     assert int(megabytes) < 100
-    assert note == ["PictureNote.LARGE"]
+    assert note == ["large"]
     assert resource.RUSAGE_SELF == 0
 
 
