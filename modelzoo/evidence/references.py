@@ -175,15 +175,6 @@ def _convolution_pointwise(*args: Any) -> Expected:
     return _fused(found, args[1:place], fused)
 
 
-def _transposed_pointwise(images: Any, weight: Any, bias: Any, *args: Any) -> Expected:
-    """A transposed convolution likewise; packed weights have the outputs in front of the inputs."""
-    padding, output_padding, stride, dilation, groups, *fused = args
-    if weight.is_mkldnn:
-        weight = weight.to_dense().unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
-    found = _convolution(images, weight, bias, stride, padding, dilation, True, output_padding, groups)
-    return _fused(found, (), fused)
-
-
 def _convolution(
     images: Any,
     weight: Any,
@@ -375,7 +366,6 @@ _RULES = {
     "_mkl_linear": Rule(lambda rows, packed, *rest: _linear(rows, *rest), kept=(2,), rows=0),
     "_linear_pointwise": Rule(_linear_pointwise),
     "_convolution_pointwise": Rule(_convolution_pointwise),
-    "_convolution_transpose_pointwise": Rule(_transposed_pointwise),
     "_convolution_pointwise_": Rule(lambda added, images, *rest: _convolution_pointwise(images, added, *rest)),
     "convolution": _CONVOLUTION,
     "_convolution": _CONVOLUTION,

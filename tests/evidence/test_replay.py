@@ -98,7 +98,6 @@ CALLS: dict[str, Callable[[], Callable[[], object]]] = {
     "packed conv": lambda: _fused_conv(["none", [], ""]),
     "packed conv with swish": lambda: _fused_conv(["swish", [], ""], groups=4),
     "packed conv with an addend": lambda: _fused_conv(["add", None, "relu", [], ""], noise(2, 16, 12, 12)),
-    "packed transposed": lambda: _packed_transposed(groups=2),
     "packed conv into an addend": lambda: _fused_conv(["add", 1.0, None, [], ""], noise(2, 16, 12, 12), in_place=True),
 }
 
@@ -115,12 +114,6 @@ def _fused_linear(fused: list[Any], *added: torch.Tensor) -> Callable[[], object
     """As inductor calls it."""
     x, bias, packed = noise(16, 8), noise(24), torch.ops.mkldnn._reorder_linear_weight(noise(24, 8), 16)
     return lambda: torch.ops.mkldnn._linear_pointwise(x, *added, packed, bias, *fused)
-
-
-def _packed_transposed(groups: int) -> Callable[[], object]:
-    x, weight, sizes = noise(*IMAGE), noise(8, 6 // groups, 3, 3), ([1, 1], [1, 1], [2, 2], [1, 1], groups)
-    packed = torch.ops.mkldnn._reorder_convolution_transpose_weight(weight, *sizes, list(x.shape))
-    return lambda: torch.ops.mkldnn._convolution_transpose_pointwise(x, packed, noise(6), *sizes, "relu", [], "")
 
 
 def _fused_conv(
