@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from modelzoo.document.content import Column
 from modelzoo.formatting import printable
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """A cell that begins so is a formula to spreadsheets (OWASP, "CSV Injection"); an apostrophe makes it text."""
 
 
-def csv_text(columns: Sequence[Column]) -> str:
-    """Return the columns as CSV (RFC 4180, but with line feeds); what spreadsheets would evaluate is made text."""
-    return csv_lines((tuple(column.title for column in columns), *zip(*(column.cells for column in columns))))
-
-
 def csv_lines(rows: Iterable[Iterable[str]]) -> str:
-    """Return rows likewise."""
+    """Return the rows as CSV (RFC 4180, but with line feeds); what spreadsheets would evaluate is made text."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(map(_cell, row) for row in rows)
     return out.getvalue()
