@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Optional
 
 
 @dataclass(frozen=True)
@@ -13,7 +12,7 @@ class Claim:
     """One goal, and whether it was reached; ``None`` if the data cannot show it."""
 
     what: str
-    holds: Optional[bool]
+    holds: bool | None
 
     def __str__(self) -> str:
         return f"{'not shown' if self.holds is None else 'holds' if self.holds else 'DOES NOT HOLD'}: {self.what}"

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean, median
-from typing import Optional
 
 import old_formula
 from claims import Claim, percent, table
@@ -64,7 +63,7 @@ Round = dict[str, Unit]
 """The processes of one round, by label."""
 
 
-def design(processes: Sequence[Process], old_cost: Optional[float] = None) -> Design:
+def design(processes: Sequence[Process], old_cost: float | None = None) -> Design:
     """Choose how long processes of one workload sample, as the suite does, and how many fit into the old wall time.
 
     Args:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+from collections.abc import Callable
 from time import perf_counter, perf_counter_ns
-from typing import Any, Callable
+from typing import Any
 
 from common import BLOCK, compare_alternating, ready_model, report, sampled
 

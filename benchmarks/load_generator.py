@@ -28,7 +28,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, median
-from typing import Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -59,7 +58,7 @@ class TimedServer:
 
     def __init__(self, service: float = 0.0) -> None:
         self._service = service
-        self._running: Optional[Reply] = None
+        self._running: Reply | None = None
 
     instances = 1
     fixed_size = None

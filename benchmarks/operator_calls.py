@@ -13,8 +13,8 @@ or fp16 exceeds the bound if the sum is long.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any, Callable, Optional
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -42,7 +42,7 @@ class Call(msgspec.Struct, frozen=True):
     """
 
     operator: str
-    shapes: tuple[Optional[tuple[int, ...]], ...]
+    shapes: tuple[tuple[int, ...] | None, ...]
     precision: str
     arguments: dict[str, Any] = {}
     layout: str = CONTIGUOUS

@@ -38,7 +38,6 @@ from pathlib import Path
 from random import Random
 from statistics import fmean, median, stdev
 from time import perf_counter
-from typing import Optional
 
 import common  # noqa: F401 - puts the checkout on the path
 import msgspec
@@ -111,7 +110,7 @@ def chosen_seconds(taken: Sequence[Timed]) -> float:
     return stats.seconds_per_process(costs, stats.components([each.samples for each in taken], PRIOR), SECONDS)
 
 
-def peer(model: Path, seconds: int, installed: Optional[Path]) -> Iterator[Timed]:
+def peer(model: Path, seconds: int, installed: Path | None) -> Iterator[Timed]:
     """Measure processes of the protocol for ever, in the environment of the suite's workers.
 
     Raises:
@@ -130,7 +129,7 @@ def peer(model: Path, seconds: int, installed: Optional[Path]) -> Iterator[Timed
 
 
 def in_turn(
-    ours: Iterator[Timed], theirs: Iterator[Timed], processes: int, keep: Optional[Path] = None
+    ours: Iterator[Timed], theirs: Iterator[Timed], processes: int, keep: Path | None = None
 ) -> tuple[list[Timed], list[Timed]]:
     """Take processes of both sides, A B, B A …, and write them to ``keep`` after each pair."""
     sides: tuple[list[Timed], list[Timed]] = ([], [])

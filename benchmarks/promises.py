@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Optional
 
 import numpy as np
 from binomial import clopper_pearson
@@ -39,7 +38,7 @@ class Counted:
 
     hits: int
     trials: int
-    width: Optional[float] = None
+    width: float | None = None
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import median
-from typing import Optional
 
 import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, table
@@ -142,7 +141,7 @@ def claim(way: Way, found: Sequence[Comparison]) -> Claim:
     return Claim(what, not called)
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the outcomes; the exit code is 1 if a claim does not hold or cannot be shown, 2 if a file is unusable."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULT")

@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
-from typing import Optional
 
 import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, some_of
@@ -108,7 +107,7 @@ def printed(run: Run) -> float:
     return row.throughput.value
 
 
-def main(argv: Optional[list[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Measure and print; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="*", default=["resnet50"], metavar="workload")

@@ -24,7 +24,6 @@ from functools import cache
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 from claims import some_of, table
@@ -59,7 +58,7 @@ class Task:
     module: str
     index: int
     seed: int
-    repetitions: Optional[int]
+    repetitions: int | None
 
     @property
     def promise(self) -> Promise:
@@ -80,7 +79,7 @@ def promises_of(module: str) -> tuple[Promise, ...]:
         if error.name != module:
             raise
         raise VerdictsError(f"benchmarks/{module}.py is missing; it declares PROMISES") from error
-    promises: Optional[tuple[Promise, ...]] = getattr(found, "PROMISES", None)
+    promises: tuple[Promise, ...] | None = getattr(found, "PROMISES", None)
     if not promises:
         raise VerdictsError(f"benchmarks/{module}.py declares no PROMISES")
     return promises
@@ -97,7 +96,7 @@ def generator(promise: Promise, seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(map(int, words))))
 
 
-def tasks(modules: Sequence[str], seed: int, repetitions: Optional[int]) -> list[Task]:
+def tasks(modules: Sequence[str], seed: int, repetitions: int | None) -> list[Task]:
     """Return the promises of all modules.
 
     Raises:
@@ -178,7 +177,7 @@ def _holds(found: Replayed) -> str:
     return "yes" if found.is_explained else "NO: wide, without its width or a reason"
 
 
-def rewrite(page: str, found: Sequence[Replayed], seed: int, repetitions: Optional[int] = None) -> str:
+def rewrite(page: str, found: Sequence[Replayed], seed: int, repetitions: int | None = None) -> str:
     """Return the page with the table between its markers, and how it was made.
 
     Raises:
@@ -219,7 +218,7 @@ def conclude(found: Sequence[Replayed]) -> int:
     return 1 if broken else 0
 
 
-def main(argv: Optional[Sequence[str]] = None, modules: Sequence[str] = MODULES) -> int:
+def main(argv: Sequence[str] | None = None, modules: Sequence[str] = MODULES) -> int:
     """Replay the promises; the exit code is 1 if one does not hold, 2 if they cannot be replayed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], metavar="COMMAND", help="some commands: run,compare")

@@ -25,10 +25,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Callable, Optional, cast
+from typing import cast
 
 import msgspec
 from claims import some_of, table
@@ -143,7 +143,7 @@ class Child:
         self.call, self.seconds, self.ends = call, seconds, time.monotonic() + seconds
         self.connection.send(call)
 
-    def answer(self) -> Optional[Answer]:
+    def answer(self) -> Answer | None:
         """What came of the call; ``None`` as long as that is open. The process goes on unless it hung or crashed."""
         try:
             if self.connection.poll():

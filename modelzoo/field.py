@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from enum import Enum
-from typing import Optional
 
 import msgspec
 
@@ -48,8 +47,8 @@ class Field(msgspec.Struct, frozen=True):
     metavar: str
     choices: tuple[str, ...] = ()
     others: str = ""
-    low: Optional[int] = None
-    bits: Optional[int] = None
+    low: int | None = None
+    bits: int | None = None
     label: Labelled = Labelled.IF_VARIED
     words: Mapping[object, str] = msgspec.field(default_factory=dict)
     is_execution: bool = False

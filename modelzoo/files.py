@@ -7,10 +7,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Union
 
 
-def write_atomically(path: Path, content: Union[str, bytes]) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace ``path`` by a file that holds ``content``; text is written as UTF-8.
 
     A reader sees the old file or the new one, never a part of it. The new file has the permissions that the umask

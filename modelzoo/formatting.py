@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import PurePath
-from typing import Callable, Optional, Union
 
 DIGEST_DIGITS = 12
 """Hexadecimal digits of a digest or a commit that are shown."""
@@ -108,7 +107,7 @@ def scientific(value: float, digits: int) -> str:
     return f"{value:.{digits - 1}e}"
 
 
-def apart(*values: Optional[float], digits: int = 4, show: Callable[[float, int], str] = general) -> tuple[str, ...]:
+def apart(*values: float | None, digits: int = 4, show: Callable[[float, int], str] = general) -> tuple[str, ...]:
     """Format values and, as the last one, their threshold, with as many more digits as it takes to tell them apart.
 
     >>> apart(0.0202, 0.02, digits=2), apart(0.013, 0.02, digits=2)
@@ -170,12 +169,12 @@ def share(fraction: float, decimals: int = 1) -> str:
     return f"{100 * fraction:.{decimals}f} %"
 
 
-def number(value: Optional[float], form: str = ".4g", unknown: str = MISSING) -> str:
+def number(value: float | None, form: str = ".4g", unknown: str = MISSING) -> str:
     """Format a number as ``form`` says, or ``unknown`` in place of ``None``."""
     return unknown if value is None else format(value, form)
 
 
-def counted(count: Optional[int], noun: str) -> str:
+def counted(count: int | None, noun: str) -> str:
     """Format a number of things: ``1 core``, ``1,024 cores``; ``? cores`` if it is not known."""
     return f"{'?' if count is None else f'{count:,}'} {noun}{'' if count == 1 else 's'}"
 
@@ -270,7 +269,7 @@ class Merged:
     '0.17 to 0.96 cores of a; b'
     """
 
-    def __init__(self, values: Iterable[Union[int, float, str]]) -> None:
+    def __init__(self, values: Iterable[int | float | str]) -> None:
         self._values = list(values)
 
     def __format__(self, spec: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Optional
 
 import msgspec
 
@@ -22,9 +21,9 @@ class Plan(msgspec.Struct, frozen=True):
         max_seconds: wall-clock seconds of sampling in one process; ``None``: follows from what is measured.
     """
 
-    warmup: Optional[int] = None
-    iterations: Optional[int] = None
-    max_seconds: Optional[float] = None
+    warmup: int | None = None
+    iterations: int | None = None
+    max_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if self.warmup is not None and self.warmup < 0:
@@ -44,9 +43,9 @@ class Effort(msgspec.Struct, frozen=True):
         budget: wall-clock seconds for the whole call; ``None``: no limit.
     """
 
-    processes: Optional[int] = None
+    processes: int | None = None
     margin: float = MARGIN
-    budget: Optional[float] = None
+    budget: float | None = None
 
     def __post_init__(self) -> None:
         if self.processes is not None and self.processes < 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Optional, Union, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
@@ -17,7 +17,7 @@ METHODS = {"bf16": "bf16_method", "fp16": "bf16_method", "int8": "recipe"}
 """The field that says how each precision below fp32 is obtained; the others have no such field."""
 BACKEND_VARIABLE = "MODELZOO_BACKEND"
 """The environment variable that supplies the default of ``--backend``."""
-OptionValue = Union[bool, int, float, Argument, None]
+OptionValue = bool | int | float | Argument | None
 """The value of one of a workload's own options."""
 
 
@@ -34,7 +34,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = "fp32"
     bf16_method: Annotated[
-        Optional[Public],
+        Public | None,
         Field(
             "how bf16 or fp16 is enabled: fastmath (tensors stay fp32, kernels round internally), autocast, cast (the "
             "whole model is converted), or hint (OpenVINO's own: it chooses the layers)",
@@ -44,7 +44,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = None
     recipe: Annotated[
-        Optional[Public],
+        Public | None,
         Field(
             "how a model is quantized to int8, which this implies: torchao (scales per channel and token), dynamic "
             "(torch's quantize_dynamic), or dynamic-x86, dynamic-onednn, dynamic-qnnpack (with that engine); of the "
@@ -96,10 +96,10 @@ class Setting(msgspec.Struct, frozen=True):
     ] = "auto"
     device: Annotated[Public, Field("cpu (default), cuda, cuda:1, npu or xpu", "DEVICE", per_process=True)] = "cpu"
     batch: Annotated[
-        Optional[int], Field("items per forward pass (default: the workload's)", "N", low=1, is_work=True)
+        int | None, Field("items per forward pass (default: the workload's)", "N", low=1, is_work=True)
     ] = None
     threads: Annotated[
-        Optional[int],
+        int | None,
         Field(
             "intra-operator threads (default: OMP_NUM_THREADS, else the smallest of CPU affinity, cgroup quota and "
             "physical cores)",
@@ -126,9 +126,9 @@ class Setting(msgspec.Struct, frozen=True):
             is_work=True,
         ),
     ] = "auto"
-    input: Annotated[
-        Optional[str], Field("your own image, directory of images, or text file", "PATH", is_work=True)
-    ] = None
+    input: Annotated[str | None, Field("your own image, directory of images, or text file", "PATH", is_work=True)] = (
+        None
+    )
     seed: Annotated[
         int, Field("seed for random weights, crops and samples (default 0)", "N", low=0, bits=63, is_work=True)
     ] = 0
@@ -164,7 +164,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = "default"
     primitive_cache: Annotated[
-        Optional[int],
+        int | None,
         Field(
             "primitives that oneDNN keeps for reuse, 0 for none (default: what oneDNN does by itself, 1024)",
             "N",
@@ -193,7 +193,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = False
     python: Annotated[
-        Optional[str],
+        str | None,
         Field(
             "run with this interpreter and its torch, such as those that scripts/torch-env makes (default: this one)",
             "PATH",
@@ -202,7 +202,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = None
     image: Annotated[
-        Optional[str],
+        str | None,
         Field(
             "run in containers of this image of the suite (default: none)",
             "IMAGE",
@@ -222,9 +222,9 @@ class Setting(msgspec.Struct, frozen=True):
             raise UsageError("--include-copies and --stages contradict each other: copies are stages; leave one out")
 
     @property
-    def method(self) -> Optional[str]:
+    def method(self) -> str | None:
         """How the precision is obtained: the bf16 method, or the recipe of a quantized model."""
-        found: Optional[str] = getattr(self, METHODS[self.precision]) if self.precision in METHODS else None
+        found: str | None = getattr(self, METHODS[self.precision]) if self.precision in METHODS else None
         return found
 
     @property
@@ -306,7 +306,7 @@ METHOD_OPTIONS = {"bf16": "bf16", "recipe": "int8"}
 def field_type(name: str) -> type:
     """``bool``, ``int`` or ``str``: what the values of a field are, apart from ``None``."""
     hint = get_type_hints(Setting)[name]
-    return next((kind for kind in (bool, int, str) if hint in (kind, Optional[kind])), str)
+    return next((kind for kind in (bool, int, str) if hint in (kind, kind | None)), str)
 
 
 SHOWN = tuple(name for name in Setting.__struct_fields__ if name not in (*METHODS.values(), "options"))

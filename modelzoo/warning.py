@@ -6,7 +6,6 @@ Warnings never stop a run. They are stored in the result and shown with it.
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import Union
 
 import msgspec
 
@@ -333,7 +332,7 @@ class WarningCode(Enum):
 CONTRADICTING = (WarningCode.OTHER_THREADS.name, WarningCode.OTHER_PRECISION.name)
 """Codes of warnings by which a setting did not run as its label says, whatever its kernels prove."""
 
-Value = Union[int, float, Message]
+Value = int | float | Message
 
 
 class WarningMessage(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 from fake_runs import make
 
@@ -31,8 +31,8 @@ def generation_run(
     between: Sequence[float],
     *,
     prompt_tokens: int = 8,
-    decoding: Optional[DecodingBytes] = None,
-    ceilings: Optional[Ceilings] = None,
+    decoding: DecodingBytes | None = None,
+    ceilings: Ceilings | None = None,
     phases: tuple[GenerationPhase, ...] = (),
     **more: Any,
 ) -> Run:

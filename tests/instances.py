@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Optional
 
 from example_machine import SERVER
 from topologies import topology
@@ -45,7 +44,7 @@ def ran(
     seconds: Sequence[float],
     *,
     duration: float = 10.0,
-    errors: Optional[Mapping[int, str]] = None,
+    errors: Mapping[int, str] | None = None,
 ) -> ConfigurationRun:
     """A round in which each instance's batches took so long, and some of them died."""
     died = errors or {}
@@ -74,7 +73,7 @@ def ran(
 def result(
     configurations: Sequence[Configuration],
     runs: Sequence[ConfigurationRun],
-    bound: Optional[LatencyBound] = None,
+    bound: LatencyBound | None = None,
     **changes: object,
 ) -> Result:
     """A result with these rounds."""

@@ -8,6 +8,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from enum import Enum
+from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -60,7 +61,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _limited(*parts)
-    if origin is Union:
+    if origin in (Union, UnionType):
         return st.one_of(*map(values, parts))
     if origin is tuple:
         return _tuples(parts)

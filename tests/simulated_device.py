@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Callable, Optional
 
 from modelzoo.records.accelerator import Accelerator
 
@@ -35,7 +35,7 @@ class SimulatedEvent:
 
     def __init__(self, device: SimulatedDevice, enable_timing: bool) -> None:
         self._device, self._enable_timing = device, enable_timing
-        self.completed_at: Optional[int] = None
+        self.completed_at: int | None = None
         self._exists = False
 
     def record(self, stream: object = None) -> None:
@@ -80,7 +80,7 @@ class SimulatedDevice:
     timed_events = True
     kind, index = "cuda", 0
 
-    def __init__(self, *, lost_after: Optional[int] = None, memory: int = 2**30) -> None:
+    def __init__(self, *, lost_after: int | None = None, memory: int = 2**30) -> None:
         self.now = self.finished_at = 0
         self.synchronizations = 0
         self.lost_after, self.memory, self.allocated, self.peak = lost_after, memory, 0, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any, Optional
+from typing import Any
 
 from fake_runs import evidence, make
 
@@ -24,7 +24,7 @@ class Machine:
     seconds: Callable[[Setting, int], float]
     cost: float = 5.0
     changes: Callable[[Setting], dict[str, Any]] = lambda setting: {}
-    error: Callable[[Setting], Optional[str]] = lambda setting: None
+    error: Callable[[Setting], str | None] = lambda setting: None
     kind: str = "WorkerError"
     stops_after: int = 10**6
     now: float = 0.0
@@ -70,7 +70,7 @@ class SimulatedRounds:
     round: int = 0
     over: set[int] = field(default_factory=set)
 
-    def sweep(self, seconds: float, among: Optional[Collection[int]] = None) -> Iterator[Run]:
+    def sweep(self, seconds: float, among: Collection[int] | None = None) -> Iterator[Run]:
         for index in range(len(self.request.settings)) if among is None else among:
             if index not in self.over:
                 run = self.machine.process(self.request.settings[index], index, self.round)

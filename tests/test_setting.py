@@ -225,7 +225,7 @@ from pathlib import Path
 import modelzoo
 
 path = Path(modelzoo.__file__).with_name("setting.py")
-new = 'tiles: Annotated[Optional[int], Field("tiles", "N", low=1, label=Labelled.NAMED)] = None\\n    '
+new = 'tiles: Annotated[int | None, Field("tiles", "N", low=1, label=Labelled.NAMED)] = None\\n    '
 source = path.read_text().replace("malloc: Annotated[", new + "malloc: Annotated[", 1)
 module = types.ModuleType("modelzoo.setting")
 sys.modules["modelzoo.setting"] = modelzoo.setting = module

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Optional
 
 from modelzoo.machine.linux import format_cpu_list
 from modelzoo.records.machine import Core, Topology
@@ -14,11 +13,11 @@ def plant_topology(
     root: Path,
     nodes: Mapping[int, Iterable[int]],
     *,
-    sockets: Optional[Mapping[int, int]] = None,
-    siblings: Optional[Mapping[int, tuple[int, ...]]] = None,
-    online: Optional[str] = None,
-    cpuset: Optional[str] = None,
-    quota: Optional[str] = None,
+    sockets: Mapping[int, int] | None = None,
+    siblings: Mapping[int, tuple[int, ...]] | None = None,
+    online: str | None = None,
+    cpuset: str | None = None,
+    quota: str | None = None,
     caches: Iterable[Iterable[int]] = (),
 ) -> Path:
     """Write the files below ``root``: nodes with their CPUs, the socket of each node, and the siblings of each CPU.
@@ -58,7 +57,7 @@ def dual_socket(root: Path) -> Path:
     return plant_topology(root, nodes, sockets={0: 0, 1: 0, 2: 1, 3: 1})
 
 
-def topology(*sizes: int, smt: int = 1, quota: Optional[float] = None, cache: Optional[int] = None) -> Topology:
+def topology(*sizes: int, smt: int = 1, quota: float | None = None, cache: int | None = None) -> Topology:
     """Nodes with this many cores of ``smt`` hardware threads each; second threads are numbered after all first ones.
 
     ``cache`` is how many cores share each last-level cache.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
-from typing import Callable, Optional
+from collections.abc import Callable, Sequence
 
 from modelzoo.serve.servers import Reply
 
@@ -19,7 +18,7 @@ class VirtualServer:
         fixed_size: as in ``Server``.
     """
 
-    def __init__(self, instances: int, service: Callable[[int], float], fixed_size: Optional[int] = None) -> None:
+    def __init__(self, instances: int, service: Callable[[int], float], fixed_size: int | None = None) -> None:
         self._instances, self._service, self._fixed_size = instances, service, fixed_size
         self._now = 0.0
         self._running: list[tuple[float, int, float]] = []
@@ -29,7 +28,7 @@ class VirtualServer:
         return self._instances
 
     @property
-    def fixed_size(self) -> Optional[int]:
+    def fixed_size(self) -> int | None:
         return self._fixed_size
 
     def now(self) -> float:

@@ -13,13 +13,12 @@ import signal
 import stat
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Callable, Optional
 
 from modelzoo.cli.output import tell
 from modelzoo.cli.parser import SWITCH, Parser, add_completion, help_pointer, help_texts
@@ -172,7 +171,7 @@ def guard(call: Callable[[], int]) -> int:
                 signal.signal(number, handler)
 
 
-def _hang_up(number: int, frame: Optional[FrameType]) -> None:
+def _hang_up(number: int, frame: FrameType | None) -> None:
     """Do as Ctrl-C does, once: the kernel and the shell both send the signal of a lost terminal."""
     signal.signal(number, signal.SIG_IGN)
     for descriptor in (1, 2):

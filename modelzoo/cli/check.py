@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
 from modelzoo.cli.compare import FORMATS, add_format, allowances, fail_on, rendered
@@ -159,7 +159,7 @@ def check_command(args: argparse.Namespace) -> int:
     return ended_early(stored, len(stored.result.runs), "runs") if interrupted else code
 
 
-def _both(plain: Jobs, base: Optional[str], head: Optional[str]) -> Jobs:
+def _both(plain: Jobs, base: str | None, head: str | None) -> Jobs:
     """Each workload with two settings, of the baseline and of the other side."""
     own = [None if python == sys.executable else python for python in (base, head)]
     return [(work, tuple(setting.replace(python=python) for python in own)) for work, (setting,) in plain]

@@ -7,9 +7,9 @@ import os
 import re
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import path_text, result_files, short_names
 from modelzoo.cli.output import check_directory, deliver, format_of, output_file
@@ -242,7 +242,7 @@ def rendered(
     judged: Sequence[tuple[Comparison, Gate]],
     form: str,
     document: Callable[[Comparison, Gate], list[Block]],
-    target: Optional[Path],
+    target: Path | None,
 ) -> str:
     """Return the comparisons in one of ``FORMATS``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Optional
 
 import msgspec
 
@@ -48,7 +47,7 @@ ENDED = (
 )
 
 
-def ended(command: str, words: Iterable[str]) -> Optional[str]:
+def ended(command: str, words: Iterable[str]) -> str | None:
     """Return the error about the first thing that ended among the words of a command line, or in the environment."""
     given = {word.partition("=")[0] for word in words}
     for each in ENDED:

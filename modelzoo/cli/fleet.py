@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, run, setting_options, throughput
 from modelzoo.cli.output import INTERRUPTED, file_stem, kept_text, new_result, results_directory, tell
@@ -155,7 +155,7 @@ def _measure(args: argparse.Namespace) -> int:
             names = [member.name for member in cluster.members]
             for member, measured in cluster.measure(words, str(Path.cwd())):
                 path, problem = directory / HOSTS / f"host-{names.index(member.name)}.json", measured.problem
-                place: Optional[Path] = None
+                place: Path | None = None
                 if measured.result and not problem:
                     place, problem = store.keep(path, measured.result)
                 if place is not None:

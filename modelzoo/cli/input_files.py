@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.errors import InputError, UsageError
 
@@ -85,7 +85,7 @@ def read_prices(given: Sequence[str]) -> tuple[Price, ...]:
     return tuple(price for text in given for price in (_listed(text[1:]) if text[:1] == "@" else [parse_price(text)]))
 
 
-def machine_price(given: str, instance_type: Optional[str]) -> MachinePrice:
+def machine_price(given: str, instance_type: str | None) -> MachinePrice:
     """Return the price of this machine that ``PRICE``, ``NAME=PRICE`` or ``@FILE`` gives.
 
     Args:

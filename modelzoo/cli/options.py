@@ -6,7 +6,6 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 import msgspec
 
@@ -139,7 +138,7 @@ class Judging(msgspec.Struct, frozen=True):
 
     request: ValidityRequest
     output: Path
-    timeout: Optional[float]
+    timeout: float | None
 
 
 def make_judging(args: argparse.Namespace, workload: Workload) -> Judging:

@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.files import write_atomically
@@ -42,7 +42,7 @@ STDOUT = "-"
 """What ``-o`` calls stdout."""
 
 
-def print_result(stored: ResultFile, lines: Sequence[str], output: Optional[str]) -> None:
+def print_result(stored: ResultFile, lines: Sequence[str], output: str | None) -> None:
     """Print the lines for scripts on stdout; if ``-o -`` asked for the result there, they go to stderr.
 
     Raises:
@@ -84,7 +84,7 @@ def stored_code(stored: ResultFile, code: int) -> int:
     return 2
 
 
-def kept_text(problem: str, place: Optional[Path]) -> str:
+def kept_text(problem: str, place: Path | None) -> str:
     """Return the error about a file that could not be written, by what ``store.keep`` has returned."""
     return f"{problem}; it is in {place or 'no file'}"
 
@@ -134,12 +134,12 @@ def print_text(text: str) -> None:
     _write(text.removesuffix("\n").split("\n"))
 
 
-def output_file(named: Optional[str]) -> Optional[Path]:
+def output_file(named: str | None) -> Path | None:
     """Return the file that ``-o`` names; ``None``: stdout."""
     return None if named in (None, STDOUT) else Path(named)
 
 
-def format_of(asked: Optional[str], target: Optional[Path], formats: Sequence[str]) -> str:
+def format_of(asked: str | None, target: Path | None, formats: Sequence[str]) -> str:
     """Return the format of an output: the one that was asked for, or that of the file's suffix; on stdout for people.
 
     Args:
@@ -159,7 +159,7 @@ def format_of(asked: Optional[str], target: Optional[Path], formats: Sequence[st
     raise UsageError(f"{given}: name a file that ends in {endings}, or give --format {', '.join(formats)}{pages}")
 
 
-def deliver(text: str, target: Optional[Path]) -> None:
+def deliver(text: str, target: Path | None) -> None:
     """Print a text on stdout, or write it to the file that ``output_file`` returned.
 
     Raises:

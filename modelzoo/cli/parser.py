@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Iterator, Sequence
-from typing import Any, Callable, NoReturn, Optional
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
 
 from modelzoo.cli.ended import ended
 from modelzoo.cli.output import tell
@@ -27,11 +27,11 @@ class Parser(argparse.ArgumentParser):
     The parsed arguments hold the name of the command, for errors that are found later, in ``command_name``.
     """
 
-    def __init__(self, *, add_arguments: Optional[Callable[[argparse.ArgumentParser], None]] = None, **kwargs: Any):
+    def __init__(self, *, add_arguments: Callable[[argparse.ArgumentParser], None] | None = None, **kwargs: Any):
         super().__init__(allow_abbrev=False, **kwargs)
         self.set_defaults(command_name=self.prog)
         self._add_arguments = add_arguments
-        self._essential: Optional[frozenset[str]] = None
+        self._essential: frozenset[str] | None = None
 
     def complete(self) -> None:
         """Add the arguments, unless they have been added."""

@@ -6,7 +6,7 @@ import argparse
 import re
 from argparse import ArgumentTypeError
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.cli.output import say_where
 from modelzoo.errors import UsageError
@@ -95,7 +95,7 @@ def allow_open_files(instances: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
-def end(named: Optional[str], stored: ResultFile, plot: Optional[Plot], out: Console) -> None:
+def end(named: str | None, stored: ResultFile, plot: Plot | None, out: Console) -> None:
     """Say where the result is, and write the plot and say where that is.
 
     Args:

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Optional
 
 import msgspec
 
@@ -41,7 +40,7 @@ OptionValues = dict[str, str]
 """What one setting names: values by option."""
 
 
-def add_workloads(parser: argparse.ArgumentParser, precision: Optional[str] = None) -> None:
+def add_workloads(parser: argparse.ArgumentParser, precision: str | None = None) -> None:
     """Add the options that select workloads, precisions (by default ``precision``) and the workloads' own options.
 
     Without ``precision``, the command measures one precision in a call.

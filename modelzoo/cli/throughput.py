@@ -6,7 +6,7 @@ import argparse
 import itertools
 from collections.abc import Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, serving, setting_options
 from modelzoo.cli.input_files import machine_price
@@ -107,7 +107,7 @@ def add_measurement(parser: argparse.ArgumentParser) -> None:
     serving.add_plot(parser)
 
 
-def _instances(text: str) -> Optional[tuple[int, ...]]:
+def _instances(text: str) -> tuple[int, ...] | None:
     return None if text == "auto" else whole_numbers(text)
 
 
@@ -198,7 +198,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, Result]:
 
     machine, topology = serving.read_host()
     smt = Smt(args.smt)
-    batches: Sequence[Optional[int]] = args.batch or (None,)
+    batches: Sequence[int | None] = args.batch or (None,)
     # Batch and threads are those of a configuration.
     work, (base,) = select_one(args, batch=batches[0], threads=1)
     wanted = splits(args, quota_in_cores(topology, smt), [batch or work.batch for batch in batches])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Callable, Optional, Union
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -55,7 +54,7 @@ class Comparison(msgspec.Struct, frozen=True):
     other: Side
     same_machine: bool
     rows: tuple[Row, ...]
-    mean: Optional[stats.Interval]
+    mean: stats.Interval | None
     conditions: Conditions
     explanations: tuple[Explanation, ...] = ()
     rates: tuple[RowRates, ...] = ()
@@ -128,7 +127,7 @@ def compare_interleaved(stored: StoredResult, names: tuple[str, str], allowed: C
     return _comparison(Metric.LATENCY, base, other, rows, is_same=True)
 
 
-def _of_rounds(pair: Pair) -> Union[stats.Ratio, Refusal]:
+def _of_rounds(pair: Pair) -> stats.Ratio | Refusal:
     found = of_rounds(pair)
     if isinstance(found, stats.Ratio):
         return found
@@ -137,7 +136,7 @@ def _of_rounds(pair: Pair) -> Union[stats.Ratio, Refusal]:
     return Refusal(Obstacle.MISSING, fact=NotTimed(tuple(side.side for side in untimed or sides)))
 
 
-def _value_in_rounds(side: SideSetting, metric: Metric = Metric.LATENCY) -> Optional[stats.Interval]:
+def _value_in_rounds(side: SideSetting, metric: Metric = Metric.LATENCY) -> stats.Interval | None:
     timed = [run.steady for run in side.sessions[0] if run.steady]
     narrow = by_precision(side.results[0], side.workload)
     return stats.setting_interval(timed, by_precision=narrow) if timed else None
@@ -158,7 +157,7 @@ def _comparison(metric: Metric, base: Side, other: Side, rows: tuple[Row, ...], 
 
 
 def _row(
-    pair: Pair, found: Speed, metric: Metric, value: Callable[[SideSetting, Metric], Optional[stats.Interval]]
+    pair: Pair, found: Speed, metric: Metric, value: Callable[[SideSetting, Metric], stats.Interval | None]
 ) -> Row:
     sides = [side for side in (pair.base, pair.other) if side is not None]
     if metric is Metric.MEMORY:  # the verdict on times as one on bytes
@@ -176,7 +175,7 @@ def _row(
     )
 
 
-def _value(side: Optional[SideSetting], metric: Metric) -> Optional[stats.Interval]:
+def _value(side: SideSetting | None, metric: Metric) -> stats.Interval | None:
     """The level of a side on its own."""
     found = level(side, metric) if side is not None else None
     return found.interval if found is not None else None
@@ -213,7 +212,7 @@ def stage_rows(rows: Sequence[Row], metric: Metric, assumed: float = ASSUMED_SPR
     return tuple(found)
 
 
-def _names(side: Optional[SideSetting]) -> list[str]:
+def _names(side: SideSetting | None) -> list[str]:
     """The stages of a side, or the times of its tokens; none if it timed forward passes of the model alone."""
     reports = side.reports if side is not None else []
     if any(each.generation is not None for each in reports):
@@ -222,7 +221,7 @@ def _names(side: Optional[SideSetting]) -> list[str]:
     return [stage.name for stage in pipelines[0].stages] if pipelines else []
 
 
-def _of_stage(side: Optional[SideSetting], name: str) -> Optional[SideSetting]:
+def _of_stage(side: SideSetting | None, name: str) -> SideSetting | None:
     """``side`` as if only the stage ``name`` had been timed; ``None`` if it has no such stage."""
     if side is None or name not in _names(side):
         return None
@@ -249,9 +248,9 @@ class StageRow(msgspec.Struct, frozen=True):
 
     row: int
     name: str
-    base: Optional[stats.Interval]
-    other: Optional[stats.Interval]
-    ratio: Optional[stats.Interval]
+    base: stats.Interval | None
+    other: stats.Interval | None
+    ratio: stats.Interval | None
 
 
 SLOWER, MORE, AMBIGUOUS, NOT_COMPARABLE = "slower", "more", "ambiguous", "not-comparable"
@@ -270,7 +269,7 @@ class FailOn(msgspec.Struct, frozen=True):
     """
 
     name: str
-    fraction: Optional[float] = None
+    fraction: float | None = None
 
     def __str__(self) -> str:
         return self.name if not self.fraction else f"{self.name}:{100 * self.fraction:g}%"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Optional
+from typing import Any
 
 import msgspec
 
@@ -43,7 +43,7 @@ class Group(msgspec.Struct, frozen=True):
     """
 
     values: Mapping[str, Values]
-    absent: Optional[str] = None
+    absent: str | None = None
 
     def of(self, name: str) -> Values:
         """The values of one condition."""
@@ -105,7 +105,7 @@ def conditions(rows: Sequence[Row]) -> Conditions:
     return Conditions(tuple(shared), tuple(sorted(differing, key=lambda each: not (each.base and each.other))))
 
 
-def _processes(side: SideSetting) -> list[list[Optional[Group]]]:
+def _processes(side: SideSetting) -> list[list[Group | None]]:
     return [
         groups(run.report, result)
         for session, result in zip(side.sessions, side.results)
@@ -114,7 +114,7 @@ def _processes(side: SideSetting) -> list[list[Optional[Group]]]:
     ]
 
 
-def _values(processes: Sequence[Sequence[Optional[Group]]], place: int, name: str) -> Values:
+def _values(processes: Sequence[Sequence[Group | None]], place: int, name: str) -> Values:
     """The values of a condition in all processes that recorded conditions of this kind."""
     return frozenset().union(*(group.of(name) for each in processes if (group := each[place]) is not None))
 
@@ -136,7 +136,7 @@ def _differences(name: str, values: Mapping[str, Pair], rows: int) -> list[Diffe
     ]
 
 
-def groups(report: RunReport, result: Result) -> list[Optional[Group]]:
+def groups(report: RunReport, result: Result) -> list[Group | None]:
     """Return the conditions of a process, the most decisive first; ``None`` stands for a group that was not recorded.
 
     The machine comes before the software, because it usually changes the speed more and nothing in the software can
@@ -160,7 +160,7 @@ def groups(report: RunReport, result: Result) -> list[Optional[Group]]:
         "calibration": _short(report.calibration_digest),
         "workload file": _short(provenance.digest),
     }
-    software: list[tuple[Optional[Facts], Optional[str]]] = [(None, None)] * 3
+    software: list[tuple[Facts | None, str | None]] = [(None, None)] * 3
     if libraries is not None:
         software = [
             ([*_fields(libraries.build, "settings", "torch's "), ("backends", libraries.backends)], None),
@@ -171,13 +171,13 @@ def groups(report: RunReport, result: Result) -> list[Optional[Group]]:
             ),
             (map(_library, libraries.loaded), NOT_LOADED),
         ]
-    kernels: list[tuple[Optional[Facts], Optional[str]]] = [(None, None)] * 2
+    kernels: list[tuple[Facts | None, str | None]] = [(None, None)] * 2
     if evidence is not None:
         used_kernels = [
             (f"kernels of {x.operator_class}", f"{x.implementation} ({x.precision})") for x in evidence.operators
         ]
         kernels = [([("oneDNN instruction set", evidence.onednn_isa)], None), (used_kernels, NONE)]
-    found: list[tuple[Optional[Facts], Optional[str]]] = [
+    found: list[tuple[Facts | None, str | None]] = [
         (_fields(machine, "mhz has_bf16 environment numa_allowed nodes caches threads image_id"), None),
         (((f"{each.name} cache", f"{each.instances} × {each.bytes / 2**10:g} KiB") for each in machine.caches), None),
         (_fields(machine.threads, "count physical_cores"), None),
@@ -194,7 +194,7 @@ def groups(report: RunReport, result: Result) -> list[Optional[Group]]:
     return [None if facts is None else _group(facts, absent) for facts, absent in found]
 
 
-def _group(facts: Facts, absent: Optional[str]) -> Group:
+def _group(facts: Facts, absent: str | None) -> Group:
     values: dict[str, set[str]] = {}
     for name, value in facts:
         text = _text(name, value)
@@ -208,7 +208,7 @@ def _fields(record: Any, left_out: str, prefix: str = "") -> list[tuple[str, Any
     return [(prefix + _NAMES.get(name, name.replace("_", " ")), getattr(record, name)) for name in names]
 
 
-def _text(name: str, value: Any) -> Optional[str]:
+def _text(name: str, value: Any) -> str | None:
     """A value as text; ``None`` if it is not known."""
     if value is None or value == ():
         return NONE if value == () or name in _NONE_IF_NOT_REPORTED else None
@@ -219,7 +219,7 @@ def _text(name: str, value: Any) -> Optional[str]:
     return f"{value:g}" if isinstance(value, float) else value_text(value)
 
 
-def _short(digest: Optional[str]) -> Optional[str]:
+def _short(digest: str | None) -> str | None:
     return digest and digest[:DIGEST_DIGITS]
 
 

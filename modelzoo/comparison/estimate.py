@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from statistics import fmean, median, variance
-from typing import Optional, Union
 
 import msgspec
 
@@ -94,7 +93,7 @@ class Level(msgspec.Struct, frozen=True):
     spread: Spread
 
 
-def level(side: SideSetting, metric: Metric, assumed: float = ASSUMED_SPREAD) -> Optional[Level]:
+def level(side: SideSetting, metric: Metric, assumed: float = ASSUMED_SPREAD) -> Level | None:
     """Return the level of ``side``; ``None`` if it has no values of this metric.
 
     The variance of the mean of k days is
@@ -153,7 +152,7 @@ def _pooled(groups: Sequence[Sequence[float]]) -> Variance:
     return Variance(squares / freedom if freedom else 0.0, freedom)
 
 
-def ratio(pair: Pair, metric: Metric, assumed: float = ASSUMED_SPREAD) -> Union[stats.Ratio, Refusal]:
+def ratio(pair: Pair, metric: Metric, assumed: float = ASSUMED_SPREAD) -> stats.Ratio | Refusal:
     """Estimate how many times better the other side is; refused if a side has no values of this metric.
 
     The log ratio of two sides has the sum of their variances, with Satterthwaite's degrees of freedom
@@ -202,7 +201,7 @@ def worse_by_more(found: Sequence[stats.Ratio], fraction: float) -> list[bool]:
     return [p <= stats.LARGEST_P for p in stats.holm(p_values)]
 
 
-def mean_ratio(found: Sequence[stats.Ratio]) -> Optional[stats.Interval]:
+def mean_ratio(found: Sequence[stats.Ratio]) -> stats.Interval | None:
     """Return the geometric mean of the ratios with its interval; ``None`` without any.
 
     Rows share their sessions, so their errors are not independent. The interval is that of errors that are perfectly
@@ -215,12 +214,12 @@ def mean_ratio(found: Sequence[stats.Ratio]) -> Optional[stats.Interval]:
     return stats.scaled(value, sum(halves) / len(halves))
 
 
-def _value(run: Run, metric: Metric) -> Optional[float]:
+def _value(run: Run, metric: Metric) -> float | None:
     """The log of a process's value; ``None`` if it has none. Only processes that were timed count, for all metrics."""
     report = run.report
     if report is None or report.timing is None or not run.steady:
         return None
-    value: Optional[float] = median(run.steady)
+    value: float | None = median(run.steady)
     if metric in STARTS:
         libraries = report.compiled_libraries
         value = report.first_answer if libraries is None or (libraries == 0) is STARTS[metric] else None

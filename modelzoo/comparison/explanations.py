@@ -12,7 +12,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import Optional
 
 import msgspec
 
@@ -111,16 +110,14 @@ class _Passes(msgspec.Struct, frozen=True):
     kernels: dict[str, tuple[str, ...]]
 
 
-def explanation(row: Row, metric: Metric) -> Optional[Explanation]:
+def explanation(row: Row, metric: Metric) -> Explanation | None:
     """Return what explains the difference of ``row``; ``None`` if there is none in speed, or nothing explains it."""
     if row.base is None or row.other is None or metric not in RATED or row.outcome not in EXPLAINED:
         return None
     return explained(row.workload, row.setting, row.base.reports, row.other.reports)
 
 
-def explained(
-    workload: str, label: str, base: Sequence[RunReport], other: Sequence[RunReport]
-) -> Optional[Explanation]:
+def explained(workload: str, label: str, base: Sequence[RunReport], other: Sequence[RunReport]) -> Explanation | None:
     """Return what explains the difference between the processes of two settings, in seconds per batch.
 
     ``None`` if a side was neither audited nor profiled as the other was, and if the batch sizes differ. If there are
@@ -173,7 +170,7 @@ def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:
     return (*listed, remainder)
 
 
-def _passes(reports: Sequence[RunReport], source: str) -> Optional[_Passes]:
+def _passes(reports: Sequence[RunReport], source: str) -> _Passes | None:
     """The mean over all audited or profiled passes of all processes; ``None`` without any."""
     if source == "audited":
         audits = [each for report in reports if (each := report.observed.evidence) is not None and each.iterations]

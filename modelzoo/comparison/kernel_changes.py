@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Optional
 
 import msgspec
 
@@ -66,7 +65,7 @@ class KernelChanges(msgspec.Struct, frozen=True):
     shapes: int
 
 
-def kernel_changes(row: Row) -> Optional[KernelChanges]:
+def kernel_changes(row: Row) -> KernelChanges | None:
     """Return which shapes have other kernels; ``None`` if a side was not audited, or its audit names no product.
 
     The operator's name is no part of what is compared: releases of torch call the same product by different names.

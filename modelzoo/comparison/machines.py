@@ -6,7 +6,6 @@ import csv
 import math
 from collections.abc import Sequence
 from datetime import date
-from typing import Optional, Union
 
 import msgspec
 
@@ -39,7 +38,7 @@ class OneDevice(msgspec.Struct, frozen=True):
     device: str
 
 
-Extrapolation = Union[IdleCores, OneDevice]
+Extrapolation = IdleCores | OneDevice
 """What the rate of a whole machine takes for granted."""
 
 
@@ -62,10 +61,10 @@ class Rates(msgspec.Struct, frozen=True):
     """
 
     machine: stats.Interval
-    core: Optional[stats.Interval]
-    vcpu: Optional[stats.Interval]
-    extrapolated: Optional[Extrapolation] = None
-    assumed: Optional[AssumedCores] = None
+    core: stats.Interval | None
+    vcpu: stats.Interval | None
+    extrapolated: Extrapolation | None = None
+    assumed: AssumedCores | None = None
 
 
 class RowRates(msgspec.Struct, frozen=True):
@@ -100,14 +99,14 @@ def same_machine(base: Side, other: Side) -> bool:
     return same and len(machines) == 1 and machines == machines_of(other)
 
 
-def _accelerators(side: Side) -> frozenset[tuple[str, Optional[int]]]:
+def _accelerators(side: Side) -> frozenset[tuple[str, int | None]]:
     """Products and memory of the accelerators that ``side`` used."""
     runs = (run for stored in side.results for run in stored.result.runs)
     used = (run.report.accelerator for run in runs if run.report is not None)
     return frozenset((each.device.name, each.device.memory) for each in used if each is not None)
 
 
-def row_rates(row: Row, metric: Metric) -> Optional[RowRates]:
+def row_rates(row: Row, metric: Metric) -> RowRates | None:
     """Return what both sides of ``row`` achieve per machine, core and vCPU.
 
     ``None`` if the sides were not compared, or by a metric that says nothing about throughput.
@@ -123,7 +122,7 @@ def row_rates(row: Row, metric: Metric) -> Optional[RowRates]:
     return RowRates(row.workload, row.setting, row.base.reports[0].unit, base, other)
 
 
-def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Optional[Rates]:
+def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Rates | None:
     """Return what one side achieves; ``None`` if no run of it has a report, or ``metric`` is not one of ``RATED``.
 
     A run that leaves cores idle is extrapolated to the whole machine: as many processes at the same time as its cores
@@ -156,7 +155,7 @@ def multiplied(interval: stats.Interval, factor: float) -> stats.Interval:
     return stats.Interval(interval.value * factor, interval.low * factor, interval.high * factor)
 
 
-def _physical_cores(machine: Machine) -> tuple[float, Optional[AssumedCores]]:
+def _physical_cores(machine: Machine) -> tuple[float, AssumedCores | None]:
     """The number of physical cores, and what had to be assumed for it."""
     if machine.hypervisor is None:
         return machine.cores, None
@@ -215,8 +214,8 @@ class Cost(msgspec.Struct, frozen=True):
     ratio: stats.Interval
     base_price: Price
     other_price: Price
-    base_extrapolated: Optional[Extrapolation] = None
-    other_extrapolated: Optional[Extrapolation] = None
+    base_extrapolated: Extrapolation | None = None
+    other_extrapolated: Extrapolation | None = None
 
 
 def parse_price(text: str) -> Price:
@@ -339,7 +338,7 @@ def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tup
     return tuple(found)
 
 
-def _number(text: str) -> Optional[float]:
+def _number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:

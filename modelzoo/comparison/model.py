@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import msgspec
 
 from modelzoo import stats
@@ -49,10 +47,10 @@ class Row(msgspec.Struct, frozen=True):
     workload: str
     label: str
     other_label: str
-    base: Optional[SideSetting]
-    other: Optional[SideSetting]
-    base_value: Optional[stats.Interval]
-    other_value: Optional[stats.Interval]
+    base: SideSetting | None
+    other: SideSetting | None
+    base_value: stats.Interval | None
+    other_value: stats.Interval | None
     speed: Speed
 
     @property
@@ -61,7 +59,7 @@ class Row(msgspec.Struct, frozen=True):
         return self.speed.verdict.outcome
 
     @property
-    def ratio(self) -> Optional[stats.Interval]:
+    def ratio(self) -> stats.Interval | None:
         """How many times better the other side is; ``None`` if the two cannot be compared."""
         return self.speed.ratio
 

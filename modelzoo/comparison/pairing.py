@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import PurePath
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import msgspec
 
@@ -93,7 +93,7 @@ def pairs(base: Sequence[SideSetting], other: Sequence[SideSetting], on_purpose:
     chosen = [pair for each in on_purpose for pair in _chosen(each, mine, theirs)]
     used_mine = {pair[0] for pair in chosen}
     used_theirs = {pair[1] for pair in chosen}
-    found: list[tuple[Optional[Key], Optional[Key], tuple[str, ...]]] = []
+    found: list[tuple[Key | None, Key | None, tuple[str, ...]]] = []
     for key in mine:
         found += [pair for pair in chosen if pair[0] == key]
         if key not in used_mine and key not in used_theirs:

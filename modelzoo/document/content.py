@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Optional, Union
 
 import msgspec
 
@@ -53,9 +52,9 @@ class Column(msgspec.Struct, frozen=True):
     title: str
     cells: tuple[str, ...]
     is_number: bool = False
-    order: Optional[int] = None
+    order: int | None = None
     tones: tuple[Tone, ...] = ()
-    meaning: Optional[Text] = None
+    meaning: Text | None = None
 
     @property
     def width(self) -> int:
@@ -110,7 +109,7 @@ class Table(msgspec.Struct, frozen=True):
 
     caption: str
     columns: tuple[Column, ...]
-    note: Optional[Text] = None
+    note: Text | None = None
     wraps: bool = False
     is_brief: bool = False
 
@@ -120,7 +119,7 @@ class Table(msgspec.Struct, frozen=True):
         return list(zip(*(column.cells for column in self.columns)))
 
     @property
-    def meanings(self) -> Optional[Text]:
+    def meanings(self) -> Text | None:
         """What the columns mean, in one sentence."""
         found = [str(column.meaning) for column in self.columns if column.meaning is not None]
         return Text("; ".join(found)) if found else None
@@ -183,7 +182,7 @@ class Notice(msgspec.Struct, frozen=True):
     word: str
     concerns: str
     message: Text
-    hint: Optional[Union[Text, Command]] = None
+    hint: Text | Command | None = None
 
 
 class Notices(msgspec.Struct, frozen=True):
@@ -223,7 +222,7 @@ class Section(msgspec.Struct, frozen=True):
 
     title: str
     blocks: tuple[Block, ...]
-    mark: Optional[str] = None
+    mark: str | None = None
 
     @property
     def sections(self) -> list[Section]:
@@ -231,7 +230,7 @@ class Section(msgspec.Struct, frozen=True):
         return [block for block in self.blocks if isinstance(block, Section) and block.mark]
 
 
-Block = Union[Lines, Table, Figure, Pictures, Notices, Command, Details, Section]
+Block = Lines | Table | Figure | Pictures | Notices | Command | Details | Section
 
 
 class Page(msgspec.Struct, frozen=True):

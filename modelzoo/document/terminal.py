@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, Optional, Union
+from typing import TYPE_CHECKING, Literal
 
 from modelzoo.document.content import (
     Block,
@@ -117,7 +117,7 @@ def _flat(blocks: Sequence[Block], details: bool, title: str = "") -> Iterator[B
             yield block
 
 
-def _shown(block: Block, width: int) -> Iterator[Union[RichText, RichTable]]:
+def _shown(block: Block, width: int) -> Iterator[RichText | RichTable]:
     from rich.text import Text as RichText
 
     text_width = min(WIDTH, width)
@@ -137,7 +137,7 @@ def _shown(block: Block, width: int) -> Iterator[Union[RichText, RichTable]]:
         yield from _table(block, width)
 
 
-def _table(table: Table, width: int) -> Iterator[Union[RichText, RichTable]]:
+def _table(table: Table, width: int) -> Iterator[RichText | RichTable]:
     from rich.text import Text as RichText
 
     text_width = min(WIDTH, width)
@@ -177,7 +177,7 @@ def _notice(notice: Notice, width: int) -> Iterator[RichText]:
         yield from _wrapped(arrow, str(notice.hint), width)
 
 
-def _wrapped(prefix: str, text: str, width: int, style: str = "", indent: Optional[int] = None) -> Iterator[RichText]:
+def _wrapped(prefix: str, text: str, width: int, style: str = "", indent: int | None = None) -> Iterator[RichText]:
     """Lines of at most ``width`` columns.
 
     Args:
@@ -272,7 +272,7 @@ def _widths(columns: Sequence[Column], width: int, *, is_plain: bool) -> list[in
     return found
 
 
-def _longest(column: Column, separator: Optional[str]) -> int:
+def _longest(column: Column, separator: str | None) -> int:
     """Length of the longest line of its cells, or, with ``None``, of its longest word, that of its title included."""
     texts = column.cells if separator else (column.title, *column.cells)
     return max((len(for_people(part)) for text in texts for part in text.split(separator)), default=0)

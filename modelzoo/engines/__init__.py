@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.errors import UsageError
 
@@ -26,7 +26,7 @@ INSTALL = {
 """How to install each. Not by the extras in pyproject.toml: what PyPI has under the suite's name is another project."""
 
 
-def torchao_installation(torch: Optional[str]) -> str:
+def torchao_installation(torch: str | None) -> str:
     """How to install torchao beside this release of torch: each release of torchao is built for one of torch."""
     if torch is not None and torch.startswith("2.10."):
         return "pip install torchao==0.16.0"

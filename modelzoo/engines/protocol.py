@@ -38,9 +38,9 @@ Only measuring workers run in it. In the other two processes, ``load`` checks th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -71,7 +71,7 @@ class Unavailable(msgspec.Struct, frozen=True):
     reason: str
 
 
-Observed = Union[T, Unavailable]
+Observed: TypeAlias = T | Unavailable
 """An observation, or the reason why there is none."""
 
 

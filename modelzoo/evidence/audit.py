@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Callable, Optional
 
 from modelzoo.evidence.observation import kernel_digest
 from modelzoo.evidence.onednn_log import parse_onednn
@@ -61,7 +60,7 @@ def shows_onednn(source: LogSource) -> bool:
 
 
 @contextlib.contextmanager
-def watched_kernels() -> Iterator[Callable[[], Optional[tuple[str, ...]]]]:
+def watched_kernels() -> Iterator[Callable[[], tuple[str, ...] | None]]:
     """Yield a function that returns which products oneDNN ran so far, each kernel once; ``None`` without a log."""
     with library_logs([]) as (written, source):
 

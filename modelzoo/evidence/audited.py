@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
 
 import msgspec
 
@@ -27,7 +26,7 @@ class AttributedTime(msgspec.Struct, frozen=True):
     """
 
     operator: str
-    operator_class: Optional[OperatorClass]
+    operator_class: OperatorClass | None
     shapes: tuple[Shape, ...]
     implementation: str
     precision: str
@@ -35,9 +34,9 @@ class AttributedTime(msgspec.Struct, frozen=True):
     seconds: float
     count: int = 1
     is_reference: bool = False
-    flop: Optional[int] = None
-    product: Optional[int] = None
-    canary: Optional[str] = None
+    flop: int | None = None
+    product: int | None = None
+    canary: str | None = None
 
     @property
     def is_compute(self) -> bool:
@@ -71,15 +70,15 @@ class AttributedAudit(msgspec.Struct, frozen=True):
     iterations: int
     log_source: LogSource
     library: str
-    bf16_allowed: Optional[bool]
-    counted: Optional[Flops] = None
+    bf16_allowed: bool | None
+    counted: Flops | None = None
     lists_all: bool = False
     logged: frozenset[str] = frozenset()
     dequantized: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     unread_in_products: tuple[str, ...] = ()
     products: tuple[Product, ...] = ()
-    replay_seconds: Optional[float] = None
+    replay_seconds: float | None = None
     foreign: int = 0
     subnormal: float = 0.0
     outputs_differ: bool = False

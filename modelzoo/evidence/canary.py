@@ -7,11 +7,11 @@ reach every backend's real kernels (oneDNN skips very small convolutions).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any
 
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 
@@ -37,7 +37,7 @@ QUANTIZED_BELOW = 5e-2
 """Of quantized operators. Numbers in a range of r are rounded to steps of r/255, an error of r/255/√12 root-mean-square
 (uniform over a step). r is 6 to 9 standard deviations of the normal numbers here: 0.7 to 1 % for one operand, 1.0 to
 1.4 % for both, and 2.2 % if one of them has 7 bits, as with ``reduce_range``."""
-Kernels = Callable[[], Optional[tuple[str, ...]]]
+Kernels = Callable[[], tuple[str, ...] | None]
 """Returns which kernels ran so far, as in ``OperatorCheck.kernels``."""
 Watch = Callable[[], AbstractContextManager[Kernels]]
 """Returns the context in which an operator runs, if it is to be known which kernels ran."""

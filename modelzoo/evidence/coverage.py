@@ -9,8 +9,7 @@ Attributed time is summed up for the tables here too: by kernel, by precision, b
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from modelzoo.evidence.audited import AttributedAudit, AttributedTime
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNATTRIBUTED, UNKNOWN_KERNEL, operator_class

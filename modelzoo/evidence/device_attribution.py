@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Optional
 
 import msgspec
 
@@ -42,7 +41,7 @@ class DeviceKernel(msgspec.Struct, frozen=True):
 
     name: str
     seconds: float
-    call: Optional[int] = None
+    call: int | None = None
 
 
 def device_digest(kernels: Sequence[DeviceKernel]) -> KernelDigest | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Optional
 
 import msgspec
 
@@ -49,7 +48,7 @@ class ListedPasses(msgspec.Struct, frozen=True):
     library: str
     passes: int
     nodes: tuple[AttributedTime, ...]
-    flops: Optional[Flops] = None
+    flops: Flops | None = None
     isa: str = ""
     problems: tuple[str, ...] = ()
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Optional
 
 import msgspec
 
@@ -81,7 +80,7 @@ class LoggedCall(msgspec.Struct, frozen=True):
 
     lines: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
-    precision: Optional[str] = None
+    precision: str | None = None
     unread: tuple[str, ...] = ()
 
 

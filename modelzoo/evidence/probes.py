@@ -7,9 +7,9 @@ error for any number of terms, because terms and errors grow alike; with positiv
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from modelzoo.evidence.canary import BF16_BELOW, BF16_FROM, FP32_BELOW
 from modelzoo.evidence.precision import COARSE, ELEVEN_BITS
@@ -133,7 +133,7 @@ def repetitions(outputs: int) -> int:
     return max(1, -(-_FEWEST // max(outputs, 1)))
 
 
-def shown_precision(error: float, loses: Callable[[Any, Any], Optional[bool]]) -> str:
+def shown_precision(error: float, loses: Callable[[Any, Any], bool | None]) -> str:
     """Return the precision that the error of a product with noise as operands shows.
 
     Args:

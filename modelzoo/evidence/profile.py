@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Optional
 
 import msgspec
 
@@ -29,8 +28,8 @@ class Timed(msgspec.Struct, frozen=True):
     name: str
     shapes: tuple[Shape, ...]
     seconds: float
-    flop: Optional[int] = None
-    bytes: Optional[int] = None
+    flop: int | None = None
+    bytes: int | None = None
     layers: tuple[str, ...] = ()
 
 

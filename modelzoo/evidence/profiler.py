@@ -12,9 +12,9 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, Callable
+from typing import Any
 
 from modelzoo.evidence.device_attribution import DeviceKernel
 

@@ -11,8 +11,8 @@ import contextlib
 import platform
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Callable, Optional
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -58,7 +58,7 @@ class RecordedCall(msgspec.Struct, frozen=True):
     seconds: float
     layers: tuple[str, ...] = ()
     printed: Printed = Printed()
-    product: Optional[int] = None
+    product: int | None = None
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -93,18 +93,18 @@ class Recording(msgspec.Struct, frozen=True):
     products: tuple[Product, ...] = ()
     seconds: Mapping[str, float] = {}
     passes: Mapping[str, int] = {}
-    replay_seconds: Optional[float] = None
+    replay_seconds: float | None = None
     log_source: LogSource = LogSource.NONE
     shows_onednn: bool = True
     blas: str = ""
     logs_mkl: bool = False
-    sbgemm: Optional[bool] = None
+    sbgemm: bool | None = None
     onednn_version: str = ""
     modules: Mapping[str, int] = {}
     foreign: int = 0
     subnormal: float = 0.0
     outputs_differ: bool = False
-    eager: Optional[tuple[tuple[str, Call], ...]] = None
+    eager: tuple[tuple[str, Call], ...] | None = None
     device: str = "cpu"
     operands: Mapping[str, str] = {}
     problems: tuple[str, ...] = ()
@@ -172,12 +172,12 @@ class Plan(msgspec.Struct, frozen=True):
     """
 
     module: Any = None
-    eager: Optional[Callable[[], object]] = None
+    eager: Callable[[], object] | None = None
     model: Any = None
     intercepts: bool = True
-    budget: Optional[Callable[[float], float]] = None
+    budget: Callable[[float], float] | None = None
     asked: str = "fp32"
-    phases: Optional[Phases] = None
+    phases: Phases | None = None
     device: str = "cpu"
     synchronize: Callable[[], object] = lambda: None
 

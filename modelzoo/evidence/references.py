@@ -7,9 +7,9 @@ Every channel is in it, and so are the first and the last row and position.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product as combinations
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 from modelzoo.evidence.kernel_names import base_name
 from modelzoo.evidence.probes import Operand

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 from modelzoo.evidence.flops import call_flop, tensors_in
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of

@@ -19,9 +19,9 @@ Sums must be normal, because an output may be converted to bf16 by an instructio
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Callable, Optional
+from typing import Any
 
 from modelzoo.evidence.probes import Operand, noise
 from modelzoo.evidence.references import Rule
@@ -46,7 +46,7 @@ Run = Callable[[Sequence[Any], Mapping[str, Any]], Any]
 
 def subnormals_of(
     product: Product, rule: Rule, args: Sequence[Any], named: Mapping[str, Any], *, filled: Filled, run: Run
-) -> Optional[Subnormals]:
+) -> Subnormals | None:
     """Return what becomes of subnormal products; ``None`` if that cannot be told.
 
     It cannot of LSTM, whose gates stand between its products, of weights that are packed, and on accelerators.
@@ -90,7 +90,7 @@ def subnormals_of(
     return None if output is None else seen(expected.sample(output)[is_sum], expected.exact[is_sum], control)
 
 
-def _of_attention(rule: Rule, args: Sequence[Any], named: Mapping[str, Any], *, run: Run) -> Optional[Subnormals]:
+def _of_attention(rule: Rule, args: Sequence[Any], named: Mapping[str, Any], *, run: Run) -> Subnormals | None:
     """Of the products of weights and values, where all queries may see the first key.
 
     The first key has all of the weight but 2**-10 for each of the others, and no value. Kernels divide by the sum of
@@ -109,7 +109,7 @@ def _of_attention(rule: Rule, args: Sequence[Any], named: Mapping[str, Any], *, 
     return seen(expected.sample(output)[is_normal], expected.exact[is_normal])
 
 
-def factors_of(terms: float, *, is_square: bool = False) -> Optional[tuple[float, float]]:
+def factors_of(terms: float, *, is_square: bool = False) -> tuple[float, float] | None:
     """Return two powers of two whose product is subnormal, while a sum of ``terms`` such products is normal.
 
     A product 2**e needs e <= -127, and its sum terms * 2**e >= 2**-126, so at least two terms. Many terms allow for an

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Union
 
 import msgspec
 
@@ -42,7 +41,7 @@ from modelzoo.records.evidence import (
 
 QUANTIZED = ("int8", "int8 weight-only")
 """Precisions that a recipe obtains by quantizing the layers that have weights."""
-Conclusion = tuple[ProofVerdict, Union[OtherPrecision, InexactCanary, Disagreement, NotUsed, None]]
+Conclusion = tuple[ProofVerdict, OtherPrecision | InexactCanary | Disagreement | NotUsed | None]
 """A verdict, and what speaks against the requested precision."""
 
 

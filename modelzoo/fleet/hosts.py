@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, median, stdev
-from typing import Optional
 
 import msgspec
 
@@ -32,11 +31,11 @@ UNBOUNDED = 1e9
 """Stands for an infinite end of an interval, which JSON cannot express."""
 LEAST_HOSTS = 3
 """With two hosts, neither is the odd one."""
-Levels = Sequence[Optional[float]]
+Levels = Sequence[float | None]
 """Log seconds by setting, or by host; ``None`` if it was not timed."""
 
 
-def host_ratios(levels: Sequence[Levels]) -> list[list[Optional[HostLevel]]]:
+def host_ratios(levels: Sequence[Levels]) -> list[list[HostLevel | None]]:
     """Compare each host with the others: in the mean over all settings, and in each setting.
 
     The first finds what slows a host as a whole, the second what concerns one setting. The p-values of each are
@@ -64,7 +63,7 @@ def host_ratios(levels: Sequence[Levels]) -> list[list[Optional[HostLevel]]]:
     tables: list[Sequence[Levels]] = [[means]] if len(settings) == 1 else [[means], settings]
     compared = [list(map(_compared, table)) for table in tables]
     corrections = sum(any(each is not None for column in table for each in column) for table in compared)
-    found: list[list[Optional[HostLevel]]] = [[] for _ in levels]
+    found: list[list[HostLevel | None]] = [[] for _ in levels]
     for table in compared:
         p_values = iter(holm([each.p_value for column in table for each in column if each is not None]))
         for column in table:
@@ -79,9 +78,9 @@ def _host_level(found: LogRatio, p_value: float) -> HostLevel:
     return HostLevel("", "", ratio.value, ratio.low, high, p_value, p_value <= LARGEST_P)
 
 
-def _compared(column: Levels) -> list[Optional[LogRatio]]:
+def _compared(column: Levels) -> list[LogRatio | None]:
     """Each host that has a level against the others that have one."""
-    found: list[Optional[LogRatio]] = []
+    found: list[LogRatio | None] = []
     for host, level in enumerate(column):
         others = [each for other, each in enumerate(column) if other != host and each is not None]
         if level is None or len(others) < LEAST_HOSTS - 1:
@@ -138,7 +137,7 @@ def installed(memory: int) -> int:
     return -(-memory // step) * step
 
 
-def machine_in(result: Result) -> Optional[Machine]:
+def machine_in(result: Result) -> Machine | None:
     """The machine that a result was measured on; ``None`` if nothing was."""
     if isinstance(result.payload, Throughput):  # its runs see the CPUs of one instance only
         return result.payload.machine
@@ -187,7 +186,7 @@ class _Timed(msgspec.Struct, frozen=True):
     host: HostResult
     subjects: Mapping[str, _Subject]
 
-    def level(self, key: str) -> Optional[float]:
+    def level(self, key: str) -> float | None:
         return self.subjects[key].level if key in self.subjects else None
 
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Optional, Union
 
 import msgspec
 
@@ -32,8 +31,8 @@ def sharded_call(
     work: Workload,
     setting: Setting,
     request: ValidityRequest,
-    items: Optional[int] = None,
-    timeout: Optional[float] = None,
+    items: int | None = None,
+    timeout: float | None = None,
 ) -> ShardedCall:
     """Return what is to be judged as any process says it, wherever that is: paths are absolute."""
     comes_along = work.directory.parent == workloads_directory().resolve()
@@ -93,7 +92,7 @@ class ShardFiles:
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}; name another --shards-dir DIR") from error
 
-    def read(self, shard: Shard) -> Optional[ShardResult]:
+    def read(self, shard: Shard) -> ShardResult | None:
         """Return the stored result of ``shard``; ``None`` if there is none, or none that can be read."""
         try:
             found = msgspec.json.decode(self._path(shard).read_bytes(), type=ShardResult)
@@ -232,9 +231,9 @@ def proven_otherwise(judges: Sequence[JudgedBy]) -> Iterator[PrecisionDifference
                     break
 
 
-def _verdict(side: SideReport) -> Optional[ProofVerdict]:
+def _verdict(side: SideReport) -> ProofVerdict | None:
     return None if side.observed.evidence is None else side.observed.evidence.verdict
 
 
-def _name(verdict: Union[CanaryVerdict, ProofVerdict, None]) -> Optional[str]:
+def _name(verdict: CanaryVerdict | ProofVerdict | None) -> str | None:
     return None if verdict is None else str(verdict)

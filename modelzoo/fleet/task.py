@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Optional
 
 import msgspec
 
@@ -72,7 +71,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 _ended: set[str] = set()
 _end: Callable[[], None] = lambda: None  # noqa: E731
-_held: Optional[tuple[ShardedCall, Shards, list[Exhibit], ExitStack]] = None
+_held: tuple[ShardedCall, Shards, list[Exhibit], ExitStack] | None = None
 
 
 def about() -> Host:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
-from typing import Any, Callable, Protocol
+from typing import Any, Protocol
 
 from modelzoo.machine.installation import import_torch
 from modelzoo.machine.usage import CpuUsageMonitor

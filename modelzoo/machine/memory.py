@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Optional
 
 import msgspec
 
@@ -334,7 +333,7 @@ def _directories(root: Path) -> list[Path]:
     return [Path(sys.prefix) / "lib", *machines, *(root / name for name in usual)]
 
 
-def _elf_class(path: Path) -> Optional[tuple[int, bytes]]:
+def _elf_class(path: Path) -> tuple[int, bytes] | None:
     """The word size and the architecture that an ELF file is for (source: elf(5)); ``None`` if it is none."""
     try:
         with path.open("rb") as file:

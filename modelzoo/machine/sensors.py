@@ -9,9 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable, Optional, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -28,11 +28,11 @@ _NPU_FIELDS = {
 class SensorValues(msgspec.Struct, frozen=True):
     """What the sensors show; see ``modelzoo.records.accelerator.Reading``."""
 
-    mhz: Optional[float] = None
-    memory_mhz: Optional[float] = None
-    watts: Optional[float] = None
-    celsius: Optional[float] = None
-    joules: Optional[float] = None
+    mhz: float | None = None
+    memory_mhz: float | None = None
+    watts: float | None = None
+    celsius: float | None = None
+    joules: float | None = None
     throttled: tuple[str, ...] = ()
 
 
@@ -157,7 +157,7 @@ class NvmlSensors:
             throttled=tuple(name for bit, name in THROTTLE_REASONS.items() if int(reasons or 0) & bit),
         )
 
-    def _value(self, read: Callable[[], Any]) -> Optional[float]:
+    def _value(self, read: Callable[[], Any]) -> float | None:
         try:
             return float(read())
         except self._nvml.NVMLError:

@@ -18,12 +18,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
-from typing import Callable, Optional
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
@@ -70,7 +69,7 @@ class Build(msgspec.Struct, frozen=True):
 
     option: str
     title: str
-    interpreter: Optional[str] = None
+    interpreter: str | None = None
     requirements: tuple[str, ...] = ()
     wheels: tuple[Path, ...] = ()
     lists: tuple[Path, ...] = ()

@@ -14,11 +14,12 @@ host's issuing of kernels for Python's interpreter lock and for locks of the dri
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter, perf_counter_ns
-from typing import Any, Callable, Optional, Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import asdict
@@ -165,9 +166,9 @@ class Watch:
         self,
         device: Accelerator,
         clock: Clock,
-        sensors: Optional[Sensors],
+        sensors: Sensors | None,
         problems: Sequence[str] = (),
-        locked_mhz: Optional[int] = None,
+        locked_mhz: int | None = None,
     ) -> None:
         self._device, self._clock, self._sensors = device, clock, sensors
         self._problems, self._locked_mhz = tuple(problems), locked_mhz
@@ -196,7 +197,7 @@ class Watch:
         self._phase = Phase.STEADY
         self._begins_turn = self._is_fast
 
-    def result(self, timing: Optional[Timing], copies: Optional[Copies]) -> AcceleratorUse:
+    def result(self, timing: Timing | None, copies: Copies | None) -> AcceleratorUse:
         """What was seen; ``timing`` is what was timed meanwhile."""
         peak = self._device.peak_memory()
         self._read(Phase.AFTER)
@@ -226,7 +227,7 @@ class Watch:
         self._due = perf_counter() + INTERVAL
 
 
-def watch(device: Accelerator, clock: Clock, locked_mhz: Optional[int] = None) -> Watch:
+def watch(device: Accelerator, clock: Clock, locked_mhz: int | None = None) -> Watch:
     """Begin to watch ``device``; sensors that cannot be read are named in the record."""
     try:
         return Watch(device, clock, _sensors(device), locked_mhz=locked_mhz)
@@ -250,16 +251,16 @@ def throttled_samples(readings: Sequence[Reading], untimed: int) -> tuple[int, .
         untimed: number of calls before the first sample.
     """
     indices: set[int] = set()
-    for before, after in zip(readings, readings[1:]):
+    for before, after in itertools.pairwise(readings):
         if after.throttled and after.phase is Phase.STEADY and not after.begins_turn:
             indices.update(range(max(0, before.calls - untimed), after.calls - untimed))
     return tuple(sorted(indices))
 
 
-def joules_per_call(readings: Sequence[Reading]) -> Optional[float]:
+def joules_per_call(readings: Sequence[Reading]) -> float | None:
     """Energy of one call: the counter's differences between the readings of a turn, over the calls between them."""
     joules, calls = 0.0, 0
-    for before, after in zip(readings, readings[1:]):
+    for before, after in itertools.pairwise(readings):
         if after.phase is not Phase.STEADY or after.begins_turn or before.joules is None or after.joules is None:
             continue
         joules += after.joules - before.joules

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Optional
+from typing import IO
 
 import msgspec
 
@@ -83,7 +83,7 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
 
     image: str
     python: str = "python3"
-    cpus: Optional[frozenset[int]] = None
+    cpus: frozenset[int] | None = None
 
     @property
     def name(self) -> str:
@@ -233,7 +233,7 @@ class Container(msgspec.Struct, frozen=True):
             raise EnvironmentProblem(f"'docker {command}' failed, so processes would disturb each other: {problem}")
 
 
-def _limits(cpus: Optional[frozenset[int]]) -> list[str]:
+def _limits(cpus: frozenset[int] | None) -> list[str]:
     """The CPUs, by default those of this process, and its limits; its control group does not apply to containers."""
     limits = read_cgroup_limits()
     options = [f"--cpuset-cpus={format_cpu_list(allowed_cpus() if cpus is None else cpus)}"]

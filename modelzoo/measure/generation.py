@@ -7,9 +7,10 @@ generation. On an accelerator every token is waited for, as a server that stream
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import Any, Callable, Optional
+from typing import Any
 
 import msgspec
 
@@ -83,7 +84,7 @@ class Generating(msgspec.Struct, frozen=True):
         short = replace(self.generation, new_tokens=2)
         return self.model.composed(lambda forward: lambda *given: generate(short, forward, given))
 
-    def bytes_read(self, cache: Sequence[int | None]) -> Optional[DecodingBytes]:
+    def bytes_read(self, cache: Sequence[int | None]) -> DecodingBytes | None:
         """Return what a step reads on average; ``None`` if the weights or the cache are not known.
 
         Args:
@@ -118,7 +119,7 @@ class GenerationSample(msgspec.Struct, frozen=True):
 class GenerationClock:
     """Times one generation at a time; a ``Clock``."""
 
-    def __init__(self, generating: Generating, device: Optional[AsynchronousDevice] = None) -> None:
+    def __init__(self, generating: Generating, device: AsynchronousDevice | None = None) -> None:
         self._generating, self._device = generating, device
         self._between: list[tuple[float, ...]] = []
 
@@ -128,7 +129,7 @@ class GenerationClock:
         stamps = [wait(device)]
         tokens = generate(own.generation, own.model.call, own.args, lambda: stamps.append(wait(device)))
         del tokens  # after the last timestamp
-        first, *between = ((end - start) * 1e-9 for start, end in zip(stamps, stamps[1:]))
+        first, *between = ((end - start) * 1e-9 for start, end in itertools.pairwise(stamps))
         self._between.append(tuple(between))
         return GenerationSample(first, tuple(between))
 

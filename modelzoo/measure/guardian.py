@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import IO, Optional
+from typing import IO
 
 GROUP, CONTAINER = "group", "container"
 _DOCKER_SECONDS = 60
@@ -25,7 +25,7 @@ class Guardian:
 
     def __init__(self) -> None:
         self._guarded: set[str] = set()
-        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
     def guard(self, kind: str, name: object) -> None:

@@ -7,11 +7,12 @@ A run samples in turns (``warm_up``, ``turn``, ``observe``). An instance serves 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from statistics import median
 from time import monotonic, perf_counter, process_time, sleep, time
-from typing import Any, Callable, Optional
+from typing import Any
 
 import msgspec
 
@@ -50,7 +51,7 @@ class _Batch(msgspec.Struct, frozen=True):
     args: tuple[Any, ...]
     inputs: KeptInputs
 
-    def run(self, device: Optional[AsynchronousDevice]) -> BatchDone:
+    def run(self, device: AsynchronousDevice | None) -> BatchDone:
         """Run it to its end; return when it began and ended."""
         self.inputs.restore()
         started = monotonic()
@@ -79,9 +80,9 @@ class Instance:
     def __init__(self, job: Assignment, send: Send) -> None:
         self._job, self._send = job, send
         self.active = ExitStack()
-        self._sampling: Optional[Sampling] = None
-        self._tokens: Optional[GenerationClock] = None
-        self._watch: Optional[Watch] = None
+        self._sampling: Sampling | None = None
+        self._tokens: GenerationClock | None = None
+        self._watch: Watch | None = None
         self._turns: list[Turn] = []
         # Seconds since the epoch by the clock that is used for timing: workers of a round can be lined up.
         self._epoch = time() - perf_counter()
@@ -111,7 +112,7 @@ class Instance:
 
     # A run
 
-    def warm_up(self, plan: Plan, own_turns: bool, locked_mhz: Optional[int]) -> None:
+    def warm_up(self, plan: Plan, own_turns: bool, locked_mhz: int | None) -> None:
         """Build the model and warm it up.
 
         Args:
@@ -133,7 +134,7 @@ class Instance:
                 self._sampling.warm_up()
         self._wait()
 
-    def _sampler(self, locked_mhz: Optional[int]) -> Sampling:
+    def _sampler(self, locked_mhz: int | None) -> Sampling:
         """What is timed, and how: one call of the model, a generation, or the stages of a pipeline."""
         built, device = self._built, self._session.device
         model, args, own = built.model, built.args, built.inputs.args
@@ -197,14 +198,14 @@ class Instance:
         timed = Timed(timing, usage, tuple(self._turns), accelerator)
         return self._report(looks, self._inputs, timed, None if timing is None else median(timing.steady))
 
-    def _report(self, looks: Looks, inputs: KeptInputs, timed: Timed, seconds: Optional[float]) -> RunReport:
+    def _report(self, looks: Looks, inputs: KeptInputs, timed: Timed, seconds: float | None) -> RunReport:
         built, observed, changed, peak = self._look(looks, inputs, seconds)
         ran = provenance(self._job, self._imports.engine, self._machine, self._cpus)
         switches = Switches(self._switches, changed)
         return make_report(self._job, self._plan, self._imports, switches, ran, built, timed, observed, peak)
 
     def _look(
-        self, looks: Looks, inputs: KeptInputs, seconds: Optional[float]
+        self, looks: Looks, inputs: KeptInputs, seconds: float | None
     ) -> tuple[Built, Observed, tuple[ChangedSwitch, ...], int]:
         """Look at what ran, the last thing that is done in the session; ``seconds``: what a pass takes.
 

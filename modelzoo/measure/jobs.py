@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Callable, Optional
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -54,10 +53,10 @@ class Request(msgspec.Struct, frozen=True):
     profiling: bool = False
     audit: bool = True
     first_group: int = 0
-    launcher: Optional[Launcher] = None
-    locked_mhz: Optional[int] = None
+    launcher: Launcher | None = None
+    locked_mhz: int | None = None
     needs_all: bool = False
-    timeout: Optional[float] = None
+    timeout: float | None = None
 
     @property
     def uses_containers(self) -> bool:
@@ -65,7 +64,7 @@ class Request(msgspec.Struct, frozen=True):
         return not all(self.launcher_of(setting).is_local for setting in self.settings)
 
     def launcher_of(
-        self, setting: Setting, interpreter: Optional[str] = None, cpus: Optional[frozenset[int]] = None
+        self, setting: Setting, interpreter: str | None = None, cpus: frozenset[int] | None = None
     ) -> Launcher:
         """Return what starts the workers of ``setting``.
 
@@ -86,7 +85,7 @@ def listener(
     label: str,
     round_number: int,
     on_event: OnEvent,
-    on_exhibit: Optional[Callable[[Exhibit], None]] = None,
+    on_exhibit: Callable[[Exhibit], None] | None = None,
 ) -> Callable[[Message], None]:
     """Return what passes on a worker's messages as events and exhibits."""
 
@@ -142,12 +141,12 @@ def required(preparation: Preparation) -> Prepared:
     return preparation.prepared
 
 
-def prepare_environment(environ: Optional[Mapping[str, str]] = None) -> JobEnvironment:
+def prepare_environment(environ: Mapping[str, str] | None = None) -> JobEnvironment:
     """Return the environment of a process that times nothing: plain fp32, with this machine's number of threads."""
     return job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count)), environ)
 
 
-def job_environment(wanted: Mapping[str, str], environ: Optional[Mapping[str, str]] = None) -> JobEnvironment:
+def job_environment(wanted: Mapping[str, str], environ: Mapping[str, str] | None = None) -> JobEnvironment:
     """Return the environment of a worker: what it inherits, without its fast-math variables, and ``wanted``.
 
     Args:
@@ -227,9 +226,9 @@ def start_worker(
     on_event: OnEvent,
     *,
     round_number: int = 0,
-    cpus: Optional[frozenset[int]] = None,
-    validity: Optional[ValidityRequest] = None,
-    on_exhibit: Optional[Callable[[Exhibit], None]] = None,
+    cpus: frozenset[int] | None = None,
+    validity: ValidityRequest | None = None,
+    on_exhibit: Callable[[Exhibit], None] | None = None,
 ) -> Remote:
     """Start a worker for one setting.
 

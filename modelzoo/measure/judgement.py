@@ -12,7 +12,6 @@ import uuid
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Optional
 
 from msgspec.structs import asdict
 
@@ -124,7 +123,7 @@ class Judging:
         prepared = self._job.prepared
         return bound_task(self._work, prepared.setting, prepared.weights, self._request)
 
-    def divide(self, shard_items: Optional[int]) -> ShardPlan:
+    def divide(self, shard_items: int | None) -> ShardPlan:
         """Divide the data set into shards.
 
         Args:

@@ -6,7 +6,8 @@ whatever looks at the model afterwards gives copies to it.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from modelzoo.engines.protocol import ComposableModel
 from modelzoo.frozen import replace

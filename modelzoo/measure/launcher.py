@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Optional, Protocol
+from typing import IO, Protocol
 
 import msgspec
 
@@ -40,7 +40,7 @@ found = [name for name in sys.argv[1:] if importlib.util.find_spec(name)]
 suite = importlib.util.find_spec("modelzoo")
 print(json.dumps([list(sys.version_info[:2]), found, suite.origin if suite else None]))
 """
-_ProbeAnswer = tuple[tuple[int, int], tuple[str, ...], Optional[str]]
+_ProbeAnswer = tuple[tuple[int, int], tuple[str, ...], str | None]
 
 
 class Worker(Protocol):
@@ -134,7 +134,7 @@ class LocalLauncher(msgspec.Struct, frozen=True):
     """
 
     python: str = sys.executable
-    cpus: Optional[frozenset[int]] = None
+    cpus: frozenset[int] | None = None
     worker: tuple[str, ...] = WORKER
 
     @property
@@ -239,7 +239,7 @@ def start_guarded(command: Sequence[str], environment: Mapping[str, str], stderr
     return worker
 
 
-def missing_module(output: str) -> Optional[str]:
+def missing_module(output: str) -> str | None:
     """The module whose import ended a process, by what it printed; ``None`` if it ended otherwise."""
     found = re.search(r"No module named '?([\w.]+)'?[^\n]*\s*$", output)
     return None if found is None else found[1]
@@ -277,7 +277,7 @@ class Interpreter(msgspec.Struct, frozen=True):
 
     version: tuple[int, int]
     modules: tuple[str, ...]
-    suite: Optional[str]
+    suite: str | None
 
 
 def find_interpreter(name: str) -> str:

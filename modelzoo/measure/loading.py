@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Callable, Optional
+from typing import Any
 
 import msgspec
 
@@ -48,7 +49,7 @@ def declared_stages(work: Workload, setting: ResolvedSetting, weights: Weights) 
 
 
 def check_stages(
-    work: Workload, setting: ResolvedSetting, weights: Weights, export: Optional[Export], interpreter: Optional[str]
+    work: Workload, setting: ResolvedSetting, weights: Weights, export: Export | None, interpreter: str | None
 ) -> None:
     """Check that the stages of ``work`` can run with the engine of ``setting``.
 
@@ -111,7 +112,7 @@ class Staged(msgspec.Struct, frozen=True):
 
     steps: tuple[Step, ...]
     source: Any
-    device: Optional[AsynchronousDevice]
+    device: AsynchronousDevice | None
 
     def record(self) -> Pipeline:
         """What the result stores of it."""
@@ -176,8 +177,8 @@ class Built(msgspec.Struct, frozen=True):
     inputs: Inputs
     args: tuple[Any, ...]
     seconds: float
-    pipeline: Optional[Staged] = None
-    generating: Optional[Generating] = None
+    pipeline: Staged | None = None
+    generating: Generating | None = None
     changes_inputs: bool = False
 
 

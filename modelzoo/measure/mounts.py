@@ -18,7 +18,6 @@ import shlex
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Optional
 
 import msgspec
 
@@ -74,12 +73,12 @@ def named_files(job: Job, environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_named(job, environ)))
 
 
-def own_weights(environ: Mapping[str, str]) -> Optional[str]:
+def own_weights(environ: Mapping[str, str]) -> str | None:
     """The user's directory of checkpoints, if there is one."""
     return _path_in(environ, "MODELZOO_WEIGHTS")
 
 
-def _path_in(environ: Mapping[str, str], name: str) -> Optional[str]:
+def _path_in(environ: Mapping[str, str], name: str) -> str | None:
     found = environ.get(name)
     return str(Path(found).expanduser().absolute()) if found else None
 
@@ -118,7 +117,7 @@ def known_weights(job: Job) -> list[Weights]:
     return [each.weights for each in known]
 
 
-def _in_image(directory: str) -> Optional[str]:
+def _in_image(directory: str) -> str | None:
     """Where an image has its own copy of a workload; ``None`` if it has none."""
     path = Path(directory)
     root = workloads_directory()

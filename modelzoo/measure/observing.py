@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import read_batch, read_changed, read_expected
@@ -177,7 +177,7 @@ def _count(pictures: Pictures) -> int:
     return sum(len(each[_SCORES]) for each in pictures)
 
 
-def audit_passes(seconds: Optional[float]) -> int:
+def audit_passes(seconds: float | None) -> int:
     """Return how many passes an audit observes; ``seconds``: what one takes, ``None`` if that is not known."""
     return 1 if seconds is None or 2 * seconds > AUDIT_SECONDS else 2
 

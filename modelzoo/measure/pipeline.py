@@ -7,9 +7,9 @@ measured. A copy to the host waits for the device by itself, because the next st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import Any, Callable, Optional, Union
+from typing import Any
 
 import msgspec
 
@@ -20,7 +20,7 @@ from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, TO_DEVICE, TO_
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
 from modelzoo.workload.nested import mapped
 
-_Mark = Union[int, DeviceEvent]
+_Mark = int | DeviceEvent
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Step(msgspec.Struct, frozen=True):
 def steps_of(
     stages: Stages,
     model: Callable[[ModelInput], ModelOutput],
-    device: Optional[AsynchronousDevice] = None,
+    device: AsynchronousDevice | None = None,
     device_name: str = "cpu",
 ) -> tuple[Step, ...]:
     """Return the steps of ``stages`` with ``model`` between them, and with copies if the device has its own memory.
@@ -96,7 +96,7 @@ class Origin(msgspec.Struct, frozen=True):
     """A moment at which the device was idle: by the host's clock in ns, and as an event if there is a device."""
 
     at: int
-    event: Optional[DeviceEvent] = None
+    event: DeviceEvent | None = None
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ class Span(msgspec.Struct, frozen=True):
 class Marks:
     """The start and the end of every step of one batch, by clock or by event; ``events``: where those come from."""
 
-    def __init__(self, events: Optional[Events]) -> None:
+    def __init__(self, events: Events | None) -> None:
         self._events = events
         self._marks: list[tuple[Step, _Mark, _Mark]] = []
 
@@ -152,12 +152,12 @@ def _seconds(mark: _Mark, origin: Origin) -> float:
     return origin.event.elapsed_time(mark) * 1e-3
 
 
-def events_of(device: Optional[AsynchronousDevice]) -> Optional[Events]:
+def events_of(device: AsynchronousDevice | None) -> Events | None:
     """Return events for ``device``; ``None`` if there is no device, or if its events tell no time."""
     return Events(device) if device is not None and device.timed_events else None
 
 
-def begin(device: Optional[AsynchronousDevice], events: Optional[Events]) -> Origin:
+def begin(device: AsynchronousDevice | None, events: Events | None) -> Origin:
     """Wait until the device is idle, and take the time; ``events`` are those of ``events_of``."""
     event = events.take() if events is not None else None
     if device is not None:
@@ -169,7 +169,7 @@ def begin(device: Optional[AsynchronousDevice], events: Optional[Events]) -> Ori
     return Origin(at, event)
 
 
-def wait(device: Optional[AsynchronousDevice]) -> int:
+def wait(device: AsynchronousDevice | None) -> int:
     """Wait until the device has done everything, and return the host's time in ns."""
     if device is not None:
         device.synchronize()
@@ -196,7 +196,7 @@ class PipelineClock:
     between the stages at all.
     """
 
-    def __init__(self, steps: Sequence[Step], source: Any, device: Optional[AsynchronousDevice] = None) -> None:
+    def __init__(self, steps: Sequence[Step], source: Any, device: AsynchronousDevice | None = None) -> None:
         self._steps, self._source, self._device, self._events = steps, source, device, events_of(device)
         self._count = 0
 
@@ -243,7 +243,7 @@ def run_all(steps: Sequence[Step], value: Any) -> Any:
     return value
 
 
-def waiting(steps: Sequence[Step], device: Optional[AsynchronousDevice]) -> list[Step]:
+def waiting(steps: Sequence[Step], device: AsynchronousDevice | None) -> list[Step]:
     """``steps``, each of which waits for the device at its end."""
 
     def waits(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

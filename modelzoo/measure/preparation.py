@@ -6,7 +6,6 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import TorchSource
@@ -67,7 +66,7 @@ class _Shared:
     math_mode: str
     send: Send
     weights: dict[tuple[object, ...], Weights]
-    _source: Optional[TorchSource] = None
+    _source: TorchSource | None = None
     _source_key: tuple[object, ...] = ()
 
     def source(self, resolved: ResolvedSetting) -> TorchSource:

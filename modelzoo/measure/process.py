@@ -6,12 +6,12 @@ import functools
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import connection
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -87,7 +87,7 @@ class Remote:
         job: Job,
         environment: Mapping[str, str],
         on_message: OnMessage,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
     ) -> None:
         try:
             line = launcher.write(job)
@@ -112,10 +112,10 @@ class Remote:
         self._greeted = self._is_over = self._is_suspended = False
         self._timeout = math.inf if timeout is None else timeout
         self._progress = Progress("start")
-        self._heard: Optional[float] = None
-        self._asked: Optional[float] = None
-        self._where: Optional[str] = None
-        self.problem: Optional[ModelzooError] = None
+        self._heard: float | None = None
+        self._asked: float | None = None
+        self._where: str | None = None
+        self.problem: ModelzooError | None = None
         self._write(line)
 
     def __enter__(self) -> Remote:
@@ -160,8 +160,8 @@ class Remote:
         self,
         name: str,
         *arguments: object,
-        since: Optional[float] = None,
-        phase: Optional[str] = None,
+        since: float | None = None,
+        phase: str | None = None,
         last: bool = False,
     ) -> None:
         """Call a method without waiting for it. A worker that was suspended goes on.
@@ -246,7 +246,7 @@ class Remote:
         self._parts, self._unread = [rest], len(rest)
         return [answer for answer in map(self._read, lines) if answer is not None]
 
-    def _read(self, line: bytes) -> Optional[Answer]:
+    def _read(self, line: bytes) -> Answer | None:
         """The answer in ``line``; ``None`` if there is none."""
         try:
             message = self._launcher.read(self._job, line)
@@ -327,7 +327,7 @@ class Remote:
         if self._timeout > QUIET_SECONDS and self._progress.phase not in LENGTHY:
             self._on_message(replace(self._progress, silence=Silence(monotonic() - self._heard, self._where)))
 
-    def silence(self, cause: str) -> Optional[NoAnswerError]:
+    def silence(self, cause: str) -> NoAnswerError | None:
         """What to report of a worker that does not answer; ``None`` if it has not been silent for long.
 
         Args:
@@ -359,7 +359,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def each_answer(remotes: Mapping[K, Remote], kind: type[T]) -> Iterator[tuple[K, Union[T, ModelzooError]]]:
+def each_answer(remotes: Mapping[K, Remote], kind: type[T]) -> Iterator[tuple[K, T | ModelzooError]]:
     """Wait for one answer of each worker, in whatever order they come, and yield them, or how a worker ended."""
     waiting = dict(remotes)
     while waiting:
@@ -367,7 +367,7 @@ def each_answer(remotes: Mapping[K, Remote], kind: type[T]) -> Iterator[tuple[K,
         ready = connection.wait([remote.fileno() for remote in waiting.values()], seconds_until(due))
         for key, remote in list(waiting.items()):
             remote.attend()
-            found: Sequence[Union[T, ModelzooError]] = ()
+            found: Sequence[T | ModelzooError] = ()
             if remote.fileno() in ready or remote.problem is not None:
                 try:
                     found = remote.answers(kind)
@@ -378,6 +378,6 @@ def each_answer(remotes: Mapping[K, Remote], kind: type[T]) -> Iterator[tuple[K,
                 yield key, found[0]
 
 
-def seconds_until(moment: float) -> Optional[float]:
+def seconds_until(moment: float) -> float | None:
     """How long to wait until ``moment`` of the monotonic clock; ``None``: for ever."""
     return None if math.isinf(moment) else max(0.0, moment - monotonic())

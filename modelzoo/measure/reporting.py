@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from statistics import median
-from typing import Optional
 
 import msgspec
 
@@ -53,10 +52,10 @@ the other threads of a worker do next to nothing while it samples."""
 class Timed(msgspec.Struct, frozen=True):
     """The samples, what else used the CPUs meanwhile, and when this process sampled."""
 
-    timing: Optional[Timing]
+    timing: Timing | None
     usage: CpuUsage
     turns: tuple[Turn, ...]
-    accelerator: Optional[AcceleratorUse] = None
+    accelerator: AcceleratorUse | None = None
 
 
 class Switches(msgspec.Struct, frozen=True):
@@ -132,7 +131,7 @@ def make_report(
     return replace(report, warnings=run_warnings(report))
 
 
-def _first_answer(made: Optional[Compilation], timing: Optional[Timing]) -> Optional[float]:
+def _first_answer(made: Compilation | None, timing: Timing | None) -> float | None:
     """Seconds from the loaded weights to the first output: one that was part of compiling, or the first timed call."""
     if timing is None:
         return None
@@ -142,8 +141,8 @@ def _first_answer(made: Optional[Compilation], timing: Optional[Timing]) -> Opti
 
 
 def _bound(
-    flops: Optional[Flops], timing: Optional[Timing], ceilings: Optional[Ceilings], setting: ResolvedSetting
-) -> Optional[Bound]:
+    flops: Flops | None, timing: Timing | None, ceilings: Ceilings | None, setting: ResolvedSetting
+) -> Bound | None:
     """How near the run came to the ceilings; on an accelerator by the time on the device, if its events tell that."""
     if flops is None or flops.whole is None or timing is None or ceilings is None:
         return None
@@ -298,7 +297,7 @@ def _accelerator_warnings(report: RunReport) -> Iterator[WarningMessage]:
     )
 
 
-def _timing_warnings(timing: Optional[Timing]) -> Iterator[WarningMessage]:
+def _timing_warnings(timing: Timing | None) -> Iterator[WarningMessage]:
     if timing is None:
         return
     if timing.warmup_end is WarmUpEnd.CAP:

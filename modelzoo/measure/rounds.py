@@ -7,11 +7,12 @@ are more settings than fit into memory, a sweep consists of several blocks, each
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Callable, Optional, TypeVar
+from typing import TypeVar
 
 from modelzoo.errors import ModelzooError, NoAnswerError, WorkerError
 from modelzoo.frozen import replace
@@ -77,7 +78,7 @@ def blocks(settings: Sequence[int], capacity: int, sweep: int) -> list[tuple[int
     others = others[shift:] + others[:shift]
     count = -(-len(others) // max(1, capacity - 1))
     edges = [round(i * len(others) / count) for i in range(count + 1)]
-    divided = [(baseline, *sorted(others[a:b])) for a, b in zip(edges, edges[1:])]
+    divided = [(baseline, *sorted(others[a:b])) for a, b in itertools.pairwise(edges)]
     return [block if (sweep + i) % 2 == 0 else block[::-1] for i, block in enumerate(divided)]
 
 
@@ -110,7 +111,7 @@ class Rounds:
         """Whether any setting is left that may run, or all of them if the request needs all."""
         return not self._over if self.request.needs_all else len(self._over) < len(self.request.settings)
 
-    def sweep(self, seconds: Optional[float], among: Optional[Collection[int]] = None) -> Iterator[Run]:
+    def sweep(self, seconds: float | None, among: Collection[int] | None = None) -> Iterator[Run]:
         """Yield one run of each setting; a run that failed is yielded too, with its reason.
 
         Args:
@@ -194,8 +195,8 @@ class WorkerRun:
         self.index = index
         self._request, self._round, self._on_event = request, round_number, on_event
         self._started = now()
-        self.problem: Optional[ModelzooError] = None
-        self.interrupted: Optional[NoAnswerError] = None
+        self.problem: ModelzooError | None = None
+        self.interrupted: NoAnswerError | None = None
 
     def start(self, prepared: Preparation, extras: bool, full_audit: bool, stack: ExitStack) -> None:
         """Start the worker and have it import its libraries, without waiting for that.
@@ -233,7 +234,7 @@ class WorkerRun:
         report = self._do(lambda worker: worker.call("observe", self._looks, result=RunReport, last=True), ends=True)
         return self._run(report) if self.problem is None else self.failed(self.problem)
 
-    def _do(self, step: Callable[[Remote], T], *, ends: bool = False) -> Optional[T]:
+    def _do(self, step: Callable[[Remote], T], *, ends: bool = False) -> T | None:
         """What a step of the worker gives, which is suspended afterwards or ``ends``; ``None`` if it has failed."""
         try:
             if self.problem is None:
@@ -251,9 +252,7 @@ class WorkerRun:
         """Return the run of a worker that has failed."""
         return self._run(error=str(problem), error_kind=type(problem).__name__)
 
-    def _run(
-        self, report: Optional[RunReport] = None, error: Optional[str] = None, error_kind: Optional[str] = None
-    ) -> Run:
+    def _run(self, report: RunReport | None = None, error: str | None = None, error_kind: str | None = None) -> Run:
         return Run(
             workload=self._request.workload.name,
             group=self._request.first_group + self.index,

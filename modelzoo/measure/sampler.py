@@ -19,10 +19,10 @@ Python's garbage collector is kept from running meanwhile, as ``timeit`` does: i
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, Callable
+from typing import Any
 
 from modelzoo import stats
 from modelzoo.measure.clock import Clock, Timed

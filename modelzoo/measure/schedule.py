@@ -8,11 +8,10 @@ before the data may end them. After that, the time goes to the workload whose in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from time import perf_counter
-from typing import Callable, Optional, Union
 
 import msgspec
 
@@ -49,7 +48,7 @@ CONCLUSION_SECONDS = 3.0
 HEADROOM = 1.5
 """The looks are planned for this many times the rounds that the budget is expected to allow: rounds beyond the planned
 maximum could not be used, while a maximum that is not reached costs almost nothing."""
-Outcome = Union[Run, Design]
+Outcome = Run | Design
 
 
 class State(msgspec.Struct, frozen=True):
@@ -108,7 +107,7 @@ def needed_rounds(costs: Sequence[float], seconds: float) -> list[int]:
     return rounds
 
 
-def next_workload(states: Sequence[State], margin: float, remaining: float, *, hard: bool) -> Optional[int]:
+def next_workload(states: Sequence[State], margin: float, remaining: float, *, hard: bool) -> int | None:
     """Return the index of the workload that gets the next round; ``None`` if none needs one or can afford one.
 
     Rounds that are needed in any case come first, the workloads in turn. Then the workload whose interval is widest,
@@ -166,7 +165,7 @@ def check(requests: Sequence[Request], effort: Effort) -> None:
         )
 
 
-def budget(requests: Sequence[Request], effort: Effort) -> Optional[float]:
+def budget(requests: Sequence[Request], effort: Effort) -> float | None:
     """The seconds that a call has: those given, or some for each setting; ``None`` if it ends after fixed rounds."""
     if effort.budget is not None or effort.processes is not None:
         return effort.budget
@@ -196,7 +195,7 @@ class _Part:
         """Seconds that the next sweep is expected to take; the first one does what is done only once."""
         return fmean(self.costs[1:] or self.costs)
 
-    def cost_of(self, seconds: Optional[float]) -> float:
+    def cost_of(self, seconds: float | None) -> float:
         """As ``cost``, if each process of the next sweep samples for ``seconds``."""
         if seconds is None or len(self.costs) < 2:
             return self.cost
@@ -221,7 +220,7 @@ class _Part:
         medians = [[median(samples) for samples in found] for found in self.processes()]
         return max((stats.level_interval(each, by_precision=True).half_width for each in medians), default=math.inf)
 
-    def seconds(self) -> Optional[float]:
+    def seconds(self) -> float | None:
         """How long each process of the next sweep should sample, whatever time is left."""
         if not self.is_adaptive:
             return self.rounds.request.plan.max_seconds
@@ -295,7 +294,7 @@ class _Call:
         part.design = replace(part.design, seconds=sampled)
         yield part.design
 
-    def _seconds(self, part: _Part) -> Optional[float]:
+    def _seconds(self, part: _Part) -> float | None:
         """How long each process of the next sweep samples: if processes are expensive, what the budget allows at most.
 
         Two sweeps must have shown what they cost. Then the time that is left is divided among those that are needed.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import NoneType
-from typing import Callable, Optional
 
 from modelzoo.errors import WorkerError
 from modelzoo.measure.jobs import OnEvent, Request, prepare, required, start_worker
@@ -63,7 +62,7 @@ class Shards:
 def divided(
     request: Request,
     validity: ValidityRequest,
-    shard_items: Optional[int],
+    shard_items: int | None,
     on_event: OnEvent,
     on_exhibit: OnExhibit,
 ) -> Iterator[Shards]:

@@ -11,10 +11,10 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import Any, Callable
+from typing import Any
 
 ASK, DUMP = signal.SIGUSR1, signal.SIGUSR2
 OPERANDS = 8

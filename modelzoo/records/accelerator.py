@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import msgspec
 
 from modelzoo.frozen import Message, Public, Word
@@ -43,10 +41,10 @@ class Accelerator(msgspec.Struct, frozen=True):
     kind: Public
     index: int
     name: Public
-    capability: Optional[Public] = None
-    driver: Optional[Public] = None
-    runtime: Optional[Public] = None
-    memory: Optional[int] = None
+    capability: Public | None = None
+    driver: Public | None = None
+    runtime: Public | None = None
+    memory: int | None = None
     interface: Public = ""
     lacks: tuple[Message, ...] = ()
 
@@ -69,11 +67,11 @@ class Reading(msgspec.Struct, frozen=True):
 
     phase: Phase
     calls: int
-    mhz: Optional[float] = None
-    memory_mhz: Optional[float] = None
-    watts: Optional[float] = None
-    celsius: Optional[float] = None
-    joules: Optional[float] = None
+    mhz: float | None = None
+    memory_mhz: float | None = None
+    watts: float | None = None
+    celsius: float | None = None
+    joules: float | None = None
     throttled: tuple[Public, ...] = ()
     begins_turn: bool = False
 
@@ -109,17 +107,17 @@ class AcceleratorUse(msgspec.Struct, frozen=True):
     """
 
     device: Accelerator
-    peak_memory: Optional[int] = None
-    copies: Optional[Copies] = None
+    peak_memory: int | None = None
+    copies: Copies | None = None
     sensors: Public = ""
     readings: tuple[Reading, ...] = ()
     throttled_samples: tuple[int, ...] = ()
-    joules_per_call: Optional[float] = None
-    locked_mhz: Optional[int] = None
+    joules_per_call: float | None = None
+    locked_mhz: int | None = None
     problems: tuple[Message, ...] = ()
 
 
-def bound_by_launching(issue: float, device: float, kernels: Optional[float] = None) -> bool:
+def bound_by_launching(issue: float, device: float, kernels: float | None = None) -> bool:
     """Return whether a call spends its time issuing kernels rather than running them.
 
     Args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Optional
+from typing import Annotated
 
 Public = Annotated[str, "public"]
 Message = Annotated[str, "message"]
@@ -60,10 +60,10 @@ class OperatorCheck:
     """
 
     operator: Public
-    error: Optional[float]
+    error: float | None
     level: CanaryLevel
     detail: Message = ""
-    kernels: Optional[tuple[Public, ...]] = None
+    kernels: tuple[Public, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import msgspec
 
 from modelzoo.frozen import Public
@@ -57,9 +55,9 @@ class Coverage(msgspec.Struct, frozen=True):
         lists_all: whether everything that ran is known to be listed, so that nothing needs to be counted.
     """
 
-    counted: Optional[int]
-    seen_arithmetic: Optional[float]
-    known_arithmetic: Optional[float]
+    counted: int | None
+    seen_arithmetic: float | None
+    known_arithmetic: float | None
     known_time: float
     unknown: tuple[TimeShare, ...] = ()
     uncounted: tuple[Public, ...] = ()

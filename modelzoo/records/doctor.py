@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import msgspec
 
 from modelzoo.frozen import Public
@@ -26,10 +24,10 @@ class CeilingSeries(msgspec.Struct, frozen=True):
         device: torch's name of the accelerator; ``None``: the CPU.
     """
 
-    operator: Optional[str] = None
-    precision: Optional[str] = None
-    threads: Optional[int] = None
-    device: Optional[str] = None
+    operator: str | None = None
+    precision: str | None = None
+    threads: int | None = None
+    device: str | None = None
 
 
 class AcceleratorReport(msgspec.Struct, frozen=True):
@@ -63,8 +61,8 @@ class DoctorReport(msgspec.Struct, frozen=True):
     machine: Machine
     libraries: Libraries
     usage: CpuUsage
-    ceilings: Optional[Ceilings]
+    ceilings: Ceilings | None
     ceilings_kept: bool
     warnings: tuple[WarningMessage, ...]
     schema: Public = DOCTOR_SCHEMA
-    accelerator: Optional[AcceleratorReport] = None
+    accelerator: AcceleratorReport | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
-
 import msgspec
 
 from modelzoo.frozen import Message, Public, Word
@@ -166,18 +164,18 @@ class Product(msgspec.Struct, frozen=True):
     operands: Public
     count: int
     layers: tuple[Public, ...] = ()
-    kernels: Optional[tuple[Public, ...]] = None
-    logged: Optional[Public] = None
-    error: Optional[float] = None
-    shown: Optional[Public] = None
-    not_replayed: Optional[NotReplayed] = None
+    kernels: tuple[Public, ...] | None = None
+    logged: Public | None = None
+    error: float | None = None
+    shown: Public | None = None
+    not_replayed: NotReplayed | None = None
     detail: Message = ""
     precision: Public = "unknown precision"
     known_by: ProofSource = ProofSource.NOTHING
-    share: Optional[float] = None
-    subnormals: Optional[Subnormals] = None
-    wrong: Optional[WrongOutputs] = None
-    call: Optional[ProductCall] = None
+    share: float | None = None
+    subnormals: Subnormals | None = None
+    wrong: WrongOutputs | None = None
+    call: ProductCall | None = None
 
     @property
     def disagrees(self) -> bool:
@@ -205,8 +203,8 @@ class ClassVerdict(msgspec.Struct, frozen=True):
     bf16_share: float
     precisions: tuple[Public, ...]
     decided_by: tuple[ProofSource, ...]
-    canary_error: Optional[float]
-    canary_level: Optional[CanaryLevel]
+    canary_error: float | None
+    canary_level: CanaryLevel | None
     is_replayed: bool = False
 
 
@@ -287,7 +285,7 @@ class NotUsed(msgspec.Struct, frozen=True, tag="not used"):
     precision: Public
     kernels: tuple[Public, ...]
     library: Public
-    allowed: Optional[bool]
+    allowed: bool | None
     dequantized: tuple[Public, ...] = ()
 
 
@@ -328,9 +326,9 @@ class Evidence(msgspec.Struct, frozen=True):
     """
 
     requested: Public
-    bf16_method: Optional[Public]
+    bf16_method: Public | None
     verdict: ProofVerdict
-    reason: Union[OtherPrecision, InexactCanary, Disagreement, NotUsed, None]
+    reason: OtherPrecision | InexactCanary | Disagreement | NotUsed | None
     decided_by: tuple[ProofSource, ...]
     iterations: int
     seconds: float
@@ -350,9 +348,9 @@ class Evidence(msgspec.Struct, frozen=True):
     log_source: LogSource
     problems: tuple[Message, ...]
     coverage: Coverage
-    arithmetic_share: Optional[float] = None
+    arithmetic_share: float | None = None
     products: tuple[Product, ...] = ()
-    replay_seconds: Optional[float] = None
+    replay_seconds: float | None = None
     unread_lines: tuple[Message, ...] = ()
 
     @property

@@ -6,7 +6,7 @@ A judge hands over one ``Exhibit`` at a time while it works, so that they are ne
 
 from __future__ import annotations
 
-from typing import Annotated, Optional, Union
+from typing import Annotated
 
 import msgspec
 
@@ -23,7 +23,7 @@ class ExplainedLayers(msgspec.Struct, frozen=True):
     """
 
     layers: tuple[LayerError, ...]
-    suspect: Optional[int] = None
+    suspect: int | None = None
 
 
 class ShownClasses(msgspec.Struct, frozen=True, tag="classes"):
@@ -57,8 +57,8 @@ class PictureObjects(msgspec.Struct, frozen=True):
     lost: int
     new: int
     moved: int
-    worst_iou: Optional[float] = None
-    score_change: Optional[float] = None
+    worst_iou: float | None = None
+    score_change: float | None = None
 
 
 class CategoryAp(msgspec.Struct, frozen=True):
@@ -129,7 +129,7 @@ class ShownPassages(msgspec.Struct, frozen=True, tag="passages"):
     passages: tuple[PassageScores, ...]
 
 
-Shown = Union[ShownClasses, ShownObjects, ShownAnswers, ShownPassages]
+Shown = ShownClasses | ShownObjects | ShownAnswers | ShownPassages
 
 
 class CsvRows(msgspec.Struct, frozen=True):
@@ -157,11 +157,11 @@ class PictureSource(msgspec.Struct, frozen=True):
         longest: maximum length of the longer side, in pixels; larger images are reduced.
     """
 
-    path: Optional[str] = None
+    path: str | None = None
     upright: bool = False
-    crop: Optional[tuple[Pixels, Pixels, Pixels, Pixels]] = None
+    crop: tuple[Pixels, Pixels, Pixels, Pixels] | None = None
     mirrored: bool = False
-    longest: Optional[int] = None
+    longest: int | None = None
 
 
 class DrawnDetections(msgspec.Struct, frozen=True):
@@ -215,7 +215,7 @@ class LayerErrorPlot(msgspec.Struct, frozen=True):
     layers: tuple[LayerError, ...]
     tested_name: str
     limit: float
-    first_suspect: Optional[int] = None
+    first_suspect: int | None = None
 
 
 class Exhibit(msgspec.Struct, frozen=True):
@@ -227,6 +227,6 @@ class Exhibit(msgspec.Struct, frozen=True):
     """
 
     name: str
-    csv: Optional[CsvRows] = None
-    detections: Optional[DetectionPicture] = None
-    layer_errors: Optional[LayerErrorPlot] = None
+    csv: CsvRows | None = None
+    detections: DetectionPicture | None = None
+    layer_errors: LayerErrorPlot | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
-
 import msgspec
 
 from modelzoo.frozen import Public, Word
@@ -36,10 +34,10 @@ class WrongOutputs(msgspec.Struct, frozen=True):
     outputs: int
     compared: int
     bound: float
-    excess: Optional[float] = None
+    excess: float | None = None
 
 
-Literal = Union[None, bool, int, float, Public, tuple[Union[bool, int, float], ...]]
+Literal = None | bool | int | float | Public | tuple[bool | int | float, ...]
 
 
 class Argument(msgspec.Struct, frozen=True):
@@ -57,10 +55,10 @@ class Argument(msgspec.Struct, frozen=True):
 
     name: Public = ""
     value: Literal = None
-    shape: Optional[tuple[int, ...]] = None
+    shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] = ()
     dtype: Public = ""
-    seed: Optional[int] = None
+    seed: int | None = None
     scale: float = 1.0
 
 
@@ -81,7 +79,7 @@ class ProductCall(msgspec.Struct, frozen=True):
     operator: Public
     arguments: tuple[Argument, ...]
     factors: tuple[int, ...] = ()
-    rows: Optional[int] = None
+    rows: int | None = None
     wanted: Public = "fp32"
     least: float = 0.0
     below: float = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import msgspec
 
@@ -101,8 +101,8 @@ class ShardedCall(msgspec.Struct, frozen=True):
     workload: str
     setting: Setting
     request: ValidityRequest
-    shard_items: Optional[int] = None
-    timeout: Optional[float] = None
+    shard_items: int | None = None
+    timeout: float | None = None
 
 
 class JudgedPart(msgspec.Struct, frozen=True, tag="modelzoo-part/2", tag_field="format"):

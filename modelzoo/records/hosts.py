@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import msgspec
 
 from modelzoo.frozen import Message, Public, Word
@@ -55,7 +53,7 @@ class NotTimed(msgspec.Struct, frozen=True):
     """Hosts that lack what others of their kind have; ``subject``: the workload and setting, ``None``: all of them."""
 
     hosts: tuple[str, ...]
-    subject: Optional[str] = None
+    subject: str | None = None
 
 
 class HostKind(msgspec.Struct, frozen=True):
@@ -78,8 +76,8 @@ class HostKind(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
     levels: tuple[HostLevel, ...] = ()
     differences: tuple[HostDifference, ...] = ()
-    spread: Optional[float] = None
-    uncompared: Optional[Uncompared] = None
+    spread: float | None = None
+    uncompared: Uncompared | None = None
     missing: tuple[NotTimed, ...] = ()
     unlike: tuple[HostDifference, ...] = ()
 
@@ -111,7 +109,7 @@ class FleetHost(msgspec.Struct, frozen=True):
     items: int = 0
     seconds: float = 0.0
     problem: Message = ""
-    result: Optional[str] = None
+    result: str | None = None
 
 
 class PrecisionDifference(msgspec.Struct, frozen=True):
@@ -127,9 +125,9 @@ class PrecisionDifference(msgspec.Struct, frozen=True):
     of_reference: bool
     check: Public
     host: str
-    verdict: Optional[Public]
+    verdict: Public | None
     first_host: str
-    first_verdict: Optional[Public]
+    first_verdict: Public | None
 
 
 class ShardingReport(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
 
 import msgspec
 
@@ -27,13 +26,13 @@ class Library(msgspec.Struct, frozen=True):
 
     api: Public
     kind: Public
-    version: Optional[Public]
-    architecture: Optional[Public]
-    threading: Optional[Public]
+    version: Public | None
+    architecture: Public | None
+    threading: Public | None
     threads: int
     owner: Public
     file: Message
-    limit: Optional[int] = None
+    limit: int | None = None
 
 
 class Build(msgspec.Struct, frozen=True):
@@ -49,14 +48,14 @@ class Build(msgspec.Struct, frozen=True):
         settings: other build settings, by name.
     """
 
-    compiler: Optional[Message]
-    onednn: Optional[Message]
-    mkl: Optional[Message]
-    openmp: Optional[Message]
-    capability: Optional[Message]
-    blas: Optional[Message]
-    lapack: Optional[Message]
-    build_type: Optional[Message]
+    compiler: Message | None
+    onednn: Message | None
+    mkl: Message | None
+    openmp: Message | None
+    capability: Message | None
+    blas: Message | None
+    lapack: Message | None
+    build_type: Message | None
     flags: tuple[Message, ...]
     settings: dict[str, Message]
 
@@ -83,9 +82,9 @@ class ComputeLibrary(msgspec.Struct, frozen=True):
         version: what its file says; ``None`` if unknown.
     """
 
-    file: Optional[Message]
+    file: Message | None
     is_loaded: bool
-    version: Optional[Message] = None
+    version: Message | None = None
 
 
 class Libraries(msgspec.Struct, frozen=True):
@@ -109,7 +108,7 @@ class Libraries(msgspec.Struct, frozen=True):
     onednn: bool
     mkl: bool
     openmp: bool
-    acl: Optional[ComputeLibrary]
+    acl: ComputeLibrary | None
     backends: tuple[Message, ...]
     loaded: tuple[Library, ...]
     two_openmp: bool
@@ -117,7 +116,7 @@ class Libraries(msgspec.Struct, frozen=True):
     interop_threads: int
 
     @property
-    def openblas_limit(self) -> Optional[int]:
+    def openblas_limit(self) -> int | None:
         """The most threads that torch's OpenBLAS was built for; ``None`` if it is not loaded or does not say."""
         return openblas_limit(self.loaded)
 
@@ -128,7 +127,7 @@ class Libraries(msgspec.Struct, frozen=True):
         return library in (name.partition("+")[0] for name in self.backends)
 
 
-def openblas_limit(loaded: Sequence[Library]) -> Optional[int]:
+def openblas_limit(loaded: Sequence[Library]) -> int | None:
     """Return the most threads that torch's OpenBLAS was built for: numpy and scipy have copies of their own."""
     own = (library for library in loaded if library.owner in ("torch", "system"))
     return min((library.limit for library in own if library.limit is not None), default=None)

@@ -6,7 +6,7 @@ Scenarios and verdicts have the meaning and the names of MLPerf Inference (``Tes
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import msgspec
 
@@ -58,11 +58,11 @@ class InvalidReason(msgspec.Struct, frozen=True):
     """
 
     flaw: Flaw
-    instance: Optional[int] = None
-    over: Optional[int] = None
-    allowed: Optional[int] = None
-    dependence: Optional[float] = None
-    needed: Optional[int] = None
+    instance: int | None = None
+    over: int | None = None
+    allowed: int | None = None
+    dependence: float | None = None
+    needed: int | None = None
 
 
 class LoadPlan(msgspec.Struct, frozen=True):
@@ -90,12 +90,12 @@ class LoadPlan(msgspec.Struct, frozen=True):
     batch: int
     max_wait: float
     queue: int
-    rate: Optional[float] = None
-    bound: Optional[LatencyBound] = None
+    rate: float | None = None
+    bound: LatencyBound | None = None
     is_search: bool = False
     repeats: int = 1
-    queries: Optional[int] = None
-    duration: Optional[float] = None
+    queries: int | None = None
+    duration: float | None = None
     seed: int = 0
 
 
@@ -173,7 +173,7 @@ class InstanceUse(msgspec.Struct, frozen=True):
 
     batches: int
     busy_seconds: Seconds
-    error: Optional[Message] = None
+    error: Message | None = None
 
 
 class Lateness(msgspec.Struct, frozen=True):
@@ -216,7 +216,7 @@ class LoadRun(msgspec.Struct, frozen=True):
     """
 
     repeat: int
-    rate: Optional[Rate]
+    rate: Rate | None
     seed: int
     started: Public
     requests: int
@@ -229,7 +229,7 @@ class LoadRun(msgspec.Struct, frozen=True):
     uses: tuple[InstanceUse, ...]
     reasons: tuple[InvalidReason, ...] = ()
     given_up: bool = False
-    throttling: Optional[Throttling] = None
+    throttling: Throttling | None = None
 
     @property
     def is_valid(self) -> bool:
@@ -263,7 +263,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     machine: Machine
     topology: Topology
     plan: LoadPlan
-    fixed_size: Optional[int] = None
+    fixed_size: int | None = None
     sessions: tuple[LoadSession, ...] = ()
     runs: tuple[LoadRun, ...] = ()
     is_complete: bool = False

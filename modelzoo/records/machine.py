@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import msgspec
 
@@ -48,8 +48,8 @@ class Threads(msgspec.Struct, frozen=True):
     count: int
     physical_cores: Positive
     affinity: int
-    quota: Optional[float]
-    cpus_allowed: Optional[Public] = None
+    quota: float | None
+    cpus_allowed: Public | None = None
 
 
 class Cache(msgspec.Struct, frozen=True):
@@ -124,40 +124,40 @@ class Machine(msgspec.Struct, frozen=True):
     """
 
     cpu: Public
-    product: Optional[Public]
+    product: Public | None
     architecture: Public
     features: tuple[Public, ...]
     has_bf16: bool
-    sve_bits: Optional[int]
-    sockets: Optional[int]
+    sve_bits: int | None
+    sockets: int | None
     cores: Positive
     logical: Positive
     threads_per_core: Positive
-    numa_nodes: Optional[int]
-    numa_allowed: Optional[int]
+    numa_nodes: int | None
+    numa_allowed: int | None
     caches: tuple[Cache, ...]
-    governor: Optional[Public]
-    mhz: Optional[float]
-    max_mhz: Optional[float]
-    huge_pages: Optional[Public]
-    allocator: Optional[Public]
+    governor: Public | None
+    mhz: float | None
+    max_mhz: float | None
+    huge_pages: Public | None
+    allocator: Public | None
     threads: Threads
-    memory: Optional[int]
-    memory_limit: Optional[int]
-    container: Optional[Public]
-    hypervisor: Optional[Public]
-    emulator: Optional[Public]
+    memory: int | None
+    memory_limit: int | None
+    container: Public | None
+    hypervisor: Public | None
+    emulator: Public | None
     system: Public
     kernel: Public
-    libc: Optional[Public]
+    libc: Public | None
     python: Public
-    image: Optional[str]
+    image: str | None
     environment: dict[str, str]
-    cloud: Optional[Public] = None
-    instance_type: Optional[Public] = None
-    vcpus_per_core: Optional[int] = None
-    image_id: Optional[Public] = None
-    niceness: Optional[int] = None
+    cloud: Public | None = None
+    instance_type: Public | None = None
+    vcpus_per_core: int | None = None
+    image_id: Public | None = None
+    niceness: int | None = None
     nodes: tuple[NumaNode, ...] = ()
 
 
@@ -210,15 +210,15 @@ class CpuUsage(msgspec.Struct, frozen=True):
 
     seconds: float
     own_cores: float
-    other_cores: Optional[float]
-    steal_percent: Optional[float]
+    other_cores: float | None
+    steal_percent: float | None
     resolution: float
     minor_faults: int
     involuntary_switches: int
-    throttled_seconds: Optional[float]
+    throttled_seconds: float | None
     waited_seconds: float = 0.0
-    frequency: Optional[ClockFrequency] = None
-    huge_pages: Optional[int] = None
+    frequency: ClockFrequency | None = None
+    huge_pages: int | None = None
 
 
 class Core(msgspec.Struct, frozen=True):
@@ -234,9 +234,9 @@ class Core(msgspec.Struct, frozen=True):
 
     cpus: tuple[int, ...]
     siblings: tuple[int, ...]
-    socket: Optional[int]
+    socket: int | None
     node: int
-    cache: Optional[int] = None
+    cache: int | None = None
 
 
 class Topology(msgspec.Struct, frozen=True):
@@ -252,7 +252,7 @@ class Topology(msgspec.Struct, frozen=True):
     cores: tuple[Core, ...]
     offline: tuple[int, ...] = ()
     excluded: tuple[int, ...] = ()
-    quota: Optional[float] = None
+    quota: float | None = None
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -271,7 +271,7 @@ class Topology(msgspec.Struct, frozen=True):
     @property
     def clusters(self) -> tuple[tuple[Core, ...], ...]:
         """The cores that share a last-level cache, within a node; a node whose caches are not known is one cluster."""
-        found: dict[tuple[int, Optional[int]], list[Core]] = {}
+        found: dict[tuple[int, int | None], list[Core]] = {}
         for core in self.cores:
             found.setdefault((core.node, core.cache), []).append(core)
         return tuple(map(tuple, found.values()))
@@ -327,12 +327,12 @@ class Placement(msgspec.Struct, frozen=True):
     cpus: tuple[int, ...]
     nodes: tuple[int, ...]
     memory: tuple[NodeMemory, ...] = ()
-    problem: Optional[Message] = None
-    preferred_node: Optional[int] = None
-    policy_problem: Optional[Message] = None
+    problem: Message | None = None
+    preferred_node: int | None = None
+    policy_problem: Message | None = None
 
     @property
-    def local_share(self) -> Optional[float]:
+    def local_share(self) -> float | None:
         """The share of its private memory that is on the nodes of its CPUs; ``None`` if that is not known."""
         total = sum(each.private for each in self.memory)
         if not self.nodes or not total:

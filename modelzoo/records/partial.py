@@ -7,7 +7,6 @@ judging all items at once (``modelzoo.validity.judging.merge``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Optional, Union
 
 import msgspec
 
@@ -49,15 +48,15 @@ class LayerError(msgspec.Struct, frozen=True):
 
     name: Public
     kind: Public
-    error: Optional[float]
-    scale: Optional[float]
-    scale_error: Optional[float]
-    baseline: Optional[float]
+    error: float | None
+    scale: float | None
+    scale_error: float | None
+    baseline: float | None
     baseline_scale: float
     finite: bool
 
     @property
-    def ratio(self) -> Optional[float]:
+    def ratio(self) -> float | None:
         """Error ÷ the expected rounding error."""
         return None if self.error is None or not self.baseline else self.error / self.baseline
 
@@ -82,7 +81,7 @@ class Unrepeatable(msgspec.Struct, frozen=True):
     """
 
     layer: Public
-    change: Optional[float] = None
+    change: float | None = None
 
 
 class TopClasses(msgspec.Struct, frozen=True):
@@ -113,12 +112,12 @@ class ClassifiedPicture(msgspec.Struct, frozen=True):
 
     index: int
     name: OwnData
-    label: Optional[int]
+    label: int | None
     reference: TopClasses
     tested: TopClasses
-    kl: Optional[float]
-    probability_change: Optional[float]
-    logit_error: Optional[float]
+    kl: float | None
+    probability_change: float | None
+    logit_error: float | None
     margin: float
     near_tie: bool
 
@@ -226,14 +225,14 @@ class AnsweredQuestion(msgspec.Struct, frozen=True):
     index: int
     id: OwnData
     question: OwnData
-    expected: Optional[OwnData]
+    expected: OwnData | None
     reference: ScoredAnswer
     tested: ScoredAnswer
     agreement_f1: float
-    margin: Optional[float]
+    margin: float | None
     near_tie: bool
-    logit_change: Optional[float]
-    logit_error: Optional[float]
+    logit_change: float | None
+    logit_error: float | None
 
     @property
     def finite(self) -> bool:
@@ -257,9 +256,9 @@ class ChangedObject(msgspec.Struct, frozen=True):
 
     picture: OwnData
     label: Public
-    reference_score: Optional[float] = None
-    tested_score: Optional[float] = None
-    iou: Optional[float] = None
+    reference_score: float | None = None
+    tested_score: float | None = None
+    iou: float | None = None
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -281,18 +280,18 @@ class Row(msgspec.Struct, frozen=True):
 
     index: int
     name: str
-    numbers: Mapping[str, Union[float, tuple[float, ...]]]
+    numbers: Mapping[str, float | tuple[float, ...]]
     reference_finite: bool = True
     tested_finite: bool = True
     in_common: bool = True
     cluster: str = ""
     classes: dict[str, tuple[float, float]] = msgspec.field(default_factory=dict)
     cells: tuple[tuple[str, ...], ...] = ()
-    classified: Optional[ClassifiedPicture] = None
-    answered: Optional[AnsweredQuestion] = None
+    classified: ClassifiedPicture | None = None
+    answered: AnsweredQuestion | None = None
     changed: tuple[ChangedObject, ...] = ()
-    image_id: Union[int, str, None] = None
-    coco: Optional[tuple[CocoDetections, CocoDetections]] = None
+    image_id: int | str | None = None
+    coco: tuple[CocoDetections, CocoDetections] | None = None
 
     def values(self, name: str) -> tuple[float, ...]:
         """The numbers ``name``; empty if the row has none."""
@@ -314,7 +313,7 @@ class PartialResult(msgspec.Struct, frozen=True):
     task: str
     rows: tuple[Row, ...] = ()
     layers: tuple[LayerError, ...] = ()
-    unrepeatable: Optional[Unrepeatable] = None
+    unrepeatable: Unrepeatable | None = None
     notes: tuple[PictureNote, ...] = ()
 
 

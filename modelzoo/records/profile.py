@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import msgspec
 
 from modelzoo.frozen import Message, Public, Word
@@ -34,7 +32,7 @@ class Flops(msgspec.Struct, frozen=True):
     missing: tuple[Public, ...] = ()
 
     @property
-    def whole(self) -> Optional[int]:
+    def whole(self) -> int | None:
         """``total`` if it is that of a whole pass, which may be divided by its time; ``None`` if some are missing."""
         return None if self.missing else self.total or None
 
@@ -76,23 +74,23 @@ class OperatorRow(msgspec.Struct, frozen=True):
     count: int
     seconds: float
     share: float
-    flop: Optional[int] = None
-    bytes: Optional[int] = None
+    flop: int | None = None
+    bytes: int | None = None
     kernel: Public = ""
     precision: Public = ""
 
     @property
-    def gflops_per_second(self) -> Optional[float]:
+    def gflops_per_second(self) -> float | None:
         """Achieved GFLOP/s; ``None`` if no operations were counted."""
         return self.flop / self.seconds / 1e9 if self.flop and self.seconds > 0 else None
 
     @property
-    def gigabytes_per_second(self) -> Optional[float]:
+    def gigabytes_per_second(self) -> float | None:
         """Achieved GB/s; ``None`` if no bytes were counted."""
         return self.bytes / self.seconds / 1e9 if self.bytes and self.seconds > 0 else None
 
     @property
-    def intensity(self) -> Optional[float]:
+    def intensity(self) -> float | None:
         """Arithmetic intensity: operations per byte moved (Williams et al., Roofline, 2009)."""
         return self.flop / self.bytes if self.flop and self.bytes else None
 
@@ -116,7 +114,7 @@ class LayerRow(msgspec.Struct, frozen=True):
     seconds: float
     own_seconds: float
     share: float
-    flop: Optional[int] = None
+    flop: int | None = None
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -135,7 +133,7 @@ class Profile(msgspec.Struct, frozen=True):
     seconds: float
     operators: tuple[OperatorRow, ...]
     layers: tuple[LayerRow, ...]
-    flops: Optional[Flops]
+    flops: Flops | None
     problems: tuple[Message, ...]
 
 
@@ -213,9 +211,9 @@ class Ceilings(msgspec.Struct, frozen=True):
     gemm: tuple[Gemm, ...]
     bandwidth: tuple[Bandwidth, ...]
     seconds: float
-    other_cores: Optional[float] = None
+    other_cores: float | None = None
     version: int = CEILINGS_VERSION
-    device: Optional[Public] = None
+    device: Public | None = None
     unavailable: tuple[UnavailableProduct, ...] = ()
     quiet_cores: float = QUIET_CORES
 
@@ -224,7 +222,7 @@ class Ceilings(msgspec.Struct, frozen=True):
         """Whether no other program is known to have kept the machine busy."""
         return self.other_cores is None or self.other_cores <= self.quiet_cores
 
-    def gflops(self, precision: str, threads: Optional[int] = None, operator: Optional[str] = None) -> Optional[float]:
+    def gflops(self, precision: str, threads: int | None = None, operator: str | None = None) -> float | None:
         """Return the best speed in GFLOP/s, or ``None`` if it was not measured.
 
         Args:
@@ -240,12 +238,12 @@ class Ceilings(msgspec.Struct, frozen=True):
         ]
         return max(found, default=None)
 
-    def gb_per_second(self, threads: Optional[int] = None) -> Optional[float]:
+    def gb_per_second(self, threads: int | None = None) -> float | None:
         """Return the best copy in GB/s with ``threads`` (by default all), or ``None`` if it was not measured."""
         wanted = self.threads if threads is None else threads
         return max((copy.gb_per_second for copy in self.bandwidth if copy.threads == wanted), default=None)
 
-    def scaling(self, precision: str = "fp32") -> Optional[float]:
+    def scaling(self, precision: str = "fp32") -> float | None:
         """Return the parallel efficiency of ``mm``: speed of all threads ÷ (threads × speed of one)."""
         one, all_threads = self.gflops(precision, 1, "mm"), self.gflops(precision, operator="mm")
         if not one or not all_threads:
@@ -281,14 +279,14 @@ class Bound(msgspec.Struct, frozen=True):
 
     precision: Public
     gflops: float
-    ceiling: Optional[float]
-    share_of_ceiling: Optional[float]
-    intensity: Optional[float]
-    ridge: Optional[float]
-    share_of_roof: Optional[float]
-    bound_by: Optional[BoundBy]
+    ceiling: float | None
+    share_of_ceiling: float | None
+    intensity: float | None
+    ridge: float | None
+    share_of_roof: float | None
+    bound_by: BoundBy | None
 
     @property
-    def binding(self) -> Optional[BoundBy]:
+    def binding(self) -> BoundBy | None:
         """The limit that the run is near enough to for it to explain the speed; ``None`` if something else does."""
         return self.bound_by if self.share_of_roof is not None and self.share_of_roof >= NEAR_ROOF else None

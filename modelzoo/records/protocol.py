@@ -7,7 +7,8 @@ installations of the suite; ``PROTOCOL`` changes whenever they would no longer u
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Callable, Optional, Union
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import msgspec
 
@@ -35,12 +36,12 @@ class Preparation(msgspec.Struct, frozen=True):
         interpreter: path of the interpreter that measuring workers need; ``None``: the one that prepared the setting.
     """
 
-    prepared: Optional[Prepared] = None
+    prepared: Prepared | None = None
     math_mode: str = ""
     variables: dict[VariableName, SystemText] = {}
     validation_variables: dict[VariableName, SystemText] = {}
-    interpreter: Optional[SystemText] = None
-    error: Optional[str] = None
+    interpreter: SystemText | None = None
+    error: str | None = None
     error_kind: str = ""
 
 
@@ -58,7 +59,7 @@ class PrepareJob(msgspec.Struct, frozen=True, tag="prepare"):
 
     directory: str
     settings: tuple[Setting, ...]
-    parent: Optional[int]
+    parent: int | None
     math_mode: str = ""
     earlier: tuple[Prepared, ...] = ()
 
@@ -79,10 +80,10 @@ class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     directory: str
     requested: Setting
     prepared: Prepared
-    parent: Optional[int]
+    parent: int | None
     environment: EnvironmentChanges = EnvironmentChanges()
     math_mode: str = ""
-    validity: Optional[ValidityRequest] = None
+    validity: ValidityRequest | None = None
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -112,7 +113,7 @@ class Looks(msgspec.Struct, frozen=True):
     profiling: bool = False
 
 
-Job = Union[PrepareJob, Assignment]
+Job = PrepareJob | Assignment
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -142,8 +143,8 @@ class Progress(msgspec.Struct, frozen=True, tag="progress"):
 
     phase: Annotated[str, msgspec.Meta(max_length=200)]
     count: int = 0
-    judged: Optional[JudgedSoFar] = None
-    silence: Optional[Silence] = None
+    judged: JudgedSoFar | None = None
+    silence: Silence | None = None
 
 
 class Located(msgspec.Struct, frozen=True, tag="located"):
@@ -171,7 +172,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     error_kind: str
 
 
-Message = Union[Hello, Progress, Located, Exhibited, Answer, Failed]
+Message = Hello | Progress | Located | Exhibited | Answer | Failed
 Send = Callable[[Message], None]
 """How a worker sends messages to its parent."""
 

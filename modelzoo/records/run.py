@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Annotated, Optional, Union
+from typing import Annotated
 
 import msgspec
 
@@ -59,10 +59,10 @@ class Run(msgspec.Struct, frozen=True):
     requested: Setting
     round: Natural
     started: Public
-    ended: Optional[Public] = None
-    report: Optional[RunReport] = None
-    error: Optional[Message] = None
-    error_kind: Annotated[Optional[Public], msgspec.Meta(extra_json_schema={"enum": [*KINDS, None]})] = None
+    ended: Public | None = None
+    report: RunReport | None = None
+    error: Message | None = None
+    error_kind: Annotated[Public | None, msgspec.Meta(extra_json_schema={"enum": [*KINDS, None]})] = None
 
     @property
     def steady(self) -> tuple[float, ...]:
@@ -90,7 +90,7 @@ class SideReport(msgspec.Struct, frozen=True):
         observed: the canary and the kernels of a pass.
     """
 
-    setting: Optional[ResolvedSetting] = None
+    setting: ResolvedSetting | None = None
     observed: Observed = Observed()
 
 
@@ -108,8 +108,8 @@ class ValidityReport(msgspec.Struct, frozen=True):
     validity: Validity
     prepared: Prepared
     tested: SideReport
-    reference: Optional[SideReport] = None
-    provenance: Optional[Provenance] = None
+    reference: SideReport | None = None
+    provenance: Provenance | None = None
 
 
 class Thumbnail(msgspec.Struct, frozen=True):
@@ -144,10 +144,10 @@ class ValidityEntry(msgspec.Struct, frozen=True):
     group: Natural
     requested: Setting
     exit_code: Annotated[int, msgspec.Meta(ge=0, le=2)]
-    report: Optional[ValidityReport] = None
-    error: Optional[Message] = None
-    started: Optional[Public] = None
-    ended: Optional[Public] = None
+    report: ValidityReport | None = None
+    error: Message | None = None
+    started: Public | None = None
+    ended: Public | None = None
     files: tuple[str, ...] = ()
     thumbnails: Annotated[tuple[Thumbnail, ...], msgspec.Meta(max_length=THUMBNAILS)] = ()
 
@@ -171,7 +171,7 @@ class Latency(msgspec.Struct, frozen=True, tag="latency"):
         return replace(self, designs=(*kept, design))
 
 
-Payload = Union[Latency, Tuning, Throughput, Load]
+Payload = Latency | Tuning | Throughput | Load
 """What only one kind of call measures."""
 
 
@@ -202,7 +202,7 @@ class Result(msgspec.Struct, frozen=True):
     payload: Payload = Latency()
     sharding: tuple[ShardingReport, ...] = ()
     version: Public = __version__
-    commit: Optional[Public] = None
+    commit: Public | None = None
     format: Annotated[Public, msgspec.Meta(extra_json_schema={"const": FORMAT})] = FORMAT
     name: str = ""
 
@@ -215,7 +215,7 @@ class Result(msgspec.Struct, frozen=True):
         """The plans of the rounds; none if latencies are not what the call measured."""
         return self.payload if isinstance(self.payload, Latency) else Latency()
 
-    def design(self, workload: str) -> Optional[Design]:
+    def design(self, workload: str) -> Design | None:
         """How the rounds of ``workload`` were planned; ``None`` if that was not recorded."""
         return next((each for each in self.latency.designs if each.workload == workload), None)
 
@@ -236,7 +236,7 @@ class Result(msgspec.Struct, frozen=True):
             found.setdefault(run.group, []).append(run)
         return {group: runs for group, runs in found.items() if runs}
 
-    def only_error(self) -> Optional[Run]:
+    def only_error(self) -> Run | None:
         """A failed run, if there are runs and all of them failed for one and the same reason."""
         errors = {run.error for run in self.runs}
         return self.runs[0] if len(errors) == 1 and None not in errors else None

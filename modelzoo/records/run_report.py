@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import msgspec
 
 from modelzoo.frozen import Message, Public, Word
@@ -44,8 +42,8 @@ class Turn(msgspec.Struct, frozen=True):
 
     start: float
     end: float
-    samples: Optional[int] = None
-    cpu_seconds: Optional[float] = None
+    samples: int | None = None
+    cpu_seconds: float | None = None
 
 
 class SwitchKind(Word):
@@ -83,7 +81,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
     setting: ResolvedSetting
     weights: Weights
-    export: Optional[Export] = None
+    export: Export | None = None
 
 
 class Provenance(msgspec.Struct, frozen=True):
@@ -104,10 +102,10 @@ class Provenance(msgspec.Struct, frozen=True):
     machine: Machine
     engine: Public = "torch"
     versions: dict[str, Message] = msgspec.field(default_factory=dict)
-    digest: Optional[Public] = None
-    libraries: Optional[Libraries] = None
-    fingerprint: Optional[Public] = None
-    cpus: Optional[tuple[int, ...]] = None
+    digest: Public | None = None
+    libraries: Libraries | None = None
+    fingerprint: Public | None = None
+    cpus: tuple[int, ...] | None = None
     environment: EnvironmentChanges = EnvironmentChanges()
 
 
@@ -126,9 +124,9 @@ class GenerationPhase(msgspec.Struct, frozen=True):
     """
 
     name: Public
-    evidence: Optional[Evidence] = None
-    evidence_problem: Optional[Message] = None
-    flops: Optional[Flops] = None
+    evidence: Evidence | None = None
+    evidence_problem: Message | None = None
+    flops: Flops | None = None
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -157,21 +155,21 @@ class Observed(msgspec.Struct, frozen=True):
             pass to pass.
     """
 
-    canary: Optional[Canary] = None
-    canary_problem: Optional[Message] = None
-    canary_verdict: Optional[CanaryVerdict] = None
-    kernels: Optional[KernelDigest] = None
-    evidence: Optional[Evidence] = None
-    evidence_problem: Optional[Message] = None
+    canary: Canary | None = None
+    canary_problem: Message | None = None
+    canary_verdict: CanaryVerdict | None = None
+    kernels: KernelDigest | None = None
+    evidence: Evidence | None = None
+    evidence_problem: Message | None = None
     counts: tuple[Count, ...] = ()
-    flops: Optional[Flops] = None
-    flops_problem: Optional[Message] = None
+    flops: Flops | None = None
+    flops_problem: Message | None = None
     phases: tuple[GenerationPhase, ...] = ()
-    decoding: Optional[DecodingBytes] = None
-    profile: Optional[Profile] = None
-    profile_problem: Optional[Message] = None
-    agreement: Optional[OutputAgreement] = None
-    agreement_problem: Optional[Message] = None
+    decoding: DecodingBytes | None = None
+    profile: Profile | None = None
+    profile_problem: Message | None = None
+    agreement: OutputAgreement | None = None
+    agreement_problem: Message | None = None
     warnings: tuple[WarningMessage, ...] = ()
 
 
@@ -186,9 +184,9 @@ class Compilation(msgspec.Struct, frozen=True):
     """
 
     seconds: float
-    first_answer: Optional[float] = None
-    libraries: Optional[int] = None
-    calibration: Optional[str] = None
+    first_answer: float | None = None
+    libraries: int | None = None
+    calibration: str | None = None
 
 
 class RunReport(msgspec.Struct, frozen=True):
@@ -238,28 +236,28 @@ class RunReport(msgspec.Struct, frozen=True):
     items: tuple[str, ...]
     import_seconds: Seconds
     build_seconds: Seconds
-    compile_seconds: Optional[float]
+    compile_seconds: float | None
     switches: tuple[Public, ...]
-    timing: Optional[Timing]
-    usage: Optional[CpuUsage]
+    timing: Timing | None
+    usage: CpuUsage | None
     observed: Observed
     peak_memory: Natural
-    inputs_digest: Optional[Public] = None
-    calibration_digest: Optional[Public] = None
-    weight_bytes: Optional[int] = None
-    first_answer_seconds: Optional[float] = None
-    compiled_libraries: Optional[int] = None
+    inputs_digest: Public | None = None
+    calibration_digest: Public | None = None
+    weight_bytes: int | None = None
+    first_answer_seconds: float | None = None
+    compiled_libraries: int | None = None
     changed_switches: tuple[ChangedSwitch, ...] = ()
-    turns: Optional[tuple[Turn, ...]] = None
-    pipeline: Optional[Pipeline] = None
-    generation: Optional[Generated] = None
-    accelerator: Optional[AcceleratorUse] = None
-    ceilings: Optional[Ceilings] = None
-    bound: Optional[Bound] = None
+    turns: tuple[Turn, ...] | None = None
+    pipeline: Pipeline | None = None
+    generation: Generated | None = None
+    accelerator: AcceleratorUse | None = None
+    ceilings: Ceilings | None = None
+    bound: Bound | None = None
     warnings: tuple[WarningMessage, ...] = ()
 
     @property
-    def first_answer(self) -> Optional[float]:
+    def first_answer(self) -> float | None:
         """``first_answer_seconds``; in results without it, the first call of an eager model, which is the same."""
         if self.first_answer_seconds is not None or self.timing is None:
             return self.first_answer_seconds
@@ -267,7 +265,7 @@ class RunReport(msgspec.Struct, frozen=True):
         return self.timing.cold_start if is_eager else None
 
     @property
-    def busy_cores(self) -> Optional[float]:
+    def busy_cores(self) -> float | None:
         """CPU time ÷ wall time of this process while it sampled; ``None`` if that was not recorded."""
         turns = self.turns or ()
         seconds = sum(turn.end - turn.start for turn in turns)

@@ -5,7 +5,7 @@ All times are seconds of ``time.monotonic``, one clock for all processes of a ma
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import msgspec
 
@@ -63,7 +63,7 @@ class InstanceReport(msgspec.Struct, frozen=True):
     build_seconds: float
     cold_start: float
     warmup: tuple[float, ...]
-    context: Optional[RunReport] = None
+    context: RunReport | None = None
 
 
 class BatchTime(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ class Window(msgspec.Struct, frozen=True):
 
     started: tuple[float, ...]
     ended: tuple[float, ...]
-    memory: Optional[int] = None
+    memory: int | None = None
 
 
 class BatchDone(msgspec.Struct, frozen=True):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
-
 import msgspec
 
 from modelzoo.frozen import Message, Public, Word, replace
@@ -81,14 +79,14 @@ class InstanceRun(msgspec.Struct, frozen=True):
     batches: int = 0
     counted: int = 0
     latencies: tuple[Seconds, ...] = ()
-    start: Optional[float] = None
-    memory: Optional[int] = None
-    peak_memory: Optional[int] = None
-    placement: Optional[Placement] = None
-    kernels: Optional[Public] = None
-    canary_verdict: Optional[CanaryVerdict] = None
-    error: Optional[Message] = None
-    error_kind: Optional[Public] = None
+    start: float | None = None
+    memory: int | None = None
+    peak_memory: int | None = None
+    placement: Placement | None = None
+    kernels: Public | None = None
+    canary_verdict: CanaryVerdict | None = None
+    error: Message | None = None
+    error_kind: Public | None = None
 
 
 class ConfigurationRun(msgspec.Struct, frozen=True):
@@ -110,9 +108,9 @@ class ConfigurationRun(msgspec.Struct, frozen=True):
     started: Public
     ended: Public
     instances: tuple[InstanceRun, ...]
-    window: Optional[Time] = None
-    seconds: Optional[float] = None
-    usage: Optional[CpuUsage] = None
+    window: Time | None = None
+    seconds: float | None = None
+    usage: CpuUsage | None = None
 
     @property
     def counted(self) -> int:
@@ -120,7 +118,7 @@ class ConfigurationRun(msgspec.Struct, frozen=True):
         return sum(each.counted for each in self.instances)
 
     @property
-    def start_spread(self) -> Optional[float]:
+    def start_spread(self) -> float | None:
         """Seconds between the first batches of the first and of the last instance to start."""
         starts = [each.start for each in self.instances if each.start is not None]
         return max(starts) - min(starts) if starts else None
@@ -142,7 +140,7 @@ class TooLarge(msgspec.Struct, frozen=True, tag="too large"):
 class OverBound(msgspec.Struct, frozen=True, tag="over bound"):
     """The percentile of the bound, in seconds; ``None``: too few batches for it, most of which took longer."""
 
-    latency: Optional[float]
+    latency: float | None
 
 
 class Slower(msgspec.Struct, frozen=True, tag="slower"):
@@ -161,7 +159,7 @@ class Dropped(msgspec.Struct, frozen=True):
     """
 
     configuration: int
-    reason: Union[CannotRun, TooLarge, OverBound, Slower]
+    reason: CannotRun | TooLarge | OverBound | Slower
 
 
 class Confirmation(msgspec.Struct, frozen=True):
@@ -175,7 +173,7 @@ class Confirmation(msgspec.Struct, frozen=True):
     """
 
     winner: int
-    baseline: Optional[int]
+    baseline: int | None
     first_round: int
     rounds: int
 
@@ -228,10 +226,10 @@ class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
     is_search: bool = False
     final_round: int = 0
     dropped: tuple[Dropped, ...] = ()
-    bound: Optional[LatencyBound] = None
-    ceilings: Optional[Ceilings] = None
-    price: Optional[MachinePrice] = None
-    confirmation: Optional[Confirmation] = None
+    bound: LatencyBound | None = None
+    ceilings: Ceilings | None = None
+    price: MachinePrice | None = None
+    confirmation: Confirmation | None = None
     is_complete: bool = False
     per_item: Positive = 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import msgspec
 
@@ -105,7 +105,7 @@ class Timing(msgspec.Struct, frozen=True):
         """Steady-state samples of the watched series."""
         return self.values(self.watched)
 
-    def find(self, name: str) -> Optional[Series]:
+    def find(self, name: str) -> Series | None:
         """The series called ``name``, or ``None`` if this run recorded no such series."""
         return next((each for each in self.series if each.name == name), None)
 
@@ -231,9 +231,9 @@ class Design(msgspec.Struct, frozen=True):
 
     workload: Public
     margin: float
-    budget: Optional[float] = None
-    processes: Optional[int] = None
+    budget: float | None = None
+    processes: int | None = None
     looks: tuple[int, ...] = ()
-    maximum: Optional[int] = None
+    maximum: int | None = None
     seconds: tuple[float, ...] = ()
-    stop_reason: Optional[StopReason] = None
+    stop_reason: StopReason | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import msgspec
 
 from modelzoo.frozen import Argument, Message, Public, Word, replace
@@ -99,9 +97,9 @@ class LeftOut(msgspec.Struct, frozen=True):
     """
 
     field: Public
-    value: Optional[Argument]
+    value: Argument | None
     obstacle: Obstacle
-    problem: Optional[Message] = None
+    problem: Message | None = None
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -147,11 +145,11 @@ class Tuning(msgspec.Struct, frozen=True, tag="tuning"):
     varied: tuple[Argument, ...] = ()
     stages: tuple[Stage, ...] = ()
     excluded: tuple[Exclusion, ...] = ()
-    choice: Optional[Choice] = None
+    choice: Choice | None = None
     spent: float = 0.0
     is_complete: bool = False
 
-    def stage(self, kind: StageKind) -> Optional[Stage]:
+    def stage(self, kind: StageKind) -> Stage | None:
         """The first stage of this kind."""
         return next((each for each in self.stages if each.kind is kind), None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional, Union
+from typing import Annotated
 
 import msgspec
 
@@ -81,15 +81,15 @@ class ValidityRequest(msgspec.Struct, frozen=True):
         skip_bad: leave out items that cannot be judged, instead of refusing the data set.
     """
 
-    data: Optional[str] = None
-    limit: Optional[int] = None
+    data: str | None = None
+    limit: int | None = None
     seed: int = 0
     tolerance: dict[str, float] = msgspec.field(default_factory=dict)
     batch: int = 1
     explain: bool = False
     weights_are_random: bool = False
     own_weights: bool = False
-    model_path: Optional[str] = None
+    model_path: str | None = None
     pictures: int = 100
     skip_bad: bool = False
 
@@ -102,8 +102,8 @@ class WorstLayer(msgspec.Struct, frozen=True, tag="layer"):
         explained: the expected rounding error in it; ``None`` if that is not known, or not what is checked.
     """
 
-    name: Optional[Public]
-    explained: Optional[float] = None
+    name: Public | None
+    explained: float | None = None
 
 
 class PublishedQuality(msgspec.Struct, frozen=True, tag="published"):
@@ -134,7 +134,7 @@ class ClassChange(msgspec.Struct, frozen=True, tag="class"):
     items: int
     reference: float
     tested: float
-    p_value: Optional[float] = None
+    p_value: float | None = None
     broken: bool = False
 
     @property
@@ -164,16 +164,16 @@ class Check(msgspec.Struct, frozen=True):
     """
 
     name: Public
-    seen: Optional[float]
+    seen: float | None
     relation: Relation
     required: float
     passed: bool
-    would_pass_at: Optional[float]
+    would_pass_at: float | None
     undecided: bool = False
-    bound: Optional[float] = None
-    more_items: Optional[int] = None
+    bound: float | None = None
+    more_items: int | None = None
     is_own: bool = False
-    about: Optional[Union[WorstLayer, PublishedQuality, ClassChange]] = None
+    about: WorstLayer | PublishedQuality | ClassChange | None = None
 
 
 class ReasonKind(Word):
@@ -203,9 +203,9 @@ class Reason(msgspec.Struct, frozen=True):
     """
 
     kind: ReasonKind
-    required: Union[int, float, None] = None
-    more_items: Optional[int] = None
-    unrepeatable: Optional[Unrepeatable] = None
+    required: int | float | None = None
+    more_items: int | None = None
+    unrepeatable: Unrepeatable | None = None
 
 
 class MetricChange(msgspec.Struct, frozen=True):
@@ -232,10 +232,10 @@ class MetricChange(msgspec.Struct, frozen=True):
     detectable_loss: Annotated[float, msgspec.Meta(gt=0)]
     possible_loss: float
     items: int
-    worse: Optional[int] = None
-    better: Optional[int] = None
-    p_value: Optional[float] = None
-    allowed_loss: Optional[float] = None
+    worse: int | None = None
+    better: int | None = None
+    p_value: float | None = None
+    allowed_loss: float | None = None
 
     @property
     def change(self) -> float:
@@ -317,8 +317,8 @@ class Validity(msgspec.Struct, frozen=True):
     workload: Public
     task: Public
     metric: Public
-    reference: Optional[float]
-    tested: Optional[float]
+    reference: float | None
+    tested: float | None
     verdict: ValidityVerdict
     exit_code: int
     item: Public
@@ -327,12 +327,12 @@ class Validity(msgspec.Struct, frozen=True):
     clusters: int
     labelled: bool = True
     small: bool = False
-    reason: Optional[Reason] = None
+    reason: Reason | None = None
     checks: tuple[Check, ...] = ()
     changes: tuple[MetricChange, ...] = ()
-    classes: Optional[ClassLosses] = None
-    shown: Optional[Shown] = None
-    layers: Optional[ExplainedLayers] = None
+    classes: ClassLosses | None = None
+    shown: Shown | None = None
+    layers: ExplainedLayers | None = None
     tables: tuple[Table, ...] = ()
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     figures: dict[str, float] = msgspec.field(default_factory=dict)
@@ -342,6 +342,6 @@ class Validity(msgspec.Struct, frozen=True):
     tested_name: Message = "tested"
 
     @property
-    def deciding_change(self) -> Optional[MetricChange]:
+    def deciding_change(self) -> MetricChange | None:
         """How the metric that decides changed, if that is known."""
         return next((each for each in self.changes if each.metric == self.metric), None)

@@ -4,8 +4,6 @@ engine, with how far the outputs of that are from those of torch.
 
 from __future__ import annotations
 
-from typing import Optional, Union
-
 import msgspec
 
 from modelzoo.frozen import Message, Public, Word
@@ -54,9 +52,9 @@ class Weights(msgspec.Struct, frozen=True):
     name: str
     path: str
     sha256: Public
-    seed: Optional[int] = None
-    problem: Optional[Message] = None
-    verification: Optional[Verification] = None
+    seed: int | None = None
+    problem: Message | None = None
+    verification: Verification | None = None
 
 
 class LocalWeights(Weights, frozen=True):
@@ -90,7 +88,7 @@ class Count(msgspec.Struct, frozen=True):
         return self.low <= self.value <= self.high
 
 
-ExportOption = Union[bool, int, float, Message]
+ExportOption = bool | int | float | Message
 
 
 class Conversion(msgspec.Struct, frozen=True):
@@ -105,7 +103,7 @@ class Conversion(msgspec.Struct, frozen=True):
 
     exporter: Message
     version: Message
-    opset: Optional[int] = None
+    opset: int | None = None
     options: dict[str, ExportOption] = msgspec.field(default_factory=dict)
 
 
@@ -174,14 +172,14 @@ class OutputError(msgspec.Struct, frozen=True):
 
     name: Public
     elements: int
-    mean_error: Optional[float]
-    mean_output: Optional[float]
-    max_error: Optional[float]
-    sensitivity: Optional[float] = None
-    rounding: Optional[float] = None
+    mean_error: float | None
+    mean_output: float | None
+    max_error: float | None
+    sensitivity: float | None = None
+    rounding: float | None = None
 
     @property
-    def relative(self) -> Optional[float]:
+    def relative(self) -> float | None:
         """Mean error ÷ mean |output|; ``None`` if they cannot be compared."""
         if self.mean_error is None or self.mean_output is None:
             return None
@@ -240,10 +238,10 @@ class OutputAgreement(msgspec.Struct, frozen=True):
 
     outputs: tuple[OutputError, ...]
     has_bound: bool
-    detections: Optional[MatchedDetections] = None
+    detections: MatchedDetections | None = None
 
     @property
-    def worst(self) -> Optional[OutputError]:
+    def worst(self) -> OutputError | None:
         """The array nearest to its bound, or farthest over it; one that cannot be compared comes first."""
         errors = {
             each: float("inf") if each.relative is None else each.relative / each.bound(FP32_BOUND)
@@ -258,7 +256,7 @@ class OutputAgreement(msgspec.Struct, frozen=True):
         return self.has_bound and any(each.bound(FP32_BOUND) > FP32_BOUND for each in (*self.outputs, *values))
 
     @property
-    def is_explained(self) -> Optional[bool]:
+    def is_explained(self) -> bool | None:
         """Whether the precision explains the errors of the outputs: in fp32 they are as small as ``is_same`` demands,
         in bf16 neither as small as that nor larger than rounding makes them. ``None`` if the outputs show nothing.
         """
@@ -274,7 +272,7 @@ class OutputAgreement(msgspec.Struct, frozen=True):
         return are_bounded and any(error is not None and error > FP32_BOUND for error, _ in rounded)
 
     @property
-    def is_same(self) -> Optional[bool]:
+    def is_same(self) -> bool | None:
         """Whether the engine computes the same as torch; ``None`` if there is no bound."""
         if not self.has_bound:
             return None

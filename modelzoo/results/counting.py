@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
-from typing import Optional
 
 import msgspec
 
@@ -56,7 +55,7 @@ class Counted(msgspec.Struct, frozen=True):
         return tuple(map(len, self.latencies))
 
 
-def count(instances: Sequence[Series]) -> Optional[Counted]:
+def count(instances: Sequence[Series]) -> Counted | None:
     """Count the batches inside the window in which all ``instances`` ran; ``None`` if there is no such window."""
     if not instances or not all(each.ended for each in instances):
         return None
@@ -70,7 +69,7 @@ def count(instances: Sequence[Series]) -> Optional[Counted]:
     return Counted(start, end, latencies)
 
 
-def rate(run: ConfigurationRun, batch: int) -> Optional[float]:
+def rate(run: ConfigurationRun, batch: int) -> float | None:
     """Items per second of all instances together; ``None`` if they did not all run."""
     if not run.window or any(each.error for each in run.instances):
         return None
@@ -103,13 +102,13 @@ class RoundError(msgspec.Struct, frozen=True):
         places: the rounds in which it did, from 0, with the number of the instance that it ended.
     """
 
-    problem: Optional[str]
-    places: tuple[tuple[int, Optional[int]], ...]
+    problem: str | None
+    places: tuple[tuple[int, int | None], ...]
 
 
 def round_errors(runs: Sequence[ConfigurationRun]) -> tuple[RoundError, ...]:
     """Each error once, with the instances that it ended."""
-    places: dict[Optional[str], list[tuple[int, Optional[int]]]] = {}
+    places: dict[str | None, list[tuple[int, int | None]]] = {}
     for run in runs:
         if not run.window and all(each.error is None for each in run.instances):
             places.setdefault(None, []).append((run.round, None))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Optional
 
 import msgspec
 
@@ -31,10 +30,10 @@ class DecodingRead(msgspec.Struct, frozen=True):
 
     found: DecodingBytes
     gigabytes_per_second: stats.Interval
-    bandwidth: Optional[float]
+    bandwidth: float | None
 
     @property
-    def share(self) -> Optional[float]:
+    def share(self) -> float | None:
         """What is reached of the bandwidth; ``None`` if that is not known."""
         return self.gigabytes_per_second.value / self.bandwidth if self.bandwidth else None
 
@@ -71,12 +70,12 @@ class GenerationLevels(msgspec.Struct, frozen=True):
     between: dict[str, float]
     by_position: tuple[float, ...]
     phases: tuple[GenerationPhase, ...] = ()
-    prefill_gflops: Optional[stats.Interval] = None
-    prefill_peak: Optional[float] = None
-    read: Optional[DecodingRead] = None
+    prefill_gflops: stats.Interval | None = None
+    prefill_peak: float | None = None
+    read: DecodingRead | None = None
 
 
-def generation_levels(runs: Sequence[Run], *, by_precision: bool) -> Optional[GenerationLevels]:
+def generation_levels(runs: Sequence[Run], *, by_precision: bool) -> GenerationLevels | None:
     """Return what the processes of one setting show; ``None`` if it generates no tokens, or nothing was timed.
 
     Args:
@@ -120,17 +119,17 @@ def generation_levels(runs: Sequence[Run], *, by_precision: bool) -> Optional[Ge
     )
 
 
-def _peak(report: RunReport) -> Optional[float]:
+def _peak(report: RunReport) -> float | None:
     ceilings = report.ceilings
     return ceilings.gflops(report.setting.precision, _threads(report)) if ceilings is not None else None
 
 
-def _threads(report: RunReport) -> Optional[int]:
+def _threads(report: RunReport) -> int | None:
     """Those whose ceilings apply; ``None`` on an accelerator."""
     return report.setting.threads if report.accelerator is None else None
 
 
-def _read(reports: Sequence[RunReport], per_token: stats.Interval) -> Optional[DecodingRead]:
+def _read(reports: Sequence[RunReport], per_token: stats.Interval) -> DecodingRead | None:
     report = next((each for each in reports if each.observed.decoding is not None), None)
     if report is None or report.observed.decoding is None:
         return None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import msgspec
 
 from modelzoo.records.machine import Placement
@@ -48,7 +46,7 @@ class InstancePlacement(msgspec.Struct, frozen=True):
     unproven: tuple[Placement, ...]
 
 
-def kernels(result: Result, row: Row) -> Optional[InstanceKernels]:
+def kernels(result: Result, row: Row) -> InstanceKernels | None:
     """Compare the kernels of all instances; ``None`` if all of them failed."""
     report = throughput.context(result, row.configuration.group)
     instances = _instances(throughput.of(result), row)
@@ -62,7 +60,7 @@ def kernels(result: Result, row: Row) -> Optional[InstanceKernels]:
     return InstanceKernels(len(instances), True, tuple(each.place for each in others), unknown)
 
 
-def placement(found: Throughput, row: Row) -> Optional[InstancePlacement]:
+def placement(found: Throughput, row: Row) -> InstancePlacement | None:
     """Look where the instances ran; ``None`` if all of them failed."""
     instances = _instances(found, row)
     if not instances:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import fmean, median
-from typing import Optional
 
 import msgspec
 
@@ -43,7 +42,7 @@ def shown_percent(load: Load) -> float:
     return SINGLE_STREAM_PERCENT if load.plan.scenario is Scenario.SINGLE_STREAM else 99.0
 
 
-def upper_bound(run: LoadRun, percent: float) -> Optional[float]:
+def upper_bound(run: LoadRun, percent: float) -> float | None:
     """Return what the percentile does not exceed with 99 % confidence, in seconds; ``None`` if the run is too short.
 
     MLPerf's early stopping estimate, with the dependence of neighbours; see ``modelzoo.stats.early_stopping``.
@@ -64,7 +63,7 @@ def lateness(values: Sequence[float], batch_seconds: float) -> Lateness:
     return Lateness(median(ordered), p99, ordered[-1], max(LATE, LATE_SHARE * batch_seconds))
 
 
-def reasons(run: LoadRun, bound: Optional[LatencyBound], *, is_search: bool = False) -> tuple[InvalidReason, ...]:
+def reasons(run: LoadRun, bound: LatencyBound | None, *, is_search: bool = False) -> tuple[InvalidReason, ...]:
     """Return why a run is INVALID; nothing if it is VALID.
 
     Args:
@@ -80,7 +79,7 @@ def reasons(run: LoadRun, bound: Optional[LatencyBound], *, is_search: bool = Fa
     return (*dead, *rejected, *late, *([unmet] if unmet is not None else []))
 
 
-def _bound_reason(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> Optional[InvalidReason]:
+def _bound_reason(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> InvalidReason | None:
     """As LoadGen: the percentile itself must meet the bound, and the run must show it (early stopping)."""
     fraction, count = bound.percentile / 100, len(run.latencies)
     over = sum(latency > bound.seconds for latency in run.latencies)
@@ -98,7 +97,7 @@ def _bound_reason(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> Opti
     return InvalidReason(Flaw.BOUND, over=over, allowed=allowed)
 
 
-def _not_shown(run: LoadRun, bound: LatencyBound, over: int) -> Optional[InvalidReason]:
+def _not_shown(run: LoadRun, bound: LatencyBound, over: int) -> InvalidReason | None:
     """Why a run does not show that the bound is met, and what would; ``None`` if it does."""
     fraction, count = bound.percentile / 100, len(run.latencies)
     together = dependence(run.latencies, fraction)
@@ -153,12 +152,12 @@ class Found(msgspec.Struct, frozen=True):
     """
 
     repeat: int
-    rate: Optional[float]
-    valid: Optional[float]
-    limit: Optional[float]
+    rate: float | None
+    valid: float | None
+    limit: float | None
 
     @property
-    def bracket(self) -> Optional[tuple[float, float]]:
+    def bracket(self) -> tuple[float, float] | None:
         """The highest rate that passed and the lowest that failed; ``None`` if the search did not come to its end."""
         return None if self.rate is None or self.limit is None else (self.rate, self.limit)
 
@@ -199,7 +198,7 @@ def _has_failed(run: LoadRun) -> bool:
     return Flaw.DIED not in flaws and not flaws.isdisjoint(OVERLOAD)
 
 
-def answer(load: Load) -> Optional[Answer]:
+def answer(load: Load) -> Answer | None:
     """The highest rate that meets the bound; ``None`` if a repeat found none, or nothing was searched.
 
     The repeat in which a call was interrupted does not count.
@@ -232,13 +231,13 @@ def bracketed(brackets: Sequence[tuple[float, float]]) -> Interval:
     return scaled(found.value, math.hypot(math.log(found.high / found.value), resolution))
 
 
-def capacity(load: Load) -> Optional[Interval]:
+def capacity(load: Load) -> Interval | None:
     """Requests per second of an offline measurement: the level of its runs with its interval; ``None`` without any."""
     rates = [achieved(run) for run in load.runs if run.is_valid]
     return level_interval(rates) if rates else None
 
 
-def stream_latency(load: Load) -> Optional[Interval]:
+def stream_latency(load: Load) -> Interval | None:
     """The percentile of SingleStream: the level of its runs with its interval; ``None`` without any."""
     values = [percentile(run.latencies, shown_percent(load)) for run in load.runs if run.is_valid]
     known = [value for value in values if value is not None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import median, quantiles
-from typing import Optional
 
 import msgspec
 
@@ -36,7 +35,7 @@ class Noise(msgspec.Struct, frozen=True):
     """
 
     effect: float
-    cause: Optional[WarningCode] = None
+    cause: WarningCode | None = None
 
 
 def effect(row: SummaryRow, found: WarningMessage) -> float:
@@ -54,7 +53,7 @@ def effect(row: SummaryRow, found: WarningMessage) -> float:
     return share if share > SPREAD else 0.0
 
 
-def variation(runs: Sequence[Run]) -> Optional[float]:
+def variation(runs: Sequence[Run]) -> float | None:
     """Return by how much the speed of one setting varied, over all of its processes.
 
     It is the 90th percentile of the median latencies of stretches divided by the 10th, less 1: how much longer the
@@ -82,7 +81,7 @@ def _stretches(run: Run) -> Iterator[Sequence[float]]:
             begin = end
 
 
-def noise(rows: Sequence[SummaryRow]) -> Optional[Noise]:
+def noise(rows: Sequence[SummaryRow]) -> Noise | None:
     """Return what disturbed ``rows``, those of one result, the most; ``None`` if nothing did that matters."""
     effects = [(effect(row, each.warning), each.warning.code) for row in rows for each in row.warnings]
     found = [Noise(size, None if code in _BETWEEN_PROCESSES else WarningCode[code]) for size, code in effects if size]

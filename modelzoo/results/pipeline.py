@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Optional
 
 import msgspec
 
@@ -55,7 +54,7 @@ class PipelineLevels(msgspec.Struct, frozen=True):
     stages: tuple[StageLevel, ...]
     end_to_end: stats.Interval
     other_series: str
-    timing_cost: Optional[stats.Interval]
+    timing_cost: stats.Interval | None
     within_passes: float
 
     @property
@@ -83,7 +82,7 @@ def pipelines(result: Result) -> list[PipelineLevels]:
     return [each for each in found if each is not None]
 
 
-def _levels(result: Result, runs: Sequence[Run], label: str) -> Optional[PipelineLevels]:
+def _levels(result: Result, runs: Sequence[Run], label: str) -> PipelineLevels | None:
     reports = [run.report for run in runs if run.report is not None and run.steady]
     timed = [(report, report.timing) for report in reports if report.pipeline is not None and report.timing is not None]
     if not timed or timed[0][0].pipeline is None:
@@ -105,7 +104,7 @@ def _levels(result: Result, runs: Sequence[Run], label: str) -> Optional[Pipelin
     )
 
 
-def _level(timings: Sequence[Timing], name: str, by_precision: bool = False) -> Optional[stats.Interval]:
+def _level(timings: Sequence[Timing], name: str, by_precision: bool = False) -> stats.Interval | None:
     samples = [values for timing in timings if (values := timing.values(name))]
     return stats.setting_interval(samples, by_precision=by_precision) if samples else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Optional, Union
 
 import msgspec
 
@@ -36,7 +35,7 @@ class OtherKernels(msgspec.Struct, frozen=True):
         is_listed: whether the audited process has a list of kernels.
     """
 
-    kernel: Optional[tuple[str, str]] = None
+    kernel: tuple[str, str] | None = None
     calls: tuple[int, int] = (0, 0)
     checks: tuple[str, ...] = ()
     is_listed: bool = True
@@ -54,7 +53,7 @@ class UnexplainedOutputs(msgspec.Struct, frozen=True):
     agreement: OutputAgreement
 
 
-Ground = Union[Evidence, OtherKernels, UnexplainedOutputs, str, None]
+Ground = Evidence | OtherKernels | UnexplainedOutputs | str | None
 """What a verdict follows from: an audit, other kernels than those of the audits, outputs that contradict them, or why
 there was no audit, if that is known."""
 
@@ -78,8 +77,8 @@ class Proof(msgspec.Struct, frozen=True):
     """
 
     canaries: tuple[CanaryVerdict, ...] = ()
-    canary: Optional[Canary] = None
-    verdict: Optional[ProofVerdict] = None
+    canary: Canary | None = None
+    verdict: ProofVerdict | None = None
     ground: Ground = None
     verdicts: tuple[tuple[ProofVerdict, int], ...] = ()
     processes: int = 0
@@ -87,10 +86,10 @@ class Proof(msgspec.Struct, frozen=True):
     listed: int = 0
     kernel_lists: int = 0
     reference_share: float = 0.0
-    outputs: Optional[OutputAgreement] = None
+    outputs: OutputAgreement | None = None
 
     @property
-    def warning(self) -> Optional[WarningMessage]:
+    def warning(self) -> WarningMessage | None:
         """That the processes disagree."""
         if len(self.verdicts) < 2:
             return None
@@ -98,7 +97,7 @@ class Proof(msgspec.Struct, frozen=True):
         return warning_for(WarningCode.PROOF_DIFFERS, counts=counts)
 
 
-def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
+def agreement_of(reports: Sequence[RunReport]) -> OutputAgreement | None:
     """Return how far the outputs of a setting are from torch's: the first comparison, or one that is not explained."""
     agreements = [report.observed.agreement for report in reports if report.observed.agreement is not None]
     doubtful = (each for each in agreements if False in (each.is_same, each.is_explained))
@@ -139,7 +138,7 @@ def merged_proof(reports: Sequence[RunReport]) -> Proof:
 
 def _judged(
     reports: Sequence[RunReport], audited: Sequence[RunReport]
-) -> tuple[Optional[ProofVerdict], Ground, tuple[tuple[ProofVerdict, int], ...]]:
+) -> tuple[ProofVerdict | None, Ground, tuple[tuple[ProofVerdict, int], ...]]:
     if not audited:
         return (
             None,

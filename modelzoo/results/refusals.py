@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Optional, Union
 
 import msgspec
 
@@ -68,7 +67,7 @@ ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)
 class Failed(msgspec.Struct, frozen=True):
     """No process of a side ended; with the error of one, or ``None`` if they were interrupted."""
 
-    error: Optional[str]
+    error: str | None
 
 
 class NotTimed(msgspec.Struct, frozen=True):
@@ -103,8 +102,8 @@ class OtherOutputs(msgspec.Struct, frozen=True):
     """
 
     engine: str
-    agreement: Optional[OutputAgreement]
-    problem: Optional[str] = None
+    agreement: OutputAgreement | None
+    problem: str | None = None
 
 
 class Different(Enum):
@@ -140,9 +139,11 @@ class Unproven(msgspec.Struct, frozen=True):
         return self.precision != "fp32" and self.proof.verdict is ProofVerdict.NOT_ACTIVE
 
 
-Incomparable = Union[Canary, Evidence, OtherOutputs, Different, OtherWork]
+Incomparable = Canary | Evidence | OtherOutputs | Different | OtherWork
 """Why a comparison would be meaningless: the canary or the audit that shows that the baseline is not fp32, the audit of
 either side whose products are wrong, other outputs than torch's, or other work."""
+
+Fact = Failed | NotTimed | Batches | Unproven | WarningMessage | Unrecorded | Validity | Incomparable | str
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -156,9 +157,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     obstacle: Obstacle
     side: str = ""
-    fact: Union[Failed, NotTimed, Batches, Unproven, WarningMessage, Unrecorded, Validity, Incomparable, str, None] = (
-        None
-    )
+    fact: Fact | None = None
 
 
 class SideSetting(msgspec.Struct, frozen=True):
@@ -181,7 +180,7 @@ class SideSetting(msgspec.Struct, frozen=True):
     sessions: tuple[tuple[Run, ...], ...]
     results: tuple[Result, ...]
     groups: tuple[int, ...]
-    validity: Optional[ValidityEntry] = None
+    validity: ValidityEntry | None = None
     side: str = ""
 
     @property
@@ -200,13 +199,13 @@ class Pair(msgspec.Struct, frozen=True):
         is_interleaved: whether both were measured by one call, in the same rounds.
     """
 
-    base: Optional[SideSetting]
-    other: Optional[SideSetting]
+    base: SideSetting | None
+    other: SideSetting | None
     on_purpose: tuple[str, ...] = ()
     is_interleaved: bool = False
 
 
-def other_outputs(reports: Sequence[RunReport]) -> Optional[OtherOutputs]:
+def other_outputs(reports: Sequence[RunReport]) -> OtherOutputs | None:
     """Return why it cannot be said that a setting computes what torch does in eager mode; ``None`` if it can.
 
     Only fp32 has a bound; what bf16 changes is judged by the task.
@@ -223,7 +222,7 @@ def other_outputs(reports: Sequence[RunReport]) -> Optional[OtherOutputs]:
     return OtherOutputs(exported.provenance.engine if exported is not None else "torch", agreement)
 
 
-def not_fp32(base: RunReport) -> Iterator[Union[Canary, Evidence]]:
+def not_fp32(base: RunReport) -> Iterator[Canary | Evidence]:
     """Yield what shows that a process that was to run in fp32 did not."""
     seen = base.observed
     is_replayed = seen.evidence is not None and seen.evidence.is_replayed
@@ -246,7 +245,7 @@ def contradictions(reports: Sequence[RunReport]) -> Iterator[WarningMessage]:
         yield from (each for each in report.warnings if each.code in CONTRADICTING)
 
 
-def unproven(precision: str, reports: Sequence[RunReport]) -> Union[Canary, Evidence, Unproven, WarningMessage, None]:
+def unproven(precision: str, reports: Sequence[RunReport]) -> Canary | Evidence | Unproven | WarningMessage | None:
     """Return why it is not proven that a setting ran as it says, in ``precision`` at least partly; ``None`` if it is.
 
     No ratio over or of such a setting stands by itself: ``speeds`` marks it, and a comparison of stored results
@@ -287,7 +286,7 @@ def divided(found: Sequence[Refusal], allowed: Collection[Obstacle]) -> tuple[tu
     return refused, tuple(each for each in found if each.obstacle in allowed)
 
 
-def _error(side: SideSetting) -> Optional[str]:
+def _error(side: SideSetting) -> str | None:
     """The error of the first process that failed."""
     return next((run.error for session in side.sessions for run in session if run.error), None)
 
@@ -342,7 +341,7 @@ def _other_work(base: RunReport, other: RunReport) -> list[OtherWork]:
     ]
 
 
-def _is_same_work(reports: Sequence[RunReport], counted: Optional[RunReport]) -> bool:
+def _is_same_work(reports: Sequence[RunReport], counted: RunReport | None) -> bool:
     """Whether an engine that does not count its work is known to detect the same as torch."""
     found = agreement_of(reports)
     return counted is None and found is not None and found.detections is not None and found.is_same is not False

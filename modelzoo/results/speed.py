@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from statistics import median
-from typing import Callable, Optional, Union
 
 import msgspec
 
@@ -44,13 +43,13 @@ class Speed(msgspec.Struct, frozen=True):
         allowed: what would make them not comparable and was let through.
     """
 
-    found: Optional[stats.Ratio]
+    found: stats.Ratio | None
     verdict: Verdict
     refused: tuple[Refusal, ...] = ()
     allowed: tuple[Refusal, ...] = ()
 
     @property
-    def ratio(self) -> Optional[stats.Interval]:
+    def ratio(self) -> stats.Interval | None:
         """The ratio with its 95 % interval, which is not corrected for the other ratios of the table."""
         return self.found.interval if self.found is not None else None
 
@@ -69,7 +68,7 @@ Divided = tuple[Sequence[Refusal], Sequence[Refusal]]
 def table(
     pairs: Sequence[Pair],
     divide: Callable[[Pair], Divided],
-    ratio: Callable[[Pair], Union[stats.Ratio, Refusal, Doubt]],
+    ratio: Callable[[Pair], stats.Ratio | Refusal | Doubt],
 ) -> list[Speed]:
     """Compare both sides of each pair, with verdicts that hold together.
 
@@ -160,7 +159,7 @@ def in_one_call(pair: Pair) -> Divided:
     return refused[:1], [each for each in found if each not in refused]
 
 
-def looks(result: Result, workload: str) -> Optional[stats.Looks]:
+def looks(result: Result, workload: str) -> stats.Looks | None:
     """Return the planned looks of a workload's comparisons; ``None`` if there is only one, at the end.
 
     A call that the user interrupted, that was killed or that still runs has only the looks that were planned.
@@ -174,7 +173,7 @@ def looks(result: Result, workload: str) -> Optional[stats.Looks]:
     return stats.Looks(design.looks, design.maximum, final=ended)
 
 
-def of_rounds(pair: Pair, *, at_looks: bool = False) -> Union[stats.Ratio, Doubt]:
+def of_rounds(pair: Pair, *, at_looks: bool = False) -> stats.Ratio | Doubt:
     """Compare the rounds that both sides have; ``at_looks`` as for ``speeds``."""
     assert pair.base is not None and pair.other is not None  # otherwise it is refused
     planned = looks(pair.base.results[0], pair.base.workload)
@@ -196,7 +195,7 @@ def _seconds_per_item(run: Run) -> list[float]:
     return [sample / batch for sample in run.steady]
 
 
-def _outlook(verdict: Verdict, found: stats.Ratio, pair: Pair) -> Optional[stats.Outlook]:
+def _outlook(verdict: Verdict, found: stats.Ratio, pair: Pair) -> stats.Outlook | None:
     """How many more processes are expected to decide an AMBIGUOUS verdict, and how long they take.
 
     They are to show the ratio that was seen. One of more than two that is not significant is noise, so it is planned
@@ -232,7 +231,7 @@ def seconds_per_round(runs: Sequence[Run]) -> float:
     return median(lengths) * len(rounds) / sweeps
 
 
-def _moment(iso: Optional[str]) -> Optional[float]:
+def _moment(iso: str | None) -> float | None:
     """Seconds since the Unix epoch; ``None`` if the text of a stored result is not a time."""
     try:
         return datetime.fromisoformat(iso or "").timestamp()

@@ -12,9 +12,9 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any
 
 import msgspec
 
@@ -102,7 +102,7 @@ class ResultFile:
         self.path, self.is_kept = place or self._named, place is not None
 
 
-def keep(path: Path, content: bytes) -> tuple[Optional[Path], str]:
+def keep(path: Path, content: bytes) -> tuple[Path | None, str]:
     """Write a file that took long to make: elsewhere if ``path`` cannot be written, because the disk is full, say.
 
     Returns:

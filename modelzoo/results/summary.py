@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Optional
 
 import msgspec
 
@@ -35,18 +34,18 @@ class Spans(msgspec.Struct, frozen=True):
     """
 
     issue: float
-    device: Optional[float]
+    device: float | None
     bound_by_launching: bool
     waited: bool = False
 
 
-def _median(values: Iterable[Optional[float]]) -> Optional[float]:
+def _median(values: Iterable[float | None]) -> float | None:
     """The median of those that are known."""
     known = [each for each in values if each is not None]
     return statistics.median(known) if known else None
 
 
-def spans_of(runs: Sequence[Run]) -> Optional[Spans]:
+def spans_of(runs: Sequence[Run]) -> Spans | None:
     """The spans of the processes of one setting; ``None`` if they ran on a CPU, or nothing was timed."""
     issue, device = _level(runs, ISSUE), _level(runs, DEVICE)
     if issue is None:
@@ -56,13 +55,13 @@ def spans_of(runs: Sequence[Run]) -> Optional[Spans]:
     return Spans(issue, device, bound, waited)
 
 
-def _level(runs: Sequence[Run], name: str) -> Optional[float]:
+def _level(runs: Sequence[Run], name: str) -> float | None:
     timings = [run.report.timing for run in runs if run.report is not None and run.report.timing is not None]
     medians = [statistics.median(timing.values(name)) for timing in timings if timing.values(name)]
     return stats.geometric_mean(medians) if medians else None
 
 
-def _kernel_seconds(runs: Sequence[Run]) -> Optional[float]:
+def _kernel_seconds(runs: Sequence[Run]) -> float | None:
     """Seconds of the kernels of one pass, as the profiler saw them on the device."""
     for run in runs:
         evidence = run.report.observed.evidence if run.report is not None else None
@@ -115,14 +114,14 @@ class SummaryRow(msgspec.Struct, frozen=True):
     label: str
     is_baseline: bool
     runs: tuple[Run, ...]
-    latency: Optional[stats.Interval]
-    throughput: Optional[stats.Interval]
-    speed: Optional[Speed]
+    latency: stats.Interval | None
+    throughput: stats.Interval | None
+    speed: Speed | None
     proof: Proof
-    judged: Optional[ValidityEntry]
-    spans: Optional[Spans]
+    judged: ValidityEntry | None
+    spans: Spans | None
     warnings: tuple[RowWarning, ...]
-    generation: Optional[GenerationLevels] = None
+    generation: GenerationLevels | None = None
     name: str = ""
 
     @property
@@ -135,7 +134,7 @@ class SummaryRow(msgspec.Struct, frozen=True):
         return [run.report for run in self.runs if run.report is not None]
 
     @property
-    def first(self) -> Optional[RunReport]:
+    def first(self) -> RunReport | None:
         """The first report; ``None`` if all processes failed."""
         return next(iter(self.reports), None)
 
@@ -155,7 +154,7 @@ class SummaryRow(msgspec.Struct, frozen=True):
         return self.first.unit if self.first is not None else ""
 
     @property
-    def weights(self) -> Optional[WeightsKind]:
+    def weights(self) -> WeightsKind | None:
         return self.first.prepared.weights.kind if self.first is not None else None
 
     @property
@@ -179,17 +178,17 @@ class SummaryRow(msgspec.Struct, frozen=True):
         return [sample for run in self.runs for sample in run.steady]
 
     @property
-    def cold_start(self) -> Optional[float]:
+    def cold_start(self) -> float | None:
         """Median seconds to the first answer of the processes that compiled something, or had nothing to compile."""
         return _median(each.first_answer for each in self.reports if each.compiled_libraries != 0)
 
     @property
-    def warm_start(self) -> Optional[float]:
+    def warm_start(self) -> float | None:
         """Median seconds to the first answer of the processes that found everything compiled in the cache."""
         return _median(each.first_answer for each in self.reports if each.compiled_libraries == 0)
 
     @property
-    def compile_seconds(self) -> Optional[float]:
+    def compile_seconds(self) -> float | None:
         return self.first.compile_seconds if self.first is not None else None
 
     @property
@@ -198,12 +197,12 @@ class SummaryRow(msgspec.Struct, frozen=True):
         return max((report.peak_memory for report in self.reports), default=0)
 
     @property
-    def weight_bytes(self) -> Optional[int]:
+    def weight_bytes(self) -> int | None:
         """Of the model's parameters as they are stored; ``None`` if that is not known."""
         return self.first.weight_bytes if self.first is not None else None
 
     @property
-    def agreement(self) -> Optional[OutputAgreement]:
+    def agreement(self) -> OutputAgreement | None:
         """How far the outputs are from torch's in fp32; ``None`` in other precisions, which the task judges, or if they
         were not compared."""
         found = self.proof.outputs

@@ -13,7 +13,6 @@ import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from statistics import median
-from typing import Optional
 
 import msgspec
 
@@ -63,22 +62,22 @@ class Row(msgspec.Struct, frozen=True):
     rounds: int
     failed: int
     rates: Mapping[int, float]
-    throughput: Optional[stats.Interval]
+    throughput: stats.Interval | None
     off: float
     fewest: int
     percentiles: dict[str, float]
-    bounded: Optional[float]
+    bounded: float | None
     is_over: bool
-    judged: Optional[BoundJudgement]
+    judged: BoundJudgement | None
     samples: int
-    memory: Optional[int]
-    scaling: Optional[stats.Interval]
-    efficiency: Optional[float]
-    compute: Optional[float]
-    bandwidth: Optional[float]
+    memory: int | None
+    scaling: stats.Interval | None
+    efficiency: float | None
+    compute: float | None
+    bandwidth: float | None
     stragglers: dict[int, tuple[float, int]]
     errors: tuple[RoundError, ...]
-    dropped: Optional[Dropped]
+    dropped: Dropped | None
 
     @property
     def is_final(self) -> bool:
@@ -96,14 +95,14 @@ class Row(msgspec.Struct, frozen=True):
         return self.rounds > 0 and self.fewest < LEAST
 
     @property
-    def meets(self) -> Optional[bool]:
+    def meets(self) -> bool | None:
         """Whether the bound is met; ``None`` without a bound, or if it cannot be said."""
         if self.judged is None or self.judged.outcome is BoundOutcome.UNDECIDED:
             return None
         return self.judged.outcome is BoundOutcome.MET
 
     @property
-    def latency(self) -> Optional[float]:
+    def latency(self) -> float | None:
         """The median latency of a batch."""
         return self.percentiles.get("p50")
 
@@ -204,7 +203,7 @@ def _rows(result: Result, runs: Sequence[Sequence[ConfigurationRun]]) -> list[Ro
     return shown
 
 
-def single(found: Throughput, index: int) -> Optional[int]:
+def single(found: Throughput, index: int) -> int | None:
     """The configuration with one instance that another one is compared with; ``None`` if there is none.
 
     It has the same batch and use of SMT, and as many cores per instance, or else the most.
@@ -218,7 +217,7 @@ def single(found: Throughput, index: int) -> Optional[int]:
     return None if own.instances == 1 or not singles else max(singles, key=singles.__getitem__)
 
 
-def _is_over(bound: LatencyBound, bounded: Optional[float], samples: Sequence[float]) -> bool:
+def _is_over(bound: LatencyBound, bounded: float | None, samples: Sequence[float]) -> bool:
     """Whether the percentile was over the bound; of samples that are too few for it, at least half of them."""
     if bounded is not None:
         return bounded > bound.seconds
@@ -226,7 +225,7 @@ def _is_over(bound: LatencyBound, bounded: Optional[float], samples: Sequence[fl
     return bool(samples) and over >= max(0.5, 1 - bound.percentile / 100) * len(samples)
 
 
-def _scaling(rates: Mapping[int, float], single_rates: Mapping[int, float]) -> Optional[stats.Interval]:
+def _scaling(rates: Mapping[int, float], single_rates: Mapping[int, float]) -> stats.Interval | None:
     """The ratio with its interval over the rounds that both were in; between rounds the machine's speed may change."""
     ratios = [rates[number] / single_rates[number] for number in sorted(set(rates) & set(single_rates))]
     if ratios:
@@ -238,14 +237,14 @@ def _scaling(rates: Mapping[int, float], single_rates: Mapping[int, float]) -> O
     return stats.Interval(value, 0.0, math.inf)
 
 
-def context(result: Result, group: int) -> Optional[RunReport]:
+def context(result: Result, group: int) -> RunReport | None:
     """What the first instance of a setting reported of the setting, the machine and the kernels."""
     return next((run.report for run in result.runs if run.group == group and run.report is not None), None)
 
 
 def _shares(
-    result: Result, found: Throughput, own: Configuration, throughput: Optional[stats.Interval]
-) -> tuple[Optional[float], Optional[float]]:
+    result: Result, found: Throughput, own: Configuration, throughput: stats.Interval | None
+) -> tuple[float | None, float | None]:
     """The shares of the machine's measured ceilings: arithmetic, memory bandwidth.
 
     The bytes are the least that one pass has to move, so the true share of the bandwidth is larger.
@@ -264,7 +263,7 @@ def _shares(
 # Choosing
 
 
-def best(found: Sequence[Row], bound: Optional[LatencyBound]) -> Optional[Row]:
+def best(found: Sequence[Row], bound: LatencyBound | None) -> Row | None:
     """The row that wins among those that meet the bound: the one with the fewest instances of those that are as fast as
     the fastest (``stats.race.pick``); ``None`` if there is none.
 
@@ -321,7 +320,7 @@ class Recommendation(msgspec.Struct, frozen=True):
     ties: tuple[Row, ...]
 
 
-def recommendation(result: Result) -> Optional[Recommendation]:
+def recommendation(result: Result) -> Recommendation | None:
     """Return the configuration that is recommended, with the figures to report; ``None`` if there is none."""
     found, seen = of(result), rows(result)
     if found.confirmation is not None:
@@ -340,7 +339,7 @@ def is_choice(found: Sequence[Row]) -> bool:
     return sum(row.throughput is not None for row in found) > 1
 
 
-def cost_per_million(found: Throughput, row: Row) -> Optional[stats.Interval]:
+def cost_per_million(found: Throughput, row: Row) -> stats.Interval | None:
     """What a million items cost; ``None`` if no price was given or nothing was measured."""
     if found.price is None or row.throughput is None:
         return None

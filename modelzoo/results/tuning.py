@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
-from typing import Optional
 
 import msgspec
 
@@ -36,8 +35,8 @@ class Candidate(msgspec.Struct, frozen=True):
     group: int
     label: str
     rounds: int
-    speed: Optional[stats.Interval]
-    exclusion: Optional[Exclusion]
+    speed: stats.Interval | None
+    exclusion: Exclusion | None
     is_tie: bool = False
 
 
@@ -53,8 +52,8 @@ class Step(msgspec.Struct, frozen=True):
 
     label: str
     latency: stats.Interval
-    speed: Optional[stats.Interval]
-    gain: Optional[stats.Interval]
+    speed: stats.Interval | None
+    gain: stats.Interval | None
 
 
 def logs(result: Result) -> dict[int, dict[int, float]]:
@@ -124,11 +123,11 @@ def candidates(result: Result) -> list[Candidate]:
     return found
 
 
-def _interval(values: Sequence[float]) -> Optional[stats.Interval]:
+def _interval(values: Sequence[float]) -> stats.Interval | None:
     return stats.level_interval([math.exp(value) for value in values]) if values else None
 
 
-def confirmation(result: Result) -> Optional[Result]:
+def confirmation(result: Result) -> Result | None:
     """The part of ``result`` in which the winner was measured again, with the default as the baseline.
 
     Its groups are the default (0) and the winner (1). ``None`` if nothing was measured again.
@@ -166,7 +165,7 @@ def measured(result: Result) -> Result:
     return replace(result, requested=result.requested[:1], runs=default, validity=(), payload=Latency())
 
 
-def confirmed(result: Result) -> Optional[Speed]:
+def confirmed(result: Result) -> Speed | None:
     """How the winner compares with the default in the confirmation; ``None`` if it was not measured again."""
     part = confirmation(result)
     return speeds(part).get(1) if part is not None else None
@@ -194,6 +193,6 @@ def steps(result: Result) -> list[Step]:
     return found
 
 
-def _ratio(first: dict[int, float], second: dict[int, float]) -> Optional[stats.Interval]:
+def _ratio(first: dict[int, float], second: dict[int, float]) -> stats.Interval | None:
     shared = sorted(set(first) & set(second))
     return _interval([first[number] - second[number] for number in shared])

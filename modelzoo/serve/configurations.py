@@ -5,9 +5,8 @@ All that is known stands in the stored result, which is written after every conf
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Callable, Optional
 
 from modelzoo.errors import KINDS, ModelzooError, UsageError
 from modelzoo.frozen import replace
@@ -41,7 +40,7 @@ from modelzoo.serve.round import (
 from modelzoo.stats import race
 
 
-def least_effort(found: Throughput, seconds: Optional[float]) -> tuple[int, float]:
+def least_effort(found: Throughput, seconds: float | None) -> tuple[int, float]:
     """Return how often configurations are run at least, and how many seconds they run together in all of that.
 
     Args:
@@ -75,10 +74,10 @@ class Search:
 
     request: Request
     stored: ResultFile
-    seconds: Optional[float]
+    seconds: float | None
     on_event: OnEvent
     on_run: Callable[[ConfigurationRun], None] = lambda run: None
-    runner: Optional[Runner] = None
+    runner: Runner | None = None
     memory: Callable[[], int] = available_memory
     _prepared: tuple[Preparation, ...] = ()
     _rounds: int = field(default=0)
@@ -185,7 +184,7 @@ class Search:
             self._drop(Dropped(index, CannotRun(problem)))
         self.on_run(outcome.run)
 
-    def _too_large(self, index: int) -> Optional[TooLarge]:
+    def _too_large(self, index: int) -> TooLarge | None:
         """How much memory the instances lack, by what those of other rounds occupied; ``None`` if they fit."""
         found, own = self.found, self.found.configurations[index]
         known: list[int] = []
@@ -217,7 +216,7 @@ def _of_whole_machine(report: RunReport, found: Throughput) -> RunReport:
     return replace(report, provenance=provenance, ceilings=found.ceilings)
 
 
-def failure(stored: ResultFile) -> Optional[ModelzooError]:
+def failure(stored: ResultFile) -> ModelzooError | None:
     """The error of a measurement in which nothing ran; ``None`` if anything did."""
     found = results.of(stored.result)
     if any(rate(run, found.configurations[run.configuration].batch) is not None for run in found.runs):

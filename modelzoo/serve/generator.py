@@ -23,7 +23,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -219,7 +219,7 @@ class Served:
 
 
 def serve(
-    server: Server, arrivals: Sequence[float], batching: Batching, give_up: Optional[GiveUp] = None, lead: float = LEAD
+    server: Server, arrivals: Sequence[float], batching: Batching, give_up: GiveUp | None = None, lead: float = LEAD
 ) -> Served:
     """Let requests arrive at ``arrivals`` (seconds from the start, ascending), and wait for all replies.
 
@@ -262,7 +262,7 @@ class _Run:
     """One run of ``serve``."""
 
     def __init__(
-        self, server: Server, arrivals: Sequence[float], batching: Batching, give_up: Optional[GiveUp], lead: float
+        self, server: Server, arrivals: Sequence[float], batching: Batching, give_up: GiveUp | None, lead: float
     ) -> None:
         begun = server.now() + lead
         due = [begun + float(each) for each in arrivals]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Optional
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -60,7 +59,7 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
 
 def _take(free: Sequence[Core], cores: int) -> list[Core]:
     """So many of the ``free`` cores of a node, which has enough."""
-    clusters: dict[Optional[int], list[Core]] = {}
+    clusters: dict[int | None, list[Core]] = {}
     for core in free:
         clusters.setdefault(core.cache, []).append(core)
     chosen: list[Core] = []

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from statistics import median
 from time import monotonic
-from typing import Optional, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -52,7 +52,7 @@ class RoundResult(msgspec.Struct, frozen=True):
     """A round of a configuration, and what its first instance reported of itself if it was asked to."""
 
     run: ConfigurationRun
-    context: Optional[RunReport] = None
+    context: RunReport | None = None
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -75,9 +75,9 @@ class Task(msgspec.Struct, frozen=True):
     configuration: Configuration
     index: int
     number: int
-    seconds: Optional[float]
+    seconds: float | None
     extras: bool
-    bound: Optional[LatencyBound] = None
+    bound: LatencyBound | None = None
 
 
 def run_configuration(task: Task, on_event: OnEvent) -> RoundResult:
@@ -124,7 +124,7 @@ class InstanceGroup:
         """Whether all instances are alive."""
         return len(self._instances) == self._task.configuration.instances and not self._problems
 
-    def count(self) -> tuple[dict[int, Window], Optional[CpuUsage]]:
+    def count(self) -> tuple[dict[int, Window], CpuUsage | None]:
         """Let all run together, first to see how long a batch takes then; return what they did in the counted run."""
         settled = self.together(max(SETTLING_SECONDS, 2 * self._batch_seconds), "settling")
         times = [b - a for each in settled.values() for a, b in zip(each.started, each.ended)]
@@ -181,7 +181,7 @@ class InstanceGroup:
         return found
 
     def outcome(
-        self, begun: str, windows: dict[int, Window], usage: Optional[CpuUsage], reports: dict[int, InstanceReport]
+        self, begun: str, windows: dict[int, Window], usage: CpuUsage | None, reports: dict[int, InstanceReport]
     ) -> ConfigurationRun:
         """Put together what is known of every instance."""
         configuration = self._task.configuration
@@ -205,7 +205,7 @@ class InstanceGroup:
         )
 
     def _instance(
-        self, number: int, window: Optional[Window], counted: Optional[Counted], report: Optional[InstanceReport]
+        self, number: int, window: Window | None, counted: Counted | None, report: InstanceReport | None
     ) -> InstanceRun:
         problem = self._problems.get(number)
         found = InstanceRun(
@@ -231,7 +231,7 @@ class InstanceGroup:
         return found
 
 
-def worker_problem(run: ConfigurationRun) -> Optional[str]:
+def worker_problem(run: ConfigurationRun) -> str | None:
     """Why a configuration cannot run at all; ``None`` if it ran, or if a process died, which may not happen again."""
     found = [each for each in run.instances if each.error is not None]
     if not found or any(each.error_kind == WorkerError.__name__ for each in found):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
-from typing import Optional
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
@@ -60,7 +59,7 @@ def calibrate(server: Server, size: int, seconds: float = CALIBRATION_SECONDS) -
     return Calibration(size, tuple(samples), size * len(samples) / (ended - begun))
 
 
-def arrivals(plan: LoadPlan, rate: Optional[float], seed: int, capacity: float) -> Sequence[float]:
+def arrivals(plan: LoadPlan, rate: float | None, seed: int, capacity: float) -> Sequence[float]:
     """Return when the requests of a run arrive, in seconds from its start.
 
     Args:
@@ -96,7 +95,7 @@ def least_seconds(plan: LoadPlan) -> float:
 
 
 def measure(
-    server: Server, plan: LoadPlan, rate: Optional[float], repeat: int, seed: int, calibration: Calibration
+    server: Server, plan: LoadPlan, rate: float | None, repeat: int, seed: int, calibration: Calibration
 ) -> LoadRun:
     """Put the load of ``plan`` on ``server``, and return the record of what happened, with its verdict.
 
@@ -143,7 +142,7 @@ def measure(
     return replace(run, reasons=reasons(run, plan.bound, is_search=plan.is_search))
 
 
-def _give_up(plan: LoadPlan, requests: int) -> Optional[GiveUp]:
+def _give_up(plan: LoadPlan, requests: int) -> GiveUp | None:
     """In a search, a run that cannot pass any more ends; otherwise it shows by how much it fails."""
     if not plan.is_search or plan.bound is None:
         return None

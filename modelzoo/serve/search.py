@@ -11,9 +11,8 @@ processes differ from each other by more than the runs of one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Callable, Optional
 
 import msgspec
 
@@ -47,11 +46,11 @@ class Bracket(msgspec.Struct, frozen=True):
     """
 
     first: float
-    low: Optional[float] = None
-    high: Optional[float] = None
+    low: float | None = None
+    high: float | None = None
     steps: int = 0
 
-    def next(self) -> Optional[float]:
+    def next(self) -> float | None:
         """Return the rate to try next; ``None`` if the answer is known, or there is none."""
         if self.low is None and self.high is None:
             return self.first
@@ -86,9 +85,9 @@ class CalibratedInstances(msgspec.Struct, frozen=True):
 
     server: Server
     session: LoadSession
-    throttling: Callable[[], Optional[Throttling]] = lambda: None
+    throttling: Callable[[], Throttling | None] = lambda: None
 
-    def throttled(self, run: LoadRun, before: Optional[Throttling]) -> LoadRun:
+    def throttled(self, run: LoadRun, before: Throttling | None) -> LoadRun:
         """Return ``run`` with how the quota stopped it, given what ``throttling`` returned when it began."""
         after = self.throttling()
         return run if before is None or after is None else replace(run, throttling=after.since(before))
@@ -124,7 +123,7 @@ def runs(load: Load, open_session: Open, on_session: Callable[[LoadSession], Non
                         raise WorkerError(f"instance {number} died: {use.error}")
 
 
-def _measured(opened: CalibratedInstances, plan: LoadPlan, rate: Optional[float], repeat: int, seed: int) -> LoadRun:
+def _measured(opened: CalibratedInstances, plan: LoadPlan, rate: float | None, repeat: int, seed: int) -> LoadRun:
     before = opened.throttling()
     run = measure(opened.server, plan, rate, repeat, seed, opened.session.calibration)
     return opened.throttled(run, before)

@@ -6,7 +6,7 @@ import math
 import select
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, Optional, Protocol
+from typing import NamedTuple, Protocol
 
 from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.measure.jobs import OnEvent, Request, only_silence, required, start_worker
@@ -71,7 +71,7 @@ class Reply(NamedTuple):
     instance: int
     started: float
     ended: float
-    error: Optional[str] = None
+    error: str | None = None
 
 
 class Server(Protocol):
@@ -82,7 +82,7 @@ class Server(Protocol):
         """Their number."""
 
     @property
-    def fixed_size(self) -> Optional[int]:
+    def fixed_size(self) -> int | None:
         """The only batch size that they can run, to which smaller batches are padded; ``None``: they run any."""
 
     def now(self) -> float:
@@ -108,7 +108,7 @@ class ProcessServer:
     """
 
     def __init__(
-        self, instances: Sequence[Remote], fixed_size: Optional[int], watch: select.epoll, *, polls: bool
+        self, instances: Sequence[Remote], fixed_size: int | None, watch: select.epoll, *, polls: bool
     ) -> None:
         self._instances, self._fixed_size, self._polls = tuple(instances), fixed_size, polls
         self._by_descriptor = {each.fileno(): number for number, each in enumerate(instances)}
@@ -121,7 +121,7 @@ class ProcessServer:
         return len(self._instances)
 
     @property
-    def fixed_size(self) -> Optional[int]:
+    def fixed_size(self) -> int | None:
         return self._fixed_size
 
     def now(self) -> float:

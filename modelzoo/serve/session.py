@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Callable, Optional
 
 import msgspec
 
@@ -42,7 +41,7 @@ class Deployment(msgspec.Struct, frozen=True):
     on_event: OnEvent
 
 
-def fixed_size(setting: Setting, batch: int) -> Optional[int]:
+def fixed_size(setting: Setting, batch: int) -> int | None:
     """The only batch size that an instance of ``setting`` with this ``batch`` can run; ``None``: it runs any.
 
     A torch module in eager mode runs whatever it is given. What was compiled, traced, captured or exported has the

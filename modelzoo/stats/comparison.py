@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 from enum import Enum
 from statistics import fmean, median
-from typing import Optional
 
 import msgspec
 
@@ -63,7 +62,7 @@ class Outlook(msgspec.Struct, frozen=True):
     """
 
     processes: int
-    seconds: Optional[float]
+    seconds: float | None
     difference: float
 
 
@@ -97,11 +96,11 @@ class Verdict(msgspec.Struct, frozen=True):
     """
 
     outcome: Outcome
-    doubt: Optional[Doubt] = None
-    p_value: Optional[float] = None
+    doubt: Doubt | None = None
+    p_value: float | None = None
     table: int = 1
     rounds: int = 0
-    outlook: Optional[Outlook] = None
+    outlook: Outlook | None = None
 
 
 class Basis(Word):
@@ -127,7 +126,7 @@ class Spread(msgspec.Struct, frozen=True):
     deviation: float
     sessions: int = 1
     days: int = 1
-    processes: Optional[float] = None
+    processes: float | None = None
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -171,7 +170,7 @@ class Ratio(msgspec.Struct, frozen=True):
         return max((each.basis for each in self.spreads), key=list(Basis).index, default=Basis.ROUNDS)
 
     @property
-    def spread(self) -> Optional[float]:
+    def spread(self) -> float | None:
         """Standard deviation of the rounds' log ratios; ``None`` if it is not known."""
         of_rounds = (each.deviation for each in self.spreads if each.basis is Basis.ROUNDS)
         return next((each for each in of_rounds if math.isfinite(each)), None)
@@ -202,7 +201,7 @@ def ratio_interval(a: Samples, b: Samples, confidence: float = CONFIDENCE) -> In
     return _log_ratio(_log_ratios(a, b)).interval(confidence)
 
 
-def ratio_test(a: Samples, b: Samples, looks: Optional[Looks] = None) -> Ratio:
+def ratio_test(a: Samples, b: Samples, looks: Looks | None = None) -> Ratio:
     """Compute the ratio of A's time to B's, with an interval and p-values that hold although there were several looks.
 
     Args:
@@ -222,7 +221,7 @@ def ratio_test(a: Samples, b: Samples, looks: Optional[Looks] = None) -> Ratio:
     return ratio_of(whole, rounds, (Spread(Basis.ROUNDS, whole.error * math.sqrt(rounds)),), seen)
 
 
-def ratio_of(whole: LogRatio, rounds: int, spreads: tuple[Spread, ...], seen: Optional[Sequence[Seen]] = None) -> Ratio:
+def ratio_of(whole: LogRatio, rounds: int, spreads: tuple[Spread, ...], seen: Sequence[Seen] | None = None) -> Ratio:
     """Return what the looks at a ratio show.
 
     A look's interval has 1 - alpha s confidence if the look may spend the share s of the error alpha. That of the ratio

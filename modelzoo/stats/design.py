@@ -19,10 +19,10 @@ them. Exact boundaries would use their correlation and be slightly narrower, but
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from statistics import NormalDist, fmean, median, variance
-from typing import Optional
 
 import msgspec
 
@@ -146,7 +146,7 @@ class Components(msgspec.Struct, frozen=True):
 
 
 def components(
-    processes: Sequence[Sequence[float]], prior: Optional[Components] = None, prior_weight: float = PRIOR_WEIGHT
+    processes: Sequence[Sequence[float]], prior: Components | None = None, prior_weight: float = PRIOR_WEIGHT
 ) -> Components:
     """Estimate the components from the samples of several processes of one setting.
 
@@ -244,10 +244,10 @@ def _batches(samples: Sequence[float]) -> tuple[list[float], float]:
     number = min(int(total / BATCH_SECONDS), count // BATCH_SAMPLES)
     number = number if number >= 2 else count
     edges = [round(i * count / number) for i in range(number + 1)]
-    return [math.log(median(samples[a:b])) for a, b in zip(edges, edges[1:])], total / number
+    return [math.log(median(samples[a:b])) for a, b in itertools.pairwise(edges)], total / number
 
 
-def _shrunk(squares: float, freedom: int, prior: Optional[float], weight: float) -> float:
+def _shrunk(squares: float, freedom: int, prior: float | None, weight: float) -> float:
     """The variance with this sum of squares, averaged with the prior by degrees of freedom."""
     if prior is None:
         if freedom < 1:

@@ -21,9 +21,9 @@ independent request, and every count is divided by it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from statistics import fmean, variance
-from typing import Callable, Optional
 
 from modelzoo.stats.intervals import incomplete_beta
 
@@ -44,7 +44,7 @@ MOST_SHARE = 0.98
 bound that nobody can say how many more requests would show on which side it is."""
 
 
-def dependence(samples: Sequence[float], fraction: float) -> Optional[float]:
+def dependence(samples: Sequence[float], fraction: float) -> float | None:
     """Return how many neighbouring samples say as much about a percentile as one independent sample; at least 1.
 
     It is the variance of the share of exceedances in batches of neighbours ÷ the variance that independent samples
@@ -89,7 +89,7 @@ def _inflation(flags: Sequence[bool]) -> float:
     shares = [sum(used[start : start + size]) / size for start in range(0, len(used), size)]
     off = [each - fmean(shares) for each in shares]
     squares = sum(each**2 for each in off)
-    lag = min(max(sum(a * b for a, b in zip(off, off[1:])) / squares, 0.0), 0.8) if squares else 0.0
+    lag = min(max(sum(a * b for a, b in itertools.pairwise(off)) / squares, 0.0), 0.8) if squares else 0.0
     return size * variance(shares) / (share * (1 - share)) * (1 + lag) / (1 - lag)
 
 
@@ -107,7 +107,7 @@ def shows(queries: int, over: float, fraction: float, confidence: float = CONFID
     return exceeding < trials and incomplete_beta(fraction, trials - exceeding, exceeding + 1) < 1 - confidence
 
 
-def most_over(queries: int, fraction: float, confidence: float = CONFIDENCE, dependence: float = 1.0) -> Optional[int]:
+def most_over(queries: int, fraction: float, confidence: float = CONFIDENCE, dependence: float = 1.0) -> int | None:
     """Return how many of ``queries`` may be over the bound; ``None`` if there are too few queries even for none."""
     if not shows(queries, 0, fraction, confidence, dependence):
         return None
@@ -123,7 +123,7 @@ def queries_for(over: int, fraction: float, confidence: float = CONFIDENCE) -> i
     return _first(lambda queries: shows(queries, over, fraction, confidence), over, over + 1)
 
 
-def queries_to_show(share: float, fraction: float, dependence: float = 1.0) -> Optional[int]:
+def queries_to_show(share: float, fraction: float, dependence: float = 1.0) -> int | None:
     """Return how many queries it takes at least if this share of them is over the bound; ``None`` if no number would.
 
     >>> queries_to_show(0.0, 0.99), queries_to_show(0.005, 0.99), queries_to_show(0.005, 0.99, 10.0)
@@ -145,7 +145,7 @@ def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
     return high
 
 
-def upper_estimate(samples: Sequence[float], fraction: float, confidence: float = CONFIDENCE) -> Optional[float]:
+def upper_estimate(samples: Sequence[float], fraction: float, confidence: float = CONFIDENCE) -> float | None:
     """Return the latency that the percentile does not exceed with this confidence, from one run.
 
     As LoadGen does for SingleStream: with the largest t for which t queries may be over the bound, it is the t-th

@@ -12,11 +12,11 @@ with its standard error.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from statistics import NormalDist, fmean, median, stdev
-from typing import Callable, Optional
 
 import msgspec
 
@@ -43,7 +43,7 @@ ODD_SIGNIFICANCE = 0.01
 """How often a process is called odd although all are alike."""
 
 
-def percentile(samples: Sequence[float], percent: float) -> Optional[float]:
+def percentile(samples: Sequence[float], percent: float) -> float | None:
     """Compute a percentile by nearest rank; ``None`` unless there are more than 1 / (1 - p) samples.
 
     Of any samples there is a median.
@@ -246,20 +246,20 @@ def process_interval(samples: Sequence[float], centre: Centre = median) -> Inter
         return Interval(level, 0.0, math.inf)
     batches = min(BATCHES, max(4, min(8, count), count // 5))
     edges = [round(i * count / batches) for i in range(batches + 1)]
-    levels = [centre(samples[a:b]) for a, b in zip(edges, edges[1:])]
+    levels = [centre(samples[a:b]) for a, b in itertools.pairwise(edges)]
     mean = fmean(levels)
     squares = sum((x - mean) ** 2 for x in levels)
     # Constant samples keep a trace of variance from rounding; nothing can be estimated from it.
     if squares <= (1e-12 * abs(mean)) ** 2 * batches:
         return Interval(level, level, level)
-    lag = sum((a - mean) * (b - mean) for a, b in zip(levels, levels[1:])) / squares
+    lag = sum((a - mean) * (b - mean) for a, b in itertools.pairwise(levels)) / squares
     lag = min(max(lag, 0.0), 0.8)
     error = math.sqrt(squares / (batches - 1) / batches * (1 + lag) / (1 - lag))
     width = student_t((1 + CONFIDENCE) / 2, batches - 1) * error
     return Interval(level, level - width, level + width)
 
 
-def odd_process(medians: Sequence[float]) -> Optional[int]:
+def odd_process(medians: Sequence[float]) -> int | None:
     """Return the index of the process whose median is far off the others', or ``None``.
 
     Grubbs' test on the logarithms, at 1 % and from 5 processes on (Grubbs, "Procedures for detecting outlying

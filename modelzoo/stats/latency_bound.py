@@ -17,7 +17,6 @@ import math
 from collections.abc import Sequence
 from enum import Enum
 from statistics import fmean, stdev
-from typing import Optional
 
 import msgspec
 
@@ -56,7 +55,7 @@ class BoundJudgement(msgspec.Struct, frozen=True):
 
     outcome: BoundOutcome
     more_samples: int = 0
-    more_rounds: Optional[int] = None
+    more_rounds: int | None = None
 
 
 def samples_for(percent: float) -> int:

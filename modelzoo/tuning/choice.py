@@ -8,7 +8,6 @@ speed comes from processes that took no part in the choice.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Optional
 
 from modelzoo.errors import WorkerError
 from modelzoo.records.canary import Canary
@@ -68,7 +67,7 @@ def steps(base: Setting, winner: Setting) -> list[Setting]:
     return found if current == winner else [*found, winner]
 
 
-def unfit(runs: Sequence[Run], baseline: Sequence[Run]) -> Optional[ExclusionKind]:
+def unfit(runs: Sequence[Run], baseline: Sequence[Run]) -> ExclusionKind | None:
     """Return why a candidate is out according to what its processes report; ``None`` if it may go on.
 
     Args:
@@ -86,7 +85,7 @@ def unfit(runs: Sequence[Run], baseline: Sequence[Run]) -> Optional[ExclusionKin
     return None if merged_proof(reports).verdict is wanted else ExclusionKind.UNPROVEN
 
 
-def pointless(changes: set[str], probe: RunReport) -> Optional[ExclusionKind]:
+def pointless(changes: set[str], probe: RunReport) -> ExclusionKind | None:
     """Return why a candidate cannot have an effect, by what the default setting ran; ``None`` if it may.
 
     Args:
@@ -125,14 +124,14 @@ def check_default(probe: RunReport) -> None:
         raise WorkerError(f"the default setting is not fp32 according to {what}; nothing can be compared with it")
 
 
-def unjudgeable(probe: RunReport, has_judge: bool) -> Optional[ExclusionKind]:
+def unjudgeable(probe: RunReport, has_judge: bool) -> ExclusionKind | None:
     """Return why bf16 predictions cannot be judged here; ``None`` if they can."""
     if not has_judge:
         return ExclusionKind.NO_JUDGE
     return ExclusionKind.RANDOM_WEIGHTS if probe.prepared.weights.kind is WeightsKind.RANDOM else None
 
 
-def not_valid(entry: ValidityEntry, *, allow_unjudged: bool) -> Optional[ExclusionKind]:
+def not_valid(entry: ValidityEntry, *, allow_unjudged: bool) -> ExclusionKind | None:
     """Return why a bf16 candidate is out according to its judgement; ``None`` if its predictions are valid."""
     verdict = entry.report.validity.verdict if entry.report is not None else ValidityVerdict.CANNOT_JUDGE
     if verdict is ValidityVerdict.NOT_VALID:

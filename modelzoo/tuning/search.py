@@ -7,11 +7,10 @@ on from there: which stage it was in, and what is left of it, follows from the r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from time import perf_counter
-from typing import Callable, Optional
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
@@ -54,7 +53,7 @@ class Search:
     judge: Judge
     on_event: OnEvent
     on_run: Callable[[Run], None] = lambda run: None
-    timeout: Optional[float] = None
+    timeout: float | None = None
     clock: Callable[[], float] = perf_counter
     _started: float = 0.0
     _before: float = 0.0
@@ -260,7 +259,7 @@ class Search:
                 self.on_event(replace(event, label=names.get(event.label, event.label)))
 
             self._rounds[members] = Rounds(Request(self.work, chosen, Plan(), timeout=self.timeout), on_event)
-        offset: Optional[int] = None
+        offset: int | None = None
         for run in self._rounds[members].sweep(stage.seconds, among=[members.index(group) for group in block]):
             if offset is None:
                 offset = 1 + max((each.round for each in self.result.runs), default=-1) - run.round

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any
 
 from modelzoo.records.exhibits import ShownAnswers
 from modelzoo.records.partial import AnsweredQuestion, Row, ScoredAnswer
@@ -178,7 +178,7 @@ class Answers(Task):
         return ShownAnswers(tuple(sorted(questions, key=lambda q: q.same)[:SHOWN]))
 
 
-def _scored(question: Question, span: Optional[AnswerSpan]) -> ScoredAnswer:
+def _scored(question: Question, span: AnswerSpan | None) -> ScoredAnswer:
     if span is None:
         return ScoredAnswer("", 0.0, 0.0, 0.0, False)
     em, f1 = squad.scores(span.text, question.answers, question.rules)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -40,7 +40,7 @@ POWER = 0.80
 """How probably as many clusters as ``clusters_needed`` says decide."""
 
 
-def standard_error(differences: Sequence[float], sizes: Optional[Sequence[float]] = None) -> float:
+def standard_error(differences: Sequence[float], sizes: Sequence[float] | None = None) -> float:
     """Compute the standard error of sum(differences) ÷ sum(sizes) over two or more independent clusters of items.
 
     With sizes it is that of a ratio (Cochran, "Sampling Techniques", 1977, section 2.11); without, that of a mean.
@@ -142,7 +142,7 @@ class Drawn(msgspec.Struct, frozen=True):
     clusters: int
 
     @property
-    def value(self) -> Optional[float]:
+    def value(self) -> float | None:
         """The observed ratio; ``None`` if the denominator is 0."""
         return self.numerator / self.denominator if self.denominator else None
 
@@ -293,7 +293,7 @@ def percentile_bounds(
     )
 
 
-def clusters_needed(drawn: Drawn, limit: float, confidence: float, *, above: bool) -> Optional[int]:
+def clusters_needed(drawn: Drawn, limit: float, confidence: float, *, above: bool) -> int | None:
     """Return how many clusters like these would show, with a probability of ``POWER``, on which side the ratio is.
 
     They are assumed to have the ratio and the spread that were observed. n clusters decide if the distance from the

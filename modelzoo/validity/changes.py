@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Optional
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import Row
@@ -125,7 +124,7 @@ def class_checks(changes: Sequence[ClassChange], tolerance: Mapping[str, float])
     return [check_value("class_loss", losses[worst], tolerance, tested[worst] if losses[worst] else None)]
 
 
-def class_losses(changes: Sequence[ClassChange], limit: float) -> Optional[ClassLosses]:
+def class_losses(changes: Sequence[ClassChange], limit: float) -> ClassLosses | None:
     """What the classes lost, and the limit beyond which each is broken; ``None`` if there are none."""
     if not changes:
         return None

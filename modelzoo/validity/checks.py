@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Optional, Union
 
 import msgspec
 
@@ -83,9 +82,9 @@ def check_tolerances(tolerance: Mapping[str, float]) -> None:
 
 def check_value(
     name: str,
-    seen: Optional[float],
+    seen: float | None,
     tolerance: Mapping[str, float],
-    about: Optional[Union[WorstLayer, PublishedQuality, ClassChange]] = None,
+    about: WorstLayer | PublishedQuality | ClassChange | None = None,
 ) -> Check:
     """Compare ``seen`` with the threshold ``name``.
 
@@ -172,7 +171,7 @@ def items_of(clusters: int, observed: int, items: int) -> int:
     return math.ceil(clusters * items / observed)
 
 
-def more_items(checks: Sequence[Check]) -> Optional[int]:
+def more_items(checks: Sequence[Check]) -> int | None:
     """How many more items would decide all undecided checks; ``None`` if that is not known of one of them."""
     needed = [check.more_items for check in checks if check.undecided]
     return None if not needed or None in needed else max(each for each in needed if each is not None)

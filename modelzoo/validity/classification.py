@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any
 
 from modelzoo.errors import UsageError
 from modelzoo.records.exhibits import ShownClasses
@@ -59,7 +59,7 @@ class Classification(PictureTask):
 
     preprocess: Callable[[Any], Any]
     labels: Callable[[], Sequence[str]]
-    wnids: Callable[[], Optional[Sequence[str]]] = lambda: None
+    wnids: Callable[[], Sequence[str] | None] = lambda: None
     scores: Callable[[Any], Any] = unchanged
     arguments: Callable[[Sequence[Any]], tuple[Any, ...]] = stacked
     published: Mapping[str, float] = field(default_factory=dict)
@@ -191,7 +191,7 @@ class Classification(PictureTask):
 
 
 def compare_logits(
-    index: int, name: str, logits: tuple[Any, Any], label: Optional[int], bits: Optional[int] = None
+    index: int, name: str, logits: tuple[Any, Any], label: int | None, bits: int | None = None
 ) -> ClassifiedPicture:
     """Compare the (reference, tested) logits of one picture, [C] each; near ties are within one step of ``bits``."""
     import numpy as np

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any
 
 import msgspec
 
@@ -29,7 +29,7 @@ from modelzoo.validity.picture_sets import (
 )
 from modelzoo.workload.inputs import EXIF_QUARTER_TURNS, read_json
 
-ImageId = Union[int, str]
+ImageId = int | str
 SYNONYMS = {
     **{"aeroplane": "airplane", "motorbike": "motorcycle", "sofa": "couch", "tvmonitor": "tv", "television": "tv"},
     **{"mobilephone": "cellphone", "doughnut": "donut", "hairdryer": "hairdrier"},
@@ -44,11 +44,11 @@ class Image(msgspec.Struct, frozen=True):
 
     id: ImageId
     file_name: str
-    width: Optional[int] = None
-    height: Optional[int] = None
+    width: int | None = None
+    height: int | None = None
 
     @property
-    def size(self) -> Optional[tuple[int, int]]:
+    def size(self) -> tuple[int, int] | None:
         """Width and height, if both are known."""
         return None if self.width is None or self.height is None else (self.width, self.height)
 
@@ -64,7 +64,7 @@ class RunLengths(msgspec.Struct, frozen=True):
     """A mask of (height, width) by columns: lengths of background and object in turn, which may be compressed."""
 
     size: tuple[int, int]
-    counts: Union[str, list[int]]
+    counts: str | list[int]
 
 
 class Object(msgspec.Struct, frozen=True):
@@ -73,8 +73,8 @@ class Object(msgspec.Struct, frozen=True):
     image_id: ImageId
     category_id: int
     bbox: tuple[float, float, float, float]
-    area: Optional[float] = None
-    iscrowd: Union[bool, int] = False
+    area: float | None = None
+    iscrowd: bool | int = False
     segmentation: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -101,7 +101,7 @@ class Annotations(msgspec.Struct, frozen=True):
 
 def read(
     request: ValidityRequest, categories: Mapping[int, tuple[int, str]], masks: bool = False
-) -> tuple[list[PictureItem], Optional[Annotations], list[DataNote]]:
+) -> tuple[list[PictureItem], Annotations | None, list[DataNote]]:
     """Return the pictures to judge, the annotations if there are any, and what is to be said about them.
 
     Args:
@@ -148,7 +148,7 @@ def read(
     return items, Annotations(file, dataset, category_of, masks and not lacking), [*notes, *more]
 
 
-def _annotation_file(directory: Path) -> Optional[Path]:
+def _annotation_file(directory: Path) -> Path | None:
     if directory.is_file():
         return None
     files = sorted(directory.glob("instances_*.json")) or sorted(directory.glob("annotations/instances_*.json"))
@@ -256,7 +256,7 @@ def _turned(stored: Stored) -> tuple[int, int]:
     return (size[1], size[0]) if orientation in EXIF_QUARTER_TURNS else size
 
 
-def _is_upright(size: Optional[tuple[int, int]], stored: Stored) -> Optional[bool]:
+def _is_upright(size: tuple[int, int] | None, stored: Stored) -> bool | None:
     """Whether ``size`` is that of the upright picture; ``None`` if that and the stored one are equal."""
     return None if _turned(stored) == stored[0] else size == _turned(stored)
 
@@ -294,7 +294,7 @@ def _mask(file: Path, entry: Object, size: tuple[int, int]) -> Any:
     """The mask of an object as pycocotools takes it, without polygons that have no area; empty if there is none."""
     where = f"{file}: the segmentation of an object in image {entry.image_id}"
     try:
-        found = msgspec.json.decode(entry.segmentation, type=Union[list[list[float]], RunLengths, None])
+        found = msgspec.json.decode(entry.segmentation, type=list[list[float]] | RunLengths | None)
     except msgspec.DecodeError as error:
         raise InputError(f"{where} is neither polygons nor run lengths: {error}") from None
     if isinstance(found, RunLengths):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any
 
 from modelzoo.files import file_sha256
 from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, ShownObjects
@@ -97,7 +97,7 @@ class Detection(PictureTask):
         categories, longest = self.categories(), LONGEST_WITH_MASKS if self.masks else None
         self.probe_items = 2 if self.masks else 4  # those with masks take seconds per picture
         self.names = {label: name for label, (_, name) in categories.items()}
-        self.annotations: Optional[coco.Annotations] = None
+        self.annotations: coco.Annotations | None = None
         if request.data is None:
             items = self.builtin(request, longest)
         else:
@@ -143,7 +143,7 @@ class Detection(PictureTask):
 
     def drawn(
         self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]
-    ) -> Optional[Exhibit]:
+    ) -> Exhibit | None:
         """The picture with both models' detections, for the report to draw."""
         import numpy as np
 
@@ -168,7 +168,7 @@ class Detection(PictureTask):
     def counts(self, rows: Sequence[Row]) -> dict[str, int]:
         return {**super().counts(rows), "objects": round(sum(column(rows, "objects")))}
 
-    def reference_problem(self, rows: Sequence[Row]) -> Optional[Reason]:
+    def reference_problem(self, rows: Sequence[Row]) -> Reason | None:
         detected = sum(column(rows, "common")) + sum(column(rows, "lost"))
         if not detected and not self.context.request.weights_are_random:
             return super().reference_problem(rows) or Reason(ReasonKind.NOTHING_DETECTED, self.shown)
@@ -182,7 +182,7 @@ class Detection(PictureTask):
         if random:
             return Findings(figures, shown=shown)
         checks = [*self.published_check(rows, figures), *self.checks(rows, evaluated)]
-        changes: list[Optional[MetricChange]] = [each.change for each in evaluated]
+        changes: list[MetricChange | None] = [each.change for each in evaluated]
         return Findings(figures, checks, [*changes, *(metric.change(rows) for metric in self.metrics)], shown)
 
     def checks(self, rows: Sequence[Row], evaluated: Sequence[AveragePrecisions]) -> list[Check]:

@@ -6,7 +6,7 @@ Detections of two models are matched by class and IoU.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -45,7 +45,7 @@ class Detections(msgspec.Struct, frozen=True):
     boxes: NDArray[Any]
     scores: NDArray[Any]
     labels: NDArray[Any]
-    masks: Optional[Sequence[NDArray[Any]]] = None
+    masks: Sequence[NDArray[Any]] | None = None
     finite: bool = True
     not_finite: str = ""
 
@@ -124,10 +124,10 @@ class AveragePrecisions(msgspec.Struct, frozen=True):
     shape: str
     reference: ap.Evaluation
     tested: ap.Evaluation
-    resampled: Optional[ap.Resampled]
+    resampled: ap.Resampled | None
 
     @property
-    def ratio(self) -> Optional[Drawn]:
+    def ratio(self) -> Drawn | None:
         """The tested model's AP ÷ the reference's. An added picture is one whose objects only one model finds."""
         if self.resampled is None:
             return None
@@ -147,7 +147,7 @@ class AveragePrecisions(msgspec.Struct, frozen=True):
         return check_ratio(name, drawn, pictures, tolerance)
 
     @property
-    def change(self) -> Optional[MetricChange]:
+    def change(self) -> MetricChange | None:
         """How AP changed: the tested model's minus the reference's; ``None`` with fewer than two pictures."""
         found, pictures = self.resampled, self.reference.pictures
         if found is None or pictures < 2:
@@ -164,7 +164,7 @@ class AveragePrecisions(msgspec.Struct, frozen=True):
 
 
 def average_precisions(
-    rows: Sequence[Row], annotations: Optional[Annotations], *, resampled: bool = True
+    rows: Sequence[Row], annotations: Annotations | None, *, resampled: bool = True
 ) -> list[AveragePrecisions]:
     """AP of boxes, and of masks if there are any, against the annotations; empty without these.
 
@@ -238,8 +238,8 @@ def row(
     *,
     boxes: tuple[int, int] = (0, 0),
     finite: tuple[bool, bool] = (True, True),
-    image_id: Optional[ImageId] = None,
-    coco: Optional[tuple[CocoDetections, CocoDetections]] = None,
+    image_id: ImageId | None = None,
+    coco: tuple[CocoDetections, CocoDetections] | None = None,
     is_independent: bool = True,
 ) -> Row:
     """The row of a picture.

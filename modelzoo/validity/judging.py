@@ -12,8 +12,8 @@ import hashlib
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any, Optional
+from itertools import chain, pairwise
+from typing import Any
 
 import msgspec
 
@@ -51,7 +51,7 @@ CSV_CHUNK = 1000
 
 def judge(
     workload: str,
-    task: Optional[Task],
+    task: Task | None,
     reference: Predictor,
     tested: Predictor,
     request: ValidityRequest,
@@ -80,7 +80,7 @@ def judge(
 
 def bind(
     workload: str,
-    task: Optional[Task],
+    task: Task | None,
     reference: Predictor,
     tested: Predictor,
     request: ValidityRequest,
@@ -95,7 +95,7 @@ def bind(
     return bind_task(task, TaskContext(workload, request, *names, SIGNIFICANT_BITS.get(tested.precision)))
 
 
-def bind_task(task: Optional[Task], context: TaskContext) -> Task:
+def bind_task(task: Task | None, context: TaskContext) -> Task:
     """As ``bind``, without models: to merge what shards gave, or to divide a data set."""
     request = context.request
     check_tolerances(request.tolerance)
@@ -119,7 +119,7 @@ def compare(
     task: Task,
     reference: Predictor,
     tested: Predictor,
-    indices: Optional[Sequence[int]] = None,
+    indices: Sequence[int] | None = None,
     *,
     progress: Progress = no_progress,
     exhibit: ExhibitSink = no_exhibit,
@@ -223,7 +223,7 @@ def _csv_file(task: Task, rows: Sequence[Row]) -> Iterator[Exhibit]:
             yield Exhibit(name, csv=CsvRows(columns, cells))
 
 
-def plan_shards(task: Task, facts: Mapping[str, str], size: Optional[int] = None) -> ShardPlan:
+def plan_shards(task: Task, facts: Mapping[str, str], size: int | None = None) -> ShardPlan:
     """Divide the items of ``task`` into shards.
 
     The size must not depend on the hosts: a call with other hosts uses the finished shards of the one before.
@@ -246,7 +246,7 @@ def plan_shards(task: Task, facts: Mapping[str, str], size: Optional[int] = None
     bounds = list(_starts(task, size or max(LEAST_ITEMS, math.ceil(len(task.items) / SHARDS))))
     shards = tuple(
         Shard(number, start, stop, _sha256_of(common, str(start), str(stop)))
-        for number, (start, stop) in enumerate(zip(bounds, bounds[1:]))
+        for number, (start, stop) in enumerate(pairwise(bounds))
     )
     return ShardPlan(known, task.item_name, shards)
 

@@ -11,10 +11,10 @@ independent.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -52,7 +52,7 @@ class Passage(msgspec.Struct, frozen=True):
     text: str
 
 
-def read_passages(path: Optional[Path]) -> list[Passage]:
+def read_passages(path: Path | None) -> list[Passage]:
     """Return the paragraphs of a SQuAD file (``.json``, or a directory with one), or those of a text, or its articles.
 
     Args:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional
+from typing import Any
 
 import msgspec
 
@@ -89,7 +89,7 @@ def observe(
     predictor: Predictor,
     args: tuple[Any, ...],
     wanted: Callable[[str], bool],
-    output_tensor: Optional[Callable[[Any], Any]] = None,
+    output_tensor: Callable[[Any], Any] | None = None,
 ) -> LayerOutputs:
     """Run one pass; return the outputs of the leaf layers that are ``wanted``, and of the model.
 
@@ -128,7 +128,7 @@ class ComparedLayers(msgspec.Struct, frozen=True):
     """The errors of the layers, the output last, and how the reference differs from itself."""
 
     errors: tuple[LayerError, ...] = ()
-    unrepeatable: Optional[Unrepeatable] = None
+    unrepeatable: Unrepeatable | None = None
 
 
 def layer_errors(
@@ -136,7 +136,7 @@ def layer_errors(
     tested: Predictor,
     args: tuple[Any, ...],
     wanted: Callable[[str], bool],
-    output_tensor: Optional[Callable[[Any], Any]] = None,
+    output_tensor: Callable[[Any], Any] | None = None,
 ) -> ComparedLayers:
     """Compare both models layer by layer on ``args``, and the reference with itself.
 
@@ -163,7 +163,7 @@ def layer_errors(
     return ComparedLayers(tuple(errors), unrepeatable)
 
 
-def _unrepeatable(first: LayerOutputs, second: LayerOutputs) -> Optional[Unrepeatable]:
+def _unrepeatable(first: LayerOutputs, second: LayerOutputs) -> Unrepeatable | None:
     """The first layer, and the last change, of two passes on the same inputs; ``None`` if they are equal but for
     rounding."""
     changes: dict[str, float] = {}
@@ -190,7 +190,7 @@ class _Explained(msgspec.Struct, frozen=True):
     is_known: bool
 
 
-def _slightly_changed(args: tuple[Any, ...]) -> Optional[tuple[Any, ...]]:
+def _slightly_changed(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     structure, values = flatten(args)
     changed = slightly_changed(values)
     return None if changed is None else tuple(rebuild(structure, changed))
@@ -223,7 +223,7 @@ def _layer_error(name: str, expected: LayerOutputs, observed: LayerOutputs, expl
     )
 
 
-def _finite_or_none(value: float) -> Optional[float]:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
@@ -275,7 +275,7 @@ def compare_layers(task: Task, reference: Predictor, tested: Predictor) -> Compa
     return replace(compared, errors=others or compared.errors)
 
 
-def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Optional[int]:
+def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> int | None:
     """Index of the first layer, in the order of execution, whose error is beyond the expected rounding error.
 
     A layer without a baseline is suspect only if its error has no value.
@@ -322,5 +322,5 @@ def exhibits(layers: Sequence[LayerError], context: TaskContext) -> Iterator[Exh
     yield Exhibit("layers.png", layer_errors=plot)
 
 
-def _number(value: Optional[float], form: str) -> str:
+def _number(value: float | None, form: str) -> str:
     return "nan" if value is None else format(value, form)

@@ -10,11 +10,11 @@ import json
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -64,11 +64,11 @@ class PictureItem(msgspec.Struct, frozen=True):
 
     name: str
     source: PictureSource
-    label: Optional[int] = None
-    image_id: Union[int, str, None] = None
+    label: int | None = None
+    image_id: int | str | None = None
 
     @property
-    def file(self) -> Optional[Path]:
+    def file(self) -> Path | None:
         """The picture's file; ``None`` for crops of the built-in photograph."""
         return None if self.source.path is None else Path(self.source.path)
 
@@ -116,7 +116,7 @@ def read(source: PictureSource) -> Picture:
     return Picture(picture.name, image, size, notes)
 
 
-def sampled(items: Sequence[T], limit: Optional[int], seed: int) -> Sequence[T]:
+def sampled(items: Sequence[T], limit: int | None, seed: int) -> Sequence[T]:
     """At most ``limit`` of ``items``, sampled with ``seed``, in their order; the same on every machine."""
     if limit is None or limit >= len(items):
         return items
@@ -165,10 +165,10 @@ def some(names: Sequence[str], count: int = MAPPED) -> tuple[str, ...]:
     return (*names[:count], *(["…"] if len(names) > count else []))
 
 
-def probed(items: Sequence[PictureItem]) -> list[Union[Stored, str]]:
+def probed(items: Sequence[PictureItem]) -> list[Stored | str]:
     """Open and decode every picture; return what is stored, or why it cannot be read."""
 
-    def probe(item: PictureItem) -> Union[Stored, str]:
+    def probe(item: PictureItem) -> Stored | str:
         try:
             return probe_picture(Path(item.source.path or ""))
         except InputError as error:
@@ -205,7 +205,7 @@ def builtin_crops(count: int, seed: int, min_scale: float) -> list[PictureItem]:
     return items
 
 
-def reduced(items: Sequence[PictureItem], longest: Optional[int]) -> list[PictureItem]:
+def reduced(items: Sequence[PictureItem], longest: int | None) -> list[PictureItem]:
     """``items``, each reduced to ``longest`` pixels on its longer side when it is read."""
     return [replace(item, source=replace(item.source, longest=longest)) for item in items]
 
@@ -232,7 +232,7 @@ def _imagenet() -> dict[str, Any]:
 
 
 def read_classes(
-    request: ValidityRequest, names: Sequence[str], ids: Optional[Sequence[str]]
+    request: ValidityRequest, names: Sequence[str], ids: Sequence[str] | None
 ) -> tuple[list[PictureItem], list[DataNote]]:
     """Return the pictures of ``request.data``, either all with labels or none, and what is to be said about them.
 
@@ -304,7 +304,7 @@ def _mapping(kind: DataNoteKind, labels: Mapping[str, int], names: Sequence[str]
     return DataNote(kind, len(labels), some([f"{each} is {names[label]}" for each, label in labels.items()]))
 
 
-def _listed(data: Path, paths: Sequence[Path], count: int, index: Mapping[str, int]) -> Optional[Labels]:
+def _listed(data: Path, paths: Sequence[Path], count: int, index: Mapping[str, int]) -> Labels | None:
     """The classes by a label file, of which each line names a picture, and an index from 0 or a WordNet id."""
     places = [place / name for name in _LABEL_FILES for place in (data, data.parent)]
     for file in (each for each in places if each.is_file()):

@@ -6,9 +6,10 @@ switches (fast math, the backend) are in force while its model runs; a canary ch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any
 
 import msgspec
 
@@ -79,7 +80,7 @@ def validate(
     inputs: Inputs,
     request: ValidityRequest,
     *,
-    export: Optional[Export] = None,
+    export: Export | None = None,
     progress: Progress = no_progress,
     exhibit: ExhibitSink = no_exhibit,
 ) -> Judgement:
@@ -121,7 +122,7 @@ def load_pair(
     setting: ResolvedSetting,
     weights: Weights,
     inputs: Inputs,
-    export: Optional[Export] = None,
+    export: Export | None = None,
 ) -> Pair:
     """Load the setting under test and its fp32 reference, with the same weights; arguments as of ``validate``.
 
@@ -168,7 +169,7 @@ def load_predictor(
     setting: ResolvedSetting,
     weights: Weights,
     inputs: Inputs,
-    export: Optional[Export] = None,
+    export: Export | None = None,
     *,
     name: str,
 ) -> LoadedPredictor:
@@ -198,9 +199,7 @@ def load_predictor(
     return LoadedPredictor(predictor, setting, observe)
 
 
-def _audited(
-    model: Model, inputs: Inputs, canary: Optional[Canary], replay: bool
-) -> tuple[Optional[Evidence], Optional[str]]:
+def _audited(model: Model, inputs: Inputs, canary: Canary | None, replay: bool) -> tuple[Evidence | None, str | None]:
     """Prove which kernels the model runs, in which precision, by observing one pass on ``inputs``; or why not."""
     try:
         args = model.prepare(deepcopy(inputs.args))
@@ -210,7 +209,7 @@ def _audited(
         return None, f"the audit failed: {type(error).__name__}: {reason}"
 
 
-def _narrower_products(evidence: Optional[Evidence]) -> list[str]:
+def _narrower_products(evidence: Evidence | None) -> list[str]:
     """The precisions below fp32 in which products ran, as far as it is known."""
     classes = evidence.classes if evidence is not None else ()
     return sorted({each for kind in classes for each in kind.precisions if is_narrower(each, "fp32")})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import islice
-from typing import Any, Callable, TypeVar
+from typing import Any, TypeVar
 
 from modelzoo.machine.linux import leave_bound_cpu
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -36,7 +36,7 @@ class Predictor(msgspec.Struct, frozen=True):
     precision: str = "fp32"
     model: Any = None
     active: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
-    recipe: Optional[str] = None
+    recipe: str | None = None
 
 
 class TaskContext(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class TaskContext(msgspec.Struct, frozen=True):
     request: ValidityRequest
     reference_name: str = "fp32"
     tested_name: str = "tested"
-    significant_bits: Optional[int] = None
+    significant_bits: int | None = None
 
 
 class PreparedItem(msgspec.Struct, frozen=True):

@@ -10,9 +10,9 @@ numbers. Inference is by cluster: items of the same one are not independent.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from statistics import NormalDist, median
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -50,7 +50,7 @@ def column(rows: Sequence[Row], name: str) -> list[float]:
     return [value for row in rows for value in row.values(name)]
 
 
-def clusters(rows: Sequence[Row], name: Optional[str] = None) -> list[Hashable]:
+def clusters(rows: Sequence[Row], name: str | None = None) -> list[Hashable]:
     """The cluster of each row, or of each number ``name``."""
     return [row.cluster or row.index for row in rows for _ in ([0] if name is None else row.values(name))]
 
@@ -100,7 +100,7 @@ class Metric(msgspec.Struct, frozen=True):
         """The metric of both models, or the agreement, from the sums of ``sides`` over ``count`` items."""
         return (sums[1] / max(sums[0], 1.0),) if self.of else (sums[0] / count, sums[1] / count)
 
-    def change(self, rows: Sequence[Row]) -> Optional[MetricChange]:
+    def change(self, rows: Sequence[Row]) -> MetricChange | None:
         """How the metric changed; ``None`` with fewer than two clusters."""
         reference, tested = self.sides(rows)
         sizes, total = totals(rows, self.per), sum(totals(rows, self.per))

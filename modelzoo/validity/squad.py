@@ -24,7 +24,7 @@ import string
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -80,7 +80,7 @@ class _Answer(msgspec.Struct):
 
 
 class _Asked(msgspec.Struct):
-    id: Union[str, int]
+    id: str | int
     question: Text
     answers: list[_Answer] = []
     is_impossible: bool = False
@@ -89,7 +89,7 @@ class _Asked(msgspec.Struct):
 class _Paragraph(msgspec.Struct):
     context: Text
     qas: list[_Asked]
-    id: Union[str, int, None] = None
+    id: str | int | None = None
 
 
 class _Article(msgspec.Struct):
@@ -101,14 +101,14 @@ class _Squad(msgspec.Struct):
 
 
 class _CmrcAsked(msgspec.Struct):
-    id: Union[str, int] = msgspec.field(name="query_id")
+    id: str | int = msgspec.field(name="query_id")
     question: Text = msgspec.field(name="query_text")
-    answers: list[Union[str, int, float]] = []  # the published development set has a number among them
+    answers: list[str | int | float] = []  # the published development set has a number among them
     is_impossible: bool = False
 
 
 class _CmrcParagraph(msgspec.Struct):
-    id: Union[str, int] = msgspec.field(name="context_id")
+    id: str | int = msgspec.field(name="context_id")
     context: Text = msgspec.field(name="context_text")
     qas: list[_CmrcAsked]
 
@@ -129,7 +129,7 @@ def read(path: Path) -> list[Question]:
         if len(files) != 1:
             raise InputError(f"{path} holds {len(files)} JSON files; give one SQuAD file as --data")
         path = files[0]
-    found = read_json(path, Union[_Squad, list[_CmrcParagraph]], "a SQuAD file")
+    found = read_json(path, _Squad | list[_CmrcParagraph], "a SQuAD file")
     paragraphs = [each for article in found.data for each in article.paragraphs] if isinstance(found, _Squad) else found
     questions = []
     for paragraph in paragraphs:
@@ -226,7 +226,7 @@ def _without_cmrc_punctuation(text: str) -> str:
     return text.lower().strip().translate(_CMRC_DROPPED)
 
 
-def exact(prediction: str, gold: str, rules: Optional[Rules] = None) -> float:
+def exact(prediction: str, gold: str, rules: Rules | None = None) -> float:
     """1 if both texts are equal as they are compared, else 0; ``rules`` are by default those of ``gold``'s language."""
     rules = rules or rules_of(gold)
     if rules == "cmrc":
@@ -234,7 +234,7 @@ def exact(prediction: str, gold: str, rules: Optional[Rules] = None) -> float:
     return float(normalized(prediction, rules) == normalized(gold, rules))
 
 
-def f1(prediction: str, gold: str, rules: Optional[Rules] = None) -> float:
+def f1(prediction: str, gold: str, rules: Rules | None = None) -> float:
     """Harmonic mean of precision and recall over the words; if one text is empty, 1 if both are, else 0."""
     rules = rules or rules_of(gold)
     predicted, expected = normalized(prediction, rules).split(), normalized(gold, rules).split()
@@ -250,7 +250,7 @@ def f1(prediction: str, gold: str, rules: Optional[Rules] = None) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def scores(prediction: str, answers: Sequence[str], rules: Optional[Rules] = None) -> tuple[float, float]:
+def scores(prediction: str, answers: Sequence[str], rules: Rules | None = None) -> tuple[float, float]:
     """Return (exact match, F1), each the best over the gold answers, from 0 to 1.
 
     As in evaluate-v2.0, gold answers that are empty once normalized are left out; if none remains, the empty text is
@@ -284,7 +284,7 @@ class Windows(msgspec.Struct, frozen=True):
 
     question: Question
     fields: Mapping[str, Any]
-    offsets: Sequence[Sequence[Optional[tuple[int, int]]]]
+    offsets: Sequence[Sequence[tuple[int, int] | None]]
 
 
 class AnswerSpan(msgspec.Struct, frozen=True):
@@ -321,7 +321,7 @@ def cut_into_windows(question: Question, tokenizer: Any, declaration: Answers) -
     return Windows(question, fields, [paragraph_offsets(encoded, w) for w in range(len(encoded["offset_mapping"]))])
 
 
-def paragraph_offsets(encoded: Any, number: int) -> list[Optional[tuple[int, int]]]:
+def paragraph_offsets(encoded: Any, number: int) -> list[tuple[int, int] | None]:
     """Return (start, end) in the paragraph for each token of one window, ``None`` for those outside of it.
 
     Args:

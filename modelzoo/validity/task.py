@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -71,8 +71,8 @@ class Findings(msgspec.Struct, frozen=True):
 
     figures: Mapping[str, float]
     checks: Sequence[Check] = ()
-    changes: Sequence[Optional[MetricChange]] = ()
-    shown: Optional[Shown] = None
+    changes: Sequence[MetricChange | None] = ()
+    shown: Shown | None = None
     tables: Sequence[Table] = ()
 
 
@@ -164,7 +164,7 @@ class Task:
 
     def drawn(
         self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]
-    ) -> Optional[Exhibit]:
+    ) -> Exhibit | None:
         """A picture of the predictions for the item at ``index``; ``None`` if there is none."""
         return None
 
@@ -178,7 +178,7 @@ class Task:
             return str(item)
         raise NotImplementedError(f"{type(self).__name__} must define identify for its items ({type(item).__name__})")
 
-    def file_of(self, item: Any) -> Optional[Path]:
+    def file_of(self, item: Any) -> Path | None:
         """The file that holds the item alone; ``None`` if there is none."""
         return item if isinstance(item, Path) else None
 
@@ -198,7 +198,7 @@ class Task:
         """Whether the two models' predictions have anything in common."""
         return any(row.in_common for row in rows)
 
-    def reference_problem(self, rows: Sequence[Row]) -> Optional[Reason]:
+    def reference_problem(self, rows: Sequence[Row]) -> Reason | None:
         """Why the reference itself cannot serve as one; ``None`` if it can."""
         is_finite = all(row.reference_finite for row in rows)
         return None if is_finite else Reason(ReasonKind.REFERENCE_NOT_FINITE)
@@ -214,7 +214,7 @@ class Task:
         """The figures of all items, by name."""
         return {name: mean(rows, name) for name in (f"{self.metric}_reference", f"{self.metric}_tested")}
 
-    def shown_items(self, rows: Sequence[Row]) -> Optional[Shown]:
+    def shown_items(self, rows: Sequence[Row]) -> Shown | None:
         """Some of the items, for people."""
         return None
 
@@ -287,7 +287,7 @@ class PictureTask(Task):
     probe_items = 4
     crops, smallest_crop = 32, 0.5
 
-    def builtin(self, request: ValidityRequest, longest: Optional[int] = None) -> list[PictureItem]:
+    def builtin(self, request: ValidityRequest, longest: int | None = None) -> list[PictureItem]:
         """The crops, reduced to ``longest`` pixels."""
         self.item_name = "crop"
         count = min(self.crops, request.limit or self.crops)
@@ -296,7 +296,7 @@ class PictureTask(Task):
     def identify(self, item: PictureItem) -> str:
         return item.identity()
 
-    def file_of(self, item: PictureItem) -> Optional[Path]:
+    def file_of(self, item: PictureItem) -> Path | None:
         return item.file
 
     def preparing_threads(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Optional
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError, PartialResult
@@ -124,12 +123,12 @@ def _drift_check(name: str, layers: Sequence[LayerError], tolerance: Mapping[str
     return check
 
 
-Decision = tuple[ValidityVerdict, int, Optional[Reason]]
+Decision = tuple[ValidityVerdict, int, Reason | None]
 """Verdict, exit code, reason."""
 
 
 def decide(
-    checks: Sequence[Check], problem: Optional[Reason], *, items: int, clusters: int, numbers: Optional[ReasonKind]
+    checks: Sequence[Check], problem: Reason | None, *, items: int, clusters: int, numbers: ReasonKind | None
 ) -> Decision:
     """Decide about predictions, or, with ``numbers``, about numbers alone: with random weights, or built-in inputs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Optional
 
 from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.kernel_changes import KernelChanges, ShapeUse, kernel_changes
@@ -139,7 +138,7 @@ def _accuracy(comparison: Comparison, names: tuple[str, str]) -> Section:
     return Section(title, (lines(_not_judged([side for _, _, side in sides])),))
 
 
-def _judged(entry: Optional[ValidityEntry]) -> str:
+def _judged(entry: ValidityEntry | None) -> str:
     if entry is None or entry.report is None:
         return f"could not be judged: {entry.error if entry is not None else ''}"
     found = entry.report.validity

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Optional
 
 from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
 from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice, Rates
@@ -291,7 +290,7 @@ def _assumed(name: str, rates: Rates) -> Iterator[str]:
         yield f"Assumed of {name}: {cores_text(rates.assumed)}."
 
 
-def extrapolation_text(found: Optional[Extrapolation]) -> str:
+def extrapolation_text(found: Extrapolation | None) -> str:
     """What is assumed because a run did not use the whole machine; empty if it did."""
     if found is None:
         return ""
@@ -303,7 +302,7 @@ def extrapolation_text(found: Optional[Extrapolation]) -> str:
     )
 
 
-def cores_text(found: Optional[AssumedCores]) -> str:
+def cores_text(found: AssumedCores | None) -> str:
     """What is assumed of a machine's physical cores; empty if their number is known."""
     if found is None:
         return ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import Optional
 
 from modelzoo import stats
 from modelzoo.formatting import DIGEST_DIGITS, general, operations, seconds, seconds_together, significant
@@ -59,7 +58,7 @@ def _weights(row: SummaryRow) -> Iterator[str]:
         yield f"ranges from other inputs of the workload, SHA-256 {row.first.calibration_digest[:DIGEST_DIGITS]}"
 
 
-def weight_size(row: SummaryRow) -> Optional[str]:
+def weight_size(row: SummaryRow) -> str | None:
     """The size of the weights as they are stored; ``None`` if it is not known and nothing is quantized."""
     if row.weight_bytes is not None:
         return f"{row.weight_bytes / 2**20:.1f} MiB"
@@ -226,7 +225,7 @@ def _readings(readings: Sequence[Reading]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _range(values: Sequence[Optional[float]], unit: str) -> str:
+def _range(values: Sequence[float | None], unit: str) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return ""

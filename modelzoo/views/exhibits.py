@@ -22,7 +22,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -185,7 +185,7 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name)
 
 
-def _thumbnail(image: Image) -> Optional[bytes]:
+def _thumbnail(image: Image) -> bytes | None:
     """``image`` as a small JPEG; ``None`` if it cannot be made small enough."""
     for side in THUMBNAIL_SIDES:
         small = image.copy()

@@ -7,9 +7,9 @@ of intervals are empty in CSV and ``null`` in JSON. docs/compare.md and docs/rep
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Callable, Optional
+from typing import Any
 from xml.etree import ElementTree
 
 from modelzoo import stats
@@ -39,7 +39,7 @@ Judged = Sequence[tuple[Comparison, Gate]]
 """The comparisons of one call, and what became of their rows."""
 
 
-def _processes(side: Optional[SideSetting]) -> int:
+def _processes(side: SideSetting | None) -> int:
     return sum(map(len, side.sessions)) if side is not None else 0
 
 

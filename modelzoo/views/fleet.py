@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
 
 from modelzoo.document import Block, Column, Table, lines
 from modelzoo.formatting import MISSING, duration, significant
@@ -66,7 +65,7 @@ def _precision_differs(found: PrecisionDifference) -> str:
     )
 
 
-def _verdict(verdict: Optional[str]) -> str:
+def _verdict(verdict: str | None) -> str:
     return "nothing" if verdict is None else verdict.replace("_", " ").lower()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from modelzoo.formatting import counted, cpus, seconds, significant
 from modelzoo.records.load import GeneratorPlace, Load
 from modelzoo.records.machine import Throttling
@@ -34,7 +32,7 @@ def _fewer(load: Load, advice: str) -> str:
     return ""
 
 
-def throttling(load: Load) -> Optional[str]:
+def throttling(load: Load) -> str | None:
     """Say that the quota stopped the instances, or the generator, while requests were timed; ``None`` if it did not."""
     found = [run.throttling for run in load.runs if run.throttling is not None and run.throttling.periods]
     if not found:

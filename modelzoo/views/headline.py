@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from modelzoo.document import Line, Lines, Text, Tone
 from modelzoo.formatting import counted, ratio_value
@@ -44,8 +44,8 @@ _NOISE = {
 class Judged(NamedTuple):
     """How a row compares with its baseline: the conclusion, the ratio if there is one, and whether it is unproven."""
 
-    outcome: Optional[Outcome]
-    ratio: Optional[Interval]
+    outcome: Outcome | None
+    ratio: Interval | None
     is_qualified: bool = False
 
 
@@ -72,7 +72,7 @@ def wrong_results(shown: Sequence[SummaryRow]) -> str:
     return f"WRONG RESULTS in {where}{more}{detail}"
 
 
-def _tone(shown: Sequence[SummaryRow], disturbed: Optional[Noise]) -> Tone:
+def _tone(shown: Sequence[SummaryRow], disturbed: Noise | None) -> Tone:
     outcomes = {row.speed.verdict.outcome for row in shown if row.speed}
     verdicts = {row.judged.verdict for row in shown if row.judged}
     worst = min((rank(each.warning.code)[0] for row in shown for each in row.warnings), default=Severity.NOTE)
@@ -154,7 +154,7 @@ def _judged(row: SummaryRow) -> Judged:
     return Judged(outcome, row.speed.ratio, is_qualified(row.speed))
 
 
-def _counts(judged: Sequence[Judged]) -> dict[Optional[Outcome], int]:
+def _counts(judged: Sequence[Judged]) -> dict[Outcome | None, int]:
     """How often each outcome occurs, in the order of ``_OUTCOMES``."""
     found = [each.outcome for each in judged]
     return {each: found.count(each) for each in _OUTCOMES if each in found}
@@ -188,7 +188,7 @@ def _pair(base: str, name: str, row: SummaryRow) -> str:
     return f"{subject(base, name, row.speed.verdict.outcome)}: {ratio(row.speed.ratio)}{why}"
 
 
-def subject(base: str, name: str, outcome: Optional[Outcome]) -> str:
+def subject(base: str, name: str, outcome: Outcome | None) -> str:
     """Say how ``name`` compares with ``base``."""
     if outcome in (Outcome.LESS, Outcome.MORE):
         return f"{name} takes {_OUTCOMES[outcome]} than {base}"
@@ -199,7 +199,7 @@ def subject(base: str, name: str, outcome: Optional[Outcome]) -> str:
     return f"{name} failed" if outcome is None else f"{name} and {base} are {_OUTCOMES[outcome]}"
 
 
-def _range(judged: Sequence[Judged], outcome: Optional[Outcome]) -> str:
+def _range(judged: Sequence[Judged], outcome: Outcome | None) -> str:
     """The ratios of those that differ, and how many are not proven: `` (1.74× to 2.21×, 1 unproven)``."""
     same = [each for each in judged if each.outcome is outcome]
     known = sorted((each.ratio for each in same if each.ratio is not None), key=lambda each: each.value)
@@ -259,7 +259,7 @@ def _accuracy(shown: Sequence[SummaryRow]) -> str:
     return f"accuracy check: {verdicts}{why}"
 
 
-def _noise(disturbed: Optional[Noise]) -> str:
+def _noise(disturbed: Noise | None) -> str:
     if disturbed is None:
         return ""
     return f"NOISY MACHINE: {_NOISE[disturbed.cause].format(percent=100 * disturbed.effect)}, treat as indicative"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
 
 from modelzoo.document import Block, Column, Details, Table, Text, lines
 from modelzoo.formatting import MISSING, number, share
@@ -16,7 +15,7 @@ from modelzoo.views.differences import short_names
 from modelzoo.views.products import kernel_text, layers_text, shapes_text
 
 
-def passes_text(evidence: Evidence, new_tokens: Optional[int] = None) -> str:
+def passes_text(evidence: Evidence, new_tokens: int | None = None) -> str:
     """``2 audited passes``, or what a generation of so many tokens consists of."""
     if new_tokens is not None:
         steps = "1 step" if new_tokens == 2 else f"{new_tokens - 1} steps"

@@ -6,7 +6,6 @@ import math
 import shlex
 from collections.abc import Sequence
 from statistics import median
-from typing import Optional
 
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
 from modelzoo.formatting import (
@@ -253,7 +252,7 @@ def _search_headline(load: Load) -> str:
     return f"{said}; the level of the repeats is {level}"
 
 
-def how(load: Load) -> Optional[str]:
+def how(load: Load) -> str | None:
     """Say how the interval of a search was computed; ``None`` if there is none."""
     found = results.answer(load)
     if found is None or len(found.found) < 2:
@@ -264,7 +263,7 @@ def how(load: Load) -> Optional[str]:
     )
 
 
-def _of_runs(load: Load) -> Optional[str]:
+def _of_runs(load: Load) -> str | None:
     """Say what the runs of a search show; ``None`` of other runs."""
     if not load.plan.is_search:
         return None
@@ -341,7 +340,7 @@ def reason_text(reason: InvalidReason, run: LoadRun, load: Load) -> str:
     return f"{said}; about {reason.needed:,} would show it (--queries)"
 
 
-def command(words: Sequence[str], load: Load) -> Optional[str]:
+def command(words: Sequence[str], load: Load) -> str | None:
     """The command line that repeats what a search found, at its rate; ``None`` if it found nothing.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Optional
 
 from modelzoo.document import Block, Column, Command, Notice, Notices, Table, Text, lines
 from modelzoo.formatting import MISSING, counted, duration, percent
@@ -28,9 +27,7 @@ _RUNS = 6
 """Of a search for the highest rate, usually."""
 
 
-def document(
-    result: Result, machine: Machine, effort: Effort, budget: Optional[float], *, validates: bool
-) -> list[Block]:
+def document(result: Result, machine: Machine, effort: Effort, budget: float | None, *, validates: bool) -> list[Block]:
     """Return the plan of a call.
 
     Args:
@@ -210,7 +207,7 @@ def _processes(effort: Effort) -> str:
     return f"processes: one per setting in each round, as many rounds as ±{percent(effort.margin)} needs"
 
 
-def _time(effort: Effort, budget: Optional[float], validates: bool) -> str:
+def _time(effort: Effort, budget: float | None, validates: bool) -> str:
     if budget is None:
         return "time: not known, it depends on the model; --budget TIME sets a limit"
     if effort.budget is not None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from types import TracebackType
-from typing import TYPE_CHECKING, Callable, Optional, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -57,7 +57,7 @@ class LevelSoFar(msgspec.Struct, frozen=True):
     workload: str
     label: str
     processes: int
-    half_width: Optional[float] = None
+    half_width: float | None = None
 
 
 class ProgressState(msgspec.Struct, frozen=True):
@@ -76,12 +76,12 @@ class ProgressState(msgspec.Struct, frozen=True):
     workload: str
     label: str
     process: int
-    processes: Optional[int]
+    processes: int | None
     phase: str
     calls: int = 0
     levels: tuple[LevelSoFar, ...] = ()
     elapsed: float = 0.0
-    remaining: Optional[float] = None
+    remaining: float | None = None
 
 
 class LiveProgress:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Optional, Union
 
 from modelzoo.document import Text
 from modelzoo.formatting import Merged, apart, scientific
@@ -49,7 +48,7 @@ _VERDICT = {
 }
 
 
-def sentence(merged: Proof) -> Optional[Text]:
+def sentence(merged: Proof) -> Text | None:
     """Say what proves the precision of a setting, and whether its processes disagree; ``None`` if nothing is known."""
     if merged.verdict is None and merged.ground is None:
         return Text("no process was audited in full") if merged.listed else None
@@ -268,7 +267,7 @@ def _errors_in_fp32(evidence: Evidence) -> list[str]:
     return said if error is None else [*said, f"canary error {error:.0e}"]
 
 
-def not_fp32(shown_by: Union[Canary, Evidence]) -> Text:
+def not_fp32(shown_by: Canary | Evidence) -> Text:
     """Say what shows that a process did not run in fp32."""
     if isinstance(shown_by, Canary):
         return Text(f"not fp32 according to the canary: {shown_by.summary}")
@@ -305,7 +304,7 @@ def agreement_text(found: Sequence[OutputAgreement]) -> str:
     return f"{text}{' before NMS' if worst else ''}; {_detections(detections)}"
 
 
-def _kind(found: OutputAgreement) -> tuple[Optional[str], ...]:
+def _kind(found: OutputAgreement) -> tuple[str | None, ...]:
     """Agreements of different kinds have no text in common."""
     worst, errors = found.worst, found.detections.errors if found.detections is not None else None
     magnified = worst is not None and worst.bound(FP32_BOUND) > FP32_BOUND

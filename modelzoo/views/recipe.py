@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from importlib.resources import files
-from typing import Optional
 
 from modelzoo.frozen import replace
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
@@ -51,7 +50,7 @@ def variables(report: RunReport) -> dict[str, str]:
     return {**found, **report.provenance.environment.applied}
 
 
-def python(report: RunReport, said: str, script: str) -> Optional[str]:
+def python(report: RunReport, said: str, script: str) -> str | None:
     """Return Python that runs a model like the process that was measured, to paste into a server.
 
     ``None`` if there is none for the engine or the recipe.

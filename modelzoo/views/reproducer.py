@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import Union
 
 from modelzoo.records.evidence import Evidence, Product
 from modelzoo.records.faults import Argument, Fault, ProductCall
@@ -40,7 +39,7 @@ def scripts(result: Result) -> dict[str, str]:
     return found
 
 
-def _audits(result: Result) -> Iterator[tuple[Union[RunReport, SideReport], Evidence]]:
+def _audits(result: Result) -> Iterator[tuple[RunReport | SideReport, Evidence]]:
     """The audits of the processes, and those of the models that were judged."""
     reports = [run.report for run in result.runs if run.report is not None]
     judged = [entry.report for entry in result.validity if entry.report is not None]
@@ -51,7 +50,7 @@ def _audits(result: Result) -> Iterator[tuple[Union[RunReport, SideReport], Evid
 
 
 def script(
-    product: Product, call: ProductCall, evidence: Evidence, report: Union[RunReport, SideReport, None] = None
+    product: Product, call: ProductCall, evidence: Evidence, report: RunReport | SideReport | None = None
 ) -> str:
     """Return the script of one product.
 
@@ -79,7 +78,7 @@ def script(
     )
 
 
-def _environment(report: Union[RunReport, SideReport, None]) -> list[str]:
+def _environment(report: RunReport | SideReport | None) -> list[str]:
     found = ["import os", "import sys", ""]
     if isinstance(report, RunReport):
         given = {**report.provenance.machine.environment, **recipe.variables(report)}

@@ -8,8 +8,7 @@ be too wide.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Callable
+from collections.abc import Callable, Sequence
 
 from modelzoo import formatting, stats
 from modelzoo.document import Column, Table, Text, Tone

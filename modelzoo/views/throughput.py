@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from typing import Optional
 
 from modelzoo import stats
 from modelzoo.document import Block, Column, Table, Text, Tone, first_line, named
@@ -51,7 +50,7 @@ def document(result: Result) -> list[Block]:
     return [*shown, named(("note", note) for note in said)] if said else shown
 
 
-def _tone(recommended: Optional[Recommendation]) -> Tone:
+def _tone(recommended: Recommendation | None) -> Tone:
     """Whether there is an answer, and whether it is certain."""
     if recommended is None:
         return Tone.BAD
@@ -110,7 +109,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
     return shown
 
 
-def rate(found: Optional[stats.Interval]) -> str:
+def rate(found: stats.Interval | None) -> str:
     """``35.1 ±1.3 %``; without the interval if there was only one round."""
     if found is None:
         return MISSING
@@ -176,7 +175,7 @@ def answer(result: Result) -> str:
     return said
 
 
-def _subject(best: Row, bound: Optional[LatencyBound]) -> str:
+def _subject(best: Row, bound: LatencyBound | None) -> str:
     """What the recommended configuration is, and whether it meets the bound."""
     name = best.configuration.name
     if bound is None:
@@ -230,7 +229,7 @@ def _no_answer(found: Throughput, rows: Sequence[Row]) -> str:
     )
 
 
-def command(result: Result, workload: str) -> Optional[str]:
+def command(result: Result, workload: str) -> str | None:
     """The command line that measures the best configuration alone; ``None`` if there is none."""
     found, recommended = results.of(result), results.recommendation(result)
     if recommended is None:
@@ -324,7 +323,7 @@ def _dropped(dropped: Dropped, found: Throughput) -> str:
     return f"{bound.name} is {apart(reason.latency, bound.seconds, show=seconds)[0]}, over the bound"
 
 
-def _kernel_lines(rows: Sequence[Row], kernels: Sequence[Optional[InstanceKernels]]) -> list[str]:
+def _kernel_lines(rows: Sequence[Row], kernels: Sequence[InstanceKernels | None]) -> list[str]:
     """Whether the instances ran the same kernels; what all configurations have in common is said once."""
     known = [each for each in kernels if each is not None]
     if len({each.instances for each in known}) > 1 and all(each.are_same for each in known):
@@ -332,7 +331,7 @@ def _kernel_lines(rows: Sequence[Row], kernels: Sequence[Optional[InstanceKernel
     return _per_row(rows, [_kernels(each) for each in kernels])
 
 
-def _kernels(found: Optional[InstanceKernels]) -> str:
+def _kernels(found: InstanceKernels | None) -> str:
     if found is None:
         return ""
     if not found.is_known:
@@ -349,7 +348,7 @@ def _cpus(place: InstancePlace) -> str:
     return f"CPUs {'+'.join(map(str, place.cpus[:4]))}{'…' if len(place.cpus) > 4 else ''}"
 
 
-def _placement(found: Optional[InstancePlacement]) -> str:
+def _placement(found: InstancePlacement | None) -> str:
     """Whether the instances ran on their CPUs with their memory beside them."""
     if found is None:
         return ""

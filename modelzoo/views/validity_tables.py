@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Optional, TypeVar
+from typing import TypeVar
 
 from modelzoo.document import Column, Table, Text
 from modelzoo.formatting import MISSING, number, share
@@ -283,7 +283,7 @@ def _answers(judged: Validity, chosen: Sequence[AnsweredQuestion], caption: str)
             return "NaN or Inf"
         return f"{each.text or '(no answer)'} ({share(each.probability, 0)})"
 
-    def change(same: bool, margin: Optional[float], near_tie: bool) -> str:
+    def change(same: bool, margin: float | None, near_tie: bool) -> str:
         if same:
             return "same"
         return f"changed, margin {number(margin, '.3f', 'nan')}" + (" (near tie)" if near_tie else "")
@@ -344,7 +344,7 @@ def _classes(judged: Validity) -> Iterator[Table]:
 def _changes(judged: Validity) -> Table:
     """All metrics with the interval of their change."""
 
-    def loss(each: MetricChange, value: Optional[float]) -> str:
+    def loss(each: MetricChange, value: float | None) -> str:
         return MISSING if value is None else points(value, each)
 
     changes = judged.changes

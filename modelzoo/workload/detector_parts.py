@@ -4,7 +4,7 @@ torchvision does all three inside the model. ``without_transforms`` takes the fi
 stages of their own. The module imports torch. TorchScript reads its annotations, so they are evaluated.
 """
 
-from typing import Any, Optional
+from typing import Any
 
 from torch import Tensor
 from torchvision.models.detection.transform import GeneralizedRCNNTransform
@@ -17,9 +17,7 @@ class BatchOnly(GeneralizedRCNNTransform):  # type: ignore[misc]  # torchvision 
         """Return the picture as it is."""
         return image
 
-    def resize(
-        self, image: Tensor, target: Optional[dict[str, Tensor]] = None
-    ) -> tuple[Tensor, Optional[dict[str, Tensor]]]:
+    def resize(self, image: Tensor, target: dict[str, Tensor] | None = None) -> tuple[Tensor, dict[str, Tensor] | None]:
         """Return the picture as it is."""
         return image, target
 

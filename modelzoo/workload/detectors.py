@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from modelzoo.records.workload import Count
 from modelzoo.workload.declaration import InputRequest, Inputs, ModelInput, ModelOutput, Stage, Stages

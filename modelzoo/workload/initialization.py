@@ -14,9 +14,9 @@ gradients.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Callable
+from typing import Any
 from weakref import ref
 
 from modelzoo.workload.declaration import Inputs

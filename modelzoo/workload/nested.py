@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from copy import copy
 from dataclasses import fields, is_dataclass
-from typing import Any, Callable
+from typing import Any
 
 
 def mapped(value: Any, function: Callable[[Any], Any]) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import pytest
 from fake_runs import make
 from throughput import agreement_claim, printed, window_claims
@@ -17,7 +15,7 @@ from throughput import agreement_claim, printed, window_claims
         ([0.90, 0.91, 0.92], False),
     ],
 )
-def test_too_few_rounds_do_not_refute_the_agreement(ratios: list[float], holds: Optional[bool]) -> None:
+def test_too_few_rounds_do_not_refute_the_agreement(ratios: list[float], holds: bool | None) -> None:
     """Nor do they show it, unless their mean is within 2 %."""
     assert agreement_claim(ratios, 2).holds is holds
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional
 
 import pytest
 from fake_runs import make, result_of
@@ -111,7 +110,7 @@ def test_a_defect_is_no_verdict(error: Exception, capsys: pytest.CaptureFixture[
         ("UsageError", 0, False, 2),
     ],
 )
-def test_the_exit_code_of_a_session(error_kind: Optional[str], judged: int, strict: bool, code: int) -> None:
+def test_the_exit_code_of_a_session(error_kind: str | None, judged: int, strict: bool, code: int) -> None:
     """1 is NOT VALID or ``--strict``, here with kernels that were not audited; a process that failed is 2."""
     run = make([0.1] * 5)
     rows = summary.rows(result_of(run))

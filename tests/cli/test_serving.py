@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 from fake_runs import MACHINE
@@ -61,7 +61,7 @@ def test_nothing_is_timed_under_an_emulator(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_end_says_where_everything_is(tmp_path: Path) -> None:
     """The plot stands beside the result unless it is named; there need not be one."""
 
-    def ended(named: Optional[str], plot: Optional[Plot] = PLOT) -> list[str]:
+    def ended(named: str | None, plot: Plot | None = PLOT) -> list[str]:
         stored: Any = SimpleNamespace(path=Path("r.json"), is_kept=True)
         out = PlainConsole(width=80)
         with out.capture() as printed:

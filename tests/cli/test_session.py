@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any
 
 import pytest
 from example_machine import SERVER, machine_with
@@ -28,7 +28,7 @@ from modelzoo.setting import Setting
 from modelzoo.views.run import baseline_lines
 
 BF16 = Setting("bf16")
-Outcome = Union[Run, Design, BaseException]
+Outcome = Run | Design | BaseException
 PLANNED = Design("mlp", 0.05, 600.0, looks=(8, 16), maximum=16)
 
 
@@ -117,13 +117,13 @@ def test_an_ended_workload_was_not_interrupted(simulated: Simulate, tmp_path: Pa
     assert found == {"done": StopReason.FIXED, "mlp": StopReason.INTERRUPTED}
 
 
-def fill_the_disk(monkeypatch: pytest.MonkeyPatch, after: int, other: Optional[Path] = None) -> None:
+def fill_the_disk(monkeypatch: pytest.MonkeyPatch, after: int, other: Path | None = None) -> None:
     """Let ``after`` writes of the result succeed, and no more; ``other`` is a directory on another disk."""
     writes: list[Path] = []
     write = store.write_atomically
     monkeypatch.setattr("tempfile.tempdir", str(other or __file__))
 
-    def full(path: Path, content: Union[str, bytes]) -> None:
+    def full(path: Path, content: str | bytes) -> None:
         writes.append(path)
         if len(writes) > after and not (other and path.is_relative_to(other)):
             raise OSError(errno.ENOSPC, "No space left on device")

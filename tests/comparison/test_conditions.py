@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 from compared_rows import row_of, setting_of, stored_row
@@ -151,7 +151,7 @@ def test_kernels_of_a_stored_result() -> None:
 
 
 SIDES = st.builds(
-    side, machine=values(Machine), environment=values(EnvironmentChanges), libraries=values(Optional[Libraries])
+    side, machine=values(Machine), environment=values(EnvironmentChanges), libraries=values(Libraries | None)
 )
 
 

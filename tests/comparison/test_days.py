@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -62,4 +63,4 @@ def test_days_are_apart_and_sessions_of_an_hour_are_seldom_divided(hours: list[f
     found = days(at(*hours))
     assert sorted(set(found)) == list(range(len(set(found))))
     firsts = [min(hour for hour, day in zip(hours, found) if day == number) for number in sorted(set(found))]
-    assert all(3600 * (b - a) >= APART - 1e-3 for a, b in zip(firsts, firsts[1:]))
+    assert all(3600 * (b - a) >= APART - 1e-3 for a, b in itertools.pairwise(firsts))

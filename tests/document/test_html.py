@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -72,7 +73,7 @@ def check_headings(page: Element) -> None:
     levels = [int(each.tag[1]) for each in page.all("h1", "h2", "h3", "h4", "h5", "h6")]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:])), levels
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels)), levels
 
 
 def check_tables(page: Element) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Optional, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -13,7 +13,7 @@ from modelzoo.fleet.hosts import host_ratios
 T = TypeVar("T")
 
 
-def of(value: Optional[T]) -> T:
+def of(value: T | None) -> T:
     """A value that is there."""
     assert value is not None
     return value
@@ -74,7 +74,7 @@ def test_two_hosts_cannot_be_told_apart() -> None:
 
 def test_a_setting_that_a_host_lacks_is_compared_among_the_others() -> None:
     """The mean is over the settings that all of them have."""
-    levels: list[list[Optional[float]]] = [list(row) for row in drawn(3, 6, settings=3)]
+    levels: list[list[float | None]] = [list(row) for row in drawn(3, 6, settings=3)]
     levels[5][2] = None
     levels[1][2] = of(levels[1][2]) + math.log(1.3)
     found = host_ratios(levels)

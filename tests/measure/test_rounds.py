@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import fake_runs
 import pytest
@@ -74,7 +75,7 @@ def test_memory_limits_how_many_run_side_by_side(available: int, largest: int, e
         (None, [1 << 30], 2),
     ],
 )
-def test_the_memory_of_a_device_limits_it_too(memory: Optional[int], peaks: list[Optional[int]], expected: int) -> None:
+def test_the_memory_of_a_device_limits_it_too(memory: int | None, peaks: list[int | None], expected: int) -> None:
     """By the largest worker so far and what its process occupies besides; before one is known, only a pair runs."""
     device = Accelerator("cuda", 0, "a GPU", memory=memory)
     assert device_capacity([AcceleratorUse(device, peak) for peak in peaks]) == expected
@@ -114,7 +115,7 @@ class FakeWorkers:
         self.variables: list[dict[str, str]] = []
         self.looks: list[Looks] = []
         self.preparation: dict[str, Any] = {}
-        self.measured: Callable[[Assignment], Optional[RunReport]] = lambda job: REPORT
+        self.measured: Callable[[Assignment], RunReport | None] = lambda job: REPORT
         fakes = self
 
         class Fake(AbstractContextManager[Any]):
@@ -321,7 +322,7 @@ def test_only_one_process_samples_at_a_time(tmp_path: Path, numpy_engine: None) 
         assert sum(turn.samples or 0 for turn in run.report.turns) == 3
         taken += [(turn.start, turn.end) for turn in run.report.turns]
     in_order = sorted(taken)
-    assert all(end <= start for (_, end), (start, _) in zip(in_order, in_order[1:])), "one at a time"
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(in_order)), "one at a time"
 
 
 def test_the_variable_reaches_the_worker_with_bf16_and_never_in_fp32(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional
+from typing import Any
 
 import fake_runs
 import pytest
@@ -36,8 +36,8 @@ class Machine:
     cost: dict[str, float]
     factor: float = 1.0
     now: float = 0.0
-    fails: Callable[[str], Optional[str]] = lambda name: None
-    fails_at: Optional[int] = None
+    fails: Callable[[str], str | None] = lambda name: None
+    fails_at: int | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the reports of the second setting."""
 
@@ -56,7 +56,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Machine], N
             self.request, self.sweeps, self.can_run, self.is_emulated = request, 0, True, False
             self._random = random.Random(request.workload.name)
 
-        def sweep(self, seconds: Optional[float]) -> Iterator[Run]:
+        def sweep(self, seconds: float | None) -> Iterator[Run]:
             here, name = machine[0], self.request.workload.name
             for index, setting in enumerate(self.request.settings):
                 error = here.fails(name)
@@ -181,7 +181,7 @@ def test_an_expensive_workload_gets_a_number_that_is_fixed_in_advance(simulated:
 
 @pytest.mark.parametrize(("cost", "budget"), [(10.5, None), (10.6, 120.0)])
 def test_expensive_processes_sample_as_long_as_the_budget_allows(
-    cost: float, budget: Optional[float], simulated: Callable[[Machine], None]
+    cost: float, budget: float | None, simulated: Callable[[Machine], None]
 ) -> None:
     """The fewest rounds end within it, be it given or not, once two sweeps have shown their cost."""
     machine = Machine({"toy": 1.2}, {"toy": 0.001}, {"toy": cost})

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import pytest
 
 from modelzoo.frozen import replace
 from modelzoo.records.workload import FP32_BOUND, MatchedDetections, OutputAgreement, OutputError
 
 
-def error(relative: Optional[float], name: str = "0") -> OutputError:
+def error(relative: float | None, name: str = "0") -> OutputError:
     """An array whose mean |output| is 2."""
     return OutputError(name, 10, None if relative is None else 2 * relative, 2.0, relative)
 
 
-def detections(matched: int = 100, values: Optional[float] = 1e-6) -> MatchedDetections:
+def detections(matched: int = 100, values: float | None = 1e-6) -> MatchedDetections:
     """100 detections on both sides."""
     return MatchedDetections(100, 100, matched, (error(values, "boxes"), error(0.0, "scores")))
 
@@ -40,7 +38,7 @@ def detections(matched: int = 100, values: Optional[float] = 1e-6) -> MatchedDet
         (OutputAgreement((error(2e-5),), True, detections()), False),
     ],
 )
-def test_every_output_must_be_within_its_bound(found: OutputAgreement, expected: Optional[bool]) -> None:
+def test_every_output_must_be_within_its_bound(found: OutputAgreement, expected: bool | None) -> None:
     """One array, one value of the detections or too few matches are enough; without arrays nothing is known."""
     assert found.is_same is expected
 

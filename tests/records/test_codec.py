@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, Optional, get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -111,7 +111,7 @@ def test_settings_are_checked_when_they_are_read() -> None:
 class Figures:
     """A record with numbers and bytes."""
 
-    value: Optional[float]
+    value: float | None
     count: int = 0
     data: bytes = b""
 

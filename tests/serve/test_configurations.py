@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 from fake_runs import changed, make
@@ -30,7 +30,7 @@ from modelzoo.serve.round import RoundResult, Task
 class Simulated:
     """Runs configurations whose batches take so long, with 2 % of noise, and remembers the order."""
 
-    def __init__(self, seconds: Mapping[int, float], errors: Optional[Mapping[int, str]] = None, seed: int = 1) -> None:
+    def __init__(self, seconds: Mapping[int, float], errors: Mapping[int, str] | None = None, seed: int = 1) -> None:
         self.seconds, self.errors = seconds, errors or {}
         self.order: list[tuple[int, int]] = []
         self._source = random.Random(seed)
@@ -54,7 +54,7 @@ def searched(
     configurations: Sequence[Configuration],
     runner: Simulated,
     memory: int = 10**12,
-    bound: Optional[LatencyBound] = None,
+    bound: LatencyBound | None = None,
     **changes: Any,
 ) -> ResultFile:
     """Measure to the end."""

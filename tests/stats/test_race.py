@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -16,7 +17,7 @@ def test_every_stage_has_about_half_of_the_candidates(count: int) -> None:
     assert sizes[0] == count
     assert sizes[-1] <= race.FINALISTS
     assert len(sizes) > 1
-    assert all(after == math.ceil(before / 2) or before == after for before, after in zip(sizes, sizes[1:]))
+    assert all(after == math.ceil(before / 2) or before == after for before, after in itertools.pairwise(sizes))
 
 
 def test_candidates_are_ranked_by_their_mean() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 from fake_runs import WEIGHTS, evidence
@@ -194,7 +194,7 @@ def test_the_budget_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 )
 def test_a_candidate_that_must_not_win_is_out(
     changes: dict[str, Any],
-    error: Optional[str],
+    error: str | None,
     kind: ExclusionKind,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 from validity.conftest import DATA, _needs

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import pytest
 
 from modelzoo.frozen import replace
@@ -35,7 +33,7 @@ OPEN = replace(check_value("accuracy", 0.995, {}), passed=False, undecided=True,
         ([check_value("published", 5.0, {}), BAD], None, "CANNOT JUDGE", 2),
     ],
 )
-def test_rules_on_the_users_data(checks: list[Check], broken: Optional[Reason], word: str, code: int) -> None:
+def test_rules_on_the_users_data(checks: list[Check], broken: Reason | None, word: str, code: int) -> None:
     """VALID takes every check; a broken reference, NaN and what is not certain are never VALID."""
     verdict, exit_code, reason = decide(checks, broken, items=100, clusters=100, numbers=None)
     assert (verdict, exit_code) == (word, code)
@@ -56,7 +54,7 @@ def test_rules_on_the_users_data(checks: list[Check], broken: Optional[Reason], 
     ],
 )
 def test_rules_on_the_builtin_inputs_and_with_random_weights(
-    checks: list[Check], count: int, broken: Optional[Reason], word: str, code: int
+    checks: list[Check], count: int, broken: Reason | None, word: str, code: int
 ) -> None:
     """Accuracy is not judged: what is undecided about it changes nothing, and VALID is never said."""
     found = decide(checks, broken, items=count, clusters=count, numbers=ReasonKind.BUILT_IN_DATA)
@@ -68,7 +66,7 @@ def test_rules_on_the_builtin_inputs_and_with_random_weights(
 def test_an_inconclusive_verdict_says_what_would_decide() -> None:
     """How many more items; on few pictures, how many a verdict requires."""
 
-    def reason(check: Check, clusters: int = 100) -> Optional[Reason]:
+    def reason(check: Check, clusters: int = 100) -> Reason | None:
         return decide([check], None, items=100, clusters=clusters, numbers=None)[2]
 
     assert reason(OPEN) == Reason(ReasonKind.UNDECIDED_CHECKS, None, 1117)

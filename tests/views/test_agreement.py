@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import pytest
 from exported_results import DETECTS_SAME, OTHER, SAME
 
@@ -13,12 +11,12 @@ from modelzoo.results.refusals import OtherOutputs
 from modelzoo.views.proof import agreement_text, bounds_text, other_outputs_text
 
 
-def error(relative: Optional[float], name: str = "0", sensitivity: Optional[float] = None) -> OutputError:
+def error(relative: float | None, name: str = "0", sensitivity: float | None = None) -> OutputError:
     """An array whose mean |output| is 2."""
     return OutputError(name, 10, None if relative is None else 2 * relative, 2.0, relative, sensitivity)
 
 
-def agreement(*outputs: OutputError, values: Optional[float] = None, matched: int = 0) -> OutputAgreement:
+def agreement(*outputs: OutputError, values: float | None = None, matched: int = 0) -> OutputAgreement:
     """Of a detector if ``matched`` is given: with 100 detections on both sides, whose values differ by ``values``."""
     found = MatchedDetections(100, 100, matched, (error(values, "boxes"), error(0.0, "scores"))) if matched else None
     return OutputAgreement(outputs, True, found)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import pytest
 from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER, TWO_CORES, machine_with
 from printed import printed
@@ -83,7 +81,7 @@ def test_the_surroundings_are_named() -> None:
         (1, None, "unknown"),
     ],
 )
-def test_the_limit_of_the_threads_follows_from_the_numbers(count: int, quota: Optional[float], limit: str) -> None:
+def test_the_limit_of_the_threads_follows_from_the_numbers(count: int, quota: float | None, limit: str) -> None:
     """What does not follow from those of a stored result is unknown, and no traceback."""
     threads = replace(SERVER.threads, count=count, physical_cores=8, affinity=16, quota=quota)
     assert dict(machine_rows(replace(SERVER, threads=threads)))["threads"] == f"{count} by default (limit: {limit})"

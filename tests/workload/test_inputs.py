@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -178,7 +179,7 @@ def test_picture_workloads_make_distinct_normalized_batches(name: str) -> None:
     pictures = list(made.args[0])
     assert len(made.items) == len(set(made.items)) == len(pictures) == 3
     assert all(p.shape[0] == 3 and p.is_floating_point() for p in pictures)
-    assert not any(p.shape == q.shape and p.equal(q) for p, q in zip(pictures, pictures[1:]))
+    assert not any(p.shape == q.shape and p.equal(q) for p, q in itertools.pairwise(pictures))
     if name == "resnet50":
         assert made.args[0].shape == (3, 3, 224, 224)
         assert made.args[0].min() < -1, "normalized with ImageNet's mean and deviation"

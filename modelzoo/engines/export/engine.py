@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar
 
 from msgspec.structs import asdict
 
@@ -65,7 +65,7 @@ class ExportedEngine:
 
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ()
-    bf16_method: ClassVar[Optional[str]] = None
+    bf16_method: ClassVar[str | None] = None
 
     def __init__(self) -> None:
         self._threads = 0  # of the latest session
@@ -84,11 +84,11 @@ class ExportedEngine:
         decided = {"batch": setting.batch or batch, "threads": setting.threads or threads, "bf16_method": method}
         return ResolvedSetting(**{**asdict(setting), **decided, "recipe": self.resolve_recipe(setting)})
 
-    def resolve_recipe(self, setting: Setting) -> Optional[str]:
+    def resolve_recipe(self, setting: Setting) -> str | None:
         """The recipe that ``setting`` runs with; ``None`` if it is not quantized."""
         return None
 
-    def interpreter(self) -> Optional[str]:
+    def interpreter(self) -> str | None:
         return None
 
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
@@ -116,7 +116,7 @@ class ExportedModel:
     def __init__(self, workload: str, setting: ResolvedSetting) -> None:
         self._workload, self._setting = workload, setting
 
-    def reason_of(self, error: Exception) -> Optional[str]:
+    def reason_of(self, error: Exception) -> str | None:
         """The framework's own reason in one line; ``None`` if ``error`` is not the framework's."""
         raise NotImplementedError
 
@@ -131,7 +131,7 @@ class ExportedModel:
             problem = f"{self._workload} cannot run with {self._setting.label}: {reason}; run it with --engine torch"
             raise UsageError(problem) from error
 
-    def stored_bytes(self) -> Optional[int]:
+    def stored_bytes(self) -> int | None:
         return None
 
     def warnings(self) -> tuple[WarningMessage, ...]:
@@ -175,7 +175,7 @@ class ListingModel(ExportedModel):
         return summarize_profile(calls, found.passes, evidence=evidence, flops=found.flops, problems=problems)
 
 
-def require_export(export: Optional[Export], workload: str, engine: str) -> Export:
+def require_export(export: Export | None, workload: str, engine: str) -> Export:
     """Return ``export``.
 
     Args:

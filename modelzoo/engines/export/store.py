@@ -22,10 +22,10 @@ import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -149,7 +149,7 @@ class Batch(msgspec.Struct, frozen=True):
     outputs: Structure
     heads: tuple[str, ...] = ()
     is_changed: bool = False
-    flops: Optional[Flops] = None
+    flops: Flops | None = None
 
 
 class StoredOutputs(msgspec.Struct, frozen=True):

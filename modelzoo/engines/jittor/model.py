@@ -8,10 +8,10 @@ show that torch counts in the same model.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, Callable
+from typing import Any
 
 from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.jittor.framework import onednn, onednn_version, reason_of

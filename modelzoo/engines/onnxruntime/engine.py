@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.engines.export.engine import ExportedEngine, require_export, require_plain
 from modelzoo.engines.export.onnx import GRAPH_OPSET, TRACED_OPSET, onnx_conversion, write_onnx
@@ -82,7 +82,7 @@ class OnnxRuntimeEngine(ExportedEngine):
 
         return export_once(source, self.name, quantized_conversion(conversion, recipe, batches), write)
 
-    def resolve_recipe(self, setting: Setting) -> Optional[str]:
+    def resolve_recipe(self, setting: Setting) -> str | None:
         return resolve_recipe(setting)
 
     def open(self, setting: ResolvedSetting) -> OnnxRuntimeSession:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from modelzoo.engines.export.onnx import MODEL, WEIGHTS, WITH_HEADS, input_names
 from modelzoo.engines.export.source import flatten
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CALIBRATION = "calibration"
 """The option of a conversion that holds the SHA-256 of the batches."""
 PER_TENSOR, PER_CHANNEL, STATIC = "dynamic-per-tensor", "dynamic-per-channel", "static"
-RECIPES: dict[Optional[str], str] = {
+RECIPES: dict[str | None, str] = {
     None: PER_CHANNEL,
     "dynamic": PER_TENSOR,
     PER_TENSOR: PER_TENSOR,

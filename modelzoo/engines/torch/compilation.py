@@ -16,9 +16,10 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Callable
+from typing import Any
 
 from modelzoo.directories import make_own
 from modelzoo.engines.torch.devices import select_device

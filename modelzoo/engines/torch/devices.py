@@ -9,10 +9,11 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any
 
 import msgspec
 

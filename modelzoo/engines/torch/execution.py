@@ -9,9 +9,9 @@ import os
 import shlex
 import tempfile
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable, Optional
+from typing import Any
 
 import msgspec
 
@@ -271,7 +271,7 @@ def refusal(
     return UsageError(f"{workload.name} cannot run with {setting.label}: {reason}; {advice}")
 
 
-def _unquoted_directory() -> Optional[str]:
+def _unquoted_directory() -> str | None:
     """A directory in which torch compiles, and whose path a shell would divide."""
     found = (os.environ.get(INDUCTOR_CACHE, ""), tempfile.gettempdir())
     return next((path for path in found if path and shlex.quote(path) != path), None)

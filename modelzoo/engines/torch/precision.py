@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Callable
+from typing import Any
 
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting

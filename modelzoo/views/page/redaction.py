@@ -13,11 +13,11 @@ import os
 import re
 import shlex
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import cache
 from pathlib import PurePath
-from typing import Annotated, Any, Callable, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from modelzoo.formatting import launcher_names
 from modelzoo.frozen import ARGUMENT, DATA, MESSAGE, PUBLIC, field_names, replace

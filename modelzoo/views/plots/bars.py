@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -139,7 +139,7 @@ def kernel_shares(evidence: Evidence) -> dict[Key, float]:
     return dict(sorted(shares.items(), key=lambda each: -each[1]))
 
 
-def kernels(workload: str, audits: Sequence[tuple[str, dict[Key, float]]]) -> Optional[Plot]:
+def kernels(workload: str, audits: Sequence[tuple[str, dict[Key, float]]]) -> Plot | None:
     """Return the plot of the kernels of each setting, as ``kernel_shares`` has them; ``None`` without any."""
     audited = [(label, shares) for label, shares in audits if shares]
     if not audited:
@@ -195,7 +195,7 @@ def _by_precision(parts: Iterable[tuple[str, float]]) -> str:
     return ", ".join(f"{share(value, 0)} {precision}" for precision, value in ordered if value)
 
 
-def network(workload: str, settings: Sequence[tuple[str, Sequence[Product]]]) -> Optional[Plot]:
+def network(workload: str, settings: Sequence[tuple[str, Sequence[Product]]]) -> Plot | None:
     """Return the plot of the products of each setting, in the order of their first calls.
 
     Args:

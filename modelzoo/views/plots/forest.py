@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -69,11 +70,11 @@ class ForestRow(msgspec.Struct, frozen=True):
 
     label: str
     said: str
-    value: Optional[Interval]
+    value: Interval | None
     look: tuple[str, str]
 
 
-def limits(found: Sequence[Optional[Interval]], also: Sequence[float] = ()) -> tuple[float, float]:
+def limits(found: Sequence[Interval | None], also: Sequence[float] = ()) -> tuple[float, float]:
     """The ends of the axis: all values, and their intervals as far as these are not much wider than that."""
     known = [each for each in found if each is not None]
     values = [value for value in (*also, *(each.value for each in known)) if 0 < value < math.inf]
@@ -113,7 +114,7 @@ def _draw_interval(axes: Axes, value: Interval, y: float, look: tuple[str, str])
 # Latencies
 
 
-def latencies(shown: Sequence[SummaryRow]) -> Optional[Plot]:
+def latencies(shown: Sequence[SummaryRow]) -> Plot | None:
     """Return the plot of the latency of every setting; ``None`` if nothing was timed."""
     groups = by_workload(shown)
     found = [
@@ -156,12 +157,12 @@ class RatioRow(msgspec.Struct, frozen=True):
     """
 
     label: str
-    ratio: Optional[Interval]
+    ratio: Interval | None
     verdict: str = ""
     reason: str = ""
 
 
-def of_comparison(comparison: Comparison) -> Optional[Plot]:
+def of_comparison(comparison: Comparison) -> Plot | None:
     """Return the plot of the rows of a comparison of stored results, the mean last."""
     rows = []
     for row in comparison.rows:
@@ -174,7 +175,7 @@ def of_comparison(comparison: Comparison) -> Optional[Plot]:
     return ratios(rows, f"{axis} {comparison.base.name}", *ends)
 
 
-def of_rows(shown: Sequence[SummaryRow]) -> Optional[Plot]:
+def of_rows(shown: Sequence[SummaryRow]) -> Plot | None:
     """Return the plot of the settings of one result, each compared with the baseline of its workload."""
     rows = []
     for workload, own in by_workload(shown).items():
@@ -187,10 +188,10 @@ def of_rows(shown: Sequence[SummaryRow]) -> Optional[Plot]:
     return ratios(rows, "speedup over the baseline")
 
 
-def of_search(result: Result) -> Optional[Plot]:
+def of_search(result: Result) -> Plot | None:
     """Return the plot of a confirmation: how much faster each step is than the one before, and all of them together."""
     steps = tuning.steps(result)
-    rows = [RatioRow(f"{step.label} / {before.label}", step.gain) for before, step in zip(steps, steps[1:])]
+    rows = [RatioRow(f"{step.label} / {before.label}", step.gain) for before, step in itertools.pairwise(steps)]
     if len(steps) > 2:
         rows.append(RatioRow(f"{steps[-1].label} / {tuning.name(result, 0)}", steps[-1].speed))
     caption = (
@@ -202,7 +203,7 @@ def of_search(result: Result) -> Optional[Plot]:
 
 def ratios(
     rows: Sequence[RatioRow], title: str, worse: str = "slower", better: str = "faster", caption: str = ""
-) -> Optional[Plot]:
+) -> Plot | None:
     """Return the plot of some ratios; ``None`` if there are none.
 
     Args:
@@ -239,5 +240,5 @@ def _ratio_columns(rows: Sequence[RatioRow], title: str) -> list[Column]:
     return [column for column in found if column.is_number or any(column.cells)]
 
 
-def _text(ratio: Optional[Interval]) -> str:
+def _text(ratio: Interval | None) -> str:
     return ratio_text(ratio) if ratio is not None else ""

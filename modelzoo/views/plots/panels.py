@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -51,7 +51,7 @@ class Panel(msgspec.Struct, frozen=True):
     title: str
     value: float
     points: tuple[tuple[float, Interval], ...]
-    level: Optional[Interval] = None
+    level: Interval | None = None
 
 
 def draw(panels: Sequence[Panel], axis: str, are_dates: bool, figure: Figure) -> float:
@@ -114,7 +114,7 @@ def _draw_panel(area: Axes, panel: Panel, style: theme.SeriesStyle, scale: float
     area.plot(xs, values, ls="none", marker=style.marker, color=style.colour, zorder=4)
 
 
-def processes(shown: Sequence[SummaryRow]) -> Optional[Plot]:
+def processes(shown: Sequence[SummaryRow]) -> Plot | None:
     """Return the plot of the median of every process of a workload's settings, by round; ``None`` without processes."""
     timed = [
         (name, row.latency, [run for run in row.runs if run.steady])
@@ -158,7 +158,7 @@ def moment(iso: str) -> datetime:
     return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
-def history(workload: str, sessions: Mapping[str, Sequence[tuple[str, Interval]]]) -> Optional[Plot]:
+def history(workload: str, sessions: Mapping[str, Sequence[tuple[str, Interval]]]) -> Plot | None:
     """Return the plot of the level of each session over time; ``None`` without any whose time is known.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Optional
 
 from modelzoo.document import Text, theme
 from modelzoo.formatting import MISSING, counted, share, significant
@@ -25,7 +24,7 @@ _DASHES: dict[str, tuple[float, ...]] = {
 _MEMORY_DASHES = (1.5, 1.5)
 
 
-def of_result(result: Result, names: Optional[Mapping[int, str]] = None) -> Optional[Plot]:
+def of_result(result: Result, names: Mapping[int, str] | None = None) -> Plot | None:
     """Return the plot of one run of each setting; ``None`` if none can be placed under a roofline.
 
     Args:
@@ -33,7 +32,7 @@ def of_result(result: Result, names: Optional[Mapping[int, str]] = None) -> Opti
         names: of the settings, by group; by default workload and label.
     """
     points: dict[int, tuple[str, Bound]] = {}
-    ceilings: Optional[Ceilings] = None
+    ceilings: Ceilings | None = None
     labels = labels_as_run(result)
     for run in result.runs:
         report = run.report

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -44,7 +44,7 @@ class SampleSeries(msgspec.Struct, frozen=True):
     cold: tuple[float, ...]
 
 
-def series(label: str, runs: Sequence[Run]) -> Optional[SampleSeries]:
+def series(label: str, runs: Sequence[Run]) -> SampleSeries | None:
     """The samples of one setting; ``None`` if none of its processes was timed."""
     timed = [run.report.timing for run in runs if run.report is not None and run.report.timing is not None]
     timed = [timing for timing in timed if timing.steady]
@@ -71,7 +71,7 @@ def curve(samples: Sequence[float], most: int = MOST_POINTS) -> list[tuple[float
     return [(ordered[rank], (rank + 1) / count) for rank in ranks]
 
 
-def plot(workload: str, found: Sequence[SampleSeries]) -> Optional[Plot]:
+def plot(workload: str, found: Sequence[SampleSeries]) -> Plot | None:
     """Return the plot of the distributions; ``None`` without samples.
 
     The table has percentiles of the steady samples, with the first timed call and the warm-up.

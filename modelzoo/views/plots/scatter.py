@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -83,12 +83,12 @@ class Series(msgspec.Struct, frozen=True):
     xs: Sequence[float]
     ys: Sequence[float]
     colour: str
-    label: Optional[str] = None
+    label: str | None = None
     marker: str = ""
-    dashes: Optional[tuple[float, ...]] = None
+    dashes: tuple[float, ...] | None = None
     size: float = 8.0
-    interval: Optional[tuple[float, float]] = None
-    fill: Optional[str] = None
+    interval: tuple[float, float] | None = None
+    fill: str | None = None
     edge: str = theme.PAGE
     is_stepped: bool = False
 
@@ -98,7 +98,7 @@ def draw(
     x: Scale,
     y: Scale,
     numbered: Sequence[tuple[float, float]],
-    band: Optional[tuple[float, float]],
+    band: tuple[float, float] | None,
     figure: Figure,
 ) -> float:
     """Draw the series on two axes, numbers beside the places of ``numbered``, and a vertical band."""
@@ -127,7 +127,7 @@ def draw(
     return _HEIGHT
 
 
-def tokens(workload: str, found: Sequence[tuple[str, Sequence[float]]]) -> Optional[Plot]:
+def tokens(workload: str, found: Sequence[tuple[str, Sequence[float]]]) -> Plot | None:
     """Return the plot of the time of each token over its position; ``None`` if nothing was generated.
 
     Args:
@@ -164,7 +164,7 @@ def thinned_out(medians: Sequence[float]) -> list[tuple[int, float]]:
     return [(rank + 2, medians[rank]) for rank in ranks]
 
 
-def frontier(result: Result) -> Optional[Plot]:
+def frontier(result: Result) -> Plot | None:
     """Return the plot of throughput against latency: a mark for every configuration, the best ones joined by a line.
 
     With a bound, the latencies are its percentile if every configuration has enough samples for it, else medians.
@@ -223,7 +223,7 @@ def frontier(result: Result) -> Optional[Plot]:
     return Plot(f"{found.workload}: throughput against latency", Text(caption), table, draw_all)
 
 
-def load_curve(load: Load) -> Optional[Plot]:
+def load_curve(load: Load) -> Plot | None:
     """Return the plot of latency against the rate of requests: the runs of a search, the bound, and what was found.
 
     ``None`` is returned unless there are runs at two rates or more.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from typing import Optional
 
 import pytest
 from exportable_workloads import resolved
@@ -25,7 +24,7 @@ class Fast(ExportedEngine):
 class FastModel(ExportedModel):
     """Its framework raises ArithmeticError."""
 
-    def reason_of(self, error: Exception) -> Optional[str]:
+    def reason_of(self, error: Exception) -> str | None:
         return str(error) if isinstance(error, ArithmeticError) else None
 
 

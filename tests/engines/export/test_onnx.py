@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Optional
 
 import pytest
 from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
@@ -99,7 +98,7 @@ def test_everything_else_has_the_shape_of_the_batch() -> None:
 def test_the_exporter_follows_from_the_model_and_the_versions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Detectors are traced, and so is everything if a package or the engine is too old for the newer exporter."""
     classifier, detector = (source_of(each, folder, resolved("onnxruntime")) for each in (CLASSIFIER, DETECTOR))
-    versions: dict[str, Optional[str]] = {"torch": "2.9.1", "onnx": "1.20.0", "onnxscript": "0.5.0"}
+    versions: dict[str, str | None] = {"torch": "2.9.1", "onnx": "1.20.0", "onnxscript": "0.5.0"}
     monkeypatch.setattr(exporter, "installed_version", versions.get)
     newest = Conversion("torch.onnx.export", "torch 2.9.1, onnx 1.20.0, onnxscript 0.5.0", 23, {"dynamo": True})
     traced = Conversion("torch.onnx.export", "torch 2.9.1, onnx 1.20.0", 17, {"dynamo": False})

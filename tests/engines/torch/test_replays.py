@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 from exportable_workloads import CLASSIFIER, source_of

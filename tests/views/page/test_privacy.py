@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from enum import Enum
+from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -58,7 +59,7 @@ class Marked(msgspec.Struct, frozen=True):
 
     shown: Public
     plain: str
-    mixed: tuple[Union[str, Public], ...]
+    mixed: tuple[str | Public, ...]
     named: dict[str, Public]
 
 
@@ -73,7 +74,7 @@ def filled(kind: Any) -> Any:
     if kind in (Setting, ResolvedSetting):
         return kind(input="x", python="x", options={"o": "x"})
     origin, parts = get_origin(kind), get_args(kind)
-    if origin is Union:
+    if origin in (Union, UnionType):
         return filled(next(part for part in parts if part is not type(None)))
     if origin is tuple:
         return tuple(filled(part) for part in parts if part is not Ellipsis)

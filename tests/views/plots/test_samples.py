@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from bisect import bisect_right
 
@@ -28,7 +29,7 @@ def test_a_curve_goes_exactly_through_the_distribution(steady: list[float]) -> N
     for value, share in points:
         rank = round(share * len(ordered))
         assert ordered[rank - 1] == value and rank <= bisect_right(ordered, value)
-    steps = [b - a for (_, a), (_, b) in zip(points, points[1:])]
+    steps = [b - a for (_, a), (_, b) in itertools.pairwise(points)]
     assert all(0 < step <= max(2 / samples.MOST_POINTS, 1 / len(steady)) + 1e-12 for step in steps)
 
 
