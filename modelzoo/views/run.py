@@ -15,7 +15,6 @@ from modelzoo.results.summary import SummaryRow, is_unproven
 from modelzoo.views import explanations, findings, generation, kernel_tables, proof, results_table, stages
 from modelzoo.views.details import detail_lines
 from modelzoo.views.differences import conditions, machine
-from modelzoo.views.headline import headline
 from modelzoo.warning import Severity
 
 SHOWN_PRODUCTS = 25
@@ -36,7 +35,7 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
     table = results_table.table(shown)
     table = replace(table, caption="; ".join(filter(None, [where, table.caption])))
     blocks: list[Block] = [
-        headline(shown),
+        findings.headline(shown),
         *([table] if any(row.reports for row in shown) else []),
         *_stages(result),
         *([generation.table(shown)] if any(row.generation for row in shown) else []),

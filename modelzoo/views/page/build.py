@@ -19,8 +19,7 @@ from modelzoo.results import tuning as results_tuning
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import differences, findings, results_table, throughput, tuning, validity
 from modelzoo.views import load as load_view
-from modelzoo.views.differences import conditions, group_names
-from modelzoo.views.headline import headline
+from modelzoo.views.differences import conditions, full_names
 from modelzoo.views.page import circumstances, comparisons, history, workloads
 from modelzoo.views.plots import forest, roofline, scatter
 
@@ -157,7 +156,8 @@ def _sections(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: 
 
 
 def _roofline(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Section]:
-    plot = roofline.of_result(result, group_names(shown))
+    names = dict(zip((row.runs[0].group for row in shown), full_names(shown)))
+    plot = roofline.of_result(result, names)
     return [Section("Roofline", (plot.figure(f"{mark}-roofs"),), f"{mark}-roofline")] if plot is not None else []
 
 
@@ -198,7 +198,7 @@ def _machine(given: ResultSet, shown: Sequence[SummaryRow]) -> str:
 
 
 def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
-    """Return the answer: headline, latencies and verdicts; then what qualifies them, and a sentence per workload.
+    """Return the answer: headline, latencies and verdicts; then what qualifies them, and what is open.
 
     Args:
         result: what was measured.
@@ -208,9 +208,9 @@ def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block
     blocks: list[Block] = []
     timed = {row.workload for row in shown}
     judged = [entry for entry in result.validity if entry.workload not in timed]
-    said = list(findings.sentences(shown).items())
+    said = list(findings.remarks(shown).items())
     if shown:
-        blocks.append(headline(shown))
+        blocks.append(findings.headline(shown))
         drawn = forest.latencies(shown)
         blocks += [drawn.figure(f"{mark}-latencies")] if drawn is not None else []
         blocks.append(results_table.page_table(shown))

@@ -14,7 +14,7 @@ from modelzoo.records.validity import Validity
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, explanations, generation, kernel_tables, stages
-from modelzoo.views.differences import group_names, short_names
+from modelzoo.views.differences import short_names
 from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import bars, panels, samples, scatter
 from modelzoo.views.plots.plot import Plot
@@ -48,7 +48,7 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
         contents += _stages(result, workload, mark)
         contents += _kernels(shown, mark)
     judged = [entry for entry in result.validity if entry.workload == workload]
-    names = group_names(shown)
+    names = dict(zip((row.runs[0].group for row in shown), short_names(shown)))
     blocks: list[Block] = []
     for entry in judged:
         as_run = entry.report.validity.tested_name if entry.report is not None else result.label(entry.group)
