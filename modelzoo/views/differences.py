@@ -123,11 +123,11 @@ def short_names(shown: Sequence[SummaryRow]) -> list[str]:
     ]
 
 
-def full_names(shown: Sequence[SummaryRow]) -> list[str]:
+def full_names(shown: Sequence[SummaryRow], *, with_workload: bool = True) -> list[str]:
     """Return the short name of each row among those of its workload, with the workload if there are several."""
     found = by_workload(shown)
     names = {workload: iter(short_names(rows)) for workload, rows in found.items()}
-    prefixes = (f"{row.workload} " if len(found) > 1 else "" for row in shown)
+    prefixes = (f"{row.workload} " if with_workload and len(found) > 1 else "" for row in shown)
     return [f"{prefix}{next(names[row.workload])}" for prefix, row in zip(prefixes, shown)]
 
 
