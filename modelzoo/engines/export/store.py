@@ -9,7 +9,7 @@ The name of a directory is a digest of everything that decides its content: the 
 module, the conversion, and the shapes of the inputs. Those used longest ago are removed if the cache is too large.
 
 The process that prepares a call reads all files of an export that it finds, and compares their SHA-256 with the
-manifest's; the workers of the call, which start again and again, read the manifest only.
+manifest's; the workers of the call, which start again and again, compare only their sizes.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ Write = Callable[[Path], Sequence[str]]
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    """What a directory holds; the names of the files are relative to it."""
+    """What a directory holds; the names of the files, with their sizes, are relative to it."""
 
     conversion: Conversion
     state_sha256: str
     sha256: str
-    files: tuple[str, ...]
+    files: dict[str, int]
     parts: tuple[str, ...] = ()
 
 
@@ -164,8 +164,8 @@ def _make(directory: Path, source: TorchSource, engine: str, conversion: Convers
         for path in paths:
             sync(path)
         files = [path for path in paths if path.is_file()]
-        names = tuple(path.relative_to(temporary).as_posix() for path in files)
-        manifest = _Manifest(conversion, source.state_sha256, files_sha256(temporary, files), names, parts)
+        sizes = {path.relative_to(temporary).as_posix(): path.stat().st_size for path in files}
+        manifest = _Manifest(conversion, source.state_sha256, files_sha256(temporary, files), sizes, parts)
         write_atomically(temporary / MANIFEST, encode_json(manifest))
         sync(temporary)
         if _read_manifest(directory) is None:
@@ -196,6 +196,18 @@ def _is_intact(directory: Path, manifest: _Manifest) -> bool:
     """Whether all files are as they were written."""
     try:
         return files_sha256(directory, [directory / name for name in manifest.files]) == manifest.sha256
+    except OSError:
+        return False
+
+
+def _is_unchanged(export: Export) -> bool:
+    """Whether it is still the one that was prepared, as far as its manifest and the sizes of its files tell."""
+    directory = Path(export.path)
+    manifest = _read_manifest(directory)
+    if manifest is None or manifest.sha256 != export.sha256:
+        return False
+    try:
+        return all((directory / name).stat().st_size == size for name, size in manifest.files.items())
     except OSError:
         return False
 
@@ -248,10 +260,9 @@ def read_inputs(export: Export) -> Inputs:
     """Return the batch of ``export`` as nested numpy arrays; they have the digest of the workload's own inputs.
 
     Raises:
-        EnvironmentProblem: its file is gone, or the export is another one.
+        EnvironmentProblem: its file is gone, or the model's files have changed.
     """
-    manifest = _read_manifest(Path(export.path))
-    if manifest is None or manifest.sha256 != export.sha256:
+    if not _is_unchanged(export):
         raise _gone(export)
     batch, arrays = _read(export, INPUT)
     return Inputs(rebuild(batch.inputs, arrays), batch.items)

@@ -190,15 +190,19 @@ def test_an_export_that_is_gone_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
-    """When a call is prepared."""
+    """Of the same size, when it is prepared; of another size by every worker, too."""
     made = source(tmp_path)
     found = export(made)
     model = Path(found.path) / "sub" / "model.bin"
+    model.write_bytes(b"MODEL")
+    store.read_inputs(found)
     for content in (b"MODEL", b"mode", None):
         model.unlink() if content is None else model.write_bytes(content)
         with pytest.raises(EnvironmentProblem) as caught:
             export(made, write=never)
         assert str(caught.value) == (f"the exported model in {found.path} has changed; remove that directory")
+    with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
+        store.read_inputs(found)
     shutil.rmtree(found.path)
     assert export(made) == found
 
