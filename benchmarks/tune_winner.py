@@ -29,8 +29,8 @@ from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.plan import Plan
+from modelzoo.records.race import ExclusionKind
 from modelzoo.records.run import Result, Run
-from modelzoo.records.tuning import ExclusionKind
 from modelzoo.results import store, tuning
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload, discovery
@@ -45,7 +45,7 @@ MAY_WIN = (ExclusionKind.SLOWER, ExclusionKind.NOT_MEASURED)
 
 def eligible(result: Result) -> list[int]:
     """The candidates that could win, as far as the search has found out."""
-    out = {each.group for each in tuning.of(result).excluded if each.kind not in MAY_WIN}
+    out = {each.entrant for each in tuning.of(result).excluded if each.kind not in MAY_WIN}
     return [group for group in range(1, tuning.of(result).candidates) if group not in out]
 
 

@@ -12,8 +12,8 @@ from simulated_search import Machine
 from stored_search import TUNING, searched
 
 from modelzoo.frozen import replace
+from modelzoo.records.race import Exclusion, ExclusionKind
 from modelzoo.records.run import Result, SettingRequest
-from modelzoo.records.tuning import Exclusion, ExclusionKind
 from modelzoo.results import store
 from modelzoo.setting import Setting
 
