@@ -81,7 +81,7 @@ def script(
         onednn=f"; oneDNN {evidence.onednn_version}" if evidence.onednn_version else "",
         version=__version__,
         variables=variables,
-        threads=report.setting.threads if report is not None else None,
+        threads=report.setting.threads if report is not None and report.setting is not None else None,
         switches=switches,
         place="" if call.device == "cpu" else f"{call.device!r}, ",
         by_place=", ".join(_literal(each) for each in call.arguments if not each.name),
