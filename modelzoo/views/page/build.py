@@ -1,4 +1,4 @@
-"""From results to the content of a page: its sections, and what it shows of searches, instances and requests."""
+"""From results to the sections of a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Block, Lines, Notices, Page, Section, Tone, first_line, lines, named
+from modelzoo.document import Block, Notices, Page, Section, lines
 from modelzoo.frozen import replace
 from modelzoo.records.load import Load
 from modelzoo.records.run import Result
@@ -17,12 +17,10 @@ from modelzoo.records.tuning import Tuning
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import differences, findings, results_table, throughput, tuning, validity
-from modelzoo.views import load as load_view
+from modelzoo.views import differences, kinds
 from modelzoo.views.differences import conditions, group_names
-from modelzoo.views.headline import headline
 from modelzoo.views.page import circumstances, comparisons, history, workloads
-from modelzoo.views.plots import forest, roofline, scatter
+from modelzoo.views.plots import roofline
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -63,9 +61,16 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
         for number, each in enumerate(given[1:], 1)
     ]
     if len(given) == 1:
-        sections += _single(given[0], shown[0], pictures)
+        # The answer first, everything else below it.
+        parts = _blocks(given[0], shown[0], "r", pictures)
+        first = tuple(block for block in parts if not isinstance(block, Section))
+        sections += [Section("Results", first, "results"), *(block for block in parts if isinstance(block, Section))]
     else:
-        sections += [_several(each, rows, number, pictures) for number, (each, rows) in enumerate(zip(given, shown), 1)]
+        marks = [f"r{number}" for number in range(1, len(given) + 1)]
+        sections += [
+            Section(each.name, tuple(_blocks(each, rows, mark, pictures)), mark)
+            for each, rows, mark in zip(given, shown, marks)
+        ]
     histories = [
         history.section(each.name, each.sessions, f"h{number}")
         for number, each in enumerate(given, 1)
@@ -93,44 +98,15 @@ def _joined(given: Sequence[ResultSet]) -> ResultSet:
     return ResultSet(f"{len(sessions)} results", tuple(sessions), is_directory=True)
 
 
-def _single(given: ResultSet, shown: Sequence[SummaryRow], pictures: int) -> list[Section]:
-    """The sections of a page about one result: the answer first, everything else below it."""
-    parts = _of_kind(given, shown, "r", pictures)
-    answer: list[Block] = [block for block in parts if not isinstance(block, Section)]
-    if given.is_directory:
-        answer.insert(0, _which(given))
-    return [Section("Results", tuple(answer), "results"), *(block for block in parts if isinstance(block, Section))]
-
-
-def _several(given: ResultSet, shown: Sequence[SummaryRow], number: int, pictures: int) -> Section:
-    parts = _of_kind(given, shown, f"r{number}", pictures)
-    if given.is_directory:
-        parts.insert(0, _which(given))
-    return Section(given.name, tuple(parts), f"r{number}")
-
-
-def _of_kind(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
+def _blocks(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
     """The answer to what this kind of call asks, and the sections that explain it."""
     result = given.sessions[-1].result
-    if isinstance(result.payload, Throughput):
-        own = [*throughput_blocks(result, mark), *_index(shown, mark)]
-    elif isinstance(result.payload, Load):
-        own = load_blocks(result.payload, mark)
-    elif isinstance(result.payload, Tuning):
-        own = search_blocks(result, shown, mark)
-    else:
-        own = [*answer(result, shown, mark), *_speedups(shown, mark)]
-    return [*own, *_sections(given.latest, shown, mark, pictures)]
-
-
-def _which(given: ResultSet) -> Lines:
-    latest = given.sessions[-1]
-    return lines(f"The latest of {len(given.sessions)} sessions: {latest.path}, {latest.result.created}.")
-
-
-def _speedups(shown: Sequence[SummaryRow], mark: str) -> list[Section]:
-    plot = forest.of_rows(shown)
-    return [Section("Speedups", (plot.figure(f"{mark}-forest"),), f"{mark}-ratios")] if plot is not None else []
+    which = []
+    if given.is_directory:
+        path = given.sessions[-1].path
+        which.append(lines(f"The latest of {len(given.sessions)} sessions: {path}, {result.created}."))
+    answer = kinds.of(result).answer(result, shown, mark)
+    return [*which, *answer, *_sections(given.latest, shown, mark, pictures)]
 
 
 def _sections(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Section]:
@@ -141,7 +117,8 @@ def _sections(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: 
     for number, name in enumerate(names, 1):
         own = by_workload.get(name, [])
         parts.append(workloads.section(result, name, own, f"{mark}-w{number}", pictures))
-    parts += _roofline(result, shown, mark)
+    roofs = roofline.of_result(result, group_names(shown))
+    parts += [Section("Roofline", (roofs.figure(f"{mark}-roofs"),), f"{mark}-roofline")] if roofs is not None else []
     notices = conditions(shown)
     if notices:
         listed = Notices(tuple(notices), f"{mark}-condition")
@@ -156,25 +133,10 @@ def _sections(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: 
     return parts
 
 
-def _roofline(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Section]:
-    plot = roofline.of_result(result, group_names(shown))
-    return [Section("Roofline", (plot.figure(f"{mark}-roofs"),), f"{mark}-roofline")] if plot is not None else []
-
-
 def _title(given: Sequence[ResultSet]) -> str:
-    kind = "Comparison" if len(given) > 1 else _kind(given[0].sessions[-1].result)
+    kind = "Comparison" if len(given) > 1 else kinds.of(given[0].sessions[-1].result).title
     names = dict.fromkeys(requested.workload for each in given for requested in each.latest.requested)
     return f"{kind}: {', '.join(names)}" if names else kind
-
-
-def _kind(result: Result) -> str:
-    if isinstance(result.payload, Throughput):
-        return "Throughput"
-    if isinstance(result.payload, Load):
-        return "Load test"
-    if isinstance(result.payload, Tuning):
-        return "Tuning"
-    return "Accuracy check" if result.validity and not result.runs else "Inference benchmark"
 
 
 def _subtitle(given: Sequence[ResultSet], shown: Sequence[Sequence[SummaryRow]]) -> str:
@@ -195,79 +157,3 @@ def _machine(given: ResultSet, shown: Sequence[SummaryRow]) -> str:
     judged = [entry.report.provenance for entry in result.validity if entry.report is not None]
     known = [each for each in judged if each is not None]
     return differences.ran_on([each.machine for each in known], known)
-
-
-def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
-    """Return the answer: headline, latencies and verdicts; then what qualifies them, and a sentence per workload.
-
-    Args:
-        result: what was measured.
-        shown: its rows.
-        mark: what ids in it begin with.
-    """
-    blocks: list[Block] = []
-    timed = {row.workload for row in shown}
-    judged = [entry for entry in result.validity if entry.workload not in timed]
-    said = list(findings.sentences(shown).items())
-    if shown:
-        blocks.append(headline(shown))
-        drawn = forest.latencies(shown)
-        blocks += [drawn.figure(f"{mark}-latencies")] if drawn is not None else []
-        blocks.append(results_table.page_table(shown))
-    for each in judged:
-        blocks += [*validity.wrong_results(each.report), validity.verdict(each.report.validity)] if each.report else []
-    unknown = [(each.workload, each.error or "no reason is known") for each in judged if each.report is None]
-    blocks += [first_line(f"{name}: no accuracy check: {why}", Tone.BAD) for name, why in unknown]
-    blocks += _index(shown, mark)
-    if said:
-        blocks.append(named(said))
-    if not blocks:
-        blocks.append(lines("This result is empty: nothing was measured or judged."))
-    return blocks
-
-
-def _index(shown: Sequence[SummaryRow], mark: str) -> list[Notices]:
-    """What distorts the numbers, with links to what helps."""
-    notices = conditions(shown)
-    return [Notices(tuple(notices), f"{mark}-condition", is_index=True)] if notices else []
-
-
-def load_blocks(load: Load, mark: str) -> list[Block]:
-    """Return what is shown of a measurement under load, the answer first.
-
-    Args:
-        load: what ``modelzoo load`` measured.
-        mark: what the id of its plot begins with.
-    """
-    answer, *rest = load_view.document(load)
-    plot = scatter.load_curve(load)
-    figure = [plot.figure(f"{mark}-curve")] if plot is not None else []
-    return [answer, *figure, *rest]
-
-
-def throughput_blocks(result: Result, mark: str) -> list[Block]:
-    """Return what is shown of the instances that ``result`` holds, the answer first.
-
-    Args:
-        result: of ``modelzoo throughput``.
-        mark: what the id of its plot begins with.
-    """
-    answer, *rest = throughput.document(result)
-    plot = scatter.frontier(result)
-    figure = [plot.figure(f"{mark}-frontier")] if plot is not None else []
-    return [answer, *figure, *rest]
-
-
-def search_blocks(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
-    """Return what is shown of the search that ``result`` holds, the answer first.
-
-    Args:
-        result: of ``modelzoo tune``.
-        shown: the rows of its confirmation, or of the default.
-        mark: what the ids in it begin with.
-    """
-    answer, *steps = tuning.answer(result)
-    plot = forest.of_search(result) or forest.latencies(shown)
-    figure = [plot.figure(f"{mark}-ladder")] if plot is not None else []
-    searched = Section("Search", tuple(tuning.search(result)), f"{mark}-search")
-    return [answer, *figure, *steps, *_index(shown, mark), *([searched] if searched.blocks else [])]

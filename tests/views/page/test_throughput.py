@@ -8,6 +8,7 @@ from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Figure, Lines, Table, Tone, first_line
 from modelzoo.document.html import html
+from modelzoo.views import kinds
 from modelzoo.views.page import build
 
 OWN = [configuration(1), configuration(4)]
@@ -16,11 +17,11 @@ RUNS = [ran(i, each, n, [0.1] * each.instances) for i, each in enumerate(OWN) fo
 
 def test_the_answer_comes_before_the_plot_and_the_table() -> None:
     """The answer first."""
-    found = build.throughput_blocks(result(OWN, RUNS), "r")
+    found = kinds.of(result(OWN, RUNS)).answer(result(OWN, RUNS), (), "r")
     assert [type(block) for block in found] == [Lines, Figure, Table, Lines]
     assert isinstance(found[0], Lines)
     assert str(found[0].items[0].text).startswith("toy: 4 × 1 core, batch 1 has the highest throughput")
-    answer, *_ = build.throughput_blocks(result(OWN, []), "r")
+    answer, *_ = kinds.of(result(OWN, [])).answer(result(OWN, []), (), "r")
     assert answer == first_line("toy: no configuration could be measured", Tone.BAD)
 
 

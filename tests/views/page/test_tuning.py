@@ -13,12 +13,14 @@ from modelzoo.frozen import replace
 from modelzoo.records.run import SettingRequest
 from modelzoo.records.tuning import LeftOut, Obstacle
 from modelzoo.setting import Setting
+from modelzoo.views import kinds
 from modelzoo.views.page import build
 
 
 def test_the_section_has_the_answer_the_steps_and_the_candidates() -> None:
     """The answer first."""
-    found = build.search_blocks(searched(left_out=(LeftOut("threads", None, Obstacle.ONE_CORE),)), (), "r")
+    stored = searched(left_out=(LeftOut("threads", None, Obstacle.ONE_CORE),))
+    found = kinds.of(stored).answer(stored, (), "r")
     answer, figure, steps, candidates = found
     assert isinstance(answer, Lines)
     assert str(answer.items[0].text).startswith("toy: the fastest is fp32 compile channels-last: 2.512×")
@@ -30,7 +32,8 @@ def test_the_section_has_the_answer_the_steps_and_the_candidates() -> None:
 
 def test_a_search_without_a_winner_has_no_plot() -> None:
     """Its candidates are there all the same."""
-    found = build.search_blocks(searched(stages=STAGES[:3]), (), "r")
+    stored = searched(stages=STAGES[:3])
+    found = kinds.of(stored).answer(stored, (), "r")
     assert [type(block) for block in found] == [Lines, Section]
 
 
