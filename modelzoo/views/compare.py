@@ -16,9 +16,17 @@ from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.stats import Basis, Doubt, Outcome, Ratio, Verdict
 from modelzoo.views import compare_columns, explanations
 from modelzoo.views.compare_columns import values_text
-from modelzoo.views.headline import Judged, several, subject
 from modelzoo.views.results_table import ratio
-from modelzoo.views.speed import UNPROVEN, basis_text, is_qualified, reason, refusal, verdict_reason
+from modelzoo.views.speed import (
+    UNPROVEN,
+    basis_text,
+    is_qualified,
+    reason,
+    refusal,
+    several,
+    subject,
+    verdict_reason,
+)
 
 QUANTITY = {
     Metric.LATENCY: "latency of one forward batch",
@@ -107,8 +115,7 @@ def headline(comparison: Comparison) -> Lines:
         said = f"{rows[0].name}: {subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}"
         said += UNPROVEN if is_qualified(rows[0].speed) else ""
     else:
-        judged = [Judged(row.outcome, row.ratio, is_qualified(row.speed)) for row in rows]
-        said = several(base, other, judged, "rows")
+        said = several(base, other, [row.speed for row in rows], "rows")
     if comparison.mean is not None and len(compared) > 1:
         said += f"; geometric mean {ratio(comparison.mean)}"
     if any(each.basis is Basis.ASSUMED for each in _found(comparison).values()):

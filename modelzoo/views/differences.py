@@ -30,7 +30,7 @@ _WITHOUT_NAME = ("precision", "mode")
 _ALWAYS_SHARED = ("precision", "batch", "threads", "weights")
 """Fields that are named if all rows share them even if they are at their default, in this order."""
 NAMED_SETTINGS = 4
-"""A condition names the settings of a workload that it concerns up to this many, then only counts them."""
+"""Settings of a workload are named up to this many, then only counted."""
 _VERIFICATION = {Verification.PARTIAL: "partly verified ", Verification.NONE: "unverified "}
 """What pretrained weights are called unless they were shown to be the published ones, or nothing was recorded."""
 SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", Severity.NOTE: "note"}
@@ -123,14 +123,18 @@ def short_names(shown: Sequence[SummaryRow]) -> list[str]:
     ]
 
 
-def group_names(shown: Sequence[SummaryRow]) -> dict[int, str]:
-    """Return the short name of each row, with its workload if there are several, by the group of its runs."""
+def full_names(shown: Sequence[SummaryRow], *, with_workload: bool = True) -> list[str]:
+    """Return the short name of each row among those of its workload, with the workload if there are several."""
     found = by_workload(shown)
-    return {
-        row.runs[0].group: f"{workload} {name}" if len(found) > 1 else name
-        for workload, rows in found.items()
-        for name, row in zip(short_names(rows), rows)
-    }
+    names = {workload: iter(short_names(rows)) for workload, rows in found.items()}
+    prefixes = (f"{row.workload} " if with_workload and len(found) > 1 else "" for row in shown)
+    return [f"{prefix}{next(names[row.workload])}" for prefix, row in zip(prefixes, shown)]
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are: ``a, b, c, d and 3 more``."""
+    more = f" and {len(names) - NAMED_SETTINGS} more" if len(names) > NAMED_SETTINGS else ""
+    return f"{', '.join(names[:NAMED_SETTINGS])}{more}"
 
 
 def pair_names(shown: Sequence[SummaryRow]) -> tuple[str, str] | None:

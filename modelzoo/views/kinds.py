@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import msgspec
 
@@ -18,7 +17,6 @@ from modelzoo.results import tuning as searches
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import findings, load, results_table, run, throughput, tuning, validity
 from modelzoo.views.differences import conditions
-from modelzoo.views.headline import headline
 from modelzoo.views.plots import forest, scatter
 from modelzoo.views.plots.plot import Plot
 
@@ -63,65 +61,68 @@ def _search(result: Result, details: bool, kernels: bool) -> list[Block]:
     return [*tuning.document(result), *more]
 
 
-def index(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
+def drawn(plot: Plot | None, mark: str) -> list[Block]:
+    """A plot as a part of a page, if there is one; ``mark`` is its id."""
+    return [plot.figure(mark)] if plot is not None else []
+
+
+def section(title: str, blocks: Sequence[Block], mark: str) -> list[Block]:
+    """A section; none if it would be empty."""
+    return [Section(title, tuple(blocks), mark)] if blocks else []
+
+
+def _index(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
     """What distorts the numbers, with links to what helps."""
     notices = conditions(shown)
     return [Notices(tuple(notices), f"{mark}-condition", is_index=True)] if notices else []
 
 
 def _session_answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
-    """Headline, latencies and verdicts; then what qualifies them, a sentence per workload, and the speedups."""
+    """Headline, latencies and verdicts; then what qualifies them, what is open, and the speedups."""
     blocks: list[Block] = []
     if shown:
-        drawn = forest.latencies(shown)
-        latencies = [drawn.figure(f"{mark}-latencies")] if drawn is not None else []
-        blocks += [headline(shown), *latencies, results_table.page_table(shown)]
+        latencies = drawn(forest.latencies(shown), f"{mark}-latencies")
+        blocks += [findings.headline(shown), *latencies, results_table.page_table(shown)]
     timed = {row.workload for row in shown}
-    judged = [entry for entry in result.validity if entry.workload not in timed]
-    for each in judged:
-        blocks += [*validity.wrong_results(each.report), validity.verdict(each.report.validity)] if each.report else []
-    for each in judged:
+    for each in result.validity:
+        if each.workload in timed:
+            continue
         if each.report is None:
             why = each.error or "no reason is known"
             blocks.append(first_line(f"{each.workload}: no accuracy check: {why}", Tone.BAD))
-    blocks += index(shown, mark)
-    said = findings.sentences(shown)
+        else:
+            blocks += [*validity.wrong_results(each.report), validity.verdict(each.report.validity)]
+    blocks += _index(shown, mark)
+    said = findings.remarks(shown)
     blocks += [named(list(said.items()))] if said else []
-    plot = forest.of_rows(shown)
-    speedups = [Section("Speedups", (plot.figure(f"{mark}-forest"),), f"{mark}-ratios")] if plot is not None else []
-    return [*(blocks or [lines("This result is empty: nothing was measured or judged.")]), *speedups]
-
-
-def _served_answer(
-    plot: Callable[[Result], Plot | None], result: Result, shown: Sequence[SummaryRow], mark: str
-) -> list[Block]:
-    answer, *rest = of(result).document(result, False, False)
-    drawn = plot(result)
-    return [answer, *([drawn.figure(f"{mark}-plot")] if drawn is not None else []), *rest, *index(shown, mark)]
+    blocks = blocks or [lines("This result is empty: nothing was measured or judged.")]
+    return [*blocks, *section("Speedups", drawn(forest.of_rows(shown), f"{mark}-forest"), f"{mark}-ratios")]
 
 
 def _search_answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
     answer, *steps = tuning.answer(result)
     plot = forest.of_search(result) or forest.latencies(shown)
-    figure = [plot.figure(f"{mark}-ladder")] if plot is not None else []
-    found = tuple(tuning.search(result))
-    searched = [Section("Search", found, f"{mark}-search")] if found else []
-    return [answer, *figure, *steps, *index(shown, mark), *searched]
+    searched = section("Search", tuning.search(result), f"{mark}-search")
+    return [answer, *drawn(plot, f"{mark}-ladder"), *steps, *_index(shown, mark), *searched]
+
+
+def _serving(title: str, document: Callable[[Result], list[Block]], plot: Callable[[Result], Plot | None]) -> View:
+    """The view of instances, which are not timed one by one."""
+
+    def page(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
+        answer, *rest = document(result)
+        return [answer, *drawn(plot(result), f"{mark}-plot"), *rest, *_index(shown, mark)]
+
+    return View(title, lambda result, *_: document(result), page, lambda _: [])
 
 
 _VIEWS = {
     Latency: View("Inference benchmark", _session, _session_answer, summary.rows),
     Tuning: View("Tuning", _search, _search_answer, lambda result: summary.rows(searches.measured(result))),
-    Throughput: View(
-        "Throughput",
-        lambda result, *_: throughput.document(result),
-        partial(_served_answer, scatter.frontier),
-        lambda _: [],
-    ),
-    Load: View(
+    Throughput: _serving("Throughput", throughput.document, scatter.frontier),
+    Load: _serving(
         "Load test",
-        lambda result, *_: load.document(loads.of(result)),
-        partial(_served_answer, lambda result: scatter.load_curve(loads.of(result))),
-        lambda _: [],
+        lambda result: load.document(loads.of(result)),
+        lambda result: scatter.load_curve(loads.of(result)),
     ),
 }

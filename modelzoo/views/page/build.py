@@ -1,4 +1,4 @@
-"""From results to the sections of a page."""
+"""From results to the content of a page: its sections, and what it shows of searches, instances and requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import differences, kinds
-from modelzoo.views.differences import conditions, group_names
+from modelzoo.views.differences import conditions
+from modelzoo.views.kinds import drawn, section
 from modelzoo.views.page import circumstances, comparisons, history, workloads
 from modelzoo.views.plots import roofline
 
@@ -52,25 +53,27 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
         given: at least one. The first one is the baseline of the others.
         question: how they are compared.
     """
-    if len(given) > MOST_IN_FULL:
-        given = [_joined(given)]
+    if len(given) > MOST_IN_FULL:  # as if they were in one directory
+        joined = sorted((each for one in given for each in one.sessions), key=lambda each: history.start(each.result))
+        given = [ResultSet(f"{len(joined)} results", tuple(joined), is_directory=True)]
     pictures = workloads.pictures_each([each.latest for each in given])
     shown = [_rows(each) for each in given]
     sections = [
         comparisons.section((given[0].name, given[0].sessions), (each.name, each.sessions), question, f"c{number}")
         for number, each in enumerate(given[1:], 1)
     ]
-    if len(given) == 1:
+    for number, (each, rows) in enumerate(zip(given, shown), 1):
+        mark = "r" if len(given) == 1 else f"r{number}"
+        parts = _of_kind(each, rows, mark, pictures)
+        if each.is_directory:
+            last = each.sessions[-1]
+            parts.insert(0, lines(f"The latest of {len(each.sessions)} sessions: {last.path}, {last.result.created}."))
+        if len(given) > 1:
+            sections.append(Section(each.name, tuple(parts), mark))
+            continue
         # The answer first, everything else below it.
-        parts = _blocks(given[0], shown[0], "r", pictures)
-        first = tuple(block for block in parts if not isinstance(block, Section))
-        sections += [Section("Results", first, "results"), *(block for block in parts if isinstance(block, Section))]
-    else:
-        marks = [f"r{number}" for number in range(1, len(given) + 1)]
-        sections += [
-            Section(each.name, tuple(_blocks(each, rows, mark, pictures)), mark)
-            for each, rows, mark in zip(given, shown, marks)
-        ]
+        answer = tuple(block for block in parts if not isinstance(block, Section))
+        sections += [Section("Results", answer, "results"), *(block for block in parts if isinstance(block, Section))]
     histories = [
         history.section(each.name, each.sessions, f"h{number}")
         for number, each in enumerate(given, 1)
@@ -78,7 +81,13 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
     ]
     # Of a single directory, the latest results come first, then what happened before.
     place = 1 if len(given) == 1 else len(sections)
-    return Page(_title(given), _subtitle(given, shown), (*sections[:place], *histories, *sections[place:]))
+    kind = "Comparison" if len(given) > 1 else kinds.of(given[0].sessions[-1].result).title
+    names = dict.fromkeys(requested.workload for each in given for requested in each.latest.requested)
+    machines = dict.fromkeys(filter(None, map(_machine, given, shown)))
+    days = sorted({session.result.created[:10] for each in given for session in each.sessions})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    title = f"{kind}: {', '.join(names)}" if names else kind
+    return Page(title, "; ".join([*machines, when]), (*sections[:place], *histories, *sections[place:]))
 
 
 def _rows(given: ResultSet) -> list[SummaryRow]:
@@ -91,59 +100,22 @@ def _rows(given: ResultSet) -> list[SummaryRow]:
     return [replace(row, name=names[row.runs[0].group]) for row in found]
 
 
-def _joined(given: Sequence[ResultSet]) -> ResultSet:
-    """Many files as if they were in one directory."""
-    sessions = [session for each in given for session in each.sessions]
-    sessions.sort(key=lambda each: history.start(each.result))
-    return ResultSet(f"{len(sessions)} results", tuple(sessions), is_directory=True)
-
-
-def _blocks(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
-    """The answer to what this kind of call asks, and the sections that explain it."""
-    result = given.sessions[-1].result
-    which = []
-    if given.is_directory:
-        path = given.sessions[-1].path
-        which.append(lines(f"The latest of {len(given.sessions)} sessions: {path}, {result.created}."))
-    answer = kinds.of(result).answer(result, shown, mark)
-    return [*which, *answer, *_sections(given.latest, shown, mark, pictures)]
-
-
-def _sections(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Section]:
-    """What explains the answer."""
-    parts: list[Section] = []
+def _of_kind(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
+    """The answer to what this kind of call asks, with its plot, and the sections that explain it."""
+    whole, result = given.sessions[-1].result, given.latest
+    parts = kinds.of(whole).answer(whole, shown, mark)
     by_workload = differences.by_workload(shown)
-    names = dict.fromkeys([*by_workload, *(entry.workload for entry in result.validity)])
-    for number, name in enumerate(names, 1):
-        own = by_workload.get(name, [])
-        parts.append(workloads.section(result, name, own, f"{mark}-w{number}", pictures))
-    roofs = roofline.of_result(result, group_names(shown))
-    parts += [Section("Roofline", (roofs.figure(f"{mark}-roofs"),), f"{mark}-roofline")] if roofs is not None else []
+    for number, name in enumerate(dict.fromkeys([*by_workload, *(entry.workload for entry in result.validity)]), 1):
+        parts.append(workloads.section(result, name, by_workload.get(name, []), f"{mark}-w{number}", pictures))
+    names = dict(zip((row.runs[0].group for row in shown), differences.full_names(shown)))
+    parts += section("Roofline", drawn(roofline.of_result(result, names), f"{mark}-roofs"), f"{mark}-roofline")
     notices = conditions(shown)
-    if notices:
-        listed = Notices(tuple(notices), f"{mark}-condition")
-        parts.append(Section("Conditions", (listed,), f"{mark}-conditions"))
-    where = circumstances.machine(result)
-    if where:
-        parts.append(Section("Machine", tuple(where), f"{mark}-machine"))
+    listed = [Notices(tuple(notices), f"{mark}-condition")] if notices else []
+    parts += section("Conditions", listed, f"{mark}-conditions")
+    parts += section("Machine", circumstances.machine(result), f"{mark}-machine")
     settings = [*circumstances.settings(shown), *circumstances.plan(result, shown), *circumstances.build(result)]
-    if settings:
-        parts.append(Section("Settings", tuple(settings), f"{mark}-settings"))
-    parts.append(Section("Command", tuple(circumstances.command(result)), f"{mark}-command"))
-    return parts
-
-
-def _title(given: Sequence[ResultSet]) -> str:
-    kind = "Comparison" if len(given) > 1 else kinds.of(given[0].sessions[-1].result).title
-    names = dict.fromkeys(requested.workload for each in given for requested in each.latest.requested)
-    return f"{kind}: {', '.join(names)}" if names else kind
-
-
-def _subtitle(given: Sequence[ResultSet], shown: Sequence[Sequence[SummaryRow]]) -> str:
-    machines = dict.fromkeys(filter(None, map(_machine, given, shown)))
-    days = sorted({session.result.created[:10] for each in given for session in each.sessions})
-    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    return "; ".join([*machines, when])
+    parts += section("Settings", settings, f"{mark}-settings")
+    return [*parts, Section("Command", tuple(circumstances.command(result)), f"{mark}-command")]
 
 
 def _machine(given: ResultSet, shown: Sequence[SummaryRow]) -> str:
