@@ -31,6 +31,7 @@ import msgspec
 
 from modelzoo.directories import cache_directory
 from modelzoo.engines.export.source import Structure, flatten, rebuild
+from modelzoo.engines.protocol import RawOutputs
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import replace_atomically, sync, write_atomically
 from modelzoo.records.codec import decode, encode_json
@@ -150,13 +151,6 @@ class Batch(msgspec.Struct, frozen=True):
     heads: tuple[str, ...] = ()
     is_changed: bool = False
     flops: Flops | None = None
-
-
-class StoredOutputs(msgspec.Struct, frozen=True):
-    """What torch computes from a batch: the arrays of the output, and those of the raw heads."""
-
-    outputs: tuple[NDArray[Any], ...]
-    heads: tuple[NDArray[Any], ...]
 
 
 def export_once(source: TorchSource, engine: str, conversion: Conversion, write: Write) -> Export:
@@ -343,7 +337,7 @@ def read_inputs(export: Export) -> Inputs:
     return Inputs(rebuild(batch.inputs, arrays), batch.items)
 
 
-def read_expected(export: Export, *, rounded: bool = False) -> StoredOutputs:
+def read_expected(export: Export, *, rounded: bool = False) -> RawOutputs:
     """Return torch's outputs for the batch of ``export`` in fp32; with every number ``rounded`` to bf16 if asked for.
 
     Raises:
@@ -352,15 +346,15 @@ def read_expected(export: Export, *, rounded: bool = False) -> StoredOutputs:
     return _read_outputs(export, read_batch(export), "rounded-" if rounded else "")
 
 
-def read_changed(export: Export) -> StoredOutputs | None:
+def read_changed(export: Export) -> RawOutputs | None:
     """Return torch's outputs for inputs that differ slightly, as ``read_expected``; ``None`` if the inputs cannot."""
     batch = read_batch(export)
     return _read_outputs(export, batch, "changed-") if batch.is_changed else None
 
 
-def _read_outputs(export: Export, batch: Batch, prefix: str) -> StoredOutputs:
+def _read_outputs(export: Export, batch: Batch, prefix: str) -> RawOutputs:
     outputs = _read_arrays(export, f"{prefix}output", batch.outputs.count)
-    return StoredOutputs(tuple(outputs), tuple(_read_arrays(export, f"{prefix}head", len(batch.heads))))
+    return RawOutputs(tuple(outputs), tuple(_read_arrays(export, f"{prefix}head", len(batch.heads))))
 
 
 def flat_arrays(args: tuple[Any, ...]) -> list[NDArray[Any]]:
