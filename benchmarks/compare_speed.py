@@ -29,7 +29,7 @@ from claims import Claim, conclude
 
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run, SettingRequest
-from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.results import store
 from modelzoo.workload.discovery import CHECKOUT
 
@@ -68,7 +68,7 @@ def made_result(generator: np.random.Generator, created: str) -> Result:
 def _run(template: Run, group: int, number: int, samples: np.ndarray) -> Run:
     report = template.report
     assert report is not None
-    series = Series(LATENCY, SECONDS, Role.LATENCY, tuple(samples.tolist()))
+    series = Series(LATENCY, tuple(samples.tolist()))
     timing = Timing(1.0, (0.02, 0.01), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.ITERATIONS)
     prepared = replace(report.prepared, setting=replace(report.setting, threads=group + 1))
     return replace(template, group=group, round=number, report=replace(report, prepared=prepared, timing=timing))

@@ -26,11 +26,9 @@ from modelzoo.records.timing import (
     FIRST_TOKEN,
     LATENCY,
     PER_TOKEN,
-    SECONDS,
     Generated,
     Series,
     Timing,
-    role_of,
 )
 from modelzoo.workload.generation import Forward, Generation, generate, noting_cache
 
@@ -123,5 +121,5 @@ class GenerationClock:
         """``timing``, the last that this clock was used for, with the time between any two tokens of its samples."""
         samples = self._between[-len(timing.steady) :]
         values = tuple(value for between in samples for value in between)
-        series = Series(BETWEEN_TOKENS, SECONDS, role_of(BETWEEN_TOKENS), values)
+        series = Series(BETWEEN_TOKENS, values)
         return replace(timing, series=(*timing.series, series))

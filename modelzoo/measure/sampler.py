@@ -27,7 +27,7 @@ from typing import Any
 from modelzoo import stats
 from modelzoo.measure.clock import Clock, Times
 from modelzoo.plan import Plan
-from modelzoo.records.timing import LATENCY, SECONDS, SamplingStop, Series, Timing, WarmUpEnd, role_of
+from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 
 WARMUP_WINDOW = 5
 """Calls in one window of the warm-up at first; later a window holds a quarter of all calls."""
@@ -118,10 +118,7 @@ class Sampling:
 
     def timing(self) -> Timing:
         """What was timed, after the last turn."""
-        series = tuple(
-            Series(name, SECONDS, role_of(name), tuple(sample[name] for sample in self.samples))
-            for name in self.samples[0]
-        )
+        series = tuple(Series(name, tuple(sample[name] for sample in self.samples)) for name in self.samples[0])
         is_fixed = len(self.samples) == self._plan.iterations
         stop = SamplingStop.ITERATIONS if is_fixed else SamplingStop.TIME_LIMIT
         return Timing(self._cold, tuple(self._warmup), series, LATENCY, self._end, stop)

@@ -12,7 +12,7 @@ from modelzoo.measure import sampler
 from modelzoo.measure.clock import Times
 from modelzoo.measure.sampler import Sampling, without_collection
 from modelzoo.plan import Plan
-from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, SamplingStop, WarmUpEnd
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, SamplingStop, WarmUpEnd
 
 
 class FakeClock:
@@ -193,12 +193,6 @@ def test_an_accelerator_has_three_series() -> None:
 
     timing = sampler.measure(nothing, Device(), Plan(2, 3))
     assert (timing.steady, timing.values(ISSUE), timing.values(DEVICE)) == ((3.0,) * 3, (1.0,) * 3, (2.0,) * 3)
-
-
-def test_series_have_unit_and_role(clock: Make) -> None:
-    """A CPU run records one series, of latencies in seconds."""
-    (series,) = sampler.measure(nothing, clock(lambda i: 0.01), Plan(1, 5)).series
-    assert (series.name, series.unit, series.role) == (LATENCY, "s", Role.LATENCY)
 
 
 @pytest.mark.parametrize("enabled", [True, False])
