@@ -35,8 +35,7 @@ from modelzoo.workload.discovery import find_workload, load_workload
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.measure.jobs import OnEvent
-    from modelzoo.measure.shard_calls import Shards
+    from modelzoo.measure.jobs import OnEvent, Shards
     from modelzoo.records.fleet import ShardResult
     from modelzoo.records.run import Result, ValidityEntry, ValidityReport
     from modelzoo.views.exhibits import ExhibitWriter
