@@ -22,6 +22,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.measure.jobs import Request
 from modelzoo.records.machine import Topology
+from modelzoo.records.race import StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Throughput
 from modelzoo.results import throughput as results
@@ -69,7 +70,7 @@ def throughput(args: argparse.Namespace, wanted: Instances, how: Measurement, ou
 
     def measure(progress: LiveProgress) -> None:
         progress.begin(None)
-        Search(request, stored, wanted.seconds, progress.update, _Expectation(stored, progress).ended).run()
+        Search(stored, request, wanted.seconds, progress.update, _Expectation(stored, progress).ended).run()
 
     def show(out: Console, ended_early: bool) -> int:
         problem = failure(stored)
@@ -100,7 +101,8 @@ class _Expectation:
             return
         done, total = len(found.runs), found.rounds * len(found.open())
         if len(found.open()) > 1:  # the best one and its baseline are measured again
-            total += found.rounds * (1 if found.confirmation is not None and found.confirmation.baseline is None else 2)
+            confirmation = found.stage(StageKind.CONFIRMATION)
+            total += found.rounds * (2 if confirmation is None else len(confirmation.entrants))
         self._progress.begin(spent * max(1.0, total / done), spent=spent)
 
 

@@ -65,8 +65,8 @@ def tune(args: argparse.Namespace, wanted: Tune, accuracy: Accuracy, output: Out
 
         progress.begin(_left(tuning.of(stored.result)))
         Search(
-            work,
             stored,
+            work,
             lambda setting, group: judge_setting(work, setting, group, judging, progress.judging),
             progress.update,
             finished,
