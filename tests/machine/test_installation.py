@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.installation import (
@@ -100,3 +101,37 @@ def test_an_image_names_its_revision_in_a_variable(tmp_path: Path) -> None:
     """There is no repository inside an image."""
     assert suite_revision(tmp_path, {"MODELZOO_REVISION": "abc"}) == "abc"
     assert suite_revision(tmp_path, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "is_loaded"), [("is_compile_supported", False), ("is_compile_supported, other", True)]
+)
+def test_torchvision_imports_the_compiler_when_it_needs_it(names: str, is_loaded: bool, tmp_path: Path) -> None:
+    """The one function that it names imports it when it is called; whatever else it takes from it, at once."""
+    compiler = tmp_path / "torch" / "_dynamo"
+    compiler.mkdir(parents=True)
+    for package in (compiler.parent, compiler):
+        (package / "__init__.py").touch()
+    (compiler / "utils.py").write_text("is_compile_supported = 'cpu'.__eq__\nother = 7\n")
+    (tmp_path / "vision.py").write_text(f"from torch._dynamo.utils import {names}\n")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from modelzoo.machine.installation import without_compiler\n"
+        "module = without_compiler('vision')\n"
+        "print('torch._dynamo' in sys.modules, module.is_compile_supported('cpu'), 'torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == f"{is_loaded} True True\n", done.stderr
+
+
+def test_a_script_under_a_python_without_the_suites_modules_is_one_line() -> None:
+    """``-S`` leaves out what is installed."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", str(ROOT / "resnet50" / "performance.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    advice = "run ./scripts/run once, then use .venv/bin/python"
+    assert done.stderr == f"modelzoo: error: {sys.executable} has no module 'msgspec': {advice}\n"
