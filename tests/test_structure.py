@@ -48,7 +48,6 @@ def built_sentences(tree: ast.Module) -> Iterator[str]:
 
 ELSEWHERE = {
     *(
-        "BLAS_HAS_SBGEMM",
         "OMP_PROC_BIND",
         "_int_mm_out_cpu",
         "brgconv_avx512_f32",
