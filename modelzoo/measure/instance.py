@@ -19,7 +19,7 @@ import msgspec
 from modelzoo.engines.protocol import AsynchronousDevice, Model
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings
+from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.memory import prefer_own_node, read_placement, resident_memory
@@ -212,8 +212,7 @@ class Instance:
         built, observed, changed, peak = self._look(looks, inputs, seconds)
         ran = provenance(self._job, self._imports.engine, self._machine, self._cpus)
         work, prepared, made = self._imports.workload, self._job.prepared, built.model.compilation
-        on_device = None if accelerator is None else kept_device_ceilings(ran.machine, accelerator.device)
-        ceilings = kept_ceilings(ran.machine) if accelerator is None else on_device
+        ceilings = kept_ceilings(ran.machine, None if accelerator is None else accelerator.device)
         report = RunReport(
             workload=work.name,
             title=work.title,
