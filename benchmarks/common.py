@@ -58,7 +58,7 @@ def compare_alternating(blocks: int, a: Callable[[], list[float]], b: Callable[[
     for block in range(blocks):
         for side in (0, 1) if block % 2 == 0 else (1, 0):
             sides[side].append((a, b)[side]())
-    return stats.ratio_interval(*sides)
+    return stats.ratio_test(*sides).interval
 
 
 def report(name: str, what: str, found: stats.Interval, blocks: int, within: float = 0.005) -> bool:

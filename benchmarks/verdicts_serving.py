@@ -354,7 +354,11 @@ def replay_hosts(rng: np.random.Generator, repetitions: int, *, hosts: int, sett
     hits = 0
     for _ in range(repetitions):
         levels = (rng.normal(0, 0.01, (hosts, 1)) + rng.normal(0, 0.005, (hosts, settings))).tolist()
-        hits += any(each is not None and each.odd for row in host_ratios(levels) for each in row)
+        hits += any(
+            each is not None and each.verdict.outcome in (stats.Outcome.FASTER, stats.Outcome.SLOWER)
+            for row in host_ratios(levels)
+            for each in row
+        )
     return Counted(hits, repetitions)
 
 

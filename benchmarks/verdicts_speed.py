@@ -106,7 +106,7 @@ def fixed_level_covered(kind: Processes, processes: int, generator: np.random.Ge
 def fixed_ratio_covered(kind: Processes, rounds: int, generator: np.random.Generator, count: int) -> Counted:
     """Equal settings of a fixed number of rounds whose interval of the ratio covers the truth."""
     first, second = (samples(generator, kind, (count, rounds)) for _ in range(2))
-    found = [stats.ratio_interval(nested(a), nested(b)) for a, b in zip(first, second)]
+    found = [stats.ratio_test(nested(a), nested(b)).interval for a, b in zip(first, second)]
     width = sum(map(log_width, found)) / count / ideal_width(math.sqrt(2) * _spread_of_medians(kind), rounds)
     return Counted(sum(covers(each, 1.0) for each in found), count, width)
 

@@ -201,7 +201,7 @@ def throughput_of() -> Result:
 
 def doctored() -> DoctorReport:
     """A good machine with a GPU, and something to mend."""
-    gpu = Accelerator("cuda", 0, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30, "torch.cuda")
+    gpu = Accelerator("cuda", 0, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30)
     found = (warning_for(WarningCode.SMT, threads=2, command="taskset -c $(lscpu -p=CPU,CORE | grep -v '^#' | sort)"),)
     return DoctorReport(
         machine=SERVER,

@@ -14,6 +14,7 @@ from statistics import fmean, median, stdev
 
 import msgspec
 
+from modelzoo import stats
 from modelzoo.comparison.conditions import Difference, conditions
 from modelzoo.comparison.model import Row, Side, StoredResult
 from modelzoo.comparison.pairing import settings_of
@@ -25,7 +26,7 @@ from modelzoo.records.throughput import Throughput
 from modelzoo.results.refusals import SideSetting
 from modelzoo.results.speed import Speed
 from modelzoo.results.throughput import rows
-from modelzoo.stats import LARGEST_P, LogRatio, Outcome, Verdict, holm
+from modelzoo.stats import Outcome, Verdict
 
 UNBOUNDED = 1e9
 """Stands for an infinite end of an interval, which JSON cannot express."""
@@ -35,60 +36,36 @@ Levels = Sequence[float | None]
 """Log seconds by setting, or by host; ``None`` if it was not timed."""
 
 
-def host_ratios(levels: Sequence[Levels]) -> list[list[HostLevel | None]]:
+def host_ratios(levels: Sequence[Levels]) -> list[list[Speed | None]]:
     """Compare each host with the others: in the mean over all settings, and in each setting.
 
-    The first finds what slows a host as a whole, the second what concerns one setting. The p-values of each are
-    corrected by Holm's method for all hosts, or all hosts and settings, and doubled because there are two such tables;
-    so all verdicts hold together. The mean is over the settings that all hosts have. In each setting, the hosts that
-    have it are compared if there are at least three.
+    The first finds what slows a host as a whole, the second what concerns one setting. Their verdicts hold together, as
+    those of any table (``stats.verdicts``): FASTER and SLOWER are odd, SAME is not. The mean is over the settings that
+    all hosts have. In each setting, the hosts that have it are compared if there are at least three.
 
     Args:
-        levels: by host and setting.
+        levels: by host and setting, of at least three hosts.
 
     Returns:
         one list per host: the mean over the settings first, then each setting; ``None`` if it was not compared. With
-        one setting there is only the mean. The names of host and subject are empty.
-
-    Raises:
-        ValueError: fewer than three hosts.
+        one setting there is only the mean.
     """
-    if len(levels) < LEAST_HOSTS:
-        raise ValueError(f"{len(levels)} hosts cannot be told apart")
-    settings: list[Levels] = list(zip(*levels))
-    whole = [number for number, column in enumerate(settings) if None not in column]
-    means = [
-        fmean(level for number in whole if (level := row[number]) is not None) if whole else None for row in levels
-    ]
-    tables: list[Sequence[Levels]] = [[means]] if len(settings) == 1 else [[means], settings]
-    compared = [list(map(_compared, table)) for table in tables]
-    corrections = sum(any(each is not None for column in table for each in column) for table in compared)
-    found: list[list[HostLevel | None]] = [[] for _ in levels]
-    for table in compared:
-        p_values = iter(holm([each.p_value for column in table for each in column if each is not None]))
-        for column in table:
-            for row, each in zip(found, column):
-                row.append(None if each is None else _host_level(each, min(1.0, corrections * next(p_values))))
-    return found
+    columns: list[Levels] = list(zip(*levels))
+    whole = [[level for level in column if level is not None] for column in columns if None not in column]
+    means: Levels = list(map(fmean, zip(*whole))) if whole else [None] * len(levels)
+    table = [means, *columns] if len(columns) > 1 else [means]
+    found = [[_ratio(column, host) for column in table] for host in range(len(levels))]
+    verdicts = iter(stats.verdicts([each for row in found for each in row if each is not None]))
+    return [[None if each is None else Speed(each, next(verdicts)) for each in row] for row in found]
 
 
-def _host_level(found: LogRatio, p_value: float) -> HostLevel:
-    ratio = found.interval()
-    high = ratio.high if math.isfinite(ratio.high) else UNBOUNDED
-    return HostLevel("", "", ratio.value, ratio.low, high, p_value, p_value <= LARGEST_P)
-
-
-def _compared(column: Levels) -> list[LogRatio | None]:
-    """Each host that has a level against the others that have one."""
-    found: list[LogRatio | None] = []
-    for host, level in enumerate(column):
-        others = [each for other, each in enumerate(column) if other != host and each is not None]
-        if level is None or len(others) < LEAST_HOSTS - 1:
-            found.append(None)
-        else:
-            error = stdev(others) * math.sqrt(1 + 1 / len(others))
-            found.append(LogRatio(level - fmean(others), error, len(others) - 1))
-    return found
+def _ratio(column: Levels, host: int) -> stats.Ratio | None:
+    """How many times faster a host is than the others that have a level."""
+    level, others = column[host], [each for other, each in enumerate(column) if other != host and each is not None]
+    if level is None or len(others) < LEAST_HOSTS - 1:
+        return None
+    error = stdev(others) * math.sqrt(1 + 1 / len(others))
+    return stats.ratio_of(stats.LogRatio(fmean(others) - level, error, len(others) - 1), len(others), ())
 
 
 MOST_DIFFERENCES = 5
@@ -158,17 +135,16 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
     missing = tuple(_missing(of_members, keys))
     if len(timed) < LEAST_HOSTS:
         return HostKind(name, names, uncompared=Uncompared.FEW_TIMED, missing=missing)
-    levels = [[each.level(key) for key in keys] for each in timed]
-    found = host_ratios(levels)
+    found = host_ratios([[each.level(key) for key in keys] for each in timed])
     compared = [
-        replace(of_host, host=each.host.host, subject=subject)
+        _level(each.host.host, subject, speed)
         for number, subject in enumerate(["", *keys] if len(keys) > 1 else [""])
-        for each, of_host in zip(timed, (row[number] for row in found))
-        if of_host is not None
+        for each, speed in zip(timed, (row[number] for row in found))
+        if speed is not None
     ]
     if not compared:
         return HostKind(name, names, uncompared=Uncompared.NO_COMMON_SETTING, missing=missing)
-    odd = [index for index, row in enumerate(found) if any(each is not None and each.odd for each in row)]
+    odd = [index for index, each in enumerate(timed) if any(of.odd and of.host == each.host.host for of in compared)]
     whole = [key for key in keys if all(key in each.subjects for each in timed)]
     return HostKind(
         name,
@@ -178,6 +154,15 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
         spread=stdev(fmean(each.subjects[key].level for key in whole) for each in timed) if whole else None,
         missing=missing,
     )
+
+
+def _level(host: str, subject: str, found: Speed) -> HostLevel:
+    assert found.ratio is not None
+    time, outcome = stats.inverse(found.ratio, 1.0), found.verdict.outcome
+    # Of a host that certainly differs by less than matters, nothing is rejected.
+    p_value = 1.0 if outcome is Outcome.SAME else found.verdict.p_value or 0.0
+    odd = outcome in (Outcome.FASTER, Outcome.SLOWER)
+    return HostLevel(host, subject, time.value, time.low, min(time.high, UNBOUNDED), p_value, odd)
 
 
 class _Timed(msgspec.Struct, frozen=True):

@@ -15,7 +15,8 @@ class HostLevel(msgspec.Struct, frozen=True):
         subject: the workload and setting; empty for the mean over all of them.
         ratio: its latency ÷ the geometric mean of the others'. low, high: the 95 % interval; 0 and a number over 10⁹ if
             it is unbounded.
-        p_value: of the hypothesis that it is one of the others, corrected for all hosts and settings.
+        p_value: of the hypothesis that it is one of the others, corrected for all hosts and settings; 1 if it certainly
+            differs by less than matters.
         odd: whether that hypothesis is rejected.
     """
 

@@ -185,34 +185,20 @@ class Ratio(msgspec.Struct, frozen=True):
         return min([1.0, *found])
 
 
-def ratio_interval(a: Samples, b: Samples, confidence: float = CONFIDENCE) -> Interval:
-    """Compute how many times faster B is than A (time of A over time of B) and the interval of this ratio.
-
-    It is the geometric mean of the rounds' ratios, and the interval is Student's t on their logarithms.
-
-    Args:
-        a: samples of each of A's processes.
-        b: samples of each of B's processes; ``a[i]`` and ``b[i]`` ran in the same round, in alternating turns.
-        confidence: coverage of the interval.
-
-    Raises:
-        ValueError: the sides have different numbers of processes, or there are none.
-    """
-    return _log_ratio(_log_ratios(a, b)).interval(confidence)
-
-
 def ratio_test(a: Samples, b: Samples, looks: Looks | None = None) -> Ratio:
     """Compute the ratio of A's time to B's, with an interval and p-values that hold although there were several looks.
 
     Args:
         a: samples of each of A's processes, in the order of the rounds.
-        b: samples of each of B's processes, as for ``ratio_interval``.
+        b: samples of each of B's processes; ``a[i]`` and ``b[i]`` ran in the same round, in alternating turns.
         looks: the design; by default the data is looked at once, now.
 
     Raises:
-        ValueError: as for ``ratio_interval``.
+        ValueError: the sides have different numbers of processes, or there are none.
     """
-    logs = _log_ratios(a, b)
+    if not a or len(a) != len(b):
+        raise ValueError(f"both sides must have the same number of rounds, at least one, not {len(a)} and {len(b)}")
+    logs = [math.log(median(mine)) - math.log(median(theirs)) for mine, theirs in zip(a, b)]
     rounds, whole = len(logs), _log_ratio(logs)
     taken = looks.taken(rounds) if looks is not None else (Look(rounds, 1.0),)
     seen = tuple(
@@ -305,31 +291,23 @@ def verdicts(found: Sequence[Ratio]) -> list[Verdict]:
     SAME must be shown by a look, and by the interval of all rounds. A difference that was found at an early look, and
     that the rounds since then have reversed, is AMBIGUOUS.
     """
-    return [_verdict(each, *p_values, len(found)) for each, p_values in zip(found, corrected(found))]
-
-
-def _verdict(found: Ratio, p_value: float, p_outside: float, table: int) -> Verdict:
-    ratio, outcome, doubt = found.interval, Outcome.AMBIGUOUS, None
-    if not found.seen:
-        doubt = Doubt.FEW_ROUNDS
-    elif not math.isfinite(ratio.high):
-        doubt = Doubt.ONE_PROCESS
-    elif p_outside <= LARGEST_P and ratio.low >= 1 / (1 + EQUIVALENCE) and ratio.high <= 1 + EQUIVALENCE:
-        outcome, p_value = Outcome.SAME, p_outside
-    elif p_value > LARGEST_P:
-        doubt = Doubt.CHANCE
-    elif found.decisive * math.log(ratio.value) <= 0:
-        doubt = Doubt.CONTRADICTED
-    else:
-        outcome = Outcome.FASTER if found.decisive > 0 else Outcome.SLOWER
-    return Verdict(outcome, doubt, p_value, table, found.rounds)
-
-
-def _log_ratios(a: Samples, b: Samples) -> list[float]:
-    """The log ratio of the medians of each round."""
-    if not a or len(a) != len(b):
-        raise ValueError(f"both sides must have the same number of rounds, at least one, not {len(a)} and {len(b)}")
-    return [math.log(median(mine)) - math.log(median(theirs)) for mine, theirs in zip(a, b)]
+    judged = []
+    for each, (p_value, p_outside) in zip(found, corrected(found)):
+        ratio, outcome, doubt = each.interval, Outcome.AMBIGUOUS, None
+        if not each.seen:
+            doubt = Doubt.FEW_ROUNDS
+        elif not math.isfinite(ratio.high):
+            doubt = Doubt.ONE_PROCESS
+        elif p_outside <= LARGEST_P and ratio.low >= 1 / (1 + EQUIVALENCE) and ratio.high <= 1 + EQUIVALENCE:
+            outcome, p_value = Outcome.SAME, p_outside
+        elif p_value > LARGEST_P:
+            doubt = Doubt.CHANCE
+        elif each.decisive * math.log(ratio.value) <= 0:
+            doubt = Doubt.CONTRADICTED
+        else:
+            outcome = Outcome.FASTER if each.decisive > 0 else Outcome.SLOWER
+        judged.append(Verdict(outcome, doubt, p_value, len(found), each.rounds))
+    return judged
 
 
 def _log_ratio(logs: Sequence[float]) -> LogRatio:

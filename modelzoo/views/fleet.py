@@ -135,7 +135,7 @@ def comparison_notes(found: FleetComparison) -> list[str]:
         if kind.spread is not None:
             notes.append(
                 f"{kind.name}: hosts differ by {100 * kind.spread:.2g} %, standard deviation. p is corrected "
-                "for all hosts and settings (Holm); * marks a setting in which a host is odd."
+                "for all hosts and settings; * marks a setting in which a host is odd."
             )
     if len(found.kinds) > 1:
         notes.append(
