@@ -91,6 +91,10 @@ def _levels(result: Result, runs: Sequence[Run], label: str) -> PipelineLevels |
     timings = [timing for _, timing in timed]
     end_to_end = _level(timings, LATENCY, by_precision(result, first.workload))
     assert end_to_end is not None
+    within = []
+    for each in timings:
+        columns = [each.values(stage.name) for stage in pipeline.stages]
+        within.append(median(sum(row) / whole for *row, whole in zip(*columns, each.values(LATENCY))))
     other = next((name for name in (SYNCHRONIZED, UNDIVIDED) if timings[0].find(name) is not None), "")
     return PipelineLevels(
         workload=first.workload,
@@ -100,7 +104,7 @@ def _levels(result: Result, runs: Sequence[Run], label: str) -> PipelineLevels |
         end_to_end=end_to_end,
         other_series=other,
         timing_cost=stats.level_interval([_cost(each, other) for each in timings]) if other else None,
-        within_passes=_within_passes(pipeline, timings),
+        within_passes=stats.geometric_mean(within),
     )
 
 
@@ -119,11 +123,3 @@ def _cost(timing: Timing, other: str) -> float:
     """The ratio of the slower way of timing to the other one, in one process."""
     with_stages, compared = median(timing.values(LATENCY)), median(timing.values(other))
     return compared / with_stages if other == SYNCHRONIZED else with_stages / compared
-
-
-def _within_passes(pipeline: Pipeline, timings: Sequence[Timing]) -> float:
-    medians = []
-    for timing in timings:
-        columns = [timing.values(stage.name) for stage in pipeline.stages]
-        medians.append(median(sum(row) / whole for *row, whole in zip(*columns, timing.values(LATENCY))))
-    return stats.geometric_mean(medians)

@@ -13,8 +13,6 @@ from modelzoo.records.profile import Ceilings
 from modelzoo.views.details import accelerator_text, lacking
 from modelzoo.warning import rank
 
-_KEPT = "from an earlier call; --fresh measures them again"
-
 
 def document(report: DoctorReport) -> list[Block]:
     """Return the machine, its peaks, how it scales over threads, and the warnings."""
@@ -27,7 +25,7 @@ def document(report: DoctorReport) -> list[Block]:
         found.append(Section("Peaks", (_ceilings(report.ceilings), lines(*notes))))
     there = report.accelerator
     if there is not None:
-        origin = f"({_KEPT})" if there.ceilings_kept else "(measured by its events)"
+        origin = f"({_origin(there.ceilings, there.ceilings_kept)})"
         peaks = _ceilings(there.ceilings, on_device=True)
         found.append(Section(accelerator_text(there.device), (lines(*lacking(there.device), origin), peaks)))
     warnings = tuple(
@@ -150,8 +148,12 @@ def _ceilings(ceilings: Ceilings, on_device: bool = False) -> Table:
     return Table("Peaks", tuple(columns))
 
 
+def _origin(ceilings: Ceilings, kept: bool) -> str:
+    return "from an earlier call; --fresh measures them again" if kept else f"measured in {ceilings.seconds:.0f} s"
+
+
 def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
-    origin = _KEPT if kept else f"measured in {ceilings.seconds:.0f} s"
+    origin = _origin(ceilings, kept)
     if not kept and not ceilings.quiet:
         origin += f", not kept: other programs used {ceilings.other_cores:.2f} cores"
     yield f"({origin})"

@@ -192,19 +192,13 @@ def odd_line(kind: HostKind, host: str) -> str:
     """Say how odd a host is, and why: "host 3 is 6.1 % slower [4.2, 8.0]; governor powersave instead of …"."""
     levels = [each for each in kind.levels if each.host == host and each.odd]
     worst = next((each for each in levels if not each.subject), levels[0])
-    direction = "slower" if worst.ratio > 1 else "faster"
-    ends = sorted(_percent_of(end, worst.ratio > 1) for end in (worst.low, worst.high))
-    amount = _percent_of(worst.ratio, worst.ratio > 1)
+    sign, direction = (1, "slower") if worst.ratio > 1 else (-1, "faster")
+    amount, *ends = (100 * sign * (each - 1) for each in (worst.ratio, worst.low, worst.high))
     where = f" in {worst.subject}" if worst.subject else ""
-    interval = ", ".join(significant(each, 2) for each in ends)
+    interval = ", ".join(significant(each, 2) for each in sorted(ends))
     text = f"host {host} is {significant(amount, 2)} % {direction}{where} [{interval}]"
     differences = [_instead(each) for each in kind.differences if each.host == host]
     return f"{text}; {'; '.join(differences) or 'nothing that was recorded is different about it'}"
-
-
-def _percent_of(ratio: float, slower: bool) -> float:
-    """How many per cent longer a latency is than the others', or how many per cent shorter."""
-    return 100 * (ratio - 1) if slower else 100 * (1 - ratio)
 
 
 def _ratio(level: HostLevel) -> str:

@@ -9,7 +9,7 @@ from modelzoo.formatting import MISSING, counted, duration, percent
 from modelzoo.machine.diagnosis import system_warnings
 from modelzoo.machine.linux import format_cpu_list
 from modelzoo.plan import Effort
-from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, Scenario
+from modelzoo.records.load import GeneratorPlace, Load, Scenario
 from modelzoo.records.machine import Machine, Topology
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Configuration, InstancePlace, Throughput
@@ -115,7 +115,9 @@ def load_document(
     if plan.is_search:
         runs += ", less if they cannot pass"
         time = f"about {duration(plan.repeats * (before + _RUNS * seconds))} if a search takes {_RUNS} runs, as most do"
-    opened = _opened(plan)
+    # What follows from the speed of the instances.
+    is_open = plan.scenario is Scenario.OFFLINE and plan.queries is None
+    opened = "the first rate, and after each run the next one" if plan.is_search else "how many requests there are"
     idle = idle_cores(found.topology, plan.instances, plan.cores_per_instance) - place.polls
     said = lines(
         f"machine: {found.topology.text}",
@@ -126,20 +128,13 @@ def load_document(
         f"{again}{runs}",
         *(
             [f"decided when it runs: {opened}, from what full batches take while all instances are busy"]
-            if opened
+            if plan.is_search or is_open
             else []
         ),
         f"time: {time}; loading and warming up come on top",
         NOTHING,
     )
     return [Table(f"Plan for {found.workload}", (*cells, Column("CPUs", (_cpus(places),)))), said]
-
-
-def _opened(plan: LoadPlan) -> str:
-    """What follows from the speed of the instances; empty if nothing does."""
-    if plan.is_search:
-        return "the first rate, and after each run the next one"
-    return "how many requests there are" if plan.scenario is Scenario.OFFLINE and plan.queries is None else ""
 
 
 def _columns(rows: Sequence[tuple[int, int, int, Sequence[InstancePlace]]]) -> list[Column]:

@@ -14,7 +14,7 @@ from modelzoo.setting import Setting
 from modelzoo.views import findings, results_table
 from modelzoo.views.details import accelerator_lines, accelerator_text, lacking
 
-GPU = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30, "torch.cuda")
+GPU = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30)
 USE = AcceleratorUse(
     device=GPU,
     peak_memory=3 << 30,

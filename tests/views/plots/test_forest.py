@@ -11,10 +11,10 @@ from fake_runs import make, result_of
 from stored_search import STAGES, searched
 
 from modelzoo.document import Column
-from modelzoo.records.tuning import Choice
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.stats import Interval
+from modelzoo.stats.race import Choice
 from modelzoo.views.plots import forest
 from modelzoo.views.plots.forest import ForestRow
 from modelzoo.views.plots.plot import Plot
