@@ -22,6 +22,7 @@ from modelzoo.evidence.kernel_names import (
 )
 from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.profile import Flops, Shape
+from modelzoo.workload.nested import tensors_in
 
 
 class FlopCountError(RuntimeError):
@@ -232,19 +233,6 @@ def _has_kernel(func: Any, key: str) -> bool:
     import torch
 
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
-
-
-def tensors_in(value: Any) -> list[Any]:
-    """Return the tensors in nested lists, tuples and dicts, in order; of nested tensors their values, as a vector."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return [value.values() if value.is_nested else value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        return [tensor for each in value for tensor in tensors_in(each)]
-    return []
 
 
 _VIEWS = re.compile(

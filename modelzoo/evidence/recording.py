@@ -18,7 +18,7 @@ import msgspec
 
 from modelzoo.evidence.audit import blas_name, calls_sbgemm, library_logs, onednn_version, shows_onednn
 from modelzoo.evidence.device_attribution import DeviceKernel
-from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops, tensors_in
+from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
 from modelzoo.evidence.kernel_names import operator_class
 from modelzoo.evidence.layers import layers_followed
 from modelzoo.evidence.mkl_log import BlasCall, parse_mkl
@@ -32,6 +32,7 @@ from modelzoo.evidence.replay import Collector, ask_products
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, Product
 from modelzoo.records.profile import Flops
+from modelzoo.workload.nested import tensors_in
 
 
 class Printed(msgspec.Struct, frozen=True):
