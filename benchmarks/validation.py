@@ -26,8 +26,9 @@ from modelzoo.engines import create_engine
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.setting import Setting
 from modelzoo.validity import Predictor, ValidityRequest
-from modelzoo.validity.judging import judge
+from modelzoo.validity.judging import bind, compare, conclude
 from modelzoo.validity.picture_sets import builtin_crops
+from modelzoo.validity.protocol import TaskContext
 from modelzoo.workload import InputRequest, Workload
 from modelzoo.workload.discovery import find_workload, load_workload
 from modelzoo.workload.weights import resolve_weights
@@ -72,7 +73,8 @@ def judge_images(
     assert workload.judge is not None
     started = perf_counter()
     with torch.inference_mode():
-        judge(workload.name, workload.judge({}), *predictors, request)
+        task = bind(workload.judge({}), TaskContext(workload.name, request))
+        conclude(task, compare(task, *predictors))
     return perf_counter() - started
 
 

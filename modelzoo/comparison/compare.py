@@ -225,15 +225,14 @@ def _of_stage(side: SideSetting | None, name: str) -> SideSetting | None:
     """``side`` as if only the stage ``name`` had been timed; ``None`` if it has no such stage."""
     if side is None or name not in _names(side):
         return None
-    return replace(side, sessions=tuple(tuple(_watching(run, name) for run in runs) for runs in side.sessions))
 
+    def watching(run: Run) -> Run:
+        report = run.report
+        if report is None or report.timing is None:
+            return run
+        return replace(run, report=replace(report, timing=replace(report.timing, watched=name)))
 
-def _watching(run: Run, name: str) -> Run:
-    """``run`` with the series ``name`` in place of the latency."""
-    report = run.report
-    if report is None or report.timing is None:
-        return run
-    return replace(run, report=replace(report, timing=replace(report.timing, watched=name)))
+    return replace(side, sessions=tuple(tuple(map(watching, runs)) for runs in side.sessions))
 
 
 class StageRow(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ degrees of freedom. It contains everything by which sessions on equal hosts diff
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median, stdev
 
 import msgspec
@@ -132,9 +132,14 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
     of_members = [(each, _subjects(each.host, each.result)) for each in members]
     timed = [_Timed(each, found) for each, found in of_members if found]
     keys = list(dict.fromkeys(key for each in timed for key in each.subjects))
-    missing = tuple(_missing(of_members, keys))
+    # Which hosts lack what others have.
+    empty = tuple(each.host for each, found in of_members if not found)
+    missing = [NotTimed(empty)] if empty else []
+    for key in keys:
+        lacking = tuple(each.host for each, found in of_members if found and key not in found)
+        missing += [NotTimed(lacking, key)] if lacking else []
     if len(timed) < LEAST_HOSTS:
-        return HostKind(name, names, uncompared=Uncompared.FEW_TIMED, missing=missing)
+        return HostKind(name, names, uncompared=Uncompared.FEW_TIMED, missing=tuple(missing))
     found = host_ratios([[each.level(key) for key in keys] for each in timed])
     compared = [
         _level(each.host.host, subject, speed)
@@ -143,7 +148,7 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
         if speed is not None
     ]
     if not compared:
-        return HostKind(name, names, uncompared=Uncompared.NO_COMMON_SETTING, missing=missing)
+        return HostKind(name, names, uncompared=Uncompared.NO_COMMON_SETTING, missing=tuple(missing))
     odd = [index for index, each in enumerate(timed) if any(of.odd and of.host == each.host.host for of in compared)]
     whole = [key for key in keys if all(key in each.subjects for each in timed)]
     return HostKind(
@@ -152,7 +157,7 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
         levels=tuple(compared),
         differences=tuple(each for index in odd for each in _differences(timed, index)),
         spread=stdev(fmean(each.subjects[key].level for key in whole) for each in timed) if whole else None,
-        missing=missing,
+        missing=tuple(missing),
     )
 
 
@@ -173,17 +178,6 @@ class _Timed(msgspec.Struct, frozen=True):
 
     def level(self, key: str) -> float | None:
         return self.subjects[key].level if key in self.subjects else None
-
-
-def _missing(members: Sequence[tuple[HostResult, Mapping[str, _Subject]]], keys: Sequence[str]) -> Iterator[NotTimed]:
-    """Which hosts lack what others have."""
-    empty = tuple(each.host for each, found in members if not found)
-    if empty:
-        yield NotTimed(empty)
-    for key in keys:
-        lacking = tuple(each.host for each, found in members if found and key not in found)
-        if lacking:
-            yield NotTimed(lacking, key)
 
 
 def _unlike(largest: Sequence[HostResult], members: Sequence[HostResult]) -> tuple[HostDifference, ...]:

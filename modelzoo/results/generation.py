@@ -99,7 +99,7 @@ def generation_levels(runs: Sequence[Run], *, by_precision: bool) -> GenerationL
     first_token, per_token = level(FIRST_TOKEN), level(PER_TOKEN)
     looked = next((each for each in reports if each.observed.phases), found)
     counted = next((each.flops for each in looked.observed.phases if each.name == PREFILL and each.flops), None)
-    operations = counted.whole if counted is not None else None
+    operations, ceilings = counted.whole if counted is not None else None, looked.ceilings
     between = [value for values in _values(timings, BETWEEN_TOKENS) for value in values]
     return GenerationLevels(
         batch=batch,
@@ -114,14 +114,9 @@ def generation_levels(runs: Sequence[Run], *, by_precision: bool) -> GenerationL
         by_position=by_position(between, made.new_tokens - 1),
         phases=looked.observed.phases,
         prefill_gflops=stats.inverse(first_token, operations / 1e9) if operations is not None else None,
-        prefill_peak=_peak(looked),
+        prefill_peak=ceilings.gflops(looked.setting.precision, _threads(looked)) if ceilings is not None else None,
         read=_read(reports, per_token),
     )
-
-
-def _peak(report: RunReport) -> float | None:
-    ceilings = report.ceilings
-    return ceilings.gflops(report.setting.precision, _threads(report)) if ceilings is not None else None
 
 
 def _threads(report: RunReport) -> int | None:

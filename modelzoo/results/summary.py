@@ -50,8 +50,12 @@ def spans_of(runs: Sequence[Run]) -> Spans | None:
     issue, device = _level(runs, ISSUE), _level(runs, DEVICE)
     if issue is None:
         return None
-    waited = any(run.report is not None and run.report.setting.include_copies for run in runs)
-    bound = device is not None and not waited and bound_by_launching(issue, device, _kernel_seconds(runs))
+    reports = [run.report for run in runs if run.report is not None]
+    waited = any(report.setting.include_copies for report in reports)
+    audits = [report.observed.evidence for report in reports if report.observed.evidence is not None]
+    profiled = (each for each in audits if each.log_source is LogSource.PROFILER and each.iterations)
+    kernels = next((each.seconds / each.iterations for each in profiled), None)  # of one pass, as the profiler saw them
+    bound = device is not None and not waited and bound_by_launching(issue, device, kernels)
     return Spans(issue, device, bound, waited)
 
 
@@ -59,15 +63,6 @@ def _level(runs: Sequence[Run], name: str) -> float | None:
     timings = [run.report.timing for run in runs if run.report is not None and run.report.timing is not None]
     medians = [statistics.median(timing.values(name)) for timing in timings if timing.values(name)]
     return stats.geometric_mean(medians) if medians else None
-
-
-def _kernel_seconds(runs: Sequence[Run]) -> float | None:
-    """Seconds of the kernels of one pass, as the profiler saw them on the device."""
-    for run in runs:
-        evidence = run.report.observed.evidence if run.report is not None else None
-        if evidence is not None and evidence.log_source is LogSource.PROFILER and evidence.iterations:
-            return evidence.seconds / evidence.iterations
-    return None
 
 
 SPREAD = 0.1

@@ -2,7 +2,7 @@
 
 A workload declares its task: ``Workload.judge(options)`` returns a ``Classification``, ``Detection``,
 ``Answers`` or ``LanguageModeling``, or a task of its own, such as a ``ScoredTask``.
-``judging.judge`` runs two ``Predictor``s over a data set and returns a ``Validity``. Judging writes no files: what
+``judging`` runs two ``Predictor``s over a data set and returns a ``Validity``. Judging writes no files: what
 explains a judgement is handed to a callback as an ``Exhibit``. Importing this package imports neither torch nor
 ``judging``, so that who only declares or times a workload does not wait for them.
 """

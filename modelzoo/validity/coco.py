@@ -115,12 +115,17 @@ def read(
             another size than the file says, or no category in common.
     """
     data = Path(request.data or "")
-    file = data if data.suffix.lower() == ".json" else _annotation_file(data)
-    if file is None:
+    files = [data] if data.suffix.lower() == ".json" else []
+    if not files and not data.is_file():
+        files = sorted(data.glob("instances_*.json")) or sorted(data.glob("annotations/instances_*.json"))
+    if len(files) > 1:
+        raise InputError(f"{data} holds {len(files)} instances_*.json files; give one of them as --data")
+    if not files:
         paths = pictures_at(data).items()
         items = [PictureItem(name, PictureSource(str(path), upright=True)) for name, path in paths]
         items, notes = readable(items, request)
         return items, None, notes
+    (file,) = files
     found: Instances = read_json(file, Instances, "a COCO instances file")
     for problem in _inconsistent(found):
         raise InputError(f"{file} is not a COCO instances file: {problem}")
@@ -132,7 +137,10 @@ def read(
     for each in found.annotations:
         if each.image_id in objects and each.category_id in known:
             objects[each.image_id].append(each)
-    folder = _picture_folder(file, [image.file_name for image in found.images])
+    # The folder that holds the most of the pictures, among the usual places.
+    split = file.stem.replace("instances_", "", 1)
+    folders = [p / sub for p in (file.parent, file.parent.parent) for sub in (split, f"images/{split}", "images", ".")]
+    folder = max(folders, key=lambda each: sum((each / image.file_name).is_file() for image in found.images))
     items, sizes, more = _fitting(images, folder, objects, request.skip_bad)
     content = _content(file, objects, sizes, masks)
     if not content:
@@ -146,15 +154,6 @@ def read(
         "categories": [{"id": number, "name": name} for number, name in known.items()],
     }
     return items, Annotations(file, dataset, category_of, masks and not lacking), [*notes, *more]
-
-
-def _annotation_file(directory: Path) -> Path | None:
-    if directory.is_file():
-        return None
-    files = sorted(directory.glob("instances_*.json")) or sorted(directory.glob("annotations/instances_*.json"))
-    if len(files) > 1:
-        raise InputError(f"{directory} holds {len(files)} instances_*.json files; give one of them as --data")
-    return files[0] if files else None
 
 
 def _inconsistent(found: Instances) -> Iterator[str]:
@@ -183,13 +182,6 @@ def _inconsistent(found: Instances) -> Iterator[str]:
             yield f"annotations[{number}] has a box of negative size"
     if found.annotations and max(max(each.bbox) for each in found.annotations) <= 1:
         yield "its boxes are fractions of the pictures' sizes, not pixels"
-
-
-def _picture_folder(file: Path, names: Sequence[str]) -> Path:
-    """The folder that holds the most of the pictures, among the usual places."""
-    split = file.stem.replace("instances_", "", 1)
-    folders = [p / sub for p in (file.parent, file.parent.parent) for sub in (split, f"images/{split}", "images", ".")]
-    return max(folders, key=lambda folder: sum((folder / name).is_file() for name in names))
 
 
 def _categories(
@@ -237,7 +229,8 @@ def _fitting(
     ]
     kept, notes = without_bad(list(zip(items, images, stored)), problems, skip_bad)
     sound = [(item, image.size, each) for item, image, each in kept if not isinstance(each, str)]
-    known = [_is_upright(size, each) for _, size, each in sound]
+    # Whether the size is that of the upright picture; unknown if that and the stored one are equal.
+    known = [None if _turned(each) == each[0] else size == _turned(each) for _, size, each in sound]
     others = set(known) - {None}
     upright = [others == {True} if each is None else each for each in known]
     turned = [item.name for (item, _, each), applied in zip(sound, upright) if each[1] != 1 and applied]
@@ -254,11 +247,6 @@ def _fitting(
 def _turned(stored: Stored) -> tuple[int, int]:
     size, orientation = stored
     return (size[1], size[0]) if orientation in EXIF_QUARTER_TURNS else size
-
-
-def _is_upright(size: tuple[int, int] | None, stored: Stored) -> bool | None:
-    """Whether ``size`` is that of the upright picture; ``None`` if that and the stored one are equal."""
-    return None if _turned(stored) == stored[0] else size == _turned(stored)
 
 
 def _misfit(image: Image, stored: Stored, objects: Sequence[Object]) -> str:
