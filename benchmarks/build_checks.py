@@ -25,7 +25,7 @@ from statistics import fmean, stdev
 
 from binomial import clopper_pearson
 from claims import Claim, conclude, percent, table
-from interval_coverage import LEAST_POOL, RATIO, pools
+from precision import LEAST_POOL, RATIO, pools
 from recordings import kept, read
 from simulated_sessions import TEMPLATE
 

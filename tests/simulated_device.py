@@ -6,7 +6,7 @@ thread does only what somebody waits for, which is as late as a real device may 
 device share one simulated clock, so the tests depend on no real time.
 
 ``SimulatedDevice`` is the device. ``cuda_module`` and ``npu_module`` show it under the names of ``torch.cuda`` and of
-``torch_npu.npu``, and ``accelerator_module`` under those of ``torch.accelerator``.
+``torch_npu.npu``.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class SimulatedDevice:
 
     def describe(self) -> Accelerator:
         """What it is, for the record."""
-        return Accelerator(self.kind, self.index, "Simulated GPU", "9.0", "1.0", "none", self.memory, "simulated")
+        return Accelerator(self.kind, self.index, "Simulated GPU", "9.0", "1.0", "none", self.memory)
 
     def reset_peak_memory(self) -> None:
         """Let ``peak_memory`` begin anew."""
@@ -187,16 +187,3 @@ def npu_module(device: SimulatedDevice, *, count: int = 1, available: bool = Tru
     module.get_device_name = lambda index: "Ascend910B"
     module.get_device_properties = lambda index: SimpleNamespace(name="Ascend910B", total_memory=device.memory)
     return module
-
-
-def accelerator_module(device: SimulatedDevice, kind: str, *, count: int = 2) -> SimpleNamespace:
-    """The device under the names of ``torch.accelerator``."""
-    chosen: list[int] = []
-    return SimpleNamespace(
-        is_available=lambda: True,
-        current_accelerator=lambda: SimpleNamespace(type=kind),
-        device_count=lambda: count,
-        set_device_index=chosen.append,
-        synchronize=device.synchronize,
-        chosen=chosen,
-    )

@@ -76,7 +76,7 @@ def test_docstrings_name_only_what_there_is() -> None:
 PRINTING = {
     "cli/output.py",
     "cli/parser.py",  # the script of --print-completion
-    *("engines/jittor/server.py", "engines/jittor/warmup.py", "evidence/profiler.py", "machine/sensors.py"),
+    *("engines/jittor/remote.py", "engines/jittor/warmup.py", "evidence/profiler.py", "machine/sensors.py"),
 }
 """Modules that may print: the door, and processes that answer another one or run on their own."""
 DOORS = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.output import STDOUT, check_directory, print_document, print_text, write_output
-from modelzoo.errors import EnvironmentProblem, ModelzooError
+from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
 
 if TYPE_CHECKING:
@@ -77,12 +77,13 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
         UsageError: there is no such kind of device.
     """
     from modelzoo.engines.torch.devices import check_device
+    from modelzoo.machine.ceiling_benchmark import measure_ceilings
     from modelzoo.machine.ceilings import find_ceilings
     from modelzoo.machine.diagnosis import diagnose, probe_page_faults, probe_torchvision
     from modelzoo.machine.environment import FAST_MATH_VARIABLES
     from modelzoo.machine.facts import read_machine
     from modelzoo.machine.installation import import_torch
-    from modelzoo.machine.libraries import read_libraries
+    from modelzoo.machine.libraries import read_libraries, supported_threads
     from modelzoo.machine.usage import CpuUsageMonitor
     from modelzoo.records.doctor import DoctorReport
     from modelzoo.views.doctor import progress_text
@@ -100,7 +101,13 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
     if machine.emulator is None:
         with out.status("measuring …") as status:
             ceilings, kept = find_ceilings(
-                machine, fresh=fresh, progress=lambda series: status.update(progress_text(series))
+                machine,
+                lambda: measure_ceilings(
+                    supported_threads(machine.threads.count),
+                    machine,
+                    progress=lambda series: status.update(progress_text(series)),
+                ),
+                fresh=fresh,
             )
     libraries = read_libraries()
     warnings = diagnose(
@@ -123,13 +130,13 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
         fresh: measure even if its ceilings are known.
 
     Raises:
-        EnvironmentProblem: there is no such device, or its events tell no time.
+        EnvironmentProblem: there is no such device.
         UsageError: there is no such kind of device.
     """
     from modelzoo.engines.torch import devices, switches
     from modelzoo.engines.torch.precision import check_precision
     from modelzoo.machine.ceiling_benchmark import PRECISIONS, measure_device_ceilings
-    from modelzoo.machine.ceilings import find_device_ceilings
+    from modelzoo.machine.ceilings import find_ceilings
     from modelzoo.records.doctor import AcceleratorReport
     from modelzoo.setting import Setting
     from modelzoo.views.doctor import progress_text
@@ -137,19 +144,16 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
     device = devices.select_device(name)
     assert device is not None
     facts = device.describe()
-    if not device.timed_events:
-        raise EnvironmentProblem(f"--device {name}: the events of {facts.name} tell no time; its peaks are unknown")
     precisions = []
     for each in PRECISIONS:
         with suppress(ModelzooError):
             check_precision(Setting(each, device=name))
             precisions.append(each)
     with out.status(f"measuring {facts.name} …") as status:
-        ceilings, kept = find_device_ceilings(
+        ceilings, kept = find_ceilings(
             report.machine,
-            facts,
             lambda: measure_device_ceilings(
-                device,
+                device.synchronize,
                 facts,
                 report.machine,
                 lambda precision: switches.fast_math(False, tf32=precision == "tf32"),
@@ -157,6 +161,7 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
                 name=name,
                 progress=lambda series: status.update(progress_text(series)),
             ),
+            facts,
             fresh=fresh,
         )
     return AcceleratorReport(facts, ceilings, kept)

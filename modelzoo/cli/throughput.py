@@ -17,6 +17,7 @@ from modelzoo.cli.serving import latency_bound
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan
+from modelzoo.records.race import StageKind
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt, Throughput
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
@@ -144,7 +145,7 @@ def throughput(args: argparse.Namespace) -> int:
     interrupted = False
     with LiveProgress(out, stored.result) as progress:
         progress.begin(None)
-        search = Search(request, stored, args.seconds, progress.update, _Expectation(stored, progress).ended)
+        search = Search(stored, request, args.seconds, progress.update, _Expectation(stored, progress).ended)
         try:
             search.run()
         except KeyboardInterrupt:
@@ -174,7 +175,8 @@ class _Expectation:
             return
         done, total = len(found.runs), found.rounds * len(found.open())
         if len(found.open()) > 1:  # the best one and its baseline are measured again
-            total += found.rounds * (1 if found.confirmation is not None and found.confirmation.baseline is None else 2)
+            confirmation = found.stage(StageKind.CONFIRMATION)
+            total += found.rounds * (2 if confirmation is None else len(confirmation.entrants))
         self._progress.begin(spent * max(1.0, total / done), spent=spent)
 
 

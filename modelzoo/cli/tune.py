@@ -114,7 +114,7 @@ def tune(args: argparse.Namespace) -> int:
             progress.take_settings(stored.result)
             progress.finished(run)
 
-        search = Search(work, stored, judge, progress.update, finished, args.timeout)
+        search = Search(stored, work, judge, progress.update, finished, args.timeout)
         try:
             search.run()
         except KeyboardInterrupt:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from modelzoo.machine.installation import import_torch
 from modelzoo.machine.usage import CpuUsageMonitor
@@ -17,12 +15,24 @@ from modelzoo.records.doctor import CeilingSeries
 from modelzoo.records.machine import Machine, fingerprint, quiet_limit
 from modelzoo.records.profile import Bandwidth, Ceilings, Gemm, UnavailableProduct
 
-SIZES = (512, 1024, 2048, 4096, 8192)
+SIZES = (512, 1024, 2048, 4096, 8192, 16384)
 SECONDS_PER_SERIES = 5.0
 """Time for one precision with one number of threads. Six of them and two copies take less than 40 s."""
+DEVICE_SECONDS = 2.0
+"""The same on an accelerator, and for its copies."""
 BLOCKS = 3
 PROBE_SIZE = 64
 """Rows of the matrices that show whether an operator supports a precision."""
+COPY_BYTES = 1 << 30
+"""On an accelerator."""
+PRECISIONS = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""The data types of the operands; TF32 is a mode of fp32 operators."""
+_CPU_PRECISIONS = {**PRECISIONS, "int8": "int8"}
+
+Progress = Callable[[CeilingSeries], None]
+"""Called before each series."""
+Precision = Callable[[str], AbstractContextManager[Any]]
+"""The context in which a precision holds. Raises ``ModelzooError`` if the device does not have it."""
 
 
 def measure_ceilings(
@@ -31,13 +41,11 @@ def measure_ceilings(
     *,
     sizes: Sequence[int] = SIZES,
     seconds: float = SECONDS_PER_SERIES,
-    progress: Callable[[CeilingSeries], None] = lambda series: None,
+    progress: Progress = lambda series: None,
 ) -> Ceilings:
     """Measure matrix products in fp32, bf16 and int8, and a copy, with 1 and with ``threads`` threads.
 
-    Each size is timed in ``BLOCKS`` blocks, and the block with the lowest median counts: a ceiling is what the machine
-    reaches when nothing disturbs it. Sizes increase until ``seconds`` are spent, so a slow precision is measured with
-    small matrices only. A reduced precision that an operator does not support on this CPU is recorded as such.
+    A reduced precision that an operator does not support on this CPU is recorded as such.
 
     Args:
         threads: the largest number of threads.
@@ -48,7 +56,6 @@ def measure_ceilings(
     """
     torch = import_torch()
     monitor = CpuUsageMonitor().start()
-    threads_before = torch.get_num_threads()
     precision_before = torch.get_float32_matmul_precision()
     gemm: list[Gemm] = []
     copies: list[Bandwidth] = []
@@ -61,16 +68,14 @@ def measure_ceilings(
         torch.set_float32_matmul_precision("highest")
         with torch.inference_mode():
             for count in sorted({1, threads}):
-                torch.set_num_threads(count)
                 for precision, names in (("fp32", operators), ("bf16", operators), ("int8", integer)):
                     available = [operator for operator in names if (precision, operator) not in refused]
                     for operator in available:
                         progress(CeilingSeries(operator, precision, count))
-                        gemm += _measure_products(torch, precision, operator, count, fitting, seconds / len(available))
+                        gemm += _products(torch, precision, operator, fitting, seconds / len(available), count)
                 progress(CeilingSeries(threads=count))
-                copies.append(_measure_copy(torch, count, _buffer_bytes(machine), min(seconds, 2.0)))
+                copies.append(_copy(torch, _buffer_bytes(machine), min(seconds, 2.0), count))
     finally:
-        torch.set_num_threads(threads_before)
         torch.set_float32_matmul_precision(precision_before)
     usage = monitor.stop()
     return Ceilings(
@@ -83,6 +88,60 @@ def measure_ceilings(
         other_cores=usage.other_cores,
         quiet_cores=quiet_limit(machine.threads.affinity, usage.resolution),
         unavailable=unavailable,
+    )
+
+
+def measure_device_ceilings(
+    synchronize: Callable[[], None],
+    facts: Accelerator,
+    machine: Machine,
+    precision: Precision,
+    precisions: Sequence[str],
+    *,
+    name: str,
+    sizes: Sequence[int] = SIZES,
+    seconds: float = DEVICE_SECONDS,
+    progress: Progress = lambda series: None,
+) -> Ceilings:
+    """Measure matrix products in each of ``precisions``, and a copy within the device's memory.
+
+    Args:
+        synchronize: waits for the device.
+        facts: what it is.
+        machine: its host.
+        precision: the context in which a precision holds.
+        precisions: those that the device has.
+        name: torch's name of the device.
+        sizes: rows of the matrices.
+        seconds: time for one precision, and for the copies.
+        progress: called before each series.
+    """
+    torch = import_torch()
+    started = time.perf_counter()
+    memory = facts.memory or 2**34
+    fitting = [size for size in sizes if 16 * size**2 <= memory // 4]
+    gemm: list[Gemm] = []
+
+    def clock() -> float:
+        synchronize()
+        return time.perf_counter()
+
+    with torch.inference_mode():
+        for each in precisions:
+            progress(CeilingSeries("mm", each, device=name))
+            with precision(each):
+                gemm += _products(torch, each, "mm", fitting, seconds, device=name, clock=clock)
+        progress(CeilingSeries(device=name))
+        size = min(COPY_BYTES, memory // 8) // 4096 * 4096
+        copy = _copy(torch, size, seconds, device=name, clock=clock)
+    return Ceilings(
+        fingerprint=fingerprint(machine),
+        torch=str(torch.__version__),
+        threads=1,
+        gemm=tuple(gemm),
+        bandwidth=(copy,),
+        seconds=time.perf_counter() - started,
+        device=facts.name,
     )
 
 
@@ -116,32 +175,44 @@ def _unavailable_products(
     return tuple(refused)
 
 
-def _measure_products(
-    torch: ModuleType, precision: str, operator: str, threads: int, sizes: Sequence[int], seconds: float
+def _products(
+    torch: ModuleType,
+    precision: str,
+    operator: str,
+    sizes: Sequence[int],
+    seconds: float,
+    threads: int = 1,
+    device: str = "cpu",
+    clock: Callable[[], float] = time.perf_counter,
 ) -> list[Gemm]:
+    """Time one operator in one precision.
+
+    Sizes increase until ``seconds`` are spent, so a slow precision is measured with small matrices only.
+    """
     dtype = getattr(torch, _CPU_PRECISIONS[precision])
     measured: list[Gemm] = []
     left = seconds
     for index, size in enumerate(sizes):
-        # One call to warm up and one per block, at the speed of the previous size.
-        if measured and 2 * size**3 / (measured[-1].gflops * 1e9) * (1 + BLOCKS) > left:
+        # At least two calls per block, at the speed of the previous size.
+        if measured and 2 * size**3 / (measured[-1].gflops * 1e9) * 2 * BLOCKS > left:
             break
-        call = _product(torch, operator, size, dtype)
         began = time.perf_counter()
-        median = _lowest_median(call, left / (len(sizes) - index))
+        median = _lowest_median(
+            _product(torch, operator, size, dtype, device), left / (len(sizes) - index), threads, clock
+        )
         left -= time.perf_counter() - began
         measured.append(Gemm(precision, threads, size, operator, 2 * size**3 / median / 1e9))
     return measured
 
 
-def _product(torch: ModuleType, operator: str, size: int, dtype: object) -> Callable[[], object]:
+def _product(torch: ModuleType, operator: str, size: int, dtype: object, device: str = "cpu") -> Callable[[], object]:
     """Return a call that multiplies two ``size`` × ``size`` matrices; ``size`` is a power of 2, at least 16."""
     if operator == "int_mm":
         left, right = (torch.randint(-128, 128, (size, size), dtype=dtype) for _ in range(2))
         return lambda: torch._int_mm(left, right)
-    first, second = torch.rand(size, size).to(dtype), torch.rand(size, size).to(dtype)
+    first, second = (torch.rand(size, size, device=device).to(dtype) for _ in range(2))
     if operator == "mm":
-        result = torch.empty(size, size, dtype=dtype)
+        result = torch.empty(size, size, dtype=dtype, device=device)
         return lambda: torch.mm(first, second, out=result)
     if operator == "linear":
         return lambda: torch.nn.functional.linear(first, second)
@@ -151,29 +222,31 @@ def _product(torch: ModuleType, operator: str, size: int, dtype: object) -> Call
     return lambda: torch.mkldnn_convolution(picture, weights, None, [0, 0], [1, 1], [1, 1], 1)
 
 
-def _measure_copy(torch: ModuleType, threads: int, size: int, seconds: float) -> Bandwidth:
-    source = torch.ones(size // 4, dtype=torch.float32)
+def _copy(
+    torch: ModuleType,
+    size: int,
+    seconds: float,
+    threads: int = 1,
+    device: str = "cpu",
+    clock: Callable[[], float] = time.perf_counter,
+) -> Bandwidth:
+    """Time a copy of ``size`` bytes, which are read and written."""
+    source = torch.ones(size // 4, dtype=torch.float32, device=device)
     target = torch.zeros_like(source)
-    median = _lowest_median(lambda: target.copy_(source), seconds)
+    median = _lowest_median(lambda: target.copy_(source), seconds, threads, clock)
     return Bandwidth(threads, size, 2 * size / median / 1e9)
 
 
-def _lowest_median(call: Callable[[], object], seconds: float) -> float:
-    """Time ``call`` for about ``seconds`` in blocks, and return the lowest median of a block in seconds."""
-    call()  # the first call allocates and packs
-    lowest = math.inf
-    for _ in range(BLOCKS):
-        samples: list[float] = []
-        end = time.perf_counter() + seconds / BLOCKS
-        while True:
-            before = time.perf_counter()
-            call()
-            after = time.perf_counter()
-            samples.append(after - before)
-            if after + samples[-1] > end:
-                break
-        lowest = min(lowest, statistics.median(samples))
-    return lowest
+def _lowest_median(call: Callable[[], object], seconds: float, threads: int, clock: Callable[[], float]) -> float:
+    """Time ``call`` for about ``seconds`` in ``BLOCKS`` blocks, and return the lowest median of a block in seconds.
+
+    A ceiling is what the machine reaches when nothing disturbs it. On an accelerator, whose ``clock`` waits for it,
+    torch repeats the call between two readings until waiting does not count.
+    """
+    from torch.utils.benchmark import Timer
+
+    timer = Timer("call()", globals={"call": call}, timer=clock, num_threads=threads)
+    return min(float(timer.blocked_autorange(min_run_time=seconds / BLOCKS).median) for _ in range(BLOCKS))
 
 
 def _buffer_bytes(machine: Machine) -> int:
@@ -183,119 +256,3 @@ def _buffer_bytes(machine: Machine) -> int:
     if machine.memory_limit is not None:
         size = min(size, machine.memory_limit // 16)
     return size // 4096 * 4096
-
-
-DEVICE_SIZES = (1024, 2048, 4096, 8192, 16384)
-PRECISIONS = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-"""The data types of the operands; TF32 is a mode of fp32 operators."""
-_CPU_PRECISIONS = {**PRECISIONS, "int8": "int8"}
-DEVICE_SECONDS = 2.0
-"""Time for one precision, and for the copies."""
-DEVICE_CALLS = 10
-"""Products or copies between two events: enough that issuing them does not count."""
-DEVICE_BLOCKS = 5
-"""Measurements of which the fastest counts, after one that lets the clock rise."""
-COPY_BYTES = 1 << 30
-
-
-class Device(Protocol):
-    """What this needs of an accelerator."""
-
-    def Event(self, *, enable_timing: bool) -> Any:  # noqa: N802 - torch's name
-        """Create an event."""
-
-    def synchronize(self) -> None:
-        """Wait for the device."""
-
-
-Precision = Callable[[str], AbstractContextManager[Any]]
-"""The context in which a precision holds. Raises ``ModelzooError`` if the device does not have it."""
-
-
-def measure_device_ceilings(
-    device: Device,
-    facts: Accelerator,
-    machine: Machine,
-    precision: Precision,
-    precisions: Sequence[str],
-    *,
-    name: str,
-    sizes: Sequence[int] = DEVICE_SIZES,
-    seconds: float = DEVICE_SECONDS,
-    progress: Callable[[CeilingSeries], None] = lambda series: None,
-) -> Ceilings:
-    """Measure matrix products in each of ``precisions``, and a copy within the device's memory.
-
-    Args:
-        device: whose events time them.
-        facts: what it is.
-        machine: its host.
-        precision: the context in which a precision holds.
-        precisions: those that the device has.
-        name: torch's name of the device.
-        sizes: rows of the matrices.
-        seconds: time for one precision, and for the copies.
-        progress: called before each series.
-    """
-    torch = import_torch()
-    started = time.perf_counter()
-    memory = facts.memory or 2**34
-    fitting = [size for size in sizes if 16 * size**2 <= memory // 4]
-    gemm: list[Gemm] = []
-    with torch.inference_mode():
-        for each in precisions:
-            progress(CeilingSeries("mm", each, device=name))
-            with precision(each):
-                gemm += _device_products(torch, device, each, name, fitting, seconds)
-        progress(CeilingSeries(device=name))
-        size = min(COPY_BYTES, memory // 8) // 4096 * 4096
-        source = torch.ones(size // 4, dtype=torch.float32, device=name)
-        target = torch.zeros_like(source)
-        copy_seconds = _fastest(device, lambda: target.copy_(source), seconds)
-    return Ceilings(
-        fingerprint=fingerprint(machine),
-        torch=str(torch.__version__),
-        threads=1,
-        gemm=tuple(gemm),
-        bandwidth=(Bandwidth(1, size, 2 * size / copy_seconds / 1e9),),
-        seconds=time.perf_counter() - started,
-        device=facts.name,
-    )
-
-
-def _device_products(
-    torch: Any, device: Device, precision: str, name: str, sizes: Sequence[int], limit: float
-) -> list[Gemm]:
-    dtype = getattr(torch, PRECISIONS[precision])
-    found: list[Gemm] = []
-    left = limit
-    for index, size in enumerate(sizes):
-        if found and 2 * size**3 * DEVICE_CALLS * (DEVICE_BLOCKS + 1) / (found[-1].gflops * 1e9) > left:
-            break
-        began = time.perf_counter()
-        first, second = (torch.rand(size, size, device=name).to(dtype) for _ in range(2))
-        result = torch.empty(size, size, dtype=dtype, device=name)
-
-        def call(a: Any = first, b: Any = second, out: Any = result) -> None:
-            torch.mm(a, b, out=out)
-
-        seconds = _fastest(device, call, left / (len(sizes) - index))
-        left -= time.perf_counter() - began
-        found.append(Gemm(precision, 1, size, "mm", 2 * size**3 / seconds / 1e9))
-    return found
-
-
-def _fastest(device: Device, call: Callable[[], object], limit: float) -> float:
-    """Seconds of one call in the fastest block; each block is ``DEVICE_CALLS`` calls between two events."""
-    blocks: list[float] = []
-    began = time.perf_counter()
-    while len(blocks) <= DEVICE_BLOCKS and (len(blocks) < 2 or time.perf_counter() - began < limit):
-        first, last = device.Event(enable_timing=True), device.Event(enable_timing=True)
-        device.synchronize()
-        first.record()
-        for _ in range(DEVICE_CALLS):
-            call()
-        last.record()
-        device.synchronize()
-        blocks.append(first.elapsed_time(last) * 1e-3 / DEVICE_CALLS)
-    return min(blocks[1:])

@@ -11,94 +11,48 @@ import msgspec
 
 from modelzoo.directories import cache_directory
 from modelzoo.files import write_atomically
-from modelzoo.machine.ceiling_benchmark import measure_ceilings
-from modelzoo.machine.installation import import_torch, installed_version
-from modelzoo.machine.libraries import supported_threads
+from modelzoo.machine.installation import installed_version
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import decode, encode
-from modelzoo.records.doctor import CeilingSeries
 from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.profile import CEILINGS_VERSION, Bound, BoundBy, Ceilings
 
 
 def find_ceilings(
-    machine: Machine,
-    threads: int | None = None,
-    *,
-    fresh: bool = False,
-    progress: Callable[[CeilingSeries], None] = lambda series: None,
+    machine: Machine, measure: Callable[[], Ceilings], device: Accelerator | None = None, *, fresh: bool = False
 ) -> tuple[Ceilings, bool]:
-    """Return the machine's ceilings, and whether they were kept from an earlier measurement.
+    """Return the ceilings of the machine, or of its ``device``, and whether they were kept from an earlier measurement.
 
     Figures measured while other programs were busy are returned but not kept. A cache that cannot be written is not
     an error.
 
     Args:
         machine: this machine.
-        threads: the largest number of threads, by default that of the machine.
-        fresh: measure even if ceilings were kept.
-        progress: called before each series.
-    """
-    kept = None if fresh else kept_ceilings(machine, threads)
-    if kept is not None:
-        return kept, True
-    count = threads or machine.threads.count
-    import_torch()
-    measured = measure_ceilings(supported_threads(count), machine, progress=progress)
-    if measured.quiet:
-        write_ceilings(measured, ceilings_path(machine, _torch_version(), count))
-    return measured, False
-
-
-def kept_ceilings(machine: Machine, threads: int | None = None) -> Ceilings | None:
-    """Return the ceilings that ``find_ceilings`` measured earlier for the installed torch, if there are any."""
-    return read_ceilings(ceilings_path(machine, _torch_version(), threads or machine.threads.count))
-
-
-def find_device_ceilings(
-    machine: Machine,
-    device: Accelerator,
-    measure: Callable[[], Ceilings],
-    *,
-    fresh: bool = False,
-) -> tuple[Ceilings, bool]:
-    """Return an accelerator's ceilings, and whether they were kept from an earlier measurement.
-
-    Args:
-        machine: this machine.
-        device: the accelerator.
         measure: measures them (``modelzoo.machine.ceiling_benchmark``).
+        device: the accelerator; ``None``: the CPU.
         fresh: measure even if ceilings were kept.
     """
-    kept = None if fresh else kept_device_ceilings(machine, device)
+    kept = None if fresh else kept_ceilings(machine, device)
     if kept is not None:
         return kept, True
     measured = measure()
-    write_ceilings(measured, device_ceilings_path(machine, device))
+    if measured.quiet:
+        write_ceilings(measured, ceilings_path(machine, device))
     return measured, False
 
 
-def kept_device_ceilings(machine: Machine, device: Accelerator) -> Ceilings | None:
-    """Return the ceilings that ``find_device_ceilings`` measured earlier for the installed torch, if there are any."""
-    return read_ceilings(device_ceilings_path(machine, device))
+def kept_ceilings(machine: Machine, device: Accelerator | None = None) -> Ceilings | None:
+    """Return the ceilings of the machine, or of its ``device``, that were measured earlier for the installed torch."""
+    return read_ceilings(ceilings_path(machine, device))
 
 
-def device_ceilings_path(machine: Machine, device: Accelerator) -> Path:
-    """Return where the ceilings of an accelerator are kept: by its name and memory, and by the version of torch."""
-    name = f"{device.name}-{(device.memory or 0) >> 30}GiB"
-    safe = re.sub(r"[^A-Za-z0-9.-]", "_", f"{name}-torch{_torch_version()}")
-    return cache_directory() / "ceilings" / f"{fingerprint(machine)}-{safe}.json"
-
-
-def _torch_version() -> str:
+def ceilings_path(machine: Machine, device: Accelerator | None = None) -> Path:
+    """Return where ceilings are kept: by machine, torch, and number of threads or name and memory of the device."""
     # The installed version, so that torch need not be imported.
-    return installed_version("torch") or "none"
-
-
-def ceilings_path(machine: Machine, torch_version: str, threads: int) -> Path:
-    """Return where the ceilings for this machine, version of torch and number of threads are kept."""
-    safe = "".join(c if c.isalnum() or c in ".-" else "_" for c in torch_version)
-    return cache_directory() / "ceilings" / f"{fingerprint(machine)}-torch{safe}-{threads}.json"
+    parts = [f"torch{installed_version('torch') or 'none'}"]
+    parts += [str(machine.threads.count)] if device is None else [device.name, f"{(device.memory or 0) >> 30}GiB"]
+    safe = re.sub(r"[^A-Za-z0-9.-]", "_", "-".join(parts))
+    return cache_directory() / "ceilings" / f"{fingerprint(machine)}-{safe}.json"
 
 
 def read_ceilings(path: Path) -> Ceilings | None:

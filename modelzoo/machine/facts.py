@@ -30,8 +30,8 @@ from modelzoo.machine.cpu import (
 )
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
-from modelzoo.machine.memory import identify_allocator, malloc_address
-from modelzoo.records.machine import Machine, NumaNode, Topology
+from modelzoo.machine.memory import identify_allocator, malloc_address, system_mode
+from modelzoo.records.machine import Machine, NumaNode
 
 
 def read_machine(
@@ -56,18 +56,25 @@ def read_machine(
     cpus = linux.allowed_cpus() if affinity is None else affinity
     if lscpu is None:
         lscpu = _run_lscpu() if real else ""
-    cpuinfo = linux.read_text(root / "proc/cpuinfo") or (_cpuinfo_substitute() if real else "")
+    # Systems without that file name the processor otherwise.
+    cpuinfo = linux.read_text(root / "proc/cpuinfo") or (f"model name : {platform.processor()}" if real else "")
     cpu = identify_cpu(architecture, cpuinfo, lscpu)
     online = linux.online_cpus(root) or frozenset(range(os.cpu_count() or 1))
     cores = linux.count_cores(online, root) or (system_cores() if real else len(online))
     threads_per_core = max(1, round(len(online) / cores))
-    frequency = linux.read_cpu_frequency(online, root)
+    scaling = [root / f"sys/devices/system/cpu/cpu{cpu}/cpufreq" for cpu in online]
+    governors = {read_text(folder / "scaling_governor") for folder in scaling}
+    current = linux.current_mhz(online, root) or [
+        float(mhz) for mhz in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo, re.MULTILINE)
+    ]
+    highest = [linux.read_integer(folder / "cpuinfo_max_freq") for folder in scaling]
     listed = lscpu_fields(lscpu)
-    hypervisor = listed.get("Hypervisor vendor")
+    hypervisor, sockets = listed.get("Hypervisor vendor"), listed.get("Socket(s)", "")
     if hypervisor is None and cpu.architecture != "x86_64":  # x86 CPUs report it themselves
         hypervisor = identify_hypervisor(root)
     cloud = identify_cloud(root)
     topology = read_topology(root, cpus, caches=False)
+    firsts = {node: [core.cpus[0] for core in topology.on_node(node)] for node in topology.nodes}
     numa_nodes = len(linux.read_numa_nodes(root)) or None
     return Machine(
         cpu=cpu.model,
@@ -76,17 +83,17 @@ def read_machine(
         features=cpu.features,
         has_bf16=cpu.has_bf16,
         sve_bits=_sve_bits(root) if "sve" in cpu.features else None,
-        sockets=linux.count_sockets(online, root) or _parse_count(listed.get("Socket(s)")),
+        sockets=linux.count_sockets(online, root) or (int(sockets) if sockets.isdigit() else None),
         cores=cores,
         logical=len(online),
         threads_per_core=threads_per_core,
         numa_nodes=numa_nodes,
         numa_allowed=len(topology.nodes) if numa_nodes else None,
         caches=linux.read_caches(online, root),
-        governor=frequency.governor,
-        mhz=frequency.mhz or _cpuinfo_mhz(cpuinfo),
-        max_mhz=frequency.max_mhz,
-        huge_pages=linux.read_selected(root / "sys/kernel/mm/transparent_hugepage/enabled"),
+        governor="+".join(sorted(name for name in governors if name)) or None,
+        mhz=max(current, default=None),
+        max_mhz=max((khz / 1e3 for khz in highest if khz), default=None),
+        huge_pages=system_mode(root),
         allocator=identify_allocator(
             linux.read_text(root / "proc/self/maps") or "", malloc_address() if real else None
         ),
@@ -107,13 +114,8 @@ def read_machine(
         image_id=environ.get(IMAGE_ID_VARIABLE),
         vcpus_per_core=count_vcpus_per_core(hypervisor is not None, threads_per_core, cpu.architecture, cpu.model),
         niceness=os.getpriority(os.PRIO_PROCESS, 0) if real else None,
-        nodes=_nodes(topology),
+        nodes=tuple(NumaNode(node, linux.format_cpu_list(cpus), len(cpus)) for node, cpus in firsts.items()),
     )
-
-
-def _nodes(topology: Topology) -> tuple[NumaNode, ...]:
-    firsts = {node: [core.cpus[0] for core in topology.on_node(node)] for node in topology.nodes}
-    return tuple(NumaNode(node, linux.format_cpu_list(cpus), len(cpus)) for node, cpus in firsts.items())
 
 
 def _run_lscpu() -> str:
@@ -137,21 +139,6 @@ def _sve_bits(root: Path) -> int | None:
             return (answer & 0xFFFF) * 8
     length = linux.read_integer(root / "proc/sys/abi/sve_default_vector_length")
     return None if length is None else length * 8
-
-
-def _cpuinfo_substitute() -> str:
-    """Return a text in the form of /proc/cpuinfo for systems without that file."""
-    name = platform.processor()
-    return f"model name : {name}" if name else ""
-
-
-def _cpuinfo_mhz(cpuinfo: str) -> float | None:
-    values = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo, re.MULTILINE)
-    return max(map(float, values), default=None)
-
-
-def _parse_count(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
 
 
 _HYPERVISORS = (

@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -47,16 +48,51 @@ def import_torch() -> ModuleType:
 
 
 def import_torchvision() -> ModuleType:
-    """Import torchvision.
+    """Import torchvision, without torch's compiler.
 
     Raises:
         EnvironmentProblem: it is not installed or does not match torch. The message says how to fix it.
     """
     import_torch()
     try:
-        return importlib.import_module("torchvision")
+        return without_compiler("torchvision")
     except Exception as error:
         raise EnvironmentProblem(explain_torchvision_failure(error)) from error
+
+
+def without_compiler(name: str) -> ModuleType:
+    """Import a module that names ``is_compile_supported`` of ``torch._dynamo.utils`` without importing the compiler.
+
+    ``torchvision.ops.roi_align`` calls it only where torchvision's own kernel is missing; ``torch._dynamo`` takes half
+    as much CPU time to import as torch itself, and eager mode needs nothing of it. It is imported as soon as that
+    function is called, or anything else is taken from it.
+    """
+    stand_ins: dict[str, ModuleType] = {}
+
+    class Deferred(ModuleType):
+        def __getattr__(self, attribute: str) -> object:
+            if attribute.startswith("__"):
+                raise AttributeError(attribute)
+            forget()
+            return getattr(importlib.import_module(self.__name__), attribute)
+
+    def forget() -> None:
+        for each, module in stand_ins.items():
+            if sys.modules.get(each) is module:
+                del sys.modules[each]
+
+    def is_compile_supported(device_type: str) -> bool:
+        found: bool = importlib.import_module("torch._dynamo.utils").is_compile_supported(device_type)
+        return found
+
+    if "torch._dynamo" not in sys.modules:
+        stand_ins.update({each: Deferred(each) for each in ("torch._dynamo", "torch._dynamo.utils")})
+        vars(stand_ins["torch._dynamo.utils"])["is_compile_supported"] = is_compile_supported
+        sys.modules.update(stand_ins)
+    try:
+        return importlib.import_module(name)
+    finally:
+        forget()
 
 
 def mismatched_versions(torch_version: str, torchvision_version: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -135,14 +136,16 @@ def read_numa_nodes(root: Path = FILESYSTEM_ROOT) -> dict[int, frozenset[int]]:
 def read_caches(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> tuple[Cache, ...]:
     """Return the caches of every level, L1 first."""
     owners: dict[tuple[str, int], set[str]] = {}
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
     for cpu in cpus:
         for folder in (root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index[0-9]*"):
             level, kind = read_text(folder / "level"), read_text(folder / "type")
-            size = _parse_size(read_text(folder / "size") or "")
-            if not level or not size:
+            size = re.fullmatch(r"(\d+)([KMG]?)", read_text(folder / "size") or "0")
+            if not level or size is None or not int(size[1]):
                 continue
             name = f"L{level}" + {"Data": "d", "Instruction": "i"}.get(kind or "", "")
-            owners.setdefault((name, size), set()).add(read_text(folder / "shared_cpu_list") or str(cpu))
+            key = name, int(size[1]) * units.get(size[2], 1)
+            owners.setdefault(key, set()).add(read_text(folder / "shared_cpu_list") or str(cpu))
     return tuple(Cache(name, size, len(shared)) for (name, size), shared in sorted(owners.items()))
 
 
@@ -158,35 +161,6 @@ def last_level_cache(cpu: int, root: Path = FILESYSTEM_ROOT) -> int | None:
         if (level := read_integer(folder / "level") or 0) > 2 and (shared := read_text(folder / "shared_cpu_list"))
     ]
     return min(max(found)[1], default=None) if found else None
-
-
-def _parse_size(text: str) -> int | None:
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    number = text.rstrip("KMG")
-    return int(number) * units.get(text[-1:], 1) if number.isdigit() else None
-
-
-class CpuFrequency(msgspec.Struct, frozen=True):
-    """What cpufreq reports: the governors joined by ``+``, and the fastest core's frequencies in MHz.
-
-    All are ``None`` in most virtual machines.
-    """
-
-    governor: str | None
-    mhz: float | None
-    max_mhz: float | None
-
-
-def read_cpu_frequency(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> CpuFrequency:
-    """Read the governors, and the current and highest frequencies, of ``cpus``."""
-    folders = [root / f"sys/devices/system/cpu/cpu{cpu}/cpufreq" for cpu in cpus]
-    governors = {read_text(folder / "scaling_governor") for folder in folders}
-    highest = [read_integer(folder / "cpuinfo_max_freq") for folder in folders]
-    return CpuFrequency(
-        governor="+".join(sorted(name for name in governors if name)) or None,
-        mhz=max(current_mhz(cpus, root), default=None),
-        max_mhz=max((khz / 1e3 for khz in highest if khz), default=None),
-    )
 
 
 def current_mhz(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> list[float]:

@@ -20,7 +20,7 @@ import msgspec
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import linux
-from modelzoo.machine.linux import FILESYSTEM_ROOT, allowed_cpus, parse_cpu_list, read_text
+from modelzoo.machine.linux import FILESYSTEM_ROOT, allowed_cpus, read_text
 from modelzoo.records.machine import NodeMemory, Placement
 
 PR_SET_THP_DISABLE, PR_GET_THP_DISABLE = 41, 42
@@ -131,11 +131,7 @@ def parse_numa_maps(text: str) -> tuple[NodeMemory, ...]:
 
 def nodes_of(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> tuple[int, ...]:
     """Return the NUMA nodes that ``cpus`` belong to; empty if the system does not say."""
-    found = []
-    for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
-        if cpus & parse_cpu_list(read_text(folder / "cpulist") or ""):
-            found.append(int(folder.name[len("node") :]))
-    return tuple(sorted(found))
+    return tuple(node for node, own in linux.read_numa_nodes(root).items() if cpus & own)
 
 
 def read_placement(
@@ -222,16 +218,20 @@ def identify_allocator(maps: str, address: int | None = None) -> str | None:
         address: of the process's global ``malloc``. It decides, because a mapped library need not have replaced
             ``malloc``. Without it, the first mapped replacement counts.
     """
-    names = _mapped_files(maps, address)
-    for name in names:
-        replacement = replacement_name(name)
-        if replacement:
-            return replacement
-    if any(re.match(r"libc(\.so\.6|-[\d.]+\.so)$", name) for name in names):
+    names: list[str] = []
+    for line in maps.splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) < 6 or not words[5].startswith("/"):
+            continue
+        first, _, end = words[0].partition("-")
+        names.append(Path(words[5]).name)
+        if address is not None and int(first, 16) <= address < int(end, 16):
+            names = names[-1:]
+            break
+    replacement = next(filter(None, map(replacement_name, names)), None)
+    if replacement is None and any(re.match(r"libc(\.so\.6|-[\d.]+\.so)$", name) for name in names):
         return "glibc"
-    if any("musl" in name for name in names):
-        return "musl"
-    return None
+    return replacement or ("musl" if any("musl" in name for name in names) else None)
 
 
 def replacement_name(file: str) -> str | None:
@@ -276,12 +276,15 @@ def locate_library(name: str, root: Path = FILESYSTEM_ROOT, listing: str | None 
         root: the directory that stands for ``/``.
         listing: output of ``ldconfig -p``; by default it is run.
     """
-    library = LIBRARIES[name]
-    known = _parse_listing(_run_ldconfig() if listing is None else listing)
+    listing = _run_ldconfig() if listing is None else listing
+    listed = re.findall(r"^\s+(\S+) \(.*\) => (\S+)$", listing, re.MULTILINE)
+    # Where libraries lie that ldconfig does not list: environments such as conda's, and usual directories.
+    machines = sorted((root / "usr/lib").glob("*-linux-gnu"))
+    usual = ("usr/local/lib64", "usr/local/lib", "usr/lib64", "usr/lib", "lib64", "lib")
+    folders = [Path(sys.prefix) / "lib", *machines, *(root / name for name in usual)]
     own = _elf_class(Path("/proc/self/exe"))
-    for file in library.files:
-        places: list[Path] = [*known.get(file, ()), *(folder / file for folder in _directories(root))]
-        for path in places:
+    for file in LIBRARIES[name].files:
+        for path in (*(Path(path) for known, path in listed if known == file), *(folder / file for folder in folders)):
             kind = _elf_class(path)
             if kind is not None and own in (kind, None):
                 return path
@@ -318,21 +321,6 @@ def _run_ldconfig() -> str:
     return done.stdout
 
 
-def _parse_listing(listing: str) -> dict[str, list[Path]]:
-    """The paths of every library in the output of ``ldconfig -p``, by name."""
-    found: dict[str, list[Path]] = {}
-    for name, path in re.findall(r"^\s+(\S+) \(.*\) => (\S+)$", listing, re.MULTILINE):
-        found.setdefault(name, []).append(Path(path))
-    return found
-
-
-def _directories(root: Path) -> list[Path]:
-    """Where libraries lie that ``ldconfig`` does not list: environments such as conda's, and usual directories."""
-    machines = sorted((root / "usr/lib").glob("*-linux-gnu"))
-    usual = ("usr/local/lib64", "usr/local/lib", "usr/lib64", "usr/lib", "lib64", "lib")
-    return [Path(sys.prefix) / "lib", *machines, *(root / name for name in usual)]
-
-
 def _elf_class(path: Path) -> tuple[int, bytes] | None:
     """The word size and the architecture that an ELF file is for (source: elf(5)); ``None`` if it is none."""
     try:
@@ -341,18 +329,3 @@ def _elf_class(path: Path) -> tuple[int, bytes] | None:
     except OSError:
         return None
     return (header[4], header[18:20]) if header.startswith(b"\x7fELF") and len(header) == 20 else None
-
-
-def _mapped_files(maps: str, address: int | None) -> list[str]:
-    """Return the name of the file mapped at ``address``; if there is none, those of all mapped files."""
-    names: list[str] = []
-    for line in maps.splitlines():
-        words = line.split(maxsplit=5)
-        if len(words) < 6 or not words[5].startswith("/"):
-            continue
-        name = Path(words[5]).name
-        first, _, end = words[0].partition("-")
-        if address is not None and int(first, 16) <= address < int(end, 16):
-            return [name]
-        names.append(name)
-    return names

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -36,46 +36,22 @@ class SensorValues(msgspec.Struct, frozen=True):
     throttled: tuple[str, ...] = ()
 
 
-class Sensors(Protocol):
-    """The sensors of one accelerator."""
+class Sensors(msgspec.Struct, frozen=True):
+    """The sensors of one accelerator.
 
-    @property
-    def source(self) -> str:
-        """Where the values come from."""
-
-    @property
-    def is_fast(self) -> bool:
-        """Whether a reading takes little enough time to be taken between timed calls."""
-
-    def read(self) -> SensorValues:
-        """Read all of them."""
-
-
-class NpuSensors:
-    """An Ascend NPU's sensors by ``npu-smi``, a program that takes tenths of a second.
-
-    Args:
-        program: its path.
-        index: number of the NPU.
+    Attributes:
+        source: where the values come from.
+        is_fast: whether a reading takes little enough time to be taken between timed calls.
+        read: reads all of them; one that the accelerator does not have is ``None``.
     """
 
-    source = "npu-smi"
-    is_fast = False
-
-    def __init__(self, program: str, index: int) -> None:
-        self._command = [program, "info", "-t", "common", "-i", str(index)]
-
-    def read(self) -> SensorValues:
-        """Run the program; what it does not show is ``None``."""
-        try:
-            done = subprocess.run(self._command, capture_output=True, text=True, timeout=10, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return SensorValues()
-        return parse_npu_smi(done.stdout)
+    source: str
+    is_fast: bool
+    read: Callable[[], SensorValues]
 
 
-def npu_sensors(index: int) -> NpuSensors:
-    """The sensors of an NPU.
+def npu_sensors(index: int) -> Sensors:
+    """The sensors of an Ascend NPU by ``npu-smi``, a program that takes tenths of a second.
 
     Raises:
         EnvironmentProblem: there is no ``npu-smi``.
@@ -83,7 +59,16 @@ def npu_sensors(index: int) -> NpuSensors:
     program = shutil.which("npu-smi")
     if program is None:
         raise EnvironmentProblem("clocks, power and temperature are read by npu-smi, which is not on PATH")
-    return NpuSensors(program, index)
+    command = [program, "info", "-t", "common", "-i", str(index)]
+
+    def read() -> SensorValues:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return SensorValues()
+        return parse_npu_smi(done.stdout)
+
+    return Sensors("npu-smi", is_fast=False, read=read)
 
 
 def parse_npu_smi(output: str) -> SensorValues:
@@ -123,48 +108,7 @@ def library() -> Any:
     return nvml
 
 
-class NvmlSensors:
-    """One GPU's sensors.
-
-    Args:
-        nvml: the library.
-        handle: NVML's handle of the GPU.
-    """
-
-    source = "NVML"
-    is_fast = True
-
-    def __init__(self, nvml: Any, handle: Any) -> None:
-        self._nvml, self._handle = nvml, handle
-        # The name changed with driver 535.
-        self._reasons: Callable[[Any], int] = (
-            getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
-            or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
-        )
-
-    def read(self) -> SensorValues:
-        """Read every sensor; one that this GPU does not have is ``None``."""
-        nvml, handle = self._nvml, self._handle
-        reasons = self._value(lambda: self._reasons(handle))
-        power = self._value(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
-        energy = self._value(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
-        return SensorValues(
-            mhz=self._value(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-            memory_mhz=self._value(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
-            watts=None if power is None else power / 1000,
-            celsius=self._value(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
-            joules=None if energy is None else energy / 1000,
-            throttled=tuple(name for bit, name in THROTTLE_REASONS.items() if int(reasons or 0) & bit),
-        )
-
-    def _value(self, read: Callable[[], Any]) -> float | None:
-        try:
-            return float(read())
-        except self._nvml.NVMLError:
-            return None
-
-
-def nvml_sensors(identifier: str | None, index: int, environ: Mapping[str, str]) -> NvmlSensors:
+def nvml_sensors(identifier: str | None, index: int, environ: Mapping[str, str]) -> Sensors:
     """The sensors of one GPU.
 
     Args:
@@ -180,7 +124,28 @@ def nvml_sensors(identifier: str | None, index: int, environ: Mapping[str, str])
         handle = nvml.nvmlDeviceGetHandleByUUID(identifier) if identifier else handles(nvml, environ)[index]
     except (nvml.NVMLError, IndexError) as error:
         raise EnvironmentProblem(f"NVML does not know the GPU {identifier or index}: {error}") from error
-    return NvmlSensors(nvml, handle)
+    # The name changed with driver 535.
+    events = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    reasons_of = events or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
+
+    def value(function: Callable[..., Any], *of: Any, unit: float = 1.0) -> float | None:
+        try:
+            return float(function(handle, *of)) / unit
+        except nvml.NVMLError:
+            return None
+
+    def read() -> SensorValues:
+        reasons = int(value(reasons_of) or 0)
+        return SensorValues(
+            mhz=value(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+            memory_mhz=value(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
+            watts=value(nvml.nvmlDeviceGetPowerUsage, unit=1000),
+            celsius=value(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+            joules=value(nvml.nvmlDeviceGetTotalEnergyConsumption, unit=1000),
+            throttled=tuple(name for bit, name in THROTTLE_REASONS.items() if reasons & bit),
+        )
+
+    return Sensors("NVML", is_fast=True, read=read)
 
 
 def handles(nvml: Any, environ: Mapping[str, str]) -> list[Any]:

@@ -16,6 +16,7 @@ from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel, Engine, Model, Session
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
+from modelzoo.machine.installation import import_torchvision
 from modelzoo.measure.generation import Generating
 from modelzoo.measure.pipeline import Step, steps_of
 from modelzoo.measure.sampler import without_collection
@@ -158,6 +159,8 @@ def imported(job: Assignment) -> Imported:
         with engine.explained_errors():
             # An exported model needs nothing of what the workload's torch module is made of, and not its inputs either.
             for name in work.libraries if job.prepared.export is None or job.setting.stages else ():
+                if name.partition(".")[0] == "torchvision":
+                    import_torchvision()
                 import_module(name)
         gc.freeze()  # what was imported stays, so it need not be looked through before sampling either
     return Imported(engine, work, perf_counter() - started)

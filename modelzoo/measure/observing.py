@@ -23,7 +23,6 @@ from modelzoo.records.protocol import Looks, Progress, Send
 from modelzoo.records.run import Observed, Prepared
 from modelzoo.records.run_report import GenerationPhase
 from modelzoo.records.workload import Export, MatchedDetections, OutputAgreement, OutputError
-from modelzoo.validity.detection_figures import Detections, match
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 if TYPE_CHECKING:
@@ -147,13 +146,18 @@ def matched_detections(expected: Pictures, found: Pictures) -> MatchedDetections
     """Match the detections of each picture by class and box, and compare boxes, scores and masks of the pairs."""
     import numpy as np
 
+    from modelzoo.validity.detection_figures import Detections, match  # half of all that a worker imports of the suite
+
+    def detections(picture: Mapping[str, Any]) -> Detections:
+        return Detections(picture[_BOXES], picture[_SCORES], picture[_LABELS])
+
     compared = [key for key in expected[0] if key != _LABELS] if expected else []
     rows: dict[str, tuple[list[NDArray[Any]], list[NDArray[Any]]]] = {key: ([], []) for key in compared}
     matched = 0
     for theirs, ours in zip(expected, found):
         pairs = [
             (pair.reference_row, pair.tested_row)
-            for pair in match(_detections(theirs), _detections(ours), 0.0).pairs
+            for pair in match(detections(theirs), detections(ours), 0.0).pairs
             if pair.iou >= SAME_IOU
         ]
         matched += len(pairs)
@@ -167,10 +171,6 @@ def matched_detections(expected: Pictures, found: Pictures) -> MatchedDetections
         if sides[0]
     ]
     return MatchedDetections(_count(expected), _count(found), matched, tuple(errors))
-
-
-def _detections(picture: Mapping[str, Any]) -> Detections:
-    return Detections(picture[_BOXES], picture[_SCORES], picture[_LABELS])
 
 
 def _count(pictures: Pictures) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from modelzoo import stats
 from modelzoo.engines.protocol import Engine
 from modelzoo.frozen import replace
-from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings, roofline_bound
+from modelzoo.machine.ceilings import kept_ceilings, roofline_bound
 from modelzoo.machine.diagnosis import forced_kernels, library_warnings, system_warnings, usage_warnings
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
 from modelzoo.machine.traps import (
@@ -97,7 +97,7 @@ def make_report(
         peak: the most memory that the process had occupied when the timing ended.
     """
     work, prepared, used = imports.workload, job.prepared, timed.accelerator
-    ceilings = kept_ceilings(ran.machine) if used is None else kept_device_ceilings(ran.machine, used.device)
+    ceilings = kept_ceilings(ran.machine, None if used is None else used.device)
     made = built.model.compilation
     report = RunReport(
         workload=work.name,

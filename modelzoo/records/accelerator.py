@@ -34,7 +34,6 @@ class Accelerator(msgspec.Struct, frozen=True):
         driver: version of the driver.
         runtime: name and version of the libraries that torch uses, such as ``CUDA 12.8, cuDNN 9.10.2``.
         memory: size of its memory in bytes.
-        interface: the module of torch through which it is used: ``torch.accelerator`` or the device's own.
         lacks: what torch cannot tell of this device, in words: timed events, memory figures.
     """
 
@@ -45,7 +44,6 @@ class Accelerator(msgspec.Struct, frozen=True):
     driver: Public | None = None
     runtime: Public | None = None
     memory: int | None = None
-    interface: Public = ""
     lacks: tuple[Message, ...] = ()
 
 

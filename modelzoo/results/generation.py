@@ -99,7 +99,7 @@ def generation_levels(runs: Sequence[Run], *, by_precision: bool) -> GenerationL
     first_token, per_token = level(FIRST_TOKEN), level(PER_TOKEN)
     looked = next((each for each in reports if each.observed.phases), found)
     counted = next((each.flops for each in looked.observed.phases if each.name == PREFILL and each.flops), None)
-    operations, ceilings = counted.whole if counted is not None else None, looked.ceilings
+    operations = counted.whole if counted is not None else None
     between = [value for values in _values(timings, BETWEEN_TOKENS) for value in values]
     return GenerationLevels(
         batch=batch,
@@ -114,7 +114,7 @@ def generation_levels(runs: Sequence[Run], *, by_precision: bool) -> GenerationL
         by_position=by_position(between, made.new_tokens - 1),
         phases=looked.observed.phases,
         prefill_gflops=stats.inverse(first_token, operations / 1e9) if operations is not None else None,
-        prefill_peak=ceilings.gflops(looked.setting.precision, _threads(looked)) if ceilings is not None else None,
+        prefill_peak=looked.ceilings.gflops(looked.setting.precision, _threads(looked)) if looked.ceilings else None,
         read=_read(reports, per_token),
     )
 

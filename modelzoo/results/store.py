@@ -25,6 +25,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.exhibits import ShownAnswers, ShownClasses, ShownObjects, ShownPassages
 from modelzoo.records.hosts import ShardingReport
+from modelzoo.records.race import Race
 from modelzoo.records.run import (
     FORMAT,
     FORMAT_VERSION,
@@ -252,20 +253,20 @@ def _check(result: Result) -> None:
 def _check_payload(found: Payload, settings: int) -> None:
     """Raises ``ValueError`` if what only one kind of call measures contradicts itself, or the settings asked for."""
     groups: list[int] = []
+    entrants: list[int] = []
+    if isinstance(found, Race):
+        entrants = [each for stage in found.stages for each in stage.entrants]
+        entrants += [each.entrant for each in found.excluded]
+        entrants += [found.choice.winner, found.choice.best, *found.choice.ties] if found.choice is not None else []
     if isinstance(found, Latency):
         for design in found.designs:
             if any(a >= b for a, b in zip((0, *design.looks), (*design.looks, (design.maximum or math.inf) + 1))):
                 raise ValueError(f"the looks of {design.workload} do not ascend from 1 to their maximum")
     elif isinstance(found, Tuning):
-        groups = [group for stage in found.stages for group in stage.groups]
-        groups += [found.candidates - 1, *(each.group for each in found.excluded)]
-        choices = [found.choice] if found.choice is not None else []
-        groups += [group for each in choices for group in (each.winner, each.best, *each.ties, *each.steps)]
+        groups = [*entrants, found.candidates - 1, *(found.choice.steps if found.choice is not None else ())]
     elif isinstance(found, Throughput):
         groups = [each.group for each in found.configurations]
-        named = [run.configuration for run in found.runs] + [each.configuration for each in found.dropped]
-        confirmed = [found.confirmation] if found.confirmation is not None else []
-        named += [index for each in confirmed for index in (each.winner, each.baseline) if index is not None]
+        named = [*entrants, *(run.configuration for run in found.runs)]
         if not all(0 <= index < len(found.configurations) for index in named):
             raise ValueError("a round names a configuration that does not exist")
         if any(len(run.instances) > len(found.configurations[run.configuration].places) for run in found.runs):

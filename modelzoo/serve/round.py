@@ -127,25 +127,20 @@ class InstanceGroup:
     def count(self) -> tuple[dict[int, Window], CpuUsage | None]:
         """Let all run together, first to see how long a batch takes then; return what they did in the counted run."""
         settled = self.together(max(SETTLING_SECONDS, 2 * self._batch_seconds), "settling")
-        times = [b - a for each in settled.values() for a, b in zip(each.started, each.ended)]
-        slowest = max(
-            (median([b - a for a, b in zip(each.started, each.ended)]) for each in settled.values()), default=0.0
-        )
+        times = ([b - a for a, b in zip(each.started, each.ended)] for each in settled.values())
+        medians = [median(each) for each in times if each]
+        slowest = max(medians, default=0.0)
         # One batch more opens the window, and another may run when it closes.
-        wanted = max(LEAST_SECONDS, MARGIN * (LEAST + 2) * slowest, self._bound_seconds(slowest))
-        if not times or not self.is_whole:
+        wanted, bound = max(LEAST_SECONDS, MARGIN * (LEAST + 2) * slowest), self._task.bound
+        if bound is not None:
+            batches = BOUND_SAMPLES * samples_for(bound.percentile) / self._task.configuration.instances
+            for_bound = max(BOUND_SECONDS, MARGIN * (batches + 2) * slowest)
+            wanted = max(wanted, min(MOST_BOUND_SECONDS, for_bound))
+        if not medians or not self.is_whole:
             return {}, None
         monitor = CpuUsageMonitor().start()
         windows = self.together(wanted if self._task.seconds is None else self._task.seconds, "counting")
         return windows, monitor.stop()
-
-    def _bound_seconds(self, slowest: float) -> float:
-        """How long a counted run has to be for the bound; 0 without one."""
-        bound = self._task.bound
-        if bound is None:
-            return 0.0
-        batches = BOUND_SAMPLES * samples_for(bound.percentile) / self._task.configuration.instances
-        return min(MOST_BOUND_SECONDS, max(BOUND_SECONDS, MARGIN * (batches + 2) * slowest))
 
     def together(self, seconds: float, phase: str) -> dict[int, Window]:
         """Let all instances run for ``seconds`` from one common start; empty if one of them is missing."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from modelzoo import stats
 from modelzoo.formatting import DIGEST_DIGITS, general, operations, seconds, seconds_together, significant
-from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
+from modelzoo.records.accelerator import Accelerator, Phase, Reading
 from modelzoo.records.run import Run
-from modelzoo.results.summary import Spans, SummaryRow, spans_of
+from modelzoo.results.summary import SummaryRow, spans_of
 from modelzoo.views import proof
 from modelzoo.views.differences import merged
-from modelzoo.views.generation import between_text, phase_lines, read_text
+from modelzoo.views.generation import phase_lines, read_text
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import interval, rate
@@ -20,8 +20,8 @@ from modelzoo.views.speed import outcome_text, outlook_text, reason
 
 
 def detail_lines(row: SummaryRow) -> list[str]:
-    """Return the details of one row, a line for each kind."""
-    return [*_times(row), *_evidence(row), *_warnings(row)]
+    """Return the details of one row, a line for each kind: its times, its proof, its conditions."""
+    return [*_times(row), *_evidence(row)]
 
 
 def _times(row: SummaryRow) -> Iterator[str]:
@@ -29,12 +29,20 @@ def _times(row: SummaryRow) -> Iterator[str]:
         calls = len(row.samples) // max(1, row.processes)
         throughput = f", {rate(row)} {row.unit}/s (batch size ÷ mean latency)" if row.throughput else ""
         yield f"latency {interval(row.latency)}{throughput}; {row.processes} × {calls} samples"
-    yield from _first_answer(row)
+    # Two times, if some processes found their code compiled in the cache.
+    cold = row.cold_start is not None
+    starts = (
+        [seconds(row.cold_start) + (", compiling included" if row.compile_seconds is not None else "")] if cold else []
+    )
+    if row.warm_start is not None:
+        starts.append(f"{seconds(row.warm_start)} with compiled code from the cache")
+    if starts:
+        yield f"first answer after the weights were loaded: {'; '.join(starts)}"
     percentiles = stats.percentiles(row.samples)
     if len(percentiles) > 1:
-        yield "all samples: " + ", ".join(f"{name} {seconds(value)}" for name, value in percentiles.items())
+        yield f"all samples: {percentiles_text(percentiles)}"
     if row.generation is not None:
-        yield between_text(row.generation)
+        yield f"time between two tokens, of all samples: {percentiles_text(row.generation.between)}"
         if row.generation.read is not None:
             yield read_text(row.generation.read, row.setting.device)
     medians = [statistics.median(run.steady) for run in row.runs if run.steady]
@@ -46,11 +54,6 @@ def _times(row: SummaryRow) -> Iterator[str]:
         yield f"{outcome_text(row.speed)}: {reason(row.speed)}" + (f"; {outlook_text(outlook)}" if outlook else "")
     if row.peak_memory:
         yield f"peak memory of a process {row.peak_memory / 2**30:.2f} GiB"
-    yield from _weights(row)
-
-
-def _weights(row: SummaryRow) -> Iterator[str]:
-    """Their size, and what a static recipe took the ranges from."""
     size = weight_size(row)
     if size is not None:
         yield f"weights {size}"
@@ -58,22 +61,16 @@ def _weights(row: SummaryRow) -> Iterator[str]:
         yield f"ranges from other inputs of the workload, SHA-256 {row.first.calibration_digest[:DIGEST_DIGITS]}"
 
 
+def percentiles_text(found: Mapping[str, float]) -> str:
+    """``p50 40.80 ms, p90 42.84 ms``."""
+    return ", ".join(f"{name} {seconds(value)}" for name, value in found.items())
+
+
 def weight_size(row: SummaryRow) -> str | None:
     """The size of the weights as they are stored; ``None`` if it is not known and nothing is quantized."""
     if row.weight_bytes is not None:
         return f"{row.weight_bytes / 2**20:.1f} MiB"
     return "UNKNOWN" if row.first is not None and row.setting.precision == "int8" else None
-
-
-def _first_answer(row: SummaryRow) -> Iterator[str]:
-    """The time to the first output; two times, if some processes found their code compiled in the cache."""
-    found = []
-    if row.cold_start is not None:
-        found.append(seconds(row.cold_start) + (", compiling included" if row.compile_seconds is not None else ""))
-    if row.warm_start is not None:
-        found.append(f"{seconds(row.warm_start)} with compiled code from the cache")
-    if found:
-        yield f"first answer after the weights were loaded: {'; '.join(found)}"
 
 
 def _evidence(row: SummaryRow) -> Iterator[str]:
@@ -92,9 +89,6 @@ def _evidence(row: SummaryRow) -> Iterator[str]:
     ceiling = ceiling_text(row)
     if ceiling:
         yield ceiling
-
-
-def _warnings(row: SummaryRow) -> Iterator[str]:
     for found in row.warnings:
         several = f" (in {found.processes} of {found.checked} processes)" if found.processes < found.checked else ""
         message, _ = merged([(row, found.warning)])
@@ -160,20 +154,9 @@ def lacking(device: Accelerator) -> list[str]:
     return [meaning.get(each, f"no {each}") for each in device.lacks]
 
 
-def spans_text(spans: Spans) -> str:
-    """One sentence on issue and device time, and what binds the call."""
-    verb = "issued it, waiting for copies," if spans.waited else "issued it"
-    issue = f"the host {verb} in {seconds(spans.issue)}"
-    if spans.device is None:
-        return f"{issue}; the device's events tell no time"
-    said = f"{issue}, the device took {seconds(spans.device)}"
-    return f"{said}: launch-bound; {LAUNCH_HINT}" if spans.bound_by_launching else said
-
-
 def accelerator_lines(runs: Sequence[Run]) -> Iterator[str]:
     """The details of the processes of one setting on an accelerator, a line for each kind."""
-    reports = [run.report for run in runs if run.report is not None and run.report.accelerator is not None]
-    uses = [report.accelerator for report in reports if report.accelerator is not None]
+    uses = [run.report.accelerator for run in runs if run.report is not None and run.report.accelerator is not None]
     if not uses:
         return
     first = uses[0]
@@ -181,27 +164,23 @@ def accelerator_lines(runs: Sequence[Run]) -> Iterator[str]:
     yield from lacking(first.device)
     spans = spans_of(runs)
     if spans is not None:
-        yield spans_text(spans)
+        waited = ", waiting for copies," if spans.waited else ""
+        device = (
+            "the device's events tell no time" if spans.device is None else f"the device took {seconds(spans.device)}"
+        )
+        launching = f": launch-bound; {LAUNCH_HINT}" if spans.bound_by_launching else ""
+        yield f"the host issued it{waited} in {seconds(spans.issue)}, {device}{launching}"
     peaks = [use.peak_memory for use in uses if use.peak_memory is not None]
     if peaks:
         yield f"peak memory on the device {max(peaks) / 2**30:.2f} GiB"
-    yield from _copies(uses)
-    yield from _sensors(uses)
-
-
-def _copies(uses: Sequence[AcceleratorUse]) -> Iterator[str]:
-    found = [use.copies for use in uses if use.copies is not None]
-    if found:
-        there = statistics.median(each.to_device for each in found)
-        back = statistics.median(each.to_host for each in found)
-        included = "included in the latency" if found[0].included else "not in the latency (--include-copies)"
+    copies = [use.copies for use in uses if use.copies is not None]
+    if copies:
+        there = statistics.median(each.to_device for each in copies)
+        back = statistics.median(each.to_host for each in copies)
+        included = "included in the latency" if copies[0].included else "not in the latency (--include-copies)"
         yield f"copying the inputs to the device {seconds(there)}, the outputs back {seconds(back)}, {included}"
-
-
-def _sensors(uses: Sequence[AcceleratorUse]) -> Iterator[str]:
     for problem in dict.fromkeys(problem for use in uses for problem in use.problems):
         yield f"no sensors: {problem}"
-    first = uses[0]
     if first.locked_mhz is not None:
         yield f"clocks locked at {first.locked_mhz} MHz"
     phases = [(phase, [each for use in uses for each in use.readings if each.phase is phase]) for phase in Phase]
@@ -215,19 +194,14 @@ def _sensors(uses: Sequence[AcceleratorUse]) -> Iterator[str]:
 
 def _readings(readings: Sequence[Reading]) -> str:
     """``1410 to 1980 MHz, 310 W, 45 °C``."""
-    parts = [
-        _range([each.mhz for each in readings], "MHz"),
-        _range([each.watts for each in readings], "W"),
-        _range([each.celsius for each in readings], "°C"),
-    ]
+    values = {
+        "MHz": [each.mhz for each in readings],
+        "W": [each.watts for each in readings],
+        "°C": [each.celsius for each in readings],
+    }
+    known = {
+        unit: [f"{each:.0f}" for each in sorted(v for v in found if v is not None)] for unit, found in values.items()
+    }
+    parts = [f"{' to '.join(dict.fromkeys((each[0], each[-1])))} {unit}" for unit, each in known.items() if each]
     reasons = dict.fromkeys(reason for each in readings for reason in each.throttled)
-    parts += [f"throttled by {', '.join(reasons)}"] if reasons else []
-    return ", ".join(part for part in parts if part)
-
-
-def _range(values: Sequence[float | None], unit: str) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return ""
-    low, high = f"{min(known):.0f}", f"{max(known):.0f}"
-    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+    return ", ".join([*parts, *([f"throttled by {', '.join(reasons)}"] if reasons else [])])

@@ -159,8 +159,12 @@ def _ceilings(ceilings: Ceilings, on_device: bool = False) -> Table:
     return Table("Peaks", tuple(columns))
 
 
+def _origin(ceilings: Ceilings, kept: bool) -> str:
+    return "from an earlier call; --fresh measures them again" if kept else f"measured in {ceilings.seconds:.0f} s"
+
+
 def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
-    origin = "from an earlier call; --fresh measures them again" if kept else f"measured in {ceilings.seconds:.0f} s"
+    origin = _origin(ceilings, kept)
     if not kept and not ceilings.quiet:
         origin += f", not kept: other programs used {ceilings.other_cores:.2f} cores"
     yield f"({origin})"
@@ -181,7 +185,7 @@ def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
 
 
 def _accelerator(report: AcceleratorReport) -> Section:
-    origin = "from an earlier call; --fresh measures them again" if report.ceilings_kept else "measured by its events"
+    origin = _origin(report.ceilings, report.ceilings_kept)
     title = accelerator_text(report.device)
     return Section(title, (lines(*lacking(report.device), f"({origin})"), _ceilings(report.ceilings, on_device=True)))
 

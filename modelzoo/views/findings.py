@@ -1,25 +1,55 @@
-"""What a call found, in sentences: one per workload, which answers the question that its settings ask. Pure."""
+"""What a call found, in words. Each fact is a clause, which every place that says it takes from here. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from modelzoo import formatting, stats
-from modelzoo.formatting import significant
+from modelzoo.document import Lines, Tone, first_line
+from modelzoo.formatting import counted, significant
 from modelzoo.records.evidence import Evidence, NotUsed, ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import OutputAgreement, WeightsKind
+from modelzoo.results.noise import noise
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Doubt, Outcome
 from modelzoo.views.details import LAUNCH_HINT
-from modelzoo.views.differences import NAMED_SETTINGS, by_workload, short_names
+from modelzoo.views.differences import by_workload, full_names, pair_names, some
 from modelzoo.views.judgement import validity_detail, validity_text
+from modelzoo.views.products import wrong_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import interval, ratio, timed_unit
-from modelzoo.views.speed import effort, is_open_beyond_interval, outlook_text, reason
+from modelzoo.views.speed import (
+    OUTCOMES,
+    UNPROVEN,
+    effort,
+    is_open_beyond_interval,
+    is_qualified,
+    outlook_text,
+    reason,
+    several,
+    subject,
+    tally,
+)
+from modelzoo.warning import Severity, WarningCode, rank
 
+_NOISE = {
+    None: "speed varied by {percent:.0f} %",
+    WarningCode.OTHER_LOAD: "other programs were running",
+    WarningCode.STOLEN_TIME: "the hypervisor took {percent:.0f} % of the CPU time",
+    WarningCode.THROTTLED: "the quota stopped the threads for {percent:.0f} % of the time",
+    WarningCode.DEVICE_THROTTLED: "the device was throttled in {percent:.0f} % of the samples",
+}
+_RAN = {
+    ProofVerdict.WRONG_RESULTS: "with WRONG RESULTS",
+    ProofVerdict.PARTLY: "only partly in {precision}",
+    ProofVerdict.NOT_ACTIVE: "in {instead}, NOT in {precision}",
+    ProofVerdict.NOT_FP32: "NOT in fp32",
+}
+"""How a setting ran whose precision is not proven."""
 _DIFFERS = {
     True: ("computes what torch does", "compute what torch does"),
     False: ("does NOT compute what torch does", "do NOT compute what torch does"),
@@ -29,93 +59,145 @@ _EXPECTED = (ValidityVerdict.VALID, ValidityVerdict.NUMERIC_ONLY)
 """Judgements of which the table says enough."""
 
 
-def sentences(shown: Sequence[SummaryRow]) -> dict[str, str]:
-    """Return one sentence per workload: how its settings compare, whether kernels are verified, the accuracy."""
-    return {workload: _sentence(rows) for workload, rows in by_workload(shown).items()}
+class Clause(NamedTuple):
+    """One fact about some rows, in words.
+
+    Attributes:
+        brief: for the headline; empty: it does not belong there.
+        text: for a workload's own line, if the rows are its rows: what the headline and the table leave open.
+        tone: what it means for the result.
+    """
+
+    brief: str = ""
+    text: str = ""
+    tone: Tone = Tone.STRONG
+
+
+def headline(shown: Sequence[SummaryRow]) -> Lines:
+    """Return the first line about these rows, at least one: what was found, and how far to believe it."""
+    clauses = [make(shown) for make in _FACTS]
+    tones = [each.tone for each in clauses]
+    worst = next((tone for tone in (Tone.BAD, Tone.OPEN, Tone.BETTER) if tone in tones), Tone.STRONG)
+    return first_line("; ".join(each.brief for each in clauses if each.brief), worst)
 
 
 def remarks(shown: Sequence[SummaryRow]) -> dict[str, str]:
     """Return by workload what neither the headline nor the table says: what may be concluded, and what spoils it."""
-    said = {workload: _remark(rows) for workload, rows in by_workload(shown).items()}
+    said = {
+        workload: "; ".join(clause.text for make in _FACTS if (clause := make(rows)).text)
+        for workload, rows in by_workload(shown).items()
+    }
     return {workload: text for workload, text in said.items() if text}
 
 
-def _remark(rows: Sequence[SummaryRow]) -> str:
-    names, compared, base = _sides(rows)
-    said = ""
-    if len(compared) > 1 and any(row.latency for row in rows):
-        said = _several(compared, base, _unit(rows))
-    elif compared and compared[0][1].speed is not None:
-        is_open = compared[0][1].speed.verdict.outcome in (Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE)
-        said = _pair(*compared[0], base, _unit(rows)) if is_open else ""
-    proof = "" if all(row.is_proven or row.proof.verdict is None for row in rows) else _proof(names, rows)
-    judged = [row.judged for row in rows if row.judged]
-    accuracy = _accuracy(rows) if any(each.verdict not in _EXPECTED for each in judged) else ""
-    return "; ".join(filter(None, [said, _launching(names, rows), proof, _agreement(names, rows), accuracy]))
+def wrong_results(shown: Sequence[SummaryRow]) -> Clause:
+    """Which settings have wrong products, and what is known of the first."""
+    wrong = {
+        name: row.proof.ground
+        for name, row in zip(full_names(shown), shown)
+        if row.proof.verdict is ProofVerdict.WRONG_RESULTS
+    }
+    if not wrong:
+        return Clause()
+    ground = next(iter(wrong.values()))
+    detail = f": {wrong_text(ground)}" if isinstance(ground, Evidence) else ""
+    return Clause(f"WRONG RESULTS in {some(list(wrong))}{detail}", tone=Tone.BAD)
 
 
-def _sides(rows: Sequence[SummaryRow]) -> tuple[list[str], list[tuple[str, SummaryRow]], str]:
-    """The names of all settings of a workload, those that are compared with the baseline, and its name."""
-    names = short_names(rows)
-    compared = [(name, row) for name, row in zip(names, rows) if not row.is_baseline]
-    return names, compared, next((name for name, row in zip(names, rows) if row.is_baseline), "")
+# Speed
 
 
-def _sentence(rows: Sequence[SummaryRow]) -> str:
-    names, compared, base = _sides(rows)
-    if all(row.errors and not row.processes for row in rows):
-        return f"{', '.join(names)} failed" if len(rows) <= NAMED_SETTINGS else f"all {len(rows)} settings failed"
-    if not compared or not any(row.latency for row in rows):
-        said = _alone(names[0], rows[0])
-    elif len(compared) == 1:
-        said = _pair(*compared[0], base, _unit(rows))
-    else:
-        said = _several(compared, base, _unit(rows))
-    rest = [_launching(names, rows), _proof(names, rows), _agreement(names, rows), _accuracy(rows)]
-    return "; ".join(filter(None, [said, *rest]))
+def speed(shown: Sequence[SummaryRow]) -> Clause:
+    """How settings compare with their baselines; how long one alone takes; that nothing was timed."""
+    compared = [(name, row) for name, row in zip(full_names(shown), shown) if not row.is_baseline]
+    outcomes = {row.speed.verdict.outcome for row in shown if row.speed}
+    tone = Tone.STRONG
+    if any(row.errors for row in shown) or Outcome.NOT_COMPARABLE in outcomes:
+        tone = Tone.BAD
+    elif Outcome.AMBIGUOUS in outcomes:
+        tone = Tone.OPEN
+    elif Outcome.FASTER in outcomes and Outcome.SLOWER not in outcomes:
+        tone = Tone.BETTER
+    if not any(row.latency for row in shown):
+        if all(row.errors for row in shown):
+            return Clause("all settings failed" if len(shown) > 1 else f"{shown[0].workload} failed", tone=tone)
+        emulated = any(each.warning.code == WarningCode.EMULATED.name for row in shown for each in row.warnings)
+        return Clause(f"nothing was timed{': this machine is emulated' if emulated else ''}", tone=tone)
+    if not compared and len(shown) == 1:
+        row, (name,) = shown[0], full_names(shown)
+        return Clause(f"{row.workload}: {timed_unit(row)} in {name} takes {interval(row.latency)}", tone=tone)
+    if not compared:
+        timed = sum(row.latency is not None for row in shown)
+        return Clause(f"{timed} of {len(shown)} models timed, nothing to compare", tone=tone)
+    base = next((name for name, row in zip(full_names(shown), shown) if row.is_baseline), "the baseline")
+    of = " per item" if len({row.batch for row in shown if row.batch}) > 1 else ""
+    speeds = [(name, row.speed) for name, row in compared if row.speed is not None]
+    return Clause(_compared(shown, compared, base, of), "; ".join(_undecided(speeds, base, of)), tone)
 
 
-def _launching(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
-    """Which settings spend their time issuing kernels, and what helps; empty if none does."""
-    bound = [name for name, row in zip(names, rows) if row.spans is not None and row.spans.bound_by_launching]
-    if not bound:
-        return ""
-    said = "launch-bound" if len(bound) == len(rows) == 1 else f"{', '.join(bound)}: launch-bound"
-    return f"{said} ({LAUNCH_HINT})"
+def _compared(shown: Sequence[SummaryRow], compared: Sequence[tuple[str, SummaryRow]], base: str, of: str) -> str:
+    """One setting on one or several models, or several settings, with their baselines."""
+    pair, workloads, first = pair_names(shown), by_workload(shown), compared[0][1].speed
+    speeds = [row.speed for _, row in compared]
+    if pair is None:
+        base = base if len(workloads) == 1 else "the baselines"
+    base, name = pair or (base, counted(len(compared), "setting"))
+    is_single = pair is not None and len(workloads) == 1
+    shown_ratio = f": {ratio(first.ratio)}" if is_single and first is not None and first.ratio is not None else ""
+    if all(each is not None and each.verdict.doubt is Doubt.ONE_PROCESS for each in speeds):
+        return f"too few processes to compare {name} with {base}{shown_ratio}"
+    counts = tally(speeds)
+    if is_single:
+        why = f" ({reason(first)})" if first is not None and is_open_beyond_interval(first) else ""
+        unproven = UNPROVEN if first is not None and first.ratio and is_qualified(first) else ""
+        return f"{subject(base, name, next(iter(counts)))}{of if first else ''}{shown_ratio}{why}{unproven}"
+    if pair is not None:
+        # A setting that failed anywhere counts as such, also if it has not begun because the first one failed.
+        alone = [rows[0] for rows in workloads.values() if len(rows) == 1]
+        failed = [None for row in alone if row.errors]
+        left = f", not run on {len(alone) - len(failed)}" if len(alone) > len(failed) else ""
+        return several(base, name, [*speeds, *failed], "models") + left
+    if list(counts) == [Outcome.AMBIGUOUS]:
+        return f"no significant difference{of} between {base} and the {len(compared)} other settings"
+    best: dict[str, tuple[float, str]] = {}
+    for label, row in compared:
+        if row.speed is not None and row.speed.ratio is not None and row.speed.verdict.outcome is Outcome.FASTER:
+            unproven = UNPROVEN if is_qualified(row.speed) else ""
+            found = (row.speed.ratio.value, f"{label}{unproven}")
+            best[row.workload] = max(best.get(row.workload, found), found)
+    outcomes = ", ".join(f"{OUTCOMES[each]}: {count}{ratios}" for each, (count, ratios) in counts.items())
+    largest = f"; largest speedup: {some([each for _, each in best.values()])}" if best else ""
+    return f"{name} compared with {base}{of}: {outcomes}{largest}"
 
 
-def _unit(rows: Sequence[SummaryRow]) -> str:
-    """What is compared if it is not the time: items per second, if the settings have different batch sizes."""
-    unit = next((row.unit for row in rows if row.unit), "items")
-    return f"{unit}/s" if len({row.batch for row in rows if row.batch}) > 1 else ""
-
-
-def _alone(name: str, row: SummaryRow) -> str:
-    if row.latency is None:
-        return "nothing was timed"
-    return f"{timed_unit(row)} in {name} takes {interval(row.latency)}"
-
-
-def _pair(name: str, row: SummaryRow, base: str, unit: str) -> str:
-    """How one setting compares with the baseline. That of bf16 is fp32, which needs no words."""
-    if row.speed is None:
-        return f"{name} failed" if row.errors else f"{name} was not timed"
-    speedup, verdict = row.speed.ratio, row.speed.verdict
-    if speedup is None:
-        return f"{name} is not compared with {base}: {reason(row.speed)}"
-    if verdict.outcome in (Outcome.FASTER, Outcome.SLOWER):
-        return f"{name} {_difference(speedup, base, unit)}"
-    of = f" in {unit}" if unit else ""
-    if verdict.outcome is Outcome.SAME:
-        return f"{name} and {base} are equally fast{of}: {ratio(speedup)}"
-    # The reason, a p-value, is among the details.
-    if verdict.doubt is Doubt.ONE_PROCESS:
-        return f"{name}: one process each cannot show a difference{of}; use --processes 3 or more"
-    if is_open_beyond_interval(row.speed):
-        said = f"the 95 % CI of the speedup{of} excludes 1, but the verdict is AMBIGUOUS: {reason(row.speed)}"
-        return "; ".join([f"{name}: {said}", *([outlook_text(verdict.outlook)] if verdict.outlook else [])])
-    why = outlook_text(verdict.outlook) if verdict.outlook else reason(row.speed)
-    return f"{name}: {conclusion(speedup, of)}; {why}"
+def _undecided(speeds: Sequence[tuple[str, Speed]], base: str, of: str) -> Iterator[str]:
+    """What may be concluded about a workload's settings that were not decided, why, and what would decide them."""
+    refused: dict[str, list[str]] = {}
+    for name, each in speeds:
+        if each.ratio is None:
+            refused.setdefault(reason(each), []).append(name)
+    for why, names in refused.items():
+        yield f"{some(names)}: not compared with {base}: {why}"
+    untested = [name for name, each in speeds if each.ratio and each.verdict.doubt is Doubt.ONE_PROCESS]
+    if untested:
+        yield f"{some(untested)}: one process each cannot show a difference; use --processes 3 or more"
+    # The reason of the one that is nearest to a verdict.
+    beyond = [
+        (each.verdict.p_value or 1.0, name, reason(each)) for name, each in speeds if is_open_beyond_interval(each)
+    ]
+    beyond = [found for found in beyond if found[1] not in untested]
+    if beyond:
+        yield f"the 95 % CI of {some([name for _, name, _ in beyond])} excludes 1, but {min(beyond)[2]}"
+    outlooks = [each.verdict.outlook for _, each in speeds if each.verdict.outlook is not None]
+    if len(speeds) == 1 and speeds[0][1].verdict.outcome is Outcome.AMBIGUOUS and not (refused or untested):
+        ((name, only),) = speeds
+        if only.ratio is not None and not beyond:
+            yield f"{name}: {conclusion(only.ratio, of)}"
+        if outlooks or not beyond:
+            yield outlook_text(outlooks[0]) if outlooks else reason(only)
+    elif outlooks:  # as much as the one that takes the most
+        longest = max(outlooks, key=lambda outlook: outlook.processes)
+        yield f"about {effort(longest)} would probably decide {'all of them' if len(outlooks) > 1 else 'it'}"
 
 
 def conclusion(speedup: stats.Interval, of: str = "") -> str:
@@ -133,134 +215,94 @@ def conclusion(speedup: stats.Interval, of: str = "") -> str:
     return f"no significant difference{of}; at most {slower} slower, at most {faster} faster (95 % CI)"
 
 
-def _difference(speedup: stats.Interval, base: str, unit: str) -> str:
-    value = formatting.ratio_value(speedup.value, speedup.low, speedup.high)
-    if unit:
-        return f"processes {value}× as many {unit} as {base} {bounds(speedup)}"
-    return f"is {value}× as fast as {base} {bounds(speedup)}"
+def launching(shown: Sequence[SummaryRow]) -> Clause:
+    """Which settings spend their time issuing kernels, and what helps."""
+    bound = [n for n, row in zip(full_names(shown), shown) if row.spans is not None and row.spans.bound_by_launching]
+    which = f"{some(bound)}: " if len(shown) > 1 else ""
+    return Clause(text=f"{which}launch-bound ({LAUNCH_HINT})" if bound else "")
 
 
-def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -> str:
-    """The fastest of several settings, and how the others compare with the baseline."""
-    speeds = [(row.speed, name) for name, row in compared if row.speed is not None]
-    counts = Counter(speed.verdict.outcome for speed, _ in speeds)
-    failed = len(compared) - len(speeds)
-    if speeds and all(speed.ratio is None and speed.verdict.outcome is Outcome.AMBIGUOUS for speed, _ in speeds):
-        return f"no setting is compared with {base}: {reason(speeds[0][0])}"
-    if speeds and all(speed.verdict.doubt is Doubt.ONE_PROCESS for speed, _ in speeds):
-        return f"one process each cannot show a difference from {base}; use --processes 3 or more"
-    faster = [
-        (speed.ratio, name)
-        for speed, name in speeds
-        if speed.ratio is not None and speed.verdict.outcome is Outcome.FASTER
-    ]
-    wanted = _unsettled(speeds) + _to_decide([speed for speed, _ in speeds])
-    if not faster:
-        return f"none of {len(compared)} settings is faster than {base}: {_counted(counts, failed)}{wanted}"
-    gain, best = max(faster, key=lambda each: each[0].value)
-    counts[Outcome.FASTER] -= 1
-    first = "the most" if unit else "the fastest"
-    return (
-        f"{best} {_difference(gain, base, unit)}, {first} of {len(compared) + 1} settings; the "
-        f"others, compared with the baseline: {_counted(counts, failed)}{wanted}"
+# How far to believe it
+
+
+def kernels(shown: Sequence[SummaryRow]) -> Clause:
+    """Whether every setting ran in the precision that it names, and what those did that did not."""
+    ran = [(name, row) for name, row in zip(full_names(shown), shown) if row.processes or row.proof.verdict]
+    verified = sum(row.is_verified for _, row in ran)
+    tone = Tone.STRONG if all(row.is_verified for row in shown) else Tone.OPEN
+    if not ran or verified == len(ran):
+        return Clause("kernels verified" if ran else "", tone=tone)
+    if all(row.proof.verdict is None for _, row in ran):
+        return Clause("kernels not verified (no audit)", tone=tone)
+    how: dict[str, list[str]] = {}
+    for name, row in ran:
+        if row.proof.verdict is not None and not row.is_proven:
+            why = row.proof.ground.reason if isinstance(row.proof.ground, Evidence) else None
+            instead = why.precision if isinstance(why, NotUsed) else "fp32"
+            words = _RAN.get(row.proof.verdict, "in an unknown precision")
+            how.setdefault(words.format(precision=row.setting.precision, instead=instead), []).append(name)
+    text = ", ".join(f"{some(names)} ran {each}" for each, names in how.items())
+    wrong = sum(row.proof.verdict in (ProofVerdict.NOT_ACTIVE, ProofVerdict.NOT_FP32) for _, row in ran)
+    slow = sum(row.used_reference_kernels for _, row in ran)
+    if len(ran) == 1:
+        brief = (
+            "ran in ANOTHER precision" if wrong else "slow REFERENCE kernels ran" if slow else "kernels not verified"
+        )
+        return Clause(brief, text, tone)
+    said = [f"kernels verified for {verified} of {len(ran)} settings" if verified else "kernels not verified"]
+    said += [f"{wrong} ran in ANOTHER precision"] if wrong else []
+    said += [f"{slow} used slow REFERENCE kernels"] if slow else []
+    return Clause(", ".join(said), text, tone)
+
+
+def agreement(shown: Sequence[SummaryRow]) -> Clause:
+    """How far the outputs of other engines and modes are from torch's in eager mode."""
+    found: dict[bool, dict[str, OutputAgreement]] = {}
+    for name, row in zip(full_names(shown), shown):
+        if row.agreement is not None:
+            found.setdefault(bool(row.agreement.is_same), {})[name] = row.agreement
+    return Clause(
+        text=", ".join(
+            f"{some(list(each))} {_DIFFERS[is_same][len(each) > 1]} ({agreement_text(list(each.values()))})"
+            for is_same, each in found.items()
+        )
     )
 
 
-def _unsettled(speeds: Sequence[tuple[Speed, str]]) -> str:
-    """Why those are AMBIGUOUS whose interval excludes 1: the reason of the one that is nearest to a verdict."""
-    is_open = [(speed, name) for speed, name in speeds if is_open_beyond_interval(speed)]
-    found = [(speed.verdict.p_value or 1.0, name, reason(speed)) for speed, name in is_open]
-    if not found:
-        return ""
-    names = ", ".join(name for _, name, _ in found) if len(found) <= NAMED_SETTINGS else f"{len(found)} settings"
-    return f"; the 95 % CI of {names} excludes 1, but {min(found)[2]}"
-
-
-def _to_decide(speeds: Sequence[Speed]) -> str:
-    """What it would take to decide the comparisons that are not: as much as the one that takes the most."""
-    outlooks = [speed.verdict.outlook for speed in speeds if speed.verdict.outlook is not None]
-    if not outlooks:
-        return ""
-    longest = max(outlooks, key=lambda outlook: outlook.processes)
-    return f"; about {effort(longest)} would probably decide {'all of them' if len(outlooks) > 1 else 'it'}"
-
-
-def _counted(counts: Counter[Outcome], failed: int) -> str:
-    words = {
-        Outcome.FASTER: "faster",
-        Outcome.SLOWER: "slower",
-        Outcome.SAME: "equally fast",
-        Outcome.AMBIGUOUS: "not significant",
-        Outcome.NOT_COMPARABLE: "not comparable",
-    }
-    said = [f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome]]
-    return ", ".join([*said, f"{failed} failed"] if failed else said)
-
-
-def _proof(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
-    """Whether every setting ran in the precision that it names."""
-    ran = [(name, row) for name, row in zip(names, rows) if row.processes or row.proof.verdict]
-    open_ = [(name, row) for name, row in ran if not row.is_proven]
-    if not ran:
-        return "kernels not verified"
-    if not open_:
-        return "kernels verified"
-    if all(row.proof.verdict is None for _, row in open_):
-        return "kernels not verified (no audit)"
-    if len(open_) > NAMED_SETTINGS:
-        return f"kernels not verified for {len(open_)} of {len(ran)}"
-    return ", ".join(f"{name} ran {_how_it_ran(row)}" for name, row in open_)
-
-
-def _how_it_ran(row: SummaryRow) -> str:
-    return {
-        ProofVerdict.WRONG_RESULTS: "with WRONG RESULTS",
-        ProofVerdict.PARTLY: f"only partly in {row.setting.precision}",
-        ProofVerdict.NOT_ACTIVE: f"in {_instead(row)}, NOT in {row.setting.precision}",
-        ProofVerdict.NOT_FP32: "NOT in fp32",
-    }.get(row.proof.verdict or ProofVerdict.UNKNOWN, "in an unknown precision")
-
-
-def _instead(row: SummaryRow) -> str:
-    """What most of the products ran in, if nothing ran in the precision that was asked for."""
-    reason = row.proof.ground.reason if isinstance(row.proof.ground, Evidence) else None
-    return reason.precision if isinstance(reason, NotUsed) else "fp32"
-
-
-def _agreement(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
-    """How far the outputs of other engines and modes are from torch's in eager mode; empty if there are none."""
-    found: dict[bool, list[tuple[str, OutputAgreement]]] = {}
-    for name, row in zip(names, rows):
-        if row.agreement is not None:
-            found.setdefault(bool(row.agreement.is_same), []).append((name, row.agreement))
-    return ", ".join(_outputs(is_same, each) for is_same, each in found.items())
-
-
-def _outputs(is_same: bool, found: Sequence[tuple[str, OutputAgreement]]) -> str:
-    """Say once what holds for several settings, with the range of their errors."""
-    few = len(found) <= NAMED_SETTINGS
-    names = ", ".join(name for name, _ in found) if few else f"{len(found)} settings"
-    alone, several = _DIFFERS[is_same]
-    return f"{names} {alone if len(found) == 1 else several} ({agreement_text([each for _, each in found])})"
-
-
-def _accuracy(rows: Sequence[SummaryRow]) -> str:
-    judged = [row.judged for row in rows if row.judged]
-    # The table says CANNOT JUDGE, and no other place says why.
-    causes = dict.fromkeys(validity_detail(each) for each in judged if each.verdict is ValidityVerdict.CANNOT_JUDGE)
-    why = "".join(f": {cause}" for cause in causes if cause)
+def accuracy(shown: Sequence[SummaryRow]) -> Clause:
+    """The verdicts on the predictions; of those that are not VALID, the metric, and why nothing could be judged."""
+    ran = [row for row in shown if row.reports]
+    judged = [row.judged for row in shown if row.judged]
+    verdicts = Counter(each.verdict for each in judged)
+    random = " (random weights)" if any(row.weights is WeightsKind.RANDOM for row in ran) else ""
+    if not judged:
+        return Clause(f"accuracy not checked{random or ' (--validate)'}" if ran else "")
+    said: dict[str, None] = {}
+    for each in judged:
+        why = f": {validity_detail(each)}" if each.verdict is ValidityVerdict.CANNOT_JUDGE else ""
+        if each.verdict not in _EXPECTED:
+            said[f"{validity_text(each)}{why}"] = None
+    brief = ", ".join(f"{number} {verdict.value}" for verdict, number in verdicts.items())
     if len(judged) == 1:
-        return f"accuracy check: {validity_text(judged[0])}{why}"
-    if judged:
-        counts = Counter(each.verdict for each in judged)
-        return "accuracy check: " + ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items()) + why
-    random = any(row.weights is WeightsKind.RANDOM for row in rows)
-    return f"accuracy not checked ({'random weights' if random else '--validate'})"
+        settings = sum(not row.is_baseline for row in ran)
+        brief = judged[0].verdict.value + (f" for 1 of {settings} settings" if settings > 1 else "")
+    return Clause(
+        f"accuracy check: {brief}{random if ValidityVerdict.NUMERIC_ONLY in verdicts else ''}",
+        f"accuracy check: {'; '.join(said)}" if said else "",
+        Tone.BAD if ValidityVerdict.NOT_VALID in verdicts else Tone.STRONG,
+    )
 
 
-# Ratios
+def conditions(shown: Sequence[SummaryRow]) -> Clause:
+    """What disturbed the machine the most. Conditions that invalidate a number are said elsewhere; here they count."""
+    disturbed = noise(shown)
+    worst = min((rank(each.warning.code)[0] for row in shown for each in row.warnings), default=Severity.NOTE)
+    bad = worst is Severity.INVALIDATES
+    if disturbed is None:
+        return Clause(tone=Tone.BAD if bad else Tone.STRONG)
+    cause = _NOISE[disturbed.cause].format(percent=100 * disturbed.effect)
+    return Clause(f"NOISY MACHINE: {cause}, treat as indicative", tone=Tone.BAD if bad else Tone.OPEN)
 
 
-def bounds(found: stats.Interval) -> str:
-    """``[1.50, 1.70]``."""
-    return formatting.ratio_bounds(found.value, found.low, found.high)
+_FACTS = (wrong_results, speed, launching, kernels, agreement, accuracy, conditions)
+"""What is said, in this order."""

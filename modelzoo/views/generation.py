@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from modelzoo import stats
 from modelzoo.document import Column, Table, Text
-from modelzoo.formatting import MISSING, counted, rounded, rounded_within, seconds, share, significant
+from modelzoo.formatting import MISSING, counted, rounded, rounded_within, share, significant
 from modelzoo.results.generation import DecodingRead, GenerationLevels
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import proof
-from modelzoo.views.differences import by_workload, short_names
+from modelzoo.views.differences import full_names
 from modelzoo.views.results_table import interval
 
 TITLE = "Tokens"
@@ -19,23 +19,25 @@ READS = "reads: weights and cache ÷ TPOT, and their share of the bandwidth of a
 
 def table(shown: Sequence[SummaryRow]) -> Table:
     """One row for each setting that generates tokens; none of them, no rows."""
-    names = [name for rows in by_workload(shown).values() for name in short_names(rows)]
-    grouped = [row for rows in by_workload(shown).values() for row in rows]
-    found = [(row, name, row.generation) for row, name in zip(grouped, names) if row.generation is not None]
-    levels = [each for _, _, each in found]
+    names = full_names(shown, with_workload=False)
+    found = [(row, name) for row, name in zip(shown, names) if row.generation is not None]
+    levels = [row.generation for row, _ in found if row.generation is not None]
     columns = [
-        Column("setting", tuple(name for _, name, _ in found)),
+        Column("setting", tuple(name for _, name in found)),
         Column("TTFT", tuple(interval(each.first_token) for each in levels), True),
         Column("TPOT", tuple(interval(each.per_token) for each in levels), True),
         Column("prefill tok/s", tuple(rate(each.prefill_rate) for each in levels), True),
         Column("decode tok/s", tuple(rate(each.decode_rate) for each in levels), True),
         Column("output tok/s", tuple(rate(each.output_rate) for each in levels), True),
     ]
-    if len({row.workload for row, _, _ in found}) > 1:
-        columns.insert(0, Column("workload", tuple(row.workload for row, _, _ in found)))
+    if len({row.workload for row, _ in found}) > 1:
+        columns.insert(0, Column("workload", tuple(row.workload for row, _ in found)))
     if any(each.read for each in levels):
         columns.append(Column("reads GB/s", tuple(map(read, levels)), True))
-    return Table(TITLE, tuple(columns), Text(caption(levels)))
+    made = " or ".join(dict.fromkeys(f"{lengths(each)}, batch {each.batch}" for each in levels))
+    meanings = "TTFT: time to the first token, with the prefill; TPOT: mean time of each other token"
+    reads = f"; {READS}" if any(each.read for each in levels) else ""
+    return Table(TITLE, tuple(columns), Text(f"{made}; {meanings}; tok/s: of the whole batch{reads}"))
 
 
 def rate(found: stats.Interval) -> str:
@@ -77,23 +79,7 @@ def phase_lines(found: GenerationLevels) -> Iterator[str]:
         yield said + (f", {share(reached / found.prefill_peak, 0)} of the measured peak" if found.prefill_peak else "")
 
 
-def caption(levels: Sequence[GenerationLevels]) -> str:
-    """What was generated, and what the columns mean."""
-    made = dict.fromkeys(f"{lengths(each)}, batch {each.batch}" for each in levels)
-    said = (
-        f"{' or '.join(made)}; TTFT: time to the first token, with the prefill; TPOT: mean time of each other token; "
-        "tok/s: of the whole batch"
-    )
-    return said + (f"; {READS}" if any(each.read for each in levels) else "")
-
-
 def lengths(found: GenerationLevels) -> str:
     """``prompt of 128 tokens, 32 new ones``."""
     tokens = counted(found.prompt_tokens, "token")
     return f"prompt of {tokens}, {found.new_tokens} new ones"
-
-
-def between_text(found: GenerationLevels) -> str:
-    """The percentiles of the times between two tokens."""
-    said = ", ".join(f"{name} {seconds(value)}" for name, value in found.between.items())
-    return f"time between two tokens, of all samples: {said}"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from modelzoo.document import Block, Column, Details, Table, Text, lines
+from modelzoo.document import Block, Column, Table, Text, lines
 from modelzoo.formatting import MISSING, number, share
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product, ProofSource, Subnormals
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views.differences import short_names
 from modelzoo.views.products import kernel_text, layers_text, shapes_text
 
 
@@ -28,45 +27,39 @@ def evidence_of(each: SummaryRow) -> Evidence | None:
     return next((report.observed.evidence for report in each.reports if report.observed.evidence is not None), None)
 
 
-def profile_of(each: SummaryRow) -> Profile | None:
-    """Return the profile of the first process of a setting that has one."""
-    return next((report.observed.profile for report in each.reports if report.observed.profile is not None), None)
+def kernel_parts(each: SummaryRow, name: str, products: int | None = None) -> Iterator[tuple[str, tuple[Block, ...]]]:
+    """Yield the tables of the kernels of a setting and of each phase of a generation, as far as audited, with titles.
 
-
-def kernel_details(shown: Sequence[SummaryRow]) -> list[Block]:
-    """Return the tables of the kernels of each setting of one workload that was audited."""
-    blocks: list[Block] = []
-    for name, each in zip(short_names(shown), shown):
-        evidence = evidence_of(each)
-        if evidence is not None:
-            tokens = each.generation.new_tokens if each.generation is not None and phases_of(each) else None
-            blocks.append(Details(f"Kernels of {name}, {passes_text(evidence, tokens)}", evidence_blocks(evidence)))
-        for phase, found in phases_of(each):
-            blocks.append(Details(f"Kernels of {name}, {phase}", evidence_blocks(found)))
-    return blocks
-
-
-def phases_of(each: SummaryRow) -> list[tuple[str, Evidence]]:
-    """The phases of a generation that were audited alone, by their names in words."""
-    phases = each.generation.phases if each.generation is not None else ()
+    Args:
+        each: the setting.
+        name: what it is called.
+        products: the number of products to list; by default all.
+    """
+    evidence, made = evidence_of(each), each.generation
+    phases = [phase for phase in made.phases if phase.evidence is not None] if made is not None else []
+    if evidence is not None:
+        tokens = made.new_tokens if made is not None and phases else None
+        yield f"{name}: kernels of {passes_text(evidence, tokens)}", evidence_blocks(evidence, products)
     words = {PREFILL: "a prefill", DECODE: "one step of decoding"}
-    return [(words.get(phase.name, phase.name), phase.evidence) for phase in phases if phase.evidence is not None]
+    for phase in phases:
+        if phase.evidence is not None:
+            yield f"{name}: kernels of {words.get(phase.name, phase.name)}", evidence_blocks(phase.evidence, products)
 
 
-def operator_details(shown: Sequence[SummaryRow]) -> list[Block]:
-    """Return the profile of each setting of one workload that has one."""
-    blocks: list[Block] = []
-    for name, each in zip(short_names(shown), shown):
-        profile = profile_of(each)
-        if profile is not None:
-            tables = tuple(profile_tables(profile))
-            blocks.append(Details(f"Operators of {name}, {profile.iterations} profiled passes", tables))
-    return blocks
+def operator_parts(each: SummaryRow, name: str) -> Iterator[tuple[str, tuple[Block, ...]]]:
+    """Yield the tables of the profile of the first process of a setting that has one, with a title."""
+    for profile in [found for report in each.reports if (found := report.observed.profile) is not None][:1]:
+        yield (
+            f"{name}: operators, {profile.iterations} passes profiled after the timing",
+            tuple(profile_tables(profile)),
+        )
 
 
 def evidence_blocks(evidence: Evidence, products: int | None = None) -> tuple[Block, ...]:
-    """Return what ``evidence_tables`` returns, and what the audit could not do."""
-    said = problems(evidence)
+    """Return what ``evidence_tables`` returns, what the audit could not do, and what of the kernel log is not read."""
+    unread = evidence.coverage.unread
+    count = [f"{unread} lines of oneDNN's output could not be read"] if unread else []
+    said = [*evidence.problems, *count, *(f"could not be read: {line}" for line in evidence.unread_lines)]
     return (*evidence_tables(evidence, products=products), *([lines(*said)] if said else []))
 
 
@@ -155,13 +148,6 @@ def _known_by(product: Product) -> str:
     return f"{said}, not replayed: {_WHY[product.not_replayed]}{detail}"
 
 
-def problems(evidence: Evidence) -> list[str]:
-    """What the audit could not do, how much of the kernel log could not be read, and examples of it."""
-    unread = evidence.coverage.unread
-    count = [f"{unread} lines of oneDNN's output could not be read"] if unread else []
-    return [*evidence.problems, *count, *(f"could not be read: {line}" for line in evidence.unread_lines)]
-
-
 def _time_table(title: str, rows: Sequence[TimeShare], passes: int, limit: int | None = None, note: str = "") -> Table:
     shown = list(rows if limit is None else rows[:limit])
     rest = rows[len(shown) :]
@@ -228,6 +214,7 @@ def _operator_table(rows: Sequence[OperatorRow], passes: int, note: str) -> Tabl
 
 
 def _layer_table(layers: Sequence[LayerRow], passes: int) -> Table:
+    rates = [each.flop / each.seconds / 1e9 if each.flop and each.seconds > 0 else None for each in layers]
     columns = (
         Column("layer", tuple(layer.path for layer in layers)),
         Column("kind", tuple(layer.kind for layer in layers)),
@@ -235,13 +222,9 @@ def _layer_table(layers: Sequence[LayerRow], passes: int) -> Table:
         Column("ms per pass", tuple(_ms(layer.seconds / passes) for layer in layers), is_number=True),
         Column("share", tuple(share(layer.share) for layer in layers), is_number=True),
         Column("calls", tuple(_count(layer.count, passes) for layer in layers), is_number=True),
-        Column("GFLOP/s", tuple(map(_gflops, layers)), is_number=True),
+        Column("GFLOP/s", tuple(number(each, ".1f") for each in rates), is_number=True),
     )
     return Table("By layer", columns)
-
-
-def _gflops(layer: LayerRow) -> str:
-    return number(layer.flop / layer.seconds / 1e9 if layer.flop and layer.seconds > 0 else None, ".1f")
 
 
 def _ms(seconds: float) -> str:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.document import Block, Notice, Notices, Section, Table, Text, lines, named
+from modelzoo.document import Block, Notices, Section, Table, Text, lines, named
 from modelzoo.formatting import share
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.refusals import contradictions
-from modelzoo.results.summary import SummaryRow, is_unproven
+from modelzoo.results.summary import SummaryRow, is_unproven, rows
 from modelzoo.views import explanations, findings, generation, kernel_tables, proof, results_table, stages
 from modelzoo.views.details import detail_lines
 from modelzoo.views.differences import conditions, machine
-from modelzoo.views.headline import headline
 from modelzoo.warning import Severity
 
 SHOWN_PRODUCTS = 25
@@ -36,7 +35,7 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
     table = results_table.table(shown)
     table = replace(table, caption="; ".join(filter(None, [where, table.caption])))
     blocks: list[Block] = [
-        headline(shown),
+        findings.headline(shown),
         *([table] if any(row.reports for row in shown) else []),
         *_stages(result),
         *([generation.table(shown)] if any(row.generation for row in shown) else []),
@@ -45,7 +44,9 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
     changed = None if details else explanations.brief(shown)
     blocks += [changed] if changed is not None else []
     notices = conditions(shown)
-    kept = notices if details else _worst(notices)
+    serious = [each for each in notices if each.severity is Severity.INVALIDATES]
+    others = [each for each in notices if each.severity is Severity.DISTORTS]
+    kept = notices if details else [*serious, *others[: max(0, SHOWN_CONDITIONS - len(serious))]]
     blocks += [Notices(tuple(kept))] if kept else []
     left_out = len(notices) - len(kept)
     if left_out and kept:
@@ -69,17 +70,10 @@ def baseline_lines(shown: Sequence[SummaryRow]) -> list[str]:
     return [f"baselines: {each} (their lines for scripts name no setting)"]
 
 
-def _worst(notices: Sequence[Notice]) -> list[Notice]:
-    """What failed or invalidates a number, and of what else may distort one as much as makes ``SHOWN_CONDITIONS``."""
-    serious = [each for each in notices if each.severity is Severity.INVALIDATES]
-    others = [each for each in notices if each.severity is Severity.DISTORTS]
-    return [*serious, *others[: max(0, SHOWN_CONDITIONS - len(serious))]]
-
-
-def objections(rows: Sequence[SummaryRow]) -> list[str]:
+def objections(shown: Sequence[SummaryRow]) -> list[str]:
     """Return what ``--strict`` objects to, one line each: a precision that is not verified, reference kernels."""
     said = []
-    for row in filter(is_unproven, rows):
+    for row in filter(is_unproven, shown):
         name = f"{row.workload} {row.label}"
         if row.proof.verdict is ProofVerdict.WRONG_RESULTS:
             said.append(f"{name}: {proof.sentence(row.proof)}")
@@ -104,17 +98,8 @@ def _stages(result: Result) -> list[Block]:
 def kernels(result: Result) -> list[Block]:
     """Return the kernel evidence and the operator tables of each setting's first process that has them."""
     sections: list[Block] = []
-    for group, runs in result.groups().items():
-        title = f"{runs[0].workload} {result.label(group)}"
-        reports = [run.report for run in runs if run.report is not None]
-        evidence = next((report.observed.evidence for report in reports if report.observed.evidence is not None), None)
-        profile = next((report.observed.profile for report in reports if report.observed.profile is not None), None)
-        if evidence is not None:
-            shown = kernel_tables.evidence_blocks(evidence, products=SHOWN_PRODUCTS)
-            made = (each.generation for each in reports if any(phase.evidence for phase in each.observed.phases))
-            tokens = next((each.new_tokens for each in made if each is not None), None)
-            sections.append(Section(f"{title}: kernels of {kernel_tables.passes_text(evidence, tokens)}", shown))
-        if profile is not None:
-            tables = tuple(kernel_tables.profile_tables(profile))
-            sections.append(Section(f"{title}: operators, profiled after the timing", tables))
+    for row in rows(result):
+        name = f"{row.workload} {row.requested}"
+        parts = (*kernel_tables.kernel_parts(row, name, SHOWN_PRODUCTS), *kernel_tables.operator_parts(row, name))
+        sections += [Section(title, blocks) for title, blocks in parts]
     return sections

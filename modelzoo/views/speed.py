@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from modelzoo.comparison.estimate import FEW_PROCESSES
-from modelzoo.formatting import Merged, apart, duration, general, share, significant
+from modelzoo.formatting import Merged, apart, duration, general, ratio_value, share, significant
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, ProofVerdict
@@ -30,6 +30,17 @@ from modelzoo.views import proof
 from modelzoo.views.judgement import reason_text
 from modelzoo.warning import WarningMessage
 
+OUTCOMES = {
+    Outcome.FASTER: "faster",
+    Outcome.SLOWER: "slower",
+    Outcome.LESS: "less memory",
+    Outcome.MORE: "more memory",
+    Outcome.SAME: "equally fast",
+    Outcome.AMBIGUOUS: "not significant",
+    Outcome.NOT_COMPARABLE: "not comparable",
+    None: "failed",
+}
+"""What is counted, in this order; ``None``: it was not timed."""
 UNPROVEN = " (unproven)"
 """Behind a conclusion about settings of which one is not proven; the name by which ``compare`` allows it."""
 NOT_TIMED = {
@@ -180,3 +191,55 @@ def effort(outlook: Outlook) -> str:
     # An estimate that is known to two digits at most.
     time = "" if outlook.seconds is None else f" ({duration(float(f'{outlook.seconds:.2g}'))})"
     return f"{outlook.processes:,} more process{'es' if outlook.processes > 1 else ''} per setting{time}"
+
+
+def subject(base: str, name: str, outcome: Outcome | None) -> str:
+    """Say how ``name`` compares with ``base``."""
+    if outcome in (Outcome.LESS, Outcome.MORE):
+        return f"{name} takes {OUTCOMES[outcome]} than {base}"
+    if outcome in (Outcome.FASTER, Outcome.SLOWER):
+        return f"{name} is {OUTCOMES[outcome]} than {base}"
+    if outcome is Outcome.AMBIGUOUS:
+        return f"no significant difference between {name} and {base}"
+    return f"{name} failed" if outcome is None else f"{name} and {base} are {OUTCOMES[outcome]}"
+
+
+def several(base: str, name: str, speeds: Sequence[Speed | None], noun: str) -> str:
+    """Say how often ``name`` is faster than ``base``, slower …: ``bf16 is faster than fp32 on 2 of 3 models``.
+
+    Args:
+        base: the baseline.
+        name: what is compared with it.
+        speeds: at least one; ``None``: it failed.
+        noun: what they are of, in the plural.
+    """
+    counts = tally(speeds)
+    first, *rest = counts
+    said = [f"{subject(base, name, first)} on {counts[first][0]} of {len(speeds)} {noun}{counts[first][1]}"]
+    return ", ".join([*said, *(f"{OUTCOMES[each]} on {counts[each][0]}{counts[each][1]}" for each in rest)])
+
+
+def tally(speeds: Sequence[Speed | None]) -> dict[Outcome | None, tuple[int, str]]:
+    """How often each outcome occurs, with the ratios of what differs and how many of them are not proven.
+
+    ``{Outcome.FASTER: (2, " (1.74× to 2.21×, 1 unproven)")}``, in the order of ``OUTCOMES``. Without a ratio, because
+    the baseline has not run, or not together with the setting, a row is not comparable.
+    """
+    counts = {}
+    for outcome in OUTCOMES:
+        same = [each for each in speeds if _outcome(each) is outcome]
+        known = [each.ratio for each in same if each is not None and each.ratio is not None]
+        known = [] if outcome in (Outcome.SAME, Outcome.AMBIGUOUS) else sorted(known, key=lambda each: each.value)
+        ratios = dict.fromkeys(f"{ratio_value(each.value, each.low, each.high)}×" for each in (*known[:1], *known[-1:]))
+        unproven = sum(each is not None and is_qualified(each) for each in same)
+        said = [*filter(None, [" to ".join(ratios)]), *([f"{unproven} unproven"] if unproven else [])]
+        if same:
+            counts[outcome] = (len(same), f" ({', '.join(said)})" if said else "")
+    return counts
+
+
+def _outcome(speed: Speed | None) -> Outcome | None:
+    if speed is None:
+        return None
+    is_unseen = speed.ratio is None and speed.verdict.outcome is Outcome.AMBIGUOUS
+    return Outcome.NOT_COMPARABLE if is_unseen else speed.verdict.outcome

@@ -20,16 +20,19 @@ from modelzoo.formatting import (
     without_options,
 )
 from modelzoo.records.machine import quiet_limit
+from modelzoo.records.race import Exclusion, ExclusionKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import CannotRun, Dropped, InstancePlace, Slower, Smt, Throughput, TooLarge
+from modelzoo.records.throughput import InstancePlace, Smt, Throughput
 from modelzoo.results import instance_proof
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST, NO_WINDOW, RoundError
 from modelzoo.results.instance_proof import InstanceKernels, InstancePlacement
 from modelzoo.results.throughput import Backing, Recommendation, Row
+from modelzoo.stats import Outcome, race
 from modelzoo.stats.latency_bound import BoundOutcome
 from modelzoo.views.results_table import ratio
+from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason
 
 _NAMED = 4
 """Stragglers that are named one by one."""
@@ -69,7 +72,7 @@ def columns(result: Result, rows: Sequence[Row]) -> list[Column]:
     titles = [title for title in cells[0] if any(each[title] != MISSING for each in cells)] if cells else []
     text = ("configuration", "setting", "bound")
     best = results.best(rows, found.bound)
-    tones = tuple(Tone.STRONG if row is best else Tone.FAINT if row.dropped else Tone.PLAIN for row in rows)
+    tones = tuple(Tone.STRONG if row is best else Tone.FAINT if row.exclusion else Tone.PLAIN for row in rows)
     return [
         Column(
             title,
@@ -165,14 +168,28 @@ def answer(result: Result) -> str:
         shown = best.bounded if bound is not None and best.bounded is not None else best.latency
         name = bound.name if bound is not None and best.bounded is not None else "median"
         said += f", with a {name} latency of {seconds(shown, 3)}"
-    if best.scaling is not None and best.scaling.half_width < 1:
-        said += f", {_ratio(best.scaling)} the throughput of one instance"
+    said += _against_one(recommended)
     cost = results.cost_per_million(found, best)
     if cost is not None:
         said += f"; a million {found.unit} cost {money(found, cost)}"
     if recommended.ties:
         said += f"; not told apart from it: {'; '.join(row.configuration.name for row in recommended.ties)}"
     return said
+
+
+def _against_one(recommended: Recommendation) -> str:
+    """How the throughput compares with that of a single instance; a verdict follows only from a confirmation."""
+    speed, scaling = recommended.speed, recommended.row.scaling
+    if speed is None:
+        is_narrow = scaling is not None and scaling.half_width < 1
+        return f", {_ratio(scaling)} the throughput of one instance" if scaling is not None and is_narrow else ""
+    if speed.ratio is None:
+        return f", which cannot be compared with one instance: {reason(speed)}"
+    said = f", {_ratio(speed.ratio)} the throughput of one instance"
+    if speed.verdict.outcome is Outcome.FASTER:
+        return f"{said}{UNPROVEN if is_qualified(speed) else ''}"
+    why = "one round, so there is no interval" if speed.found and speed.found.rounds == 1 else reason(speed)
+    return f"{said}, which is {outcome_text(speed)} ({why})"
 
 
 def _subject(best: Row, bound: LatencyBound | None) -> str:
@@ -272,8 +289,8 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
             said.append(f"{name}: one round, so there is no interval")
         said += [f"{name}: {text}" for text in _straggler_lines(row)]
         said += [f"{name}: failed: {_error(error)}" for error in row.errors]
-        if row.dropped is not None:
-            said.append(f"{name}: {_dropped(row.dropped, found)}")
+        if row.exclusion is not None:
+            said.append(f"{name}: {_excluded(row, row.exclusion, rows, found.bound)}")
         elif row.judged is not None and row.judged.outcome is BoundOutcome.UNDECIDED and row.rounds:
             said.append(f"{name}: whether it meets the bound cannot be said with 99 % confidence{_wanting(row)}")
     said += [
@@ -307,20 +324,20 @@ def _error(error: RoundError) -> str:
     return f"{where}: {NO_WINDOW if error.problem is None else error.problem}"
 
 
-def _dropped(dropped: Dropped, found: Throughput) -> str:
+def _excluded(row: Row, exclusion: Exclusion, rows: Sequence[Row], bound: LatencyBound | None) -> str:
     """Why a configuration was measured no further."""
-    reason, bound = dropped.reason, found.bound
-    if isinstance(reason, CannotRun):
-        return reason.problem
-    if isinstance(reason, TooLarge):
-        gigabytes = f"it would need {reason.needed / 1e9:.1f} GB of memory, and {reason.available / 1e9:.1f} GB"
-        return f"{gigabytes} are available"
-    if isinstance(reason, Slower):
-        return f"slower: {reason.share:.2f}× the throughput of {found.configurations[reason.than].name}"
-    if reason.latency is None or bound is None:
-        limit = f"{1e3 * bound.seconds:.4g} ms" if bound is not None else "the bound"
-        return f"too many batches took longer than {limit}"
-    return f"{bound.name} is {apart(reason.latency, bound.seconds, show=seconds)[0]}, over the bound"
+    if exclusion.kind is ExclusionKind.TOO_LARGE:
+        needed, available = ((each or 0) / 1e9 for each in (exclusion.needed, exclusion.available))
+        return f"it would need {needed:.1f} GB of memory, and {available:.1f} GB are available"
+    best = results.best(rows, bound)
+    if exclusion.kind is ExclusionKind.SLOWER and row.rates and best is not None:
+        share_of = race.speed(row.logs) / race.speed(best.logs)
+        return f"slower: {share_of:.2f}× the throughput of {best.configuration.name}"
+    if exclusion.kind is not ExclusionKind.OVER_BOUND or bound is None:
+        return exclusion.problem or str(exclusion.kind)
+    if row.bounded is None:
+        return f"too many batches took longer than {1e3 * bound.seconds:.4g} ms"
+    return f"{bound.name} is {apart(row.bounded, bound.seconds, show=seconds)[0]}, over the bound"
 
 
 def _kernel_lines(rows: Sequence[Row], kernels: Sequence[InstanceKernels | None]) -> list[str]:

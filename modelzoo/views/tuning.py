@@ -11,8 +11,9 @@ from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, 
 from modelzoo.engines import INSTALL, torchao_installation
 from modelzoo.files import write_atomically
 from modelzoo.formatting import MISSING, counted, duration
+from modelzoo.records.race import Exclusion, ExclusionKind, StageKind
 from modelzoo.records.run import Result, RunReport
-from modelzoo.records.tuning import PRIMITIVES, Exclusion, ExclusionKind, Goal, LeftOut, Obstacle, StageKind
+from modelzoo.records.tuning import PRIMITIVES, Goal, LeftOut, Obstacle
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import summary
 from modelzoo.results import tuning as results
@@ -182,7 +183,7 @@ def _kind(exclusion: Exclusion) -> str:
 
 def _reason(result: Result, exclusion: Exclusion) -> str:
     """What the runs of the search, or the judgement, show against a candidate."""
-    runs = results.search_runs(result, exclusion.group)
+    runs = results.search_runs(result, exclusion.entrant)
     if exclusion.kind is ExclusionKind.FAILED:
         return next((run.error for run in runs if run.error), "")
     if exclusion.kind is ExclusionKind.WRONG_OUTPUTS:
@@ -210,7 +211,7 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
 
 
 def _judgement(result: Result, exclusion: Exclusion) -> str:
-    entry = result.judged().get(exclusion.group)
+    entry = result.judged().get(exclusion.entrant)
     validity = entry.report.validity if entry is not None and entry.report is not None else None
     reason = reason_text(validity) if validity is not None else entry.error if entry is not None else None
     if exclusion.kind is ExclusionKind.NOT_VALID:
@@ -252,7 +253,7 @@ def _caption(result: Result) -> str:
     tuning = results.of(result)
     aim = "latency of one batch" if tuning.goal is Goal.LATENCY else "time per item, whatever the batch"
     stages = [stage for stage in tuning.stages if stage.kind is StageKind.SEARCH]
-    sizes = ", ".join(str(len(stage.groups) - 1) for stage in stages)
+    sizes = ", ".join(str(len(stage.entrants) - 1) for stage in stages)
     spent = f"{duration(tuning.spent)} of {duration(tuning.budget)}"
     return f"{tuning.candidates - 1} candidates for the lowest {aim}; stages with {sizes or 'no'} candidates; {spent}"
 

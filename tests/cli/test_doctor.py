@@ -32,9 +32,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Machine]:
     """Replace all measurements by those of a good machine; return the machines whose ceilings were measured."""
     machines: list[Machine] = []
 
-    def find_ceilings(machine: Machine, **_: object) -> tuple[Ceilings, bool]:
+    def find_ceilings(machine: Machine, measure: Any, device: Any = None, **_: object) -> tuple[Ceilings, bool]:
         machines.append(machine)
-        return CEILINGS, False
+        return (CEILINGS if device is None else measure()), False
 
     monkeypatch.setattr(doctor, "WATCH_SECONDS", 0.0)
     monkeypatch.setattr(facts, "read_machine", lambda: SERVER)

@@ -21,7 +21,7 @@ from modelzoo.results.refusals import Batches, Failed, Metric, Obstacle, Pair, R
 from modelzoo.setting import Setting
 from modelzoo.validity.checks import check_value
 from modelzoo.views.compare import refusal
-from modelzoo.views.headline import headline
+from modelzoo.views.findings import headline
 from modelzoo.views.speed import outcome_text
 
 NAMES = ("old", "new")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,14 +13,13 @@ from example_machine import SERVER
 from simulated_device import SimulatedDevice
 
 from modelzoo.frozen import replace
-from modelzoo.machine import ceiling_benchmark, ceilings
-from modelzoo.machine.ceiling_benchmark import DEVICE_CALLS, measure_ceilings, measure_device_ceilings
-from modelzoo.machine.ceilings import find_device_ceilings, kept_device_ceilings
+from modelzoo.machine import ceiling_benchmark
+from modelzoo.machine.ceiling_benchmark import measure_ceilings, measure_device_ceilings
 from modelzoo.machine.facts import read_machine
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import encode
 from modelzoo.records.doctor import CeilingSeries
-from modelzoo.records.profile import Ceilings, UnavailableProduct
+from modelzoo.records.profile import UnavailableProduct
 
 
 def test_measuring_for_real_on_small_sizes() -> None:
@@ -67,10 +64,8 @@ def test_int8_is_measured_by_the_product_that_has_a_kernel() -> None:
 
 def test_a_slow_precision_is_measured_on_small_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A size that would take longer than the time left is omitted."""
-    monkeypatch.setattr(ceiling_benchmark, "_lowest_median", lambda call, seconds: 0.5)
-    import torch
-
-    found = ceiling_benchmark._measure_products(torch, "bf16", "mm", 1, (64, 128), 1.0)
+    monkeypatch.setattr(ceiling_benchmark, "_lowest_median", lambda *_: 0.5)
+    found = ceiling_benchmark._products(torch, "bf16", "mm", (64, 128), 1.0)
     assert [g.size for g in found] == [64]
 
 
@@ -96,61 +91,32 @@ def test_a_cpu_without_bf16_has_no_bf16_convolution(monkeypatch: pytest.MonkeyPa
 GPU = Accelerator("cuda", 0, "Simulated GPU", memory=1 << 24)
 
 
-class TimedDevice:
-    """A device on which 1 ms passes after each event, whatever is issued."""
-
-    def __init__(self) -> None:
-        self.device = SimulatedDevice()
-        self.synchronize = self.device.synchronize
-
-    def Event(self, *, enable_timing: bool) -> Any:  # noqa: N802 - torch's name
-        event = self.device.Event(enable_timing)
-
-        def record() -> None:
-            event.record()
-            self.device.launch(takes=1_000_000)
-
-        return SimpleNamespace(event=event, record=record, elapsed_time=lambda other: event.elapsed_time(other.event))
-
-
-def measured(precisions: tuple[str, ...] = ("fp32", "tf32", "bf16")) -> tuple[Ceilings, list[str]]:
-    """Ceilings on the simulated device, and the precisions in the order in which they held."""
+def test_each_precision_of_a_device_is_measured() -> None:
+    """TF32 has products of its own; matrices that would fill the memory are left out; each reading waits."""
     held: list[str] = []
+    waits: list[None] = []
 
     @contextmanager
     def precision(name: str) -> Iterator[None]:
         held.append(name)
         yield
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        found = measure_device_ceilings(
-            TimedDevice(), GPU, SERVER, precision, precisions, name="cpu", sizes=(8, 16, 4096), seconds=60.0
-        )
-    finally:
-        torch.set_num_threads(before)
-    return found, held
-
-
-def test_each_precision_is_measured_by_events() -> None:
-    """TF32 has products of its own; matrices that would fill the memory are left out."""
-    found, held = measured()
-    assert held == ["fp32", "tf32", "bf16"]
-    assert {(each.precision, each.size) for each in found.gemm} == {
-        (precision, size) for precision in held for size in (8, 16)
-    }
-    assert found.gflops("tf32") == pytest.approx(2 * 16**3 / (1.001e-3 / DEVICE_CALLS) / 1e9, rel=0.01)
+    found = measure_device_ceilings(
+        lambda: waits.append(None), GPU, SERVER, precision, ("fp32", "tf32"), name="cpu", sizes=(8, 4096), seconds=0.05
+    )
+    assert held == ["fp32", "tf32"]
+    assert [(each.precision, each.operator, each.size) for each in found.gemm] == [("fp32", "mm", 8), ("tf32", "mm", 8)]
     assert (found.device, found.threads) == ("Simulated GPU", 1)
     assert found.gb_per_second() is not None
+    assert waits
 
 
-def test_ceilings_are_kept_by_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another GPU of the same machine has others; the CPU's are not among them."""
-    monkeypatch.setattr(ceilings, "cache_directory", lambda: tmp_path)
-    made, _ = measured(("fp32",))
-    assert kept_device_ceilings(SERVER, GPU) is None
-    assert find_device_ceilings(SERVER, GPU, lambda: made) == (made, False)
-    assert find_device_ceilings(SERVER, GPU, lambda: pytest.fail("they are known")) == (made, True)
-    assert kept_device_ceilings(SERVER, Accelerator("cuda", 0, "Another GPU", memory=1 << 24)) is None
-    assert ceilings.kept_ceilings(SERVER) is None
+def test_a_reading_of_the_clock_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls return at once: only the wait tells how long they take."""
+    device = SimulatedDevice()
+
+    def clock() -> float:
+        device.synchronize()
+        return device.now * 1e-9
+
+    assert ceiling_benchmark._lowest_median(device.launch, 0.3, 1, clock) == pytest.approx(500e-6, rel=0.01)

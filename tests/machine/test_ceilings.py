@@ -9,16 +9,14 @@ import pytest
 from example_machine import SERVER, TWO_CORES
 
 from modelzoo.frozen import replace
-from modelzoo.machine import ceilings
 from modelzoo.machine.ceilings import (
-    ceilings_path,
     find_ceilings,
     kept_ceilings,
     read_ceilings,
     roofline_bound,
     write_ceilings,
 )
-from modelzoo.records.machine import Machine
+from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.profile import BoundBy, Ceilings
 
 
@@ -50,19 +48,29 @@ def test_find_keeps_quiet_figures_only(tmp_path: Path, monkeypatch: pytest.Monke
     load = iter([1.5, 0.0, 0.0])
     calls = itertools.count()
 
-    def measure(threads: int, machine: Machine, **_: object) -> Ceilings:
+    def measure() -> Ceilings:
         next(calls)
-        return replace(TWO_CORES, threads=threads, other_cores=next(load))
+        return replace(TWO_CORES, other_cores=next(load))
 
-    monkeypatch.setattr(ceilings, "measure_ceilings", measure)
-    assert find_ceilings(SERVER, 2)[1] is False
-    assert kept_ceilings(SERVER, 2) is None
-    assert find_ceilings(SERVER, 2)[1] is False
-    assert kept_ceilings(SERVER, 2) == TWO_CORES
-    assert find_ceilings(SERVER, 2) == (TWO_CORES, True)
-    assert find_ceilings(SERVER, 2, fresh=True)[1] is False
+    assert find_ceilings(SERVER, measure)[1] is False
+    assert kept_ceilings(SERVER) is None
+    assert find_ceilings(SERVER, measure)[1] is False
+    assert kept_ceilings(SERVER) == TWO_CORES
+    assert find_ceilings(SERVER, measure) == (TWO_CORES, True)
+    assert find_ceilings(SERVER, measure, fresh=True)[1] is False
     assert next(calls) == 3
-    assert ceilings_path(SERVER, "2.10.0+cpu", 2) != ceilings_path(SERVER, "2.10.0+cpu", 1)
+    assert kept_ceilings(replace(SERVER, threads=replace(SERVER.threads, count=1))) is None
+
+
+def test_ceilings_are_kept_by_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another GPU of the same machine has others; the CPU's are not among them."""
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path))
+    gpu = Accelerator("cuda", 0, "Simulated GPU", memory=1 << 34)
+    made = replace(TWO_CORES, device=gpu.name)
+    assert find_ceilings(SERVER, lambda: made, gpu) == (made, False)
+    assert find_ceilings(SERVER, lambda: pytest.fail("they are known"), gpu) == (made, True)
+    assert kept_ceilings(SERVER, replace(gpu, name="Another GPU")) is None
+    assert kept_ceilings(SERVER) is None
 
 
 def test_a_run_bound_by_compute() -> None:

@@ -100,3 +100,24 @@ def test_an_image_names_its_revision_in_a_variable(tmp_path: Path) -> None:
     """There is no repository inside an image."""
     assert suite_revision(tmp_path, {"MODELZOO_REVISION": "abc"}) == "abc"
     assert suite_revision(tmp_path, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "is_loaded"), [("is_compile_supported", False), ("is_compile_supported, other", True)]
+)
+def test_torchvision_imports_the_compiler_when_it_needs_it(names: str, is_loaded: bool, tmp_path: Path) -> None:
+    """The one function that it names imports it when it is called; whatever else it takes from it, at once."""
+    compiler = tmp_path / "torch" / "_dynamo"
+    compiler.mkdir(parents=True)
+    for package in (compiler.parent, compiler):
+        (package / "__init__.py").touch()
+    (compiler / "utils.py").write_text("is_compile_supported = 'cpu'.__eq__\nother = 7\n")
+    (tmp_path / "vision.py").write_text(f"from torch._dynamo.utils import {names}\n")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from modelzoo.machine.installation import without_compiler\n"
+        "module = without_compiler('vision')\n"
+        "print('torch._dynamo' in sys.modules, module.is_compile_supported('cpu'), 'torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == f"{is_loaded} True True\n", done.stderr

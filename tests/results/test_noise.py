@@ -10,7 +10,7 @@ from fake_runs import make, result_of
 from modelzoo.records.run import Run, Turn
 from modelzoo.results import summary
 from modelzoo.results.noise import noise, variation
-from modelzoo.views.headline import headline
+from modelzoo.views.findings import headline
 
 
 def process(*levels: float, round: int = 0, samples: int = 6) -> Run:

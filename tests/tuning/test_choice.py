@@ -18,11 +18,11 @@ from modelzoo.records.evidence import (
     ProofSource,
     ProofVerdict,
 )
+from modelzoo.records.race import ExclusionKind
 from modelzoo.records.run import Run, RunReport, ValidityEntry
-from modelzoo.records.tuning import ExclusionKind
 from modelzoo.records.workload import OutputAgreement, OutputError, WeightsKind
 from modelzoo.setting import Setting
-from modelzoo.stats.race import Pick
+from modelzoo.stats.race import Choice
 from modelzoo.tuning import choice
 from modelzoo.tuning import choice as exclusions
 
@@ -38,19 +38,19 @@ def shifted(by: float, noise: float = 0.0) -> dict[int, float]:
 def test_a_clear_winner_has_no_ties() -> None:
     """It is told apart in every round."""
     found = choice.pick({1: shifted(0), 2: shifted(0.2, 0.001)}, {1: 1, 2: 2})
-    assert found == Pick(winner=2, best=2, ties=())
+    assert found == Choice(winner=2, best=2, ties=())
 
 
 def test_the_simplest_of_equals_wins() -> None:
     """A candidate that changes two options and seems 0.5 % faster does not beat one that changes one."""
     found = choice.pick({1: shifted(0), 2: shifted(0.005, 0.02)}, {1: 1, 2: 2})
-    assert found == Pick(winner=1, best=2, ties=(1,))
+    assert found == Choice(winner=1, best=2, ties=(1,))
 
 
 def test_a_tie_that_is_far_behind_is_named_but_does_not_win() -> None:
     """Noisy rounds tell nothing apart; the estimate still counts."""
     found = choice.pick({1: shifted(0), 2: shifted(0.1, 0.2)}, {1: 1, 2: 2})
-    assert found == Pick(winner=2, best=2, ties=(1,))
+    assert found == Choice(winner=2, best=2, ties=(1,))
 
 
 def test_of_equally_simple_ties_the_faster_wins() -> None:
@@ -61,15 +61,15 @@ def test_of_equally_simple_ties_the_faster_wins() -> None:
 def test_the_default_takes_part() -> None:
     """It wins if nothing seems faster, or if the fastest cannot be told from it and is hardly faster."""
     slower = dict.fromkeys(range(4), -0.1)
-    assert choice.pick({1: slower}, {1: 1}) == Pick(0, 0, ())
+    assert choice.pick({1: slower}, {1: 1}) == Choice(0, 0, ())
     hardly = {0: 0.03, 1: -0.02, 2: 0.02, 3: -0.01}
-    assert choice.pick({1: hardly}, {1: 1}) == Pick(winner=0, best=1, ties=(0,))
-    assert choice.pick({}, {}) == Pick(0, 0, ())
+    assert choice.pick({1: hardly}, {1: 1}) == Choice(winner=0, best=1, ties=(0,))
+    assert choice.pick({}, {}) == Choice(0, 0, ())
 
 
 def test_one_round_tells_nothing_apart() -> None:
     """But a large difference is still worth measuring again."""
-    assert choice.pick({1: {0: 0.5}}, {1: 1}) == Pick(winner=1, best=1, ties=(0,))
+    assert choice.pick({1: {0: 0.5}}, {1: 1}) == Choice(winner=1, best=1, ties=(0,))
 
 
 def test_candidates_without_common_rounds_are_compared_by_all_of_theirs() -> None:

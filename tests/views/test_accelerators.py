@@ -14,7 +14,7 @@ from modelzoo.setting import Setting
 from modelzoo.views import findings, results_table
 from modelzoo.views.details import accelerator_lines, accelerator_text, lacking
 
-GPU = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30, "torch.cuda")
+GPU = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30)
 USE = AcceleratorUse(
     device=GPU,
     peak_memory=3 << 30,
@@ -84,11 +84,10 @@ def test_the_table_has_the_three_spans() -> None:
 def test_a_setting_that_is_bound_by_launching_is_said() -> None:
     """With what helps, in the sentence of its workload and in its details; not if copies made the host wait."""
     result = result_of(*on_gpu(1.85e-3))
-    said = findings.sentences(summary.rows(result))
-    (sentence,) = said.values()
-    assert "; launch-bound (use --mode compile or graph, or a larger --batch); " in sentence
+    hint = "launch-bound (use --mode compile or graph, or a larger --batch)"
+    assert findings.remarks(summary.rows(result)) == {"toy": hint}
     assert any("launch-bound" in line for line in accelerator_lines(on_gpu(1.85e-3)))
     copying = on_gpu(1.85e-3, setting=Setting(device="cuda:1", include_copies=True))
     assert "the host issued it, waiting for copies, in 1.850 ms, the device took 1.900 ms" in accelerator_lines(copying)
     result = result_of(*on_gpu(0.3e-3))
-    assert "launch-bound" not in str(findings.sentences(summary.rows(result)))
+    assert "launch-bound" not in str(findings.remarks(summary.rows(result)))

@@ -47,12 +47,12 @@ def test_workload_and_setting_are_named_once() -> None:
 
 def test_one_sentence_names_the_bottleneck() -> None:
     """The slowest stage, and what the stages on the device and on the host take."""
-    assert stages.bottleneck(levels(COLUMNS)) == (
+    assert stages.sentences(levels(COLUMNS))[0] == (
         "bottleneck: model, 70.0 % of the stages' time; the stages on the device (here the CPU) take 70.0 % "
         "of the time, those on the host 30.0 %"
     )
     slow = levels({**COLUMNS, LATENCY: [0.28] * 4, "decode": [0.2] * 4})
-    assert stages.bottleneck(slow).startswith("bottleneck: decode, 71.4 % of the stages' time")
+    assert stages.sentences(slow)[0].startswith("bottleneck: decode, 71.4 % of the stages' time")
 
 
 @pytest.mark.parametrize(

@@ -14,44 +14,56 @@ from msgspec.structs import asdict
 
 from modelzoo.engines import INSTALL
 from modelzoo.engines.export.store import Batch
-from modelzoo.engines.protocol import Observed, Unavailable
+from modelzoo.engines.protocol import Model, Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence.nodes import ListedPasses, judge_nodes
 from modelzoo.evidence.profile import summarize_profile, timed_calls
 from modelzoo.machine.installation import installed_version
+from modelzoo.machine.libraries import package_versions
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence
+from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.workload import Count, Export
+from modelzoo.records.run_report import ChangedSwitch, Compilation
+from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.warning import WarningMessage
+from modelzoo.workload.declaration import Inputs, Workload
 
 
-def require_plain(setting: Setting, engine: str) -> None:
-    """Check that ``setting`` asks for nothing that only torch has.
+class ExportedSession:
+    """One setting of such an engine.
 
-    Args:
-        setting: as asked for.
-        engine: its name in the message.
-
-    Raises:
-        UsageError: it asks for a device, mode, backend, memory format or library of Linear layers.
+    Attributes:
+        title: name of the engine in messages.
+        switches: the options that every model has, as text for the record.
     """
-    plain = Setting()
-    asked = {
-        f"--device {setting.device}": setting.device != plain.device,
-        f"--mode {setting.mode}": setting.mode != plain.mode,
-        f"--backend {setting.backend}": setting.backend != plain.backend,
-        "--channels-last": setting.channels_last,
-        f"--linear {setting.linear}": setting.linear != plain.linear,
-    }
-    for option, is_asked in asked.items():
-        if is_asked:
-            raise UsageError(
-                f"{option} is an option of torch, and {engine} runs on the CPU in a way of its own; leave it out, or "
-                "use --engine torch"
-            )
+
+    title: ClassVar[str]
+    device = None
+    switches: tuple[str, ...] = ()
+
+    def __init__(self, setting: ResolvedSetting) -> None:
+        self._setting = setting
+
+    @contextmanager
+    def active(self) -> Iterator[tuple[str, ...]]:
+        yield self.switches
+
+    def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> Model:
+        if export is None:
+            raise UsageError(f"{workload.name} has not been exported for {self.title}; run it through modelzoo")
+        return self.model(workload, inputs, export)
+
+    def model(self, workload: Workload, inputs: Inputs, export: Export) -> Model:
+        """The model of ``export``; see ``modelzoo.engines.protocol.Session.load``."""
+        raise NotImplementedError
+
+    def changed_switches(self) -> tuple[ChangedSwitch, ...]:
+        return ()
+
+    def canary(self) -> Observed[Canary]:
+        raise NotImplementedError
 
 
 class ExportedEngine:
@@ -61,11 +73,13 @@ class ExportedEngine:
         name: of the engine in results.
         packages: what is imported, in this order.
         bf16_method: the only way in which it runs bf16; ``None`` if it does not.
+        session: the class of its sessions.
     """
 
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ()
     bf16_method: ClassVar[str | None] = None
+    session: ClassVar[type[ExportedSession]]
 
     def __init__(self) -> None:
         self._threads = 0  # of the latest session
@@ -78,6 +92,27 @@ class ExportedEngine:
                 problem = "is not installed" if installed_version(package) is None else f"cannot be imported ({error})"
                 install = INSTALL.get(self.name, f"pip install {' '.join(self.packages)}")
                 raise EnvironmentProblem(f"{package} {problem}: run {install}") from error
+
+    def versions(self) -> Mapping[str, str]:
+        own = {package: installed_version(package) for package in self.packages}
+        return {**package_versions(), **{name: version for name, version in own.items() if version is not None}}
+
+    def check(self, setting: Setting) -> None:
+        """Check that ``setting`` asks for nothing that only torch has; see ``modelzoo.engines.protocol.Engine``."""
+        plain = Setting()
+        asked = {
+            f"--device {setting.device}": setting.device != plain.device,
+            f"--mode {setting.mode}": setting.mode != plain.mode,
+            f"--backend {setting.backend}": setting.backend != plain.backend,
+            "--channels-last": setting.channels_last,
+            f"--linear {setting.linear}": setting.linear != plain.linear,
+        }
+        option = next((option for option, is_asked in asked.items() if is_asked), None)
+        if option is not None:
+            raise UsageError(
+                f"{option} is an option of torch, and {self.session.title} runs on the CPU in a way of its own; leave "
+                "it out, or use --engine torch"
+            )
 
     def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
         method = self.bf16_method if setting.precision == "bf16" else None
@@ -102,9 +137,16 @@ class ExportedEngine:
     def explained_errors(self) -> Iterator[None]:
         yield
 
+    def open(self, setting: ResolvedSetting) -> ExportedSession:
+        self._threads = setting.threads
+        return self.session(setting)
+
 
 class ExportedModel:
     """A model of such an engine: there is no torch module in it.
+
+    Attributes:
+        unobserved: why what a subclass does not observe cannot be observed.
 
     Args:
         workload: its name.
@@ -112,13 +154,15 @@ class ExportedModel:
     """
 
     module = None
+    compilation: Compilation | None = None
+    unobserved: ClassVar[Unavailable]
 
     def __init__(self, workload: str, setting: ResolvedSetting) -> None:
         self._workload, self._setting = workload, setting
 
     def reason_of(self, error: Exception) -> str | None:
         """The framework's own reason in one line; ``None`` if ``error`` is not the framework's."""
-        raise NotImplementedError
+        return None
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
@@ -140,6 +184,23 @@ class ExportedModel:
     def counts(self, args: tuple[object, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return ()
 
+    def outputs(self, args: tuple[Any, ...]) -> Observed[RawOutputs]:
+        return self.unobserved
+
+    def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
+        return self.unobserved
+
+    def audit(
+        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
+    ) -> Observed[Evidence]:
+        return self.unobserved
+
+    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
+        return self.unobserved
+
+    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
+        return self.unobserved
+
 
 PROFILED_PASSES = 2
 NO_FLOPS = "operations are counted in torch's operators: see the row of --engine torch"
@@ -149,6 +210,7 @@ NO_LAYERS = "an exported model has no table by layer"
 class ListingModel(ExportedModel):
     """A model whose framework lists the nodes that it ran."""
 
+    unobserved = Unavailable(NO_FLOPS)
     _batch: Batch
 
     def listed(self, args: tuple[Any, ...], passes: int) -> Observed[ListedPasses]:
@@ -163,9 +225,6 @@ class ListingModel(ExportedModel):
             return found
         return judge_nodes(found, canary, setting.precision, setting.bf16_method, self._batch.flops)
 
-    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
-        return Unavailable(NO_FLOPS)
-
     def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
         found = self.listed(args, PROFILED_PASSES)
         if isinstance(found, Unavailable):
@@ -173,19 +232,3 @@ class ListingModel(ExportedModel):
         problems = (NO_LAYERS,) if found.flops is not None else (NO_FLOPS, NO_LAYERS)
         calls = timed_calls(found.nodes)
         return summarize_profile(calls, found.passes, evidence=evidence, flops=found.flops, problems=problems)
-
-
-def require_export(export: Export | None, workload: str, engine: str) -> Export:
-    """Return ``export``.
-
-    Args:
-        export: what a session was given.
-        workload: its name, for the message.
-        engine: the engine's name, for the message.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if export is None:
-        raise UsageError(f"{workload} has not been exported for {engine}; run it through modelzoo")
-    return export

@@ -6,8 +6,7 @@ Nested inputs and outputs are taken apart into arrays, and put together again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,11 @@ from modelzoo.records.profile import Flops
 from modelzoo.records.workload import INPUT_CHANGE, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload, calibration_inputs, make_inputs
+from modelzoo.workload.nested import mapped
 from modelzoo.workload.state import tensors_of
 from modelzoo.workload.weights import Loaded, load_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 
@@ -85,21 +83,17 @@ def flatten(value: Any) -> tuple[Structure, list[Any]]:
         return Structure(ARRAY), [value]
     if isinstance(value, (bool, int, float)):
         return Structure(SCALAR), [value]
+    keys: tuple[str, ...] = ()
     if isinstance(value, Mapping):
-        kind = DICT if type(value) is dict else OUTPUT
-        found = [flatten(each) for each in value.values()]
-        return _container(kind, found, tuple(map(str, value)))
-    if isinstance(value, (tuple, list)):
-        return _container(LIST if isinstance(value, list) else TUPLE, [flatten(each) for each in value])
-    raise UsageError(
-        f"a {type(value).__name__} cannot be passed to an exported model; use tensors, numbers, and lists, tuples and "
-        "dicts of them, or run with --engine torch"
-    )
-
-
-def _container(
-    kind: str, found: Sequence[tuple[Structure, list[Any]]], keys: tuple[str, ...] = ()
-) -> tuple[Structure, list[Any]]:
+        kind, keys, items = DICT if type(value) is dict else OUTPUT, tuple(map(str, value)), list(value.values())
+    elif isinstance(value, (tuple, list)):
+        kind, items = LIST if isinstance(value, list) else TUPLE, list(value)
+    else:
+        raise UsageError(
+            f"a {type(value).__name__} cannot be passed to an exported model; use tensors, numbers, and lists, tuples "
+            "and dicts of them, or run with --engine torch"
+        )
+    found = [flatten(each) for each in items]
     parts = tuple(structure for structure, _ in found)
     return Structure(kind, keys, parts), [array for _, arrays in found for array in arrays]
 
@@ -114,49 +108,40 @@ def rebuild(structure: Structure, arrays: Sequence[Any]) -> Any:
     """
     if len(arrays) != structure.count:
         raise ValueError(f"{len(arrays)} arrays do not fit a structure of {structure.count}")
-    return _rebuild(structure, iter(arrays))
+    left = iter(arrays)
+
+    def built(structure: Structure) -> Any:
+        if structure.kind in (ARRAY, SCALAR):
+            value = next(left)
+            return value.item() if structure.kind == SCALAR and hasattr(value, "item") else value
+        if structure.kind == NONE:
+            return None
+        parts = [built(part) for part in structure.parts]
+        if structure.kind in (LIST, TUPLE):
+            return parts if structure.kind == LIST else tuple(parts)
+        found = zip(structure.keys, parts)
+        return NamedOutput(found) if structure.kind == OUTPUT else dict(found)
+
+    return built(structure)
 
 
-def _rebuild(structure: Structure, arrays: Iterator[Any]) -> Any:
-    if structure.kind == ARRAY:
-        return next(arrays)
-    if structure.kind == SCALAR:
-        value = next(arrays)
-        return value.item() if hasattr(value, "item") else value
-    if structure.kind == NONE:
-        return None
-    parts = [_rebuild(part, arrays) for part in structure.parts]
-    if structure.kind == LIST:
-        return parts
-    if structure.kind == TUPLE:
-        return tuple(parts)
-    found = zip(structure.keys, parts)
-    return NamedOutput(found) if structure.kind == OUTPUT else dict(found)
+PLAIN, CHANGED, ROUNDED = "plain", "changed", "rounded"
 
 
 class Expected(msgspec.Struct, frozen=True):
     """What torch computes in fp32, eager, from the batch: what an engine's outputs are compared with.
 
     Attributes:
-        outputs: the arrays of the model's output, in order.
-        structure: how they are nested.
-        heads: the arrays that the raw heads of a detector return before NMS, in order; empty for other models.
-        head_names: of these arrays.
-        changed_outputs: the same as ``outputs`` for inputs that differ by ``INPUT_CHANGE``, relatively; empty if all
-            inputs are integers.
-        changed_heads: likewise.
-        rounded_outputs: the same as ``outputs`` with every number rounded to bf16.
-        rounded_heads: likewise.
+        structure: how the arrays of the model's output are nested.
+        head_names: of the arrays that the raw heads of a detector return before NMS; empty for other models.
+        sides: the arrays of the output, then those of the heads, by how they were computed: ``PLAIN``; ``CHANGED``,
+            from inputs that differ by ``INPUT_CHANGE``, relatively, none if all inputs are integers; ``ROUNDED``, with
+            every number rounded to bf16.
     """
 
-    outputs: tuple[NDArray[Any], ...]
     structure: Structure
-    heads: tuple[NDArray[Any], ...] = ()
-    head_names: tuple[str, ...] = ()
-    changed_outputs: tuple[NDArray[Any], ...] = ()
-    changed_heads: tuple[NDArray[Any], ...] = ()
-    rounded_outputs: tuple[NDArray[Any], ...] = ()
-    rounded_heads: tuple[NDArray[Any], ...] = ()
+    head_names: tuple[str, ...]
+    sides: dict[str, tuple[NDArray[Any], ...]]
 
 
 class TorchSource:
@@ -217,15 +202,15 @@ class TorchSource:
 
         flat = self.flat_module(heads=True)
         changed = slightly_changed(self.flat_inputs)
+
+        def arrays(inputs: Sequence[Any]) -> tuple[NDArray[Any], ...]:
+            return tuple(each.detach().cpu().numpy() for each in flat(*inputs))
+
         with torch.no_grad():
-            found = _arrays(flat(*self.flat_inputs))
-            structure, names = flat.output_structure, flat.head_names
-            other = _arrays(flat(*changed)) if changed is not None else ()
+            sides = {PLAIN: arrays(self.flat_inputs), CHANGED: () if changed is None else arrays(changed)}
             with rounded_to("bf16", self.module):
-                rounded = _arrays(flat(*self.flat_inputs))
-        count = structure.count
-        others = (each for side in (other, rounded) for each in (side[:count], side[count:]))
-        return Expected(found[:count], structure, found[count:], names, *others)
+                sides[ROUNDED] = arrays(self.flat_inputs)
+        return Expected(flat.output_structure, flat.head_names, sides)
 
     @cached_property
     def flops(self) -> Flops | None:
@@ -255,8 +240,7 @@ class TorchSource:
 
 def in_fp32(args: Any) -> Any:
     """Return nested ``args`` with the floating-point tensors in fp32."""
-    structure, values = flatten(args)
-    return rebuild(structure, [each.float() if _is_floating(each) else each for each in values])
+    return mapped(args, lambda each: each.float() if _is_floating(each) else each)
 
 
 def _is_floating(value: Any) -> bool:
@@ -271,21 +255,17 @@ def slightly_changed(inputs: Sequence[Any]) -> tuple[Any, ...] | None:
     """
     import torch
 
-    if not any(isinstance(each, torch.Tensor) and each.is_floating_point() for each in inputs):
+    if not any(map(_is_floating, inputs)):
         return None
     generator = torch.Generator().manual_seed(0)
 
     def changed(value: Any) -> Any:
-        if not (isinstance(value, torch.Tensor) and value.is_floating_point()):
+        if not _is_floating(value):
             return value
         noise = torch.randn(value.shape, generator=generator).to(value.device)
         return (value * (1 + INPUT_CHANGE * noise)).to(value.dtype)
 
     return tuple(map(changed, inputs))
-
-
-def _arrays(tensors: Sequence[Any]) -> tuple[NDArray[Any], ...]:
-    return tuple(each.detach().cpu().numpy() for each in tensors)
 
 
 def _flat_module_class() -> Any:
@@ -309,28 +289,21 @@ def _flat_module_class() -> Any:
 
         def forward(self, *tensors: Any) -> Any:
             captured: dict[str, Any] = {}
-            with _captured(self._heads, captured):
+            hooks = [
+                head.register_forward_hook(lambda _module, _args, output, name=name: captured.update({name: output}))
+                for name, head in self._heads.items()
+            ]
+            try:
                 output = self.module(*rebuild(self._inputs, tensors))
+            finally:
+                for hook in hooks:
+                    hook.remove()
             self.output_structure, found = flatten(output)
             structure, head_outputs = flatten({name: captured[name] for name in self._heads})
             self.head_names = structure.names()
             return (*found, *head_outputs)
 
     return FlatModule
-
-
-@contextmanager
-def _captured(heads: dict[str, Any], outputs: dict[str, Any]) -> Iterator[None]:
-    """Put what each of ``heads`` returns into ``outputs``."""
-    hooks = [
-        module.register_forward_hook(lambda _module, _args, output, name=name: outputs.__setitem__(name, output))
-        for name, module in heads.items()
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def state_sha256(module: Any) -> str:

@@ -3,8 +3,7 @@
     exports/resnet50-0123456789abcdef/
         manifest.json            what it is; written last
         …                        files of the exporter
-        batch-0123456789abcdef.npz    inputs and torch's outputs
-        batch-0123456789abcdef.json   how they are nested; written last
+        batch-0123456789abcdef.npz    inputs, torch's outputs, and how they are nested
 
 The name of a directory is a digest of everything that decides its content: the workload's code, the state of the torch
 module, the conversion, and the shapes of the inputs. Those used longest ago are removed if the cache is too large.
@@ -22,17 +21,17 @@ import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from modelzoo.directories import cache_directory
-from modelzoo.engines.export.source import Structure, flatten, rebuild
+from modelzoo.engines.export.source import CHANGED, PLAIN, ROUNDED, Structure, flatten, rebuild
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
-from modelzoo.files import replace_atomically, sync, write_atomically
+from modelzoo.files import files_sha256, replace_atomically, sync, write_atomically
 from modelzoo.records.codec import decode, encode_json
 from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Conversion, Export
@@ -50,73 +49,11 @@ LIMIT = 16 << 30
 PROTECTED_SECONDS = 24 * 3600.0
 """An export that was used within this time stays, whatever the size: a call, of this or another process, may still use
 it. The same holds for the directory of an export that is being written."""
-
-
-class _Entry(msgspec.Struct, frozen=True):
-    path: Path
-    used: float
-    size: int
-
-
-def mark_used(file: Path) -> None:
-    """Note that the export to which ``file`` belongs is used now, as the time at which that file was last read."""
-    with suppress(OSError):  # a cache that can only be read is not pruned either
-        # File systems are often mounted so that reading does not change it.
-        os.utime(file, (time.time(), file.stat().st_mtime))
-
-
-def prune(exports: Path, stamp: str, limit: int = LIMIT) -> list[Path]:
-    """Remove the exports that were used longest ago, until all of them take at most ``limit`` bytes.
-
-    Those used within ``PROTECTED_SECONDS`` stay. What cannot be removed stays too.
-
-    Args:
-        exports: the directory that holds them.
-        stamp: name of the file that ``mark_used`` was given; an export that is not finished has none.
-        limit: in bytes.
-
-    Returns:
-        What was removed.
-    """
-    found = [_entry(path, stamp) for path in exports.iterdir() if path.is_dir()]
-    excess, now, removed = sum(each.size for each in found) - limit, time.time(), []
-    for each in sorted(found, key=lambda each: each.used):
-        if excess <= 0 or now - each.used < PROTECTED_SECONDS:
-            break
-        if _remove(each.path):
-            removed.append(each.path)
-            excess -= each.size
-    return removed
-
-
-def _entry(path: Path, stamp: str) -> _Entry:
-    used, size = 0.0, 0
-    for place, _, names in os.walk(path):
-        for name in names:
-            with suppress(OSError):  # removed by another process
-                size += (Path(place) / name).stat().st_size
-    with suppress(OSError):  # the time at which a directory was last read is now
-        used = path.stat().st_mtime
-        found = (path / stamp).stat()
-        used = max(found.st_atime, found.st_mtime)
-    return _Entry(path, used, size)
-
-
-def _remove(path: Path) -> bool:
-    """Rename the directory first, so that no process finds half an export."""
-    doomed = path.with_name(f".{path.name.lstrip('.')}-{secrets.token_hex(4)}.tmp")
-    try:
-        path.rename(doomed)
-    except OSError:
-        return False
-    shutil.rmtree(doomed, ignore_errors=True)
-    return True
-
-
 MANIFEST = "manifest.json"
-LAYOUT = 7
+"""The time of its last change is that of the last use of the export."""
+LAYOUT = 8
 """Version of what is written, a part of the key; increase it if an exporter of the suite writes something else."""
-T = TypeVar("T")
+INPUT, BATCH = "input", "batch"
 
 Write = Callable[[Path], Sequence[str]]
 """Writes the exported model into a directory, and returns the parts that it was split into; empty if it is whole."""
@@ -140,7 +77,6 @@ class Batch(msgspec.Struct, frozen=True):
         inputs: how the input arrays are nested.
         outputs: how torch's outputs are nested.
         heads: names of the raw heads' arrays.
-        is_changed: whether torch's outputs for slightly different inputs are stored too.
         flops: the operations that torch counts in a pass of the batch; ``None`` if it cannot.
     """
 
@@ -148,7 +84,6 @@ class Batch(msgspec.Struct, frozen=True):
     inputs: Structure
     outputs: Structure
     heads: tuple[str, ...] = ()
-    is_changed: bool = False
     flops: Flops | None = None
 
 
@@ -157,6 +92,27 @@ class StoredOutputs(msgspec.Struct, frozen=True):
 
     outputs: tuple[NDArray[Any], ...]
     heads: tuple[NDArray[Any], ...]
+
+
+def prune(exports: Path, limit: int = LIMIT) -> None:
+    """Remove the exports that were used longest ago, until all in the directory take at most ``limit`` bytes.
+
+    Those used within ``PROTECTED_SECONDS`` stay. What cannot be removed stays too.
+    """
+    found: list[tuple[float, Path, int]] = []
+    for path in exports.iterdir():
+        with suppress(OSError):  # another process has removed it
+            stamp = path / MANIFEST
+            used = (stamp if stamp.exists() else path).stat().st_mtime
+            found.append((used, path, sum(each.stat().st_size for each in path.rglob("*") if each.is_file())))
+    excess = sum(size for _, _, size in found) - limit
+    for used, path, size in sorted(found):
+        if excess <= 0 or time.time() - used < PROTECTED_SECONDS:
+            break
+        with suppress(OSError):
+            (path / MANIFEST).unlink(missing_ok=True)  # without it, what is left counts as no export
+            shutil.rmtree(path)
+            excess -= size
 
 
 def export_once(source: TorchSource, engine: str, conversion: Conversion, write: Write) -> Export:
@@ -172,97 +128,74 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
         UsageError: the model cannot be converted; the message gives the exporter's reason.
         EnvironmentProblem: the cache cannot be written to, or its files are damaged.
     """
-    directory = cache_directory() / "exports" / f"{source.workload.name}-{_key(source, conversion)[:16]}"
-    manifest = _read(directory / MANIFEST, _Manifest)
-    try:
-        if manifest is None:
-            _make(directory, source, engine, conversion, write)
-            manifest = _read(directory / MANIFEST, _Manifest)
-            prune(directory.parent, MANIFEST)
-        elif not _is_intact(directory, manifest):
-            raise EnvironmentProblem(f"the exported model in {directory} has changed; remove that directory")
-        mark_used(directory / MANIFEST)
-        batch = _save_batch(directory, source)
-    except OSError as error:
-        problem = f"the exported model cannot be written to {directory}: {error.strerror}"
-        raise EnvironmentProblem(f"{problem}; free some space, or set MODELZOO_CACHE to another directory") from error
-    if manifest is None:
-        raise EnvironmentProblem(f"the exported model in {directory} cannot be read; remove that directory")
-    files = manifest.state_sha256, manifest.sha256, manifest.parts
-    return Export(str(directory), batch, manifest.conversion, *files, source.loaded.converted, source.loaded.warnings)
-
-
-def _key(source: TorchSource, conversion: Conversion) -> str:
-    """What decides the content of an export."""
     # Exporters take numbers for constants, so their values count.
     shapes = [
         (str(each.dtype), tuple(each.shape)) if hasattr(each, "shape") else (type(each).__name__, each)
         for each in source.flat_inputs
     ]
     model = source.workload.name, code_sha256(source.workload.directory), source.state_sha256
-    key = (LAYOUT, *model, conversion, source.input_structure, shapes)
-    return hashlib.sha256(encode_json(key)).hexdigest()
+    key = hashlib.sha256(encode_json((LAYOUT, *model, conversion, source.input_structure, shapes))).hexdigest()
+    directory = cache_directory() / "exports" / f"{source.workload.name}-{key[:16]}"
+    try:
+        manifest = _read_manifest(directory)
+        if manifest is None:
+            manifest = _make(directory, source, engine, conversion, write)
+            prune(directory.parent)
+        elif not _is_intact(directory, manifest):
+            raise EnvironmentProblem(f"the exported model in {directory} has changed; remove that directory")
+        with suppress(OSError):  # a cache that can only be read is not pruned either
+            os.utime(directory / MANIFEST)
+        batch = _save_batch(directory, source)
+    except OSError as error:
+        problem = f"the exported model cannot be written to {directory}: {error.strerror}"
+        raise EnvironmentProblem(f"{problem}; free some space, or set MODELZOO_CACHE to another directory") from error
+    files = manifest.state_sha256, manifest.sha256, manifest.parts
+    return Export(str(directory), batch, manifest.conversion, *files, source.loaded.converted, source.loaded.warnings)
 
 
-def _make(directory: Path, source: TorchSource, engine: str, conversion: Conversion, write: Write) -> None:
+def _make(directory: Path, source: TorchSource, engine: str, conversion: Conversion, write: Write) -> _Manifest:
     """Write a directory beside the final one and rename it, so that other processes see a complete one or none."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     temporary = directory.with_name(f".{directory.name}-{secrets.token_hex(4)}.tmp")
     temporary.mkdir()
     try:
-        parts = _explained(source, engine, lambda: tuple(write(temporary)))
+        parts = tuple(write(temporary))
         paths = sorted(temporary.rglob("*"))
         for path in paths:
             sync(path)
-        sizes = _sizes(temporary, [path.relative_to(temporary).as_posix() for path in paths if path.is_file()])
-        manifest = _Manifest(conversion, source.state_sha256, _sha256(temporary, sizes), sizes, parts)
+        files = [path for path in paths if path.is_file()]
+        sizes = {path.relative_to(temporary).as_posix(): path.stat().st_size for path in files}
+        manifest = _Manifest(conversion, source.state_sha256, files_sha256(temporary, files), sizes, parts)
         write_atomically(temporary / MANIFEST, encode_json(manifest))
         sync(temporary)
-        if _read(directory / MANIFEST, _Manifest) is None:
+        if _read_manifest(directory) is None:
             shutil.rmtree(directory, ignore_errors=True)
         try:
             temporary.replace(directory)
-            sync(directory.parent)
         except OSError:
             # A directory that is not empty cannot be replaced: another process was faster.
-            if _read(directory / MANIFEST, _Manifest) is None:
+            faster = _read_manifest(directory)
+            if faster is None:
                 raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _explained(source: TorchSource, engine: str, convert: Callable[[], T]) -> T:
-    try:
-        return convert()
+            return faster
+        sync(directory.parent)
+        return manifest
     except (ModelzooError, OSError):
         raise
     except Exception as error:  # exporters raise errors of many types
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = lines[0] if lines else "no reason given"
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given")
         raise UsageError(
             f"{source.workload.name} cannot be exported for {engine}: {type(error).__name__}: {reason}; run it with "
             "--engine torch"
         ) from error
-
-
-def _sizes(directory: Path, names: Iterable[str]) -> dict[str, int]:
-    return {name: (directory / name).stat().st_size for name in names}
-
-
-def _sha256(directory: Path, sizes: Mapping[str, int]) -> str:
-    digest = hashlib.sha256()
-    for name, size in sizes.items():
-        digest.update(f"{name} {size} ".encode())
-        with (directory / name).open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-    return digest.hexdigest()
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _is_intact(directory: Path, manifest: _Manifest) -> bool:
     """Whether all files are as they were written."""
     try:
-        return _sha256(directory, manifest.files) == manifest.sha256
+        return files_sha256(directory, [directory / name for name in manifest.files]) == manifest.sha256
     except OSError:
         return False
 
@@ -270,15 +203,21 @@ def _is_intact(directory: Path, manifest: _Manifest) -> bool:
 def _is_unchanged(export: Export) -> bool:
     """Whether it is still the one that was prepared, as far as its manifest and the sizes of its files tell."""
     directory = Path(export.path)
-    manifest = _read(directory / MANIFEST, _Manifest)
+    manifest = _read_manifest(directory)
+    if manifest is None or manifest.sha256 != export.sha256:
+        return False
     try:
-        return (
-            manifest is not None
-            and manifest.sha256 == export.sha256
-            and manifest.files == _sizes(directory, manifest.files)
-        )
+        return all((directory / name).stat().st_size == size for name, size in manifest.files.items())
     except OSError:
         return False
+
+
+def _read_manifest(directory: Path) -> _Manifest | None:
+    """The manifest of an export; ``None`` if it is not there or is of another version."""
+    try:
+        return decode(_Manifest, msgspec.json.decode((directory / MANIFEST).read_bytes()))
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 def _save_batch(directory: Path, source: TorchSource) -> str:
@@ -291,31 +230,21 @@ def _save_batch(directory: Path, source: TorchSource) -> str:
             f"the inputs of {source.workload.name} hold values that numpy cannot represent, so no other engine than "
             "torch can read them; run with --engine torch"
         )
-    name = f"batch-{digest[:16]}"
-    if _read(directory / f"{name}.json", Batch) is not None:
-        return name
-    expected = source.expected
-    arrays = {
-        **_numbered("input", [np.asarray(each) for each in source.flat_inputs]),
-        **_numbered("output", expected.outputs),
-        **_numbered("head", expected.heads),
-        **_numbered("changed-output", expected.changed_outputs),
-        **_numbered("changed-head", expected.changed_heads),
-        **_numbered("rounded-output", expected.rounded_outputs),
-        **_numbered("rounded-head", expected.rounded_heads),
-    }
-    with replace_atomically(directory / f"{name}.npz") as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
-    is_changed = bool(expected.changed_outputs)
-    batch = Batch(
-        source.inputs.items, source.input_structure, expected.structure, expected.head_names, is_changed, source.flops
-    )
-    write_atomically(directory / f"{name}.json", encode_json(batch))
+    name = f"{BATCH}-{digest[:16]}"
+    file = directory / f"{name}.npz"
+    if not file.exists():
+        expected, inputs = source.expected, [np.asarray(each) for each in source.flat_inputs]
+        batch = Batch(
+            source.inputs.items, source.input_structure, expected.structure, expected.head_names, source.flops
+        )
+        sides = {INPUT: inputs, **expected.sides}
+        arrays: dict[str, Any] = {
+            f"{kind}{number}": each for kind, side in sides.items() for number, each in enumerate(side)
+        }
+        arrays[BATCH] = np.frombuffer(encode_json(batch), np.uint8)
+        with replace_atomically(file) as temporary, temporary.open("wb") as stream:
+            np.savez_compressed(stream, **arrays)
     return name
-
-
-def _numbered(prefix: str, arrays: Sequence[Any]) -> dict[str, Any]:
-    return {f"{prefix}{number}": array for number, array in enumerate(arrays)}
 
 
 def read_batch(export: Export) -> Batch:
@@ -324,10 +253,7 @@ def read_batch(export: Export) -> Batch:
     Raises:
         EnvironmentProblem: its file is gone.
     """
-    batch = _read(Path(export.path) / f"{export.batch}.json", Batch)
-    if batch is None:
-        raise _gone(export)
-    return batch
+    return _read(export)[0]
 
 
 def read_inputs(export: Export) -> Inputs:
@@ -338,8 +264,7 @@ def read_inputs(export: Export) -> Inputs:
     """
     if not _is_unchanged(export):
         raise _gone(export)
-    batch = read_batch(export)
-    arrays = _read_arrays(export, "input", batch.inputs.count)
+    batch, arrays = _read(export, INPUT)
     return Inputs(rebuild(batch.inputs, arrays), batch.items)
 
 
@@ -349,18 +274,17 @@ def read_expected(export: Export, *, rounded: bool = False) -> StoredOutputs:
     Raises:
         EnvironmentProblem: its file is gone.
     """
-    return _read_outputs(export, read_batch(export), "rounded-" if rounded else "")
+    return _outputs(*_read(export, ROUNDED if rounded else PLAIN))
 
 
 def read_changed(export: Export) -> StoredOutputs | None:
     """Return torch's outputs for inputs that differ slightly, as ``read_expected``; ``None`` if the inputs cannot."""
-    batch = read_batch(export)
-    return _read_outputs(export, batch, "changed-") if batch.is_changed else None
+    batch, arrays = _read(export, CHANGED)
+    return _outputs(batch, arrays) if arrays else None
 
 
-def _read_outputs(export: Export, batch: Batch, prefix: str) -> StoredOutputs:
-    outputs = _read_arrays(export, f"{prefix}output", batch.outputs.count)
-    return StoredOutputs(tuple(outputs), tuple(_read_arrays(export, f"{prefix}head", len(batch.heads))))
+def _outputs(batch: Batch, arrays: Sequence[NDArray[Any]]) -> StoredOutputs:
+    return StoredOutputs(tuple(arrays[: batch.outputs.count]), tuple(arrays[batch.outputs.count :]))
 
 
 def flat_arrays(args: tuple[Any, ...]) -> list[NDArray[Any]]:
@@ -370,7 +294,8 @@ def flat_arrays(args: tuple[Any, ...]) -> list[NDArray[Any]]:
     return [np.ascontiguousarray(np.asarray(each)) for each in flatten(args)[1]]
 
 
-def _read_arrays(export: Export, prefix: str, count: int) -> list[NDArray[Any]]:
+def _read(export: Export, kind: str = "") -> tuple[Batch, list[NDArray[Any]]]:
+    """The batch of ``export``, and its arrays of one ``kind``, in order."""
     import numpy as np
 
     try:
@@ -379,19 +304,12 @@ def _read_arrays(export: Export, prefix: str, count: int) -> list[NDArray[Any]]:
             (Path(export.path) / f"{export.batch}.npz").open("rb") as file,
             np.load(file, allow_pickle=False) as stored,
         ):
-            return [stored[f"{prefix}{number}"] for number in range(count)]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+            names = [f"{kind}{number}" for number in range(len(stored.files)) if kind]
+            batch = decode(Batch, msgspec.json.decode(stored[BATCH].tobytes()))
+            return batch, [stored[name] for name in names if name in stored]
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, msgspec.DecodeError) as error:
         raise _gone(export) from error
 
 
 def _gone(export: Export) -> EnvironmentProblem:
-    place = Path(export.path)
-    return EnvironmentProblem(f"the exported model in {os.fspath(place)} cannot be read any more; run again")
-
-
-def _read(path: Path, kind: type[T]) -> T | None:
-    """The record in a file; ``None`` if it is not there or is of another version."""
-    try:
-        return decode(kind, msgspec.json.decode(path.read_bytes()))
-    except (OSError, msgspec.DecodeError):
-        return None
+    return EnvironmentProblem(f"the exported model in {export.path} cannot be read any more; run again")

@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.engines.export.engine import ExportedEngine, require_export, require_plain
+from modelzoo.engines.export.engine import ExportedEngine, ExportedSession
 from modelzoo.engines.export.store import read_batch
 from modelzoo.engines.jittor import environment, network
 from modelzoo.engines.jittor.remote import ELSEWHERE, RemoteModel
-from modelzoo.engines.protocol import Unavailable
+from modelzoo.engines.protocol import Observed
 from modelzoo.errors import UsageError
 from modelzoo.machine import libraries
 from modelzoo.records.canary import Canary
 from modelzoo.records.libraries import Libraries
-from modelzoo.records.workload import Export, Weights
+from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
 
@@ -24,13 +24,43 @@ if TYPE_CHECKING:
     from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
 
-TITLE = "Jittor"
+
+class JittorSession(ExportedSession):
+    """One setting. In a process that has not imported Jittor, its models run in processes of their own."""
+
+    title = "Jittor"
+
+    @contextmanager
+    def active(self) -> Iterator[tuple[str, ...]]:
+        if not environment.is_inside():
+            yield ()
+            return
+        import jittor
+
+        with jittor.flag_scope(use_cuda=0, no_grad=1):
+            yield ("jittor.flags.use_cuda=0", "jittor.flags.no_grad=1")
+
+    def model(self, workload: Workload, inputs: Inputs, export: Export) -> protocol.Model:
+        if not environment.is_inside():
+            return RemoteModel(workload.name, self._setting, Path(export.path))
+        from modelzoo.engines.jittor.model import JittorModel
+
+        loaded = network.load(Path(export.path))
+        return JittorModel(workload.name, self._setting, loaded, inputs, read_batch(export).flops)
+
+    def canary(self) -> Observed[Canary]:
+        if not environment.is_inside():
+            return ELSEWHERE
+        from modelzoo.engines.jittor.model import run_canary
+
+        return run_canary()
 
 
 class JittorEngine(ExportedEngine):
     """Jittor 1.3, in the environment that ``scripts/setup-jittor`` makes."""
 
     name = "jittor"
+    session = JittorSession
 
     def load(self) -> None:
         environment.interpreter()
@@ -40,7 +70,7 @@ class JittorEngine(ExportedEngine):
             import_jittor()
 
     def versions(self) -> Mapping[str, str]:
-        found = {**libraries.package_versions(), "jittor": environment.version() or "unknown"}
+        found = {**super().versions(), "jittor": environment.version() or "unknown"}
         if environment.is_inside():
             from modelzoo.engines.jittor.framework import onednn_version
 
@@ -50,15 +80,14 @@ class JittorEngine(ExportedEngine):
     def libraries(self) -> Libraries | None:
         if not environment.is_inside():
             return None
-        from modelzoo.engines.jittor.framework import onednn_version
-
-        line = f"jittor {environment.version()}: oneDNN {onednn_version()}"
+        versions = self.versions()
+        line = f"jittor {versions['jittor']}: oneDNN {versions['onednn']}"
         return libraries.read_engine_libraries(line, "onednn", self._threads)
 
     def check(self, setting: Setting) -> None:
-        require_plain(setting, TITLE)
+        super().check(setting)
         if setting.precision != "fp32":
-            raise UsageError(f"--precision {setting.precision}: {TITLE} computes in fp32; use fp32 or another --engine")
+            raise UsageError(f"--precision {setting.precision}: Jittor computes in fp32; use fp32 or another --engine")
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
         return network.export(source)
@@ -68,70 +97,6 @@ class JittorEngine(ExportedEngine):
 
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         return environment.variables(setting.threads)
-
-    def open(self, setting: ResolvedSetting) -> JittorSession | RemoteSession:
-        self._threads = setting.threads
-        return JittorSession(setting) if environment.is_inside() else RemoteSession(setting)
-
-
-class JittorSession:
-    """One setting, in a process that has imported Jittor."""
-
-    device = None
-
-    def __init__(self, setting: ResolvedSetting) -> None:
-        import jittor
-
-        self._setting = setting
-        jittor.set_global_seed(setting.seed)
-
-    @contextmanager
-    def active(self) -> Iterator[tuple[str, ...]]:
-        import jittor
-
-        with jittor.flag_scope(use_cuda=0, no_grad=1):
-            yield ("jittor.flags.use_cuda=0", "jittor.flags.no_grad=1")
-
-    def load(
-        self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None
-    ) -> protocol.Model:
-        from modelzoo.engines.jittor.model import JittorModel
-
-        found = require_export(export, workload.name, TITLE)
-        loaded = network.load(Path(found.path))
-        return JittorModel(workload, self._setting, loaded, inputs, read_batch(found).flops)
-
-    def changed_switches(self) -> tuple[()]:
-        return ()
-
-    def canary(self) -> Canary:
-        from modelzoo.engines.jittor.model import run_canary
-
-        return run_canary()
-
-
-class RemoteSession:
-    """One setting, in a process without Jittor: the model runs in a process of its own."""
-
-    device = None
-
-    def __init__(self, setting: ResolvedSetting) -> None:
-        self._setting = setting
-
-    @contextmanager
-    def active(self) -> Iterator[tuple[str, ...]]:
-        yield ()
-
-    def load(
-        self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None
-    ) -> protocol.Model:
-        return RemoteModel(Path(require_export(export, workload.name, TITLE).path), self._setting)
-
-    def changed_switches(self) -> tuple[()]:
-        return ()
-
-    def canary(self) -> Unavailable:
-        return ELSEWHERE
 
 
 if TYPE_CHECKING:

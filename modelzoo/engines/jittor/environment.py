@@ -55,20 +55,6 @@ def interpreter() -> str:
     return str(place / "bin" / "python")
 
 
-def compiling_python() -> Path:
-    """Return the Python with Jittor's home as its home, to which Jittor passes every kernel that it compiles.
-
-    Each of these processes may write a file in its home, and fails if it reads one that is half written.
-
-    Raises:
-        EnvironmentProblem: the environment has none.
-    """
-    python = Path(sys.prefix) / "bin" / "jittor-python"
-    if not python.exists():
-        raise EnvironmentProblem(f"{python} does not exist: run {how_to_install()} again")
-    return python
-
-
 def is_inside() -> bool:
     """Whether this process runs in the environment."""
     return Path(sys.prefix).resolve() == directory().resolve()

@@ -11,6 +11,7 @@ import platform
 import re
 import signal
 import ssl
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,15 +25,7 @@ _DECORATION = re.compile(r"\x1b\[[0-9;]*m|\[[a-z] \d{4} [\d:.]+ +\w+ [\w.]+:\d+\
 """Colours, and the beginning of a line of its log, such as ``[f 1122 16:26:47.848523 12 executor.cc:686]``."""
 _REASON = re.compile(r"\[?\bReason\]?:")
 _ADVICE = "\n**********\n"
-_SIGNALS = (
-    signal.SIGBUS,
-    signal.SIGCHLD,
-    signal.SIGFPE,
-    signal.SIGILL,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGSEGV,
-)
+_SIGNALS = [signal.Signals[f"SIG{name}"] for name in ["BUS", "CHLD", "FPE", "ILL", "INT", "QUIT", "SEGV"]]
 """The signals that Jittor handles."""
 
 
@@ -40,10 +33,14 @@ def import_jittor() -> Any:
     """Import Jittor; the first time on a machine, this compiles it, which takes minutes.
 
     Raises:
-        EnvironmentProblem: it cannot be imported or compiled.
+        EnvironmentProblem: it cannot be imported or compiled, or its environment is incomplete.
     """
     home = Path(os.environ[environment.HOME_VARIABLE])
-    python = environment.compiling_python()
+    # The Python to which Jittor passes every kernel that it compiles, with Jittor's home as its home: each of these
+    # processes may write a file there, and fails if it reads one that is half written.
+    python = Path(sys.prefix) / "bin" / "jittor-python"
+    if not python.exists():
+        raise EnvironmentProblem(f"{python} does not exist: run {environment.how_to_install()} again")
     environment.link_onednn(home)
     with _contained(home):
         try:

@@ -30,7 +30,7 @@ from modelzoo.records.evidence import Evidence, KernelDigest, LogSource, ProofSo
 from modelzoo.records.profile import Flops
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload.declaration import Inputs, Workload
+from modelzoo.workload.declaration import Inputs
 
 _NO_LOG = "the log of oneDNN names no kernel that ran, so Jittor's precision cannot be verified"
 _NOT_LOGGED = (
@@ -118,10 +118,12 @@ def run_canary() -> Canary:
 class JittorModel(ExportedModel):
     """A module of Jittor; its first call, which compiles kernels or loads compiled ones, is part of loading it."""
 
+    unobserved = Unavailable("Jittor does not count operations, and the suite takes no profile of it")
+
     def __init__(
-        self, workload: Workload, setting: ResolvedSetting, network: Any, inputs: Inputs, counted: Flops | None = None
+        self, workload: str, setting: ResolvedSetting, network: Any, inputs: Inputs, counted: Flops | None = None
     ) -> None:
-        super().__init__(workload.name, setting)
+        super().__init__(workload, setting)
         self._network, self._counted = network, counted
         args = self.prepare(inputs.args)
         began = perf_counter()
@@ -161,9 +163,3 @@ class JittorModel(ExportedModel):
         self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
     ) -> Observed[Evidence]:
         return audit(lambda: self.call(*args), passes, canary, self._counted)
-
-    def flops(self, args: tuple[Any, ...]) -> Unavailable:
-        return Unavailable("Jittor does not count operations")
-
-    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Unavailable:
-        return Unavailable("the suite takes no profile of Jittor")

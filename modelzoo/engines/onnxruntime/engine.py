@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.engines.export.engine import ExportedEngine, require_export, require_plain
+from modelzoo.engines.export.engine import ExportedEngine, ExportedSession
 from modelzoo.engines.export.onnx import GRAPH_OPSET, TRACED_OPSET, onnx_conversion, write_onnx
 from modelzoo.engines.export.store import export_once
-from modelzoo.engines.onnxruntime.model import FAST_MATH, PROVIDERS, OnnxRuntimeModel, session_settings
+from modelzoo.engines.onnxruntime.model import FAST_MATH, PROVIDERS, OnnxRuntimeModel, run_canary, session_settings
 from modelzoo.engines.onnxruntime.quantization import (
     calibration,
     quantize_files,
@@ -24,7 +22,7 @@ from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.libraries import Libraries
-from modelzoo.records.workload import Export, Weights
+from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
 
@@ -32,10 +30,26 @@ if TYPE_CHECKING:
     from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
 
-TITLE = "ONNX Runtime"
 ARM = ("aarch64", "arm64")
 ATTENTION = (1, 23)
 """The first release with opset 23, and its operator ``Attention`` on the CPU."""
+
+
+class OnnxRuntimeSession(ExportedSession):
+    """One setting; the options are those of every session that it creates."""
+
+    title = "ONNX Runtime"
+
+    def __init__(self, setting: ResolvedSetting) -> None:
+        super().__init__(setting)
+        self._options = session_settings(setting)
+        self.switches = self._options.names
+
+    def model(self, workload: Workload, inputs: Inputs, export: Export) -> OnnxRuntimeModel:
+        return OnnxRuntimeModel(workload.name, self._setting, self._options, export)
+
+    def canary(self) -> Canary:
+        return run_canary(self._options.options(), PROVIDERS, self._setting.recipe)
 
 
 class OnnxRuntimeEngine(ExportedEngine):
@@ -44,10 +58,7 @@ class OnnxRuntimeEngine(ExportedEngine):
     name = "onnxruntime"
     packages = (name, "onnx")
     bf16_method = "fastmath"
-
-    def versions(self) -> Mapping[str, str]:
-        found = {name: installed_version(name) for name in self.packages}
-        return {**libraries.package_versions(), **{name: version for name, version in found.items() if version}}
+    session = OnnxRuntimeSession
 
     def libraries(self) -> Libraries:
         import onnxruntime
@@ -56,17 +67,17 @@ class OnnxRuntimeEngine(ExportedEngine):
         return libraries.read_engine_libraries(line, "mlas", self._threads)
 
     def check(self, setting: Setting) -> None:
-        require_plain(setting, TITLE)
+        super().check(setting)
         if setting.precision not in ("fp32", "bf16", "int8"):
-            raise UsageError(f"--precision {setting.precision}: {TITLE} runs fp32, int8 and, on ARM CPUs, bf16")
+            raise UsageError(f"--precision {setting.precision}: ONNX Runtime runs fp32, int8 and, on ARM CPUs, bf16")
         self.resolve_recipe(setting)
         if setting.precision == "bf16" and platform.machine() not in ARM:
             raise UsageError(
-                f"--precision bf16: {TITLE} has no bf16 kernels on {platform.machine()} ({FAST_MATH} exists on ARM "
-                "only); use fp32 or another --engine"
+                f"--precision bf16: ONNX Runtime has no bf16 kernels on {platform.machine()} ({FAST_MATH} exists on "
+                "ARM only); use fp32 or another --engine"
             )
         if setting.bf16_method not in (None, "fastmath"):
-            raise UsageError(f"--bf16={setting.bf16_method}: {TITLE} has fast math only; use --bf16=fastmath")
+            raise UsageError(f"--bf16={setting.bf16_method}: ONNX Runtime has fast math only; use --bf16=fastmath")
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
         conversion, recipe = onnx_conversion(source, newest_opset()), setting.recipe
@@ -84,38 +95,6 @@ class OnnxRuntimeEngine(ExportedEngine):
 
     def resolve_recipe(self, setting: Setting) -> str | None:
         return resolve_recipe(setting)
-
-    def open(self, setting: ResolvedSetting) -> OnnxRuntimeSession:
-        self._threads = setting.threads
-        return OnnxRuntimeSession(setting)
-
-
-class OnnxRuntimeSession:
-    """One setting; the options are those of every session that it creates."""
-
-    device = None
-
-    def __init__(self, setting: ResolvedSetting) -> None:
-        self._setting, self._options = setting, session_settings(setting)
-
-    @contextmanager
-    def active(self) -> Iterator[tuple[str, ...]]:
-        yield self._options.names
-
-    def load(
-        self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None
-    ) -> OnnxRuntimeModel:
-        return OnnxRuntimeModel(
-            workload.name, self._setting, self._options, require_export(export, workload.name, TITLE)
-        )
-
-    def changed_switches(self) -> tuple[()]:
-        return ()
-
-    def canary(self) -> Canary:
-        from modelzoo.engines.onnxruntime.model import run_canary
-
-        return run_canary(self._options.options(), PROVIDERS, self._setting.recipe)
 
 
 def newest_opset() -> int:

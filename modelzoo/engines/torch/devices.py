@@ -1,8 +1,9 @@
 """Find, check and select the device of a setting.
 
-Accelerators are used through ``torch.accelerator`` if it stands for the device in question, and otherwise through the
-device's own module (``torch.cuda``, ``torch.npu`` …). What a device cannot do, such as timing events, is tried out
-once, and recorded."""
+An accelerator is used through torch's module for its kind (``torch.cuda``, ``torch.npu``, ``torch.xpu``), which has
+everything under the same names: ``torch.accelerator`` has neither events nor, before torch 2.9, memory figures. What a
+device cannot do, such as timing events, is tried out once, and recorded.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-import msgspec
 
 from modelzoo.engines.protocol import Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
@@ -59,79 +58,52 @@ def first_line(text: str) -> str:
 TIMED_EVENTS = "timed events"
 MEMORY_FIGURES = "memory figures"
 DRIVER_FILE = Path("/proc/driver/nvidia/version")
-
-
-class DeviceKind(msgspec.Struct, frozen=True):
-    """A kind of accelerator; a new one is one entry of ``KINDS``.
-
-    Attributes:
-        name: what ``--device`` calls it, and torch's name of it.
-        check: what to do if no such device is found.
-        plugin: the package that adds it to torch; empty if it is part of torch.
-    """
-
-    name: str
-    check: str
-    plugin: str = ""
-
-
-KINDS = {
-    kind.name: kind
-    for kind in (
-        DeviceKind("cuda", "check the driver with nvidia-smi"),
-        DeviceKind("npu", "check the driver with npu-smi info", plugin="torch_npu"),
-        DeviceKind("xpu", "check the driver with xpu-smi discovery"),
-    )
-}
+KINDS = {"cuda": "nvidia-smi", "npu": "npu-smi info", "xpu": "xpu-smi discovery"}
+"""The kinds of accelerators, as ``--device`` and torch name them, and what shows whether the driver works."""
+PLUGINS = {"npu": "torch_npu"}
+"""The package that adds a kind to torch, where it is not part of torch."""
 
 
 class TorchDevice:
     """An accelerator of this process; an ``AsynchronousDevice``.
 
     Args:
-        kind: its kind.
+        kind: one of ``KINDS``.
         index: its number; ``None``: the current device.
 
     Raises:
         EnvironmentProblem: this torch does not support it, or this machine has none.
     """
 
-    def __init__(self, kind: DeviceKind, index: int | None) -> None:
+    def __init__(self, kind: str, index: int | None) -> None:
         import torch
 
-        self._torch, self._kind = torch, kind
-        self._module = _module(torch, kind)
-        self._generic = _generic(torch, kind)
-        _require_available(torch, self._generic or self._module, kind)
-        count = int((self._generic or self._module).device_count())
+        self._torch, self.kind = torch, kind
+        self._module = _available(torch, kind)
+        count = int(self._module.device_count())
         if index is not None and index >= count:
-            counted = f"1 {kind.name} device" if count == 1 else f"{count} {kind.name} devices"
-            raise EnvironmentProblem(
-                f"--device {kind.name}:{index}: this machine has {counted}; the first is {kind.name}:0"
-            )
-        self.kind = kind.name
+            counted = f"1 {kind} device" if count == 1 else f"{count} {kind} devices"
+            raise EnvironmentProblem(f"--device {kind}:{index}: this machine has {counted}; the first is {kind}:0")
         self.index = int(self._module.current_device()) if index is None else index
         self.timed_events = False
-        self._new_event: Callable[..., Any] = self._module.Event
 
     def select(self) -> None:
         """Make it the current device, so that events and synchronization refer to it, and try out what it can do."""
-        if self._generic is None:
-            self._module.set_device(self.index)
-        else:
-            self._generic.set_device_index(self.index)
-        for factory in self._event_factories():
-            if _times(factory, self.synchronize):
-                self._new_event, self.timed_events = factory, True
-                return
+        self._module.set_device(self.index)
+        with suppress(RuntimeError, NotImplementedError, TypeError, AttributeError, ValueError):
+            first, last = self.Event(enable_timing=True), self.Event(enable_timing=True)
+            first.record()
+            last.record()
+            self.synchronize()
+            self.timed_events = float(first.elapsed_time(last)) >= 0
 
     def Event(self, *, enable_timing: bool) -> Any:  # noqa: N802 - torch's name
         """Create an event of this device."""
-        return self._new_event(enable_timing=enable_timing)
+        return self._module.Event(enable_timing=enable_timing)
 
     def synchronize(self) -> None:
         """Wait until the device has done everything that was issued."""
-        (self._generic or self._module).synchronize()
+        self._module.synchronize()
 
     def reset_peak_memory(self) -> None:
         """Let ``peak_memory`` begin anew."""
@@ -140,27 +112,24 @@ class TorchDevice:
 
     def peak_memory(self) -> int | None:
         """The most bytes that tensors have occupied since ``reset_peak_memory``; ``None`` if torch cannot tell."""
-        with suppress(AttributeError, RuntimeError, NotImplementedError):
-            return int(self._module.max_memory_allocated())
-        return None
+        peak = _asked(self._module, "max_memory_allocated")
+        return None if peak is None else int(peak)
 
     def describe(self) -> Accelerator:
         """What the device is, for the record; call it after ``select``."""
         properties = _asked(self._module, "get_device_properties", self.index)
         capability = _asked(self._module, "get_device_capability", self.index)
         memory = getattr(properties, "total_memory", None)
-        lacks = [] if self.timed_events else [TIMED_EVENTS]
-        lacks += [] if self.peak_memory() is not None else [MEMORY_FIGURES]
+        lacks = {TIMED_EVENTS: not self.timed_events, MEMORY_FIGURES: self.peak_memory() is None}
         return Accelerator(
-            kind=self._kind.name,
+            kind=self.kind,
             index=self.index,
-            name=str(_asked(self._module, "get_device_name", self.index) or f"unnamed {self._kind.name} device"),
+            name=str(_asked(self._module, "get_device_name", self.index) or f"unnamed {self.kind} device"),
             capability=".".join(map(str, capability)) if isinstance(capability, tuple) else None,
-            driver=_nvidia_driver() if self._kind.name == "cuda" else None,
-            runtime=_runtime(self._torch, self._kind.name),
+            driver=_nvidia_driver() if self.kind == "cuda" else None,
+            runtime=_runtime(self._torch, self.kind),
             memory=int(memory) if memory is not None else None,
-            interface="torch.accelerator" if self._generic is not None else f"torch.{self._kind.name}",
-            lacks=tuple(lacks),
+            lacks=tuple(name for name, is_lacking in lacks.items() if is_lacking),
         )
 
     def identifier(self) -> str | None:
@@ -168,36 +137,14 @@ class TorchDevice:
         uuid = getattr(_asked(self._module, "get_device_properties", self.index), "uuid", None)
         return None if uuid is None else f"GPU-{uuid}"
 
-    def _event_factories(self) -> list[Callable[..., Any]]:
-        """The ways to create an event, the preferred one first."""
-        found: list[Callable[..., Any]] = []
-        if self._generic is not None:
-            name, event = f"{self._kind.name}:{self.index}", self._torch.Event
-            found.append(lambda *, enable_timing: event(device=name, enable_timing=enable_timing))
-        if hasattr(self._module, "Event"):
-            found.append(self._module.Event)
-        return found
 
-
-def check_device(name: str) -> None:
-    """Check that this torch and this machine have the device ``name`` (``cpu``, ``cuda``, ``npu:1`` …).
+def check_device(name: str) -> TorchDevice | None:
+    """Return the device ``name`` (``cuda``, ``npu:1`` …), which this torch and this machine have; ``None`` for ``cpu``.
 
     Raises:
         EnvironmentProblem: this torch does not support the device, or this machine has none.
         UsageError: there is no such kind of device.
     """
-    _find(name)
-
-
-def select_device(name: str) -> TorchDevice | None:
-    """Make the device ``name`` current; return it, or ``None`` for the CPU. Raises as ``check_device``."""
-    device = _find(name)
-    if device is not None:
-        device.select()
-    return device
-
-
-def _find(name: str) -> TorchDevice | None:
     if name == "cpu":
         return None
     kind, colon, index = name.partition(":")
@@ -207,70 +154,53 @@ def _find(name: str) -> TorchDevice | None:
         raise UsageError(f"--device {name}: there is no such kind of device; use cpu, {', '.join(KINDS)}")
     if colon and not index.isdigit():
         raise UsageError(f"--device {name}: the index must be a number, as in {kind}:0")
-    return TorchDevice(KINDS[kind], int(index) if colon else None)
+    return TorchDevice(kind, int(index) if colon else None)
 
 
-def _module(torch: ModuleType, kind: DeviceKind) -> Any:
-    """torch's module for a kind of device, after the package that adds it has been imported."""
-    if kind.plugin:
+def select_device(name: str) -> TorchDevice | None:
+    """Make the device ``name`` current; return it, or ``None`` for the CPU. Raises as ``check_device``."""
+    device = check_device(name)
+    if device is not None:
+        device.select()
+    return device
+
+
+def _available(torch: ModuleType, kind: str) -> Any:
+    """torch's module for a kind of device of which there is one, after the package that adds it has been imported."""
+    plugin = PLUGINS.get(kind)
+    if plugin is not None:
         try:
-            importlib.import_module(kind.plugin)
+            importlib.import_module(plugin)
         except ModuleNotFoundError as error:
             raise EnvironmentProblem(
-                f"--device {kind.name}: {kind.plugin} is not installed: pip install {kind.plugin}, of the version of "
-                f"torch ({torch.__version__})"
+                f"--device {kind}: {plugin} is not installed: pip install {plugin}, of the version of torch "
+                f"({torch.__version__})"
             ) from error
         except Exception as error:  # its driver's libraries are missing
-            reason = str(error).strip().partition("\n")[0]
             raise EnvironmentProblem(
-                f"--device {kind.name}: {kind.plugin} cannot be loaded ({type(error).__name__}: {reason}): install the "
-                "device's driver and its libraries, and load their environment"
+                f"--device {kind}: {plugin} cannot be loaded ({type(error).__name__}: {first_line(str(error))}): "
+                "install the device's driver and its libraries, and load their environment"
             ) from error
-    module = getattr(torch, kind.name, None)
+    module = getattr(torch, kind, None)
     if module is None or not hasattr(module, "is_available"):
-        raise EnvironmentProblem(f"--device {kind.name}: torch {torch.__version__} does not support it")
-    return module
-
-
-def _generic(torch: ModuleType, kind: DeviceKind) -> Any:
-    """``torch.accelerator`` if it stands for ``kind``; it stands for one kind of device only."""
-    if not torch.accelerator.is_available():
-        return None
-    current = torch.accelerator.current_accelerator()
-    return torch.accelerator if current is not None and current.type == kind.name else None
-
-
-def _require_available(torch: ModuleType, interface: Any, kind: DeviceKind) -> None:
+        raise EnvironmentProblem(f"--device {kind}: torch {torch.__version__} does not support it")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        if interface.is_available():
-            return
+        if module.is_available():
+            return module
     reason = str(said[0].message).partition("\n")[0].partition("(Triggered")[0].strip(" .") if said else ""
-    built = getattr(torch.version, kind.name, kind.name) if kind.name in ("cuda", "xpu") else kind.name
-    if built is None:
-        reason = reason or f"torch {torch.__version__} was built without {kind.name}"
+    if not reason and plugin is None and getattr(torch.version, kind, kind) is None:
+        reason = f"torch {torch.__version__} was built without {kind}"
     raise EnvironmentProblem(
-        f"--device {kind.name}: no {kind.name} device is available here{f' ({reason})' if reason else ''}; "
-        f"{kind.check}, or use --device cpu"
+        f"--device {kind}: no {kind} device is available here{f' ({reason})' if reason else ''}; check the driver with "
+        f"{KINDS[kind]}, or use --device cpu"
     )
 
 
-def _times(factory: Callable[..., Any], synchronize: Callable[[], None]) -> bool:
-    """Whether two events made by ``factory`` tell the time between them."""
-    try:
-        first, last = factory(enable_timing=True), factory(enable_timing=True)
-        first.record()
-        last.record()
-        synchronize()
-        return float(first.elapsed_time(last)) >= 0
-    except (RuntimeError, NotImplementedError, TypeError, AttributeError, ValueError):
-        return False
-
-
-def _asked(module: Any, function: str, index: int) -> Any:
+def _asked(module: Any, function: str, *index: int) -> Any:
     """What a function of ``module`` says of device ``index``; ``None`` if the module has no such function."""
     with suppress(AttributeError, RuntimeError, NotImplementedError, TypeError):
-        return getattr(module, function)(index)
+        return getattr(module, function)(*index)
     return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from modelzoo.comparison.compare import Comparison, Question, compare, gate
 from modelzoo.comparison.model import StoredResult
 from modelzoo.comparison.pairing import make_side
-from modelzoo.document import Block, Column, Details, Section, Table, lines
+from modelzoo.document import Block, Details, Section, Table, lines
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.views import compare as document
@@ -37,7 +37,7 @@ def _blocks(found: Comparison, mark: str) -> list[Block]:
     """The document of the comparison, with the plot of its ratios before any prose."""
     whole, *others = document.document(found, gate(found, ()), details=True)
     assert isinstance(whole, Section)
-    headline, sides, *rest = (_filled(block) if isinstance(block, Table) else block for block in whole.blocks)
+    headline, sides, *rest = (_filled(block) for block in whole.blocks)
     if all(row.ratio is None for row in found.rows):
         return [headline, Details("What both have, and why it is not comparable", (sides, *rest, *others))]
     drawn = forest.of_comparison(found)
@@ -46,15 +46,14 @@ def _blocks(found: Comparison, mark: str) -> list[Block]:
     return [headline, *plot, *rest, shared, *others]
 
 
-def _filled(table: Table) -> Table:
-    """The table with the name of its workload in every row."""
-    return replace(table, columns=tuple(map(_filled_column, table.columns)))
-
-
-def _filled_column(column: Column) -> Column:
-    if column.title != "workload":
-        return column
-    cells: list[str] = []
-    for cell in column.cells:
-        cells.append(cell or (cells[-1] if cells else ""))
-    return replace(column, cells=tuple(cells))
+def _filled(block: Block) -> Block:
+    """A table with the name of its workload in every row; any other block as it is."""
+    if not isinstance(block, Table):
+        return block
+    columns = []
+    for column in block.columns:
+        cells: list[str] = []
+        for cell in column.cells if column.title == "workload" else ():
+            cells.append(cell or (cells[-1] if cells else ""))
+        columns.append(replace(column, cells=tuple(cells)) if cells else column)
+    return replace(block, columns=tuple(columns))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePath
-
-import msgspec
+from typing import NamedTuple
 
 from modelzoo import stats
 from modelzoo.comparison.model import StoredResult
@@ -18,28 +17,30 @@ from modelzoo.views.plots.panels import history, moment
 from modelzoo.views.results_table import interval
 
 
-class SessionLevel(msgspec.Struct, frozen=True):
-    """What one session measured of one setting.
+class SessionLevel(NamedTuple):
+    """What one session measured of one setting: in which file, its label as run, its first process, its latency."""
 
-    Attributes:
-        name: of the file.
-        created: when the session began; UTC, ISO 8601.
-        workload: the workload's name.
-        label: the setting as it was run.
-        machine: what tells the machine from others; levels of different machines are different series.
-        cpu: of the machine.
-        latency: with the interval within the session.
-        versions: what may explain a change: name and value.
-    """
-
-    name: str
-    created: str
-    workload: str
+    file: str
+    result: Result
     label: str
-    machine: str
-    cpu: str
+    report: RunReport
     latency: stats.Interval
-    versions: tuple[tuple[str, str], ...]
+
+    @property
+    def machine(self) -> str:
+        """What tells the machine from others; levels of different machines are different series."""
+        return self.report.provenance.fingerprint or self.report.provenance.machine.cpu
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What may explain a change. Of the suite the commit, with ``+`` if files had been changed, or the version."""
+        commit = self.result.commit or ""
+        return {
+            "torch": self.report.provenance.versions.get("torch", MISSING),
+            "modelzoo": f"{commit[:10]}{'+' * commit.endswith('+')}" if commit else self.result.version,
+            "kernel": self.report.provenance.machine.kernel,
+            "weights": (self.report.prepared.weights.sha256 or MISSING)[:8],
+        }
 
 
 def start(result: Result) -> datetime:
@@ -55,79 +56,35 @@ def section(name: str, sessions: Sequence[StoredResult], mark: str) -> Section:
         sessions: what is in it, oldest first.
         mark: id of the section.
     """
-    found = [level for each in sessions for level in _levels(PurePath(each.path).name, each.result)]
-    machines = list(dict.fromkeys(each.machine for each in found))
-    blocks: list[Block] = [lines(_how(len(sessions)))]
-    for workload in dict.fromkeys(each.workload for each in found):
-        own = [each for each in found if each.workload == workload]
-        blocks.append(_workload(workload, own, machines, f"{mark}-{len(blocks)}"))
+    found: dict[str, list[SessionLevel]] = {}
+    for each in sessions:
+        for row in summary.rows(each.result):
+            if row.latency is not None and row.first is not None:
+                level = SessionLevel(PurePath(each.path).name, each.result, row.label, row.first, row.latency)
+                found.setdefault(row.workload, []).append(level)
+    machines = list(dict.fromkeys(each.machine for own in found.values() for each in own))
+    said = "Their intervals hold within a session, and do not cover what changes between sessions."
+    blocks: list[Block] = [lines(f"{counted(len(sessions), 'session')}. {said}")]
+    for number, (workload, own) in enumerate(found.items(), 1):
+        series: dict[str, list[tuple[str, stats.Interval]]] = {}
+        for level in own:
+            machine = f", machine {1 + machines.index(level.machine)}" if len(machines) > 1 else ""
+            series.setdefault(f"{level.label}{machine}", []).append((level.result.created, level.latency))
+        plot = history(workload, series)
+        drawn: list[Block] = [plot.figure(f"{mark}-{number}")] if plot is not None else []
+        blocks.append(Section(workload, (*drawn, _table(own, machines))))
     return Section(f"History of {name}", tuple(blocks), mark)
 
 
-def _levels(name: str, result: Result) -> list[SessionLevel]:
-    """What one session measured."""
-    found = []
-    for row in summary.rows(result):
-        report = row.first
-        if row.latency is not None and report is not None:
-            machine = report.provenance.fingerprint or report.provenance.machine.cpu
-            found.append(
-                SessionLevel(
-                    name,
-                    result.created,
-                    row.workload,
-                    row.label,
-                    machine,
-                    report.provenance.machine.cpu,
-                    row.latency,
-                    _versions(result, report),
-                )
-            )
-    return found
-
-
-def _how(sessions: int) -> str:
-    count = counted(sessions, "session")
-    return f"{count}. Their intervals hold within a session, and do not cover what changes between sessions."
-
-
-def _workload(workload: str, own: Sequence[SessionLevel], machines: Sequence[str], mark: str) -> Section:
-    series: dict[tuple[str, str], list[SessionLevel]] = {}
-    for each in own:
-        series.setdefault((each.machine, each.label), []).append(each)
-    drawn = {
-        label if len(machines) == 1 else f"{label}, machine {1 + machines.index(machine)}": [
-            (each.created, each.latency) for each in members
-        ]
-        for (machine, label), members in series.items()
-    }
-    plot = history(workload, drawn)
-    blocks: list[Block] = [plot.figure(mark)] if plot is not None else []
-    return Section(workload, (*blocks, _table(own, machines)))
-
-
 def _table(own: Sequence[SessionLevel], machines: Sequence[str]) -> Table:
-    names = list(dict.fromkeys(name for each in own for name, _ in each.versions))
     columns = [
-        Column("session (UTC)", tuple(each.created.replace("+00:00", "") for each in own)),
+        Column("session (UTC)", tuple(each.result.created.replace("+00:00", "") for each in own)),
         Column("setting", tuple(each.label for each in own)),
         Column("latency", tuple(interval(each.latency) for each in own), True),
-        Column("file", tuple(each.name for each in own)),
+        Column("file", tuple(each.file for each in own)),
     ]
     if len(machines) > 1:
-        columns.insert(2, Column("machine", tuple(f"{1 + machines.index(each.machine)}: {each.cpu}" for each in own)))
-    columns += [Column(name, tuple(dict(each.versions).get(name, MISSING) for each in own)) for name in names]
+        cpus = (f"{1 + machines.index(each.machine)}: {each.report.provenance.machine.cpu}" for each in own)
+        columns.insert(2, Column("machine", tuple(cpus)))
+    columns += [Column(name, tuple(each.versions[name] for each in own)) for name in own[0].versions]
     return Table("Sessions", tuple(columns))
-
-
-def _versions(result: Result, report: RunReport) -> tuple[tuple[str, str], ...]:
-    found = [("torch", report.provenance.versions.get("torch", MISSING)), ("modelzoo", _suite(result))]
-    found.append(("kernel", report.provenance.machine.kernel))
-    found.append(("weights", (report.prepared.weights.sha256 or MISSING)[:8]))
-    return tuple(found)
-
-
-def _suite(result: Result) -> str:
-    """The commit of the suite, abbreviated, with ``+`` if files had been changed; its version if it was installed."""
-    commit = result.commit or ""
-    return f"{commit[:10]}{'+' * commit.endswith('+')}" if commit else result.version

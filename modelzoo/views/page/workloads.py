@@ -6,18 +6,16 @@ import base64
 from collections.abc import Sequence
 
 from modelzoo import stats
-from modelzoo.document import Block, Column, Details, Lines, Picture, Pictures, Section, Table, Text, lines, named
+from modelzoo.document import Block, Column, Details, Picture, Pictures, Section, Table, Text, lines, named
 from modelzoo.formatting import MISSING, capitalized, seconds
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.records.validity import Validity
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, explanations, generation, kernel_tables, stages
-from modelzoo.views.differences import group_names, short_names
+from modelzoo.views.differences import short_names
 from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import bars, panels, samples, scatter
-from modelzoo.views.plots.plot import Plot
 from modelzoo.views.validity_tables import tables
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
@@ -37,39 +35,34 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
     """
     contents: list[Block] = []
     if shown:
+        names = short_names(shown)
         contents += [_measured(shown)] if any(row.samples or row.failed for row in shown) else []
-        contents += _said(shown)
-        for title, name, plot in (
+        contents += [
+            Details(f"Details of {name}", (lines(*said),))
+            for name, each in zip(names, shown)
+            if (said := details.detail_lines(each))
+        ]
+        series = (samples.series(name, each.runs) for name, each in zip(names, shown))
+        for title, kind, plot in (
             ("Processes", "processes", panels.processes(shown)),
-            ("Distribution of the samples", "samples", _samples_plot(shown)),
+            ("Distribution of the samples", "samples", samples.plot(workload, list(filter(None, series)))),
         ):
-            contents += [Section(title, (plot.figure(f"{mark}-{name}"),))] if plot is not None else []
-        contents += _tokens(shown, mark)
+            contents += [Section(title, (plot.figure(f"{mark}-{kind}"),))] if plot is not None else []
+        made = [(name, each.generation.by_position) for name, each in zip(names, shown) if each.generation is not None]
+        tokens = scatter.tokens(workload, made)
+        if tokens is not None:
+            contents.append(Section(generation.TITLE, (generation.table(shown), tokens.figure(f"{mark}-tokens"))))
         contents += _stages(result, workload, mark)
         contents += _kernels(shown, mark)
     judged = [entry for entry in result.validity if entry.workload == workload]
-    names = group_names(shown)
+    by_group = dict(zip((row.runs[0].group for row in shown), short_names(shown)))
     blocks: list[Block] = []
     for entry in judged:
         as_run = entry.report.validity.tested_name if entry.report is not None else result.label(entry.group)
-        blocks += predictions(entry, names.get(entry.group, as_run), pictures)
+        blocks += predictions(entry, by_group.get(entry.group, as_run), pictures)
     if blocks:
         contents.append(Section("Accuracy check", tuple(blocks)))
     return Section(workload, tuple(contents), mark)
-
-
-def _samples_plot(shown: Sequence[SummaryRow]) -> Plot | None:
-    made = (samples.series(name, each.runs) for name, each in zip(short_names(shown), shown))
-    return samples.plot(shown[0].workload, [series for series in made if series is not None])
-
-
-def _tokens(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
-    """The tokens of language models; none of other models."""
-    timed = [(name, each.generation) for name, each in zip(short_names(shown), shown)]
-    plot = scatter.tokens(shown[0].workload, [(name, own.by_position) for name, own in timed if own is not None])
-    if plot is None:
-        return []
-    return [Section(generation.TITLE, (generation.table(shown), plot.figure(f"{mark}-tokens")))]
 
 
 def _stages(result: Result, workload: str, mark: str) -> list[Block]:
@@ -77,28 +70,29 @@ def _stages(result: Result, workload: str, mark: str) -> list[Block]:
     timed = [each for each in pipelines(result) if each.workload == workload]
     if not timed:
         return []
-    said = named([(each.label, _full_sentences(stages.sentences(each))) for each in timed])
-    table = Table("Stages", tuple(stages.columns(timed)), Text(_full_sentences([stages.CAPTION])))
+
+    def full(*said: str) -> str:
+        """Sentences as printed in the terminal, with a capital and a full stop each, one on a line."""
+        return "\n".join(f"{capitalized(each)}." for each in said)
+
+    said = named([(each.label, full(*stages.sentences(each))) for each in timed])
+    table = Table("Stages", tuple(stages.columns(timed)), Text(full(stages.CAPTION)))
     figure = bars.stages(workload, timed).figure(f"{mark}-stages")
     return [Section("Stages", (said, table, figure))]
 
 
-def _full_sentences(sentences: Sequence[str]) -> str:
-    """Sentences as printed in the terminal, with a capital and a full stop each, one on a line."""
-    return "\n".join(f"{capitalized(each)}." for each in sentences)
-
-
 def _kernels(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
-    found = [(name, kernel_tables.evidence_of(each)) for name, each in zip(short_names(shown), shown)]
+    found = zip(short_names(shown), map(kernel_tables.evidence_of, shown))
     audits = [(name, evidence) for name, evidence in found if evidence is not None]
     drawn = (
         ("network", bars.network(shown[0].workload, [(name, each.products) for name, each in audits])),
         ("kernels", bars.kernels(shown[0].workload, [(name, bars.kernel_shares(each)) for name, each in audits])),
     )
     shares: list[Block] = [plot.figure(f"{mark}-{name}") for name, plot in drawn if plot is not None]
-    shares += kernel_tables.kernel_details(shown)
+    named_rows = list(zip(short_names(shown), shown))
+    shares += [Details(*part) for name, each in named_rows for part in kernel_tables.kernel_parts(each, name)]
     changed: list[Block] = [explanations.section(each.found, each.names) for each in explanations.of_run(shown)]
-    operators = kernel_tables.operator_details(shown)
+    operators = [Details(*part) for name, each in named_rows for part in kernel_tables.operator_parts(each, name)]
     parts = (("Time by kernel and precision", shares), ("Operations that changed", changed), ("Operators", operators))
     return [Section(title, tuple(blocks)) for title, blocks in parts if blocks]
 
@@ -114,9 +108,17 @@ def _measured(rows: Sequence[SummaryRow]) -> Table:
             columns.append(Column(name, tuple(map(seconds, values)), True))
     columns += [
         Column("first answer", tuple(seconds(row.cold_start) for row in rows), True),
-        Column("processes", tuple(_processes(row) for row in rows), True),
+        Column(
+            "processes",
+            tuple(f"{row.processes}" + (f" ({row.failed} failed)" if row.failed else "") for row in rows),
+            True,
+        ),
         Column("samples", tuple(f"{len(row.samples):,}" for row in rows), True),
-        Column("peak memory", tuple(_memory(row) for row in rows), True),
+        Column(
+            "peak memory",
+            tuple(f"{row.peak_memory / 2**30:.2f} GiB" if row.peak_memory else MISSING for row in rows),
+            True,
+        ),
     ]
     if any(row.compile_seconds is not None for row in rows):
         columns.insert(-3, Column("compiling", tuple(seconds(row.compile_seconds) for row in rows), True))
@@ -134,23 +136,6 @@ def _measured(rows: Sequence[SummaryRow]) -> Table:
     return Table(title or "Measurements", tuple(columns), Text(f"{note}."))
 
 
-def _said(shown: Sequence[SummaryRow]) -> list[Block]:
-    """The details of each setting in sentences: proof, verdict, canary, ceiling."""
-    return [
-        Details(f"Details of {name}", (lines(*said),))
-        for name, each in zip(short_names(shown), shown)
-        if (said := details.detail_lines(each))
-    ]
-
-
-def _processes(row: SummaryRow) -> str:
-    return f"{row.processes}" + (f" ({row.failed} failed)" if row.failed else "")
-
-
-def _memory(row: SummaryRow) -> str:
-    return f"{row.peak_memory / 2**30:.2f} GiB" if row.peak_memory else MISSING
-
-
 def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
     """Return the judgement of one setting.
 
@@ -162,10 +147,22 @@ def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
     if entry.report is None:
         return [lines(f"The accuracy of {label} could not be checked: {entry.error or 'no reason is known'}")]
     judged = replace(entry.report.validity, tested_name=label)
-    blocks: list[Block] = [_verdict(judged), check_table(judged)]
+    said = (
+        (judged.tested_name, str(judged.verdict)),
+        ("metric", metric_text(judged)),
+        ("data", scope_text(judged)),
+        ("reason", reason_text(judged)),
+        ("this can show", resolution_text(judged)),
+    )
+    blocks: list[Block] = [named((name, text) for name, text in said if text), check_table(judged)]
     blocks += [Details(table.caption, (table,)) for table in tables(judged)]
-    if entry.thumbnails and pictures:
-        blocks.append(_pictures(entry, pictures))
+    chosen = entry.thumbnails[:pictures]
+    if chosen:
+        items = tuple(Picture(each.name, base64.b64encode(each.jpeg).decode("ascii")) for each in chosen)
+        stored = len(entry.thumbnails)
+        which = f"{len(chosen)} of {stored} stored images" if len(chosen) < stored else "The stored images"
+        caption = f"{which}: what the reference (left) and the setting under test (right) detected"
+        blocks.append(Pictures(Text(caption), items))
     if entry.files:
         count = len(entry.files)
         blocks.append(Details(f"{count} file{'s were' if count > 1 else ' was'} written", (lines(*entry.files),)))
@@ -179,25 +176,3 @@ def pictures_each(results: list[Result]) -> int:
     while most and sum(sum(each[:most]) for each in sizes) > PICTURE_BYTES:
         most -= 1
     return most
-
-
-def _verdict(judged: Validity) -> Lines:
-    said = [
-        (judged.tested_name, str(judged.verdict)),
-        ("metric", metric_text(judged)),
-        ("data", scope_text(judged)),
-        ("reason", reason_text(judged)),
-        ("this can show", resolution_text(judged)),
-    ]
-    return named((name, text) for name, text in said if text)
-
-
-def _pictures(entry: ValidityEntry, limit: int) -> Pictures:
-    chosen = entry.thumbnails[:limit]
-    items = tuple(Picture(each.name, base64.b64encode(each.jpeg).decode("ascii")) for each in chosen)
-    count = (
-        f"{len(chosen)} of {len(entry.thumbnails)} stored images"
-        if len(chosen) < len(entry.thumbnails)
-        else ("The stored images")
-    )
-    return Pictures(Text(f"{count}: what the reference (left) and the setting under test (right) detected"), items)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import importlib
 
 import pytest
-from exportable_workloads import resolved
+from exportable_workloads import CLASSIFIER, resolved
 
 from modelzoo.engines.export import engine as export_engine
-from modelzoo.engines.export.engine import ExportedEngine, ExportedModel, require_export
+from modelzoo.engines.export.engine import ExportedEngine, ExportedModel, ExportedSession
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
+
+
+class FastSession(ExportedSession):
+    """Has no models."""
+
+    title = "Some Engine"
 
 
 class Fast(ExportedEngine):
@@ -19,6 +25,7 @@ class Fast(ExportedEngine):
     name = "fast"
     packages = ("fast", "format")
     bf16_method = "hint"
+    session = FastSession
 
 
 class FastModel(ExportedModel):
@@ -68,5 +75,26 @@ def test_errors_of_the_framework_become_one_line_and_others_stay() -> None:
 
 def test_a_model_that_was_not_exported_is_refused() -> None:
     """The engine and the workload are named."""
-    with pytest.raises(UsageError, match="mine has not been exported for Fast; run it through modelzoo"):
-        require_export(None, "mine", "Fast")
+    session = Fast().open(resolved("openvino"))
+    with pytest.raises(UsageError, match="classifier has not been exported for Some Engine; run it through modelzoo"):
+        session.load(CLASSIFIER, None, None)  # type: ignore[arg-type]  # neither is used
+
+
+@pytest.mark.parametrize(
+    ("setting", "option"),
+    [
+        (Setting(device="cuda"), "--device cuda"),
+        (Setting(mode="compile"), "--mode compile"),
+        (Setting(backend="blas"), "--backend blas"),
+        (Setting(channels_last=True), "--channels-last"),
+    ],
+)
+def test_options_of_torch_are_refused_in_one_line(setting: Setting, option: str) -> None:
+    """The line names the option, the engine and the way out."""
+    with pytest.raises(UsageError, match=f"^{option} is an option of torch, and Some Engine .*--engine torch$"):
+        Fast().check(setting)
+
+
+def test_what_every_engine_has_is_allowed() -> None:
+    """Threads, batch, weights and allocator are no matter of the engine."""
+    Fast().check(Setting(threads=2, batch=4, weights="random", malloc="glibc", thp="on"))

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from modelzoo.engines.export.source import (
+    CHANGED,
+    PLAIN,
     NamedOutput,
     Structure,
     TorchSource,
@@ -81,11 +83,11 @@ def test_the_flat_module_takes_and_returns_tensors(tmp_path: Path) -> None:
 
 
 def test_expected_outputs_are_arrays(tmp_path: Path) -> None:
-    """Outputs with their structure, and the raw heads apart."""
+    """Outputs with their structure, then the raw heads."""
     expected = source(tmp_path, heads=lambda model: {"head": model.head}).expected
-    assert [each.dtype for each in (*expected.outputs, *expected.heads)] == [np.float32, np.int64, np.float32]
-    assert expected.structure.names() == ("0.scores", "0.labels")
-    assert source(tmp_path).expected.heads == ()
+    assert [each.dtype for each in expected.sides[PLAIN]] == [np.float32, np.int64, np.float32]
+    assert (expected.structure.names(), expected.head_names) == (("0.scores", "0.labels"), ("head",))
+    assert len(source(tmp_path).expected.sides[PLAIN]) == 2
 
 
 @pytest.mark.parametrize(
@@ -126,12 +128,10 @@ def test_inputs_are_changed_slightly_and_always_alike() -> None:
 
 def test_what_changed_inputs_cause_is_expected_too(tmp_path: Path) -> None:
     """Nearly the same outputs and heads."""
-    expected = source(tmp_path, heads=lambda model: {"head": model.head}).expected
-    for changed, plain in zip(
-        (*expected.changed_outputs, *expected.changed_heads), (*expected.outputs, *expected.heads)
-    ):
+    sides = source(tmp_path, heads=lambda model: {"head": model.head}).expected.sides
+    for changed, plain in zip(sides[CHANGED], sides[PLAIN], strict=True):
         np.testing.assert_allclose(changed, plain, rtol=1e-4)
-    assert not np.array_equal(expected.changed_heads[0], expected.heads[0])
+    assert not np.array_equal(sides[CHANGED][-1], sides[PLAIN][-1])
 
 
 def test_torch_counts_what_its_module_does_in_one_pass(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_module_that_changes_its_inputs_gets_copies(tmp_path: Path) -> None:
     assert made.flops is not None
     assert [float(each.max()) for each in made.flat_inputs] == [1.0, 0.0]
     again = source(tmp_path, Changing).expected
-    assert all(map(np.array_equal, expected.outputs, again.outputs))
+    assert all(map(np.array_equal, expected.sides[PLAIN], again.sides[PLAIN]))
 
 
 def test_a_module_in_another_type_is_in_fp32_with_its_batch(tmp_path: Path) -> None:
@@ -229,4 +229,4 @@ def test_a_module_in_another_type_is_in_fp32_with_its_batch(tmp_path: Path) -> N
     made = source(tmp_path, Double, inputs=lambda request: Inputs((torch.ones(1, 5).double(),), ("a",)))
     assert made.loaded.converted == {"float64": 1.0}
     assert [each.dtype for each in (*made.module.parameters(), *made.flat_inputs)] == [torch.float32] * 3
-    assert made.expected.outputs[0].dtype == np.float32
+    assert made.expected.sides[PLAIN][0].dtype == np.float32

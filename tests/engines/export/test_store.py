@@ -184,11 +184,9 @@ def test_an_export_that_is_gone_is_one_line(tmp_path: Path) -> None:
     """It was removed between two processes."""
     found = export(source(tmp_path))
     (Path(found.path) / f"{found.batch}.npz").unlink()
-    with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
-        store.read_inputs(found)
-    (Path(found.path) / f"{found.batch}.json").unlink()
-    with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
-        store.read_expected(found)
+    for read in (store.read_inputs, store.read_expected, store.read_batch):
+        with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
+            read(found)
 
 
 def test_a_damaged_export_is_refused(tmp_path: Path) -> None:
@@ -221,7 +219,7 @@ def test_a_damaged_batch_is_one_line(tmp_path: Path) -> None:
     found = export(source(tmp_path))
     path = Path(found.path) / f"{found.batch}.npz"
     content = bytearray(path.read_bytes())
-    for place in (len(content) // 4, -1):
+    for place in (100, -1):
         damaged = bytearray(content)
         damaged[place] ^= 0xFF
         path.write_bytes(damaged[:-40] if place < 0 else damaged)

@@ -120,15 +120,3 @@ def system(directory: Path, architecture: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(environment, "SYSTEM", root)
     monkeypatch.setattr(platform, "machine", lambda: architecture)
     return root
-
-
-def test_an_environment_without_its_own_python_for_compiling_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An earlier version of the script did not make one."""
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    with pytest.raises(EnvironmentProblem, match="bin/jittor-python does not exist: run scripts/setup-jittor again"):
-        environment.compiling_python()
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "jittor-python").touch()
-    assert environment.compiling_python() == tmp_path / "bin" / "jittor-python"

@@ -32,7 +32,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The file of a package called jittor."""
     monkeypatch.setenv(environment.HOME_VARIABLE, str(tmp_path / "home"))
     monkeypatch.setattr(environment, "link_onednn", lambda home: None)
-    monkeypatch.setattr(environment, "compiling_python", lambda: Path(sys.prefix) / "bin" / "jittor-python")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "jittor-python").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     file = tmp_path / "jittor" / "__init__.py"
     file.parent.mkdir()
@@ -55,6 +57,9 @@ def test_kernels_are_compiled_with_the_home_of_jittor(package: Path) -> None:
     """Otherwise many processes would write one file in the user's home at once."""
     package.write_text(JITTOR)
     assert import_jittor().flags.python_path == f"{sys.prefix}/bin/jittor-python"
+    Path(f"{sys.prefix}/bin/jittor-python").unlink()
+    with pytest.raises(EnvironmentProblem, match="bin/jittor-python does not exist: run scripts/setup-jittor again"):
+        import_jittor()
 
 
 def test_an_import_that_fails_is_one_line(package: Path) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from places import ROOT
 
 from modelzoo.engines.jittor import environment, remote
-from modelzoo.engines.jittor.remote import read_array, write_array
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import WorkerError
 from modelzoo.setting import ResolvedSetting
@@ -26,7 +23,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[remote.RemoteModel]:
     monkeypatch.setattr(environment, "interpreter", lambda: sys.executable)
     monkeypatch.setattr(remote, "SERVER", "engines.jittor.fake_server")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
-    found = remote.RemoteModel(Path("export"), ResolvedSetting(threads=3))
+    found = remote.RemoteModel("resnet50", ResolvedSetting(threads=3), Path("export"))
     yield found
     found.close()
 
@@ -34,7 +31,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[remote.RemoteModel]:
 def test_tensors_go_there_and_back(model: remote.RemoteModel) -> None:
     """Batch after batch, to one process."""
     for value in (1.0, 4.0):
-        found = model.predict(torch.full((2, 3), value))
+        found = model.predict(torch.full((3, 2), value).t())
         assert found.dtype == torch.float32
         assert found.tolist() == [[2 * value + 3] * 3] * 2
 
@@ -56,27 +53,3 @@ def test_it_only_predicts(model: remote.RemoteModel) -> None:
         model.profile((), evidence=None),
     )
     assert all(isinstance(each, Unavailable) and each.reason for each in found)
-
-
-def test_arrays_arrive_as_they_were_sent() -> None:
-    """Values, shape and type, one after another, until the pipe is closed."""
-    sent = [np.arange(6, dtype=np.float32).reshape(2, 3), np.array(7), np.zeros((0, 3))]
-    stream = io.BytesIO()
-    for each in sent:
-        write_array(stream, each)
-    stream.seek(0)
-    for each in sent:
-        found = read_array(stream)
-        assert found is not None
-        assert (found.dtype, found.shape) == (each.dtype, each.shape)
-        assert np.array_equal(found, each)
-    assert read_array(stream) is None
-
-
-@pytest.mark.parametrize("length", [3, 8, 20])
-def test_a_pipe_that_is_closed_within_an_array_is_an_error(length: int) -> None:
-    """The process at the other end has died."""
-    stream = io.BytesIO()
-    write_array(stream, np.zeros(5))
-    with pytest.raises(EOFError):
-        read_array(io.BytesIO(stream.getvalue()[:length]))

@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from simulated_device import SimulatedDevice, accelerator_module, cuda_module, npu_module
+from simulated_device import SimulatedDevice, cuda_module, npu_module
 
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import devices
@@ -25,8 +25,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:
     """Let ``import torch`` find these modules of devices, and ``import torch_npu`` nothing of importance."""
     version = SimpleNamespace(cuda="12.8", xpu=None)
     cudnn = SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91002))
-    none = SimpleNamespace(is_available=lambda: False)
-    torch = SimpleNamespace(**{"__version__": "9.9", "accelerator": none, **modules}, version=version, backends=cudnn)
+    torch = SimpleNamespace(__version__="9.9", **modules, version=version, backends=cudnn)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "torch_npu", ModuleType("torch_npu"))
     monkeypatch.setattr(devices, "DRIVER_FILE", Path("nowhere"))
@@ -38,8 +37,8 @@ def test_the_cpu_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices.select_device("cpu") is None
 
 
-def test_torch_cuda_without_torch_accelerator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The device's own module; facts come from the driver where it tells them."""
+def test_facts_of_a_selected_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """From its module, and from the driver where it tells them; checking selects nothing."""
     simulated = SimulatedDevice()
     cuda = cuda_module(simulated)
     install(monkeypatch, cuda=cuda)
@@ -53,34 +52,8 @@ def test_torch_cuda_without_torch_accelerator(monkeypatch: pytest.MonkeyPatch, t
     found = device.describe()
     assert (found.kind, found.index, found.name, found.capability) == ("cuda", 1, "Simulated GPU 1", "9.0")
     assert (found.driver, found.runtime) == ("550.54.15", "CUDA 12.8, cuDNN 9.10.2")
-    assert (found.interface, found.lacks, found.memory) == ("torch.cuda", (), simulated.memory)
+    assert (found.lacks, found.memory) == ((), simulated.memory)
     assert device.identifier() == "GPU-01234567-89ab-cdef-0123-456789abcdef"
-
-
-def test_torch_accelerator_if_it_stands_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Selection, waiting and events go through the names that all accelerators share."""
-    simulated = SimulatedDevice()
-    accelerator = accelerator_module(simulated, "npu")
-    events: list[str] = []
-
-    def event(device: str, enable_timing: bool) -> Any:
-        events.append(device)
-        return simulated.Event(enable_timing)
-
-    install(monkeypatch, npu=npu_module(simulated), accelerator=accelerator, Event=event)
-    device = devices.select_device("npu:1")
-    assert device is not None and accelerator.chosen == [1]
-    assert device.describe().interface == "torch.accelerator"
-    assert set(events) == {"npu:1"}
-
-
-def test_torch_accelerator_of_another_kind_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stands for one kind of device only."""
-    accelerator = accelerator_module(SimulatedDevice(), "xpu")
-    install(monkeypatch, cuda=cuda_module(SimulatedDevice()), accelerator=accelerator)
-    device = devices.select_device("cuda")
-    assert device is not None and device.describe().interface == "torch.cuda"
-    assert accelerator.chosen == []
 
 
 @pytest.mark.parametrize("name", ["cuda", "npu"])
@@ -113,19 +86,6 @@ def test_what_a_device_lacks_is_recorded(monkeypatch: pytest.MonkeyPatch) -> Non
     found = device.describe()
     assert found.lacks == ("timed events", "memory figures")
     assert (found.capability, device.peak_memory(), device.identifier()) == (None, None, None)
-
-
-def test_generic_events_without_timing_give_way_to_the_devices_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device may time events in its own module before torch's general ones can."""
-    simulated = SimulatedDevice()
-
-    def event(device: str, enable_timing: bool) -> Any:
-        raise RuntimeError("Backend doesn't support events.")
-
-    accelerator = accelerator_module(simulated, "cuda")
-    install(monkeypatch, cuda=cuda_module(simulated), accelerator=accelerator, Event=event)
-    device = devices.select_device("cuda:0")
-    assert device is not None and device.timed_events
 
 
 def test_peak_memory_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:

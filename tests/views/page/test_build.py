@@ -37,13 +37,12 @@ def test_the_answer_comes_first_and_the_command_last() -> None:
     """Of one result, the first section has the headline, the latencies, then the verdicts; empty sections vanish."""
     page = build.page([given("a.json", pair())], Question())
     assert [each.title for each in page.sections] == [*("Results", "Speedups", "toy", "Machine", "Settings", "Command")]
-    headline, drawn, table, said = page.sections[0].blocks
+    headline, drawn, table = page.sections[0].blocks
     assert isinstance(headline, Lines)
     assert headline.stands_out
     assert str(headline.items[0].text).startswith("bf16 is slower than fp32: 0.502×")
     assert isinstance(drawn, Figure)
     assert [row[1] for row in drawn.data.rows] == ["fp32", "bf16"]
-    assert isinstance(said, Lines)
     assert isinstance(table, Table)
     assert [column.title for column in table.columns[:3]] == ["precision", "verdict", "speedup"]
     assert table.columns[1].cells == ("baseline", "SLOWER (unproven)")

@@ -72,8 +72,8 @@ def test_the_command_can_be_typed() -> None:
     said, command = circumstances.command(result)
     assert command == Command("modelzoo run 'a b'")
     assert "commit abc." in str(said)
-    assert circumstances.command_line(Result(("performance.py", "--bf16"), "")) == "performance.py --bf16"
-    assert circumstances.command_line(Result((), "")) == "modelzoo"
+    assert circumstances.command(Result(("performance.py", "--bf16"), ""))[1] == Command("performance.py --bf16")
+    assert circumstances.command(Result((), ""))[1] == Command("modelzoo")
 
 
 def test_versions_are_listed_if_they_were_recorded() -> None:

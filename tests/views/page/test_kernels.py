@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fake_runs import evidence, make, result_of
 
-from modelzoo.document import Details, Table, lines
+from modelzoo.document import Table, lines
 from modelzoo.frozen import replace
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import ProofVerdict
@@ -30,22 +30,16 @@ def rows() -> list[SummaryRow]:
     return summary.rows(result)
 
 
-def test_the_first_audit_of_a_setting_is_shown() -> None:
-    """With its problems; a setting without one has none."""
-    [found] = kernel_tables.kernel_details(rows())
-    assert isinstance(found, Details)
-    assert found.summary == "Kernels of fp32, 2 audited passes"
-    first = found.blocks[0]
-    assert isinstance(first, Table)
-    assert first.rows[0][0] == "gemm:jit"
-    assert found.blocks[-1] == lines("a problem")
-
-
-def test_profiles_are_tables_of_operators() -> None:
-    """By shapes."""
-    [found] = kernel_tables.operator_details(rows())
-    assert isinstance(found, Details)
-    assert found.summary == "Operators of fp32, 2 profiled passes"
-    table = found.blocks[0]
+def test_the_first_audit_of_a_setting_is_shown_and_its_first_profile() -> None:
+    """With its problems, and operators by shapes; a setting without one has none."""
+    first, other = rows()
+    [(title, blocks)] = kernel_tables.kernel_parts(first, "fp32")
+    assert title == "fp32: kernels of 2 audited passes"
+    assert isinstance(blocks[0], Table)
+    assert blocks[0].rows[0][0] == "gemm:jit"
+    assert blocks[-1] == lines("a problem")
+    [(title, (table, *_))] = kernel_tables.operator_parts(first, "fp32")
+    assert title == "fp32: operators, 2 passes profiled after the timing"
     assert isinstance(table, Table)
     assert table.rows[0][:2] == ("aten::mm", "2×3, 3×2")
+    assert [*kernel_tables.kernel_parts(other, "bf16"), *kernel_tables.operator_parts(other, "bf16")] == []

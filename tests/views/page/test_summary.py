@@ -11,13 +11,13 @@ from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY, MODEL
 from modelzoo.results import summary as rows_of
 from modelzoo.setting import Setting
-from modelzoo.views.page import build
+from modelzoo.views import kinds
 from modelzoo.warning import Severity
 
 
 def answer(result: Result) -> list[object]:
     """The first screen of a result."""
-    return list(build.answer(result, rows_of.rows(result), "r"))
+    return list(kinds.of(result).answer(result, rows_of.rows(result), "r"))
 
 
 def runs(*values: float, setting: Setting, **changes: object) -> list[object]:
@@ -54,10 +54,10 @@ def test_the_conditions_on_the_first_screen_lead_to_their_hints() -> None:
 
 
 def test_without_anything_to_warn_of_there_is_nothing_but_the_answer() -> None:
-    """Headline, latencies, table and sentences."""
+    """Headline, latencies and table."""
     proof = evidence(ProofVerdict.FP32)
     found = answer(result_of(*runs(1.0, 1.001, 1.002, setting=Setting(), evidence=proof)))
-    assert [type(each) for each in found] == [Lines, Figure, Table, Lines]
+    assert [type(each) for each in found] == [Lines, Figure, Table]
 
 
 def test_of_a_pipeline_the_table_says_that_the_latency_is_that_of_all_stages() -> None:
