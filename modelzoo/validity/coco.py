@@ -142,7 +142,13 @@ def read(
     folders = [p / sub for p in (file.parent, file.parent.parent) for sub in (split, f"images/{split}", "images", ".")]
     folder = max(folders, key=lambda each: sum((each / image.file_name).is_file() for image in found.images))
     items, sizes, more = _fitting(images, folder, objects, request.skip_bad)
-    content = _content(file, objects, sizes, masks)
+    content: list[dict[str, Any]] = []
+    for each in (each for image_id in sizes for each in objects[image_id]):
+        area = each.bbox[2] * each.bbox[3] if each.area is None else each.area
+        mask = _mask(file, each, sizes[each.image_id]) if masks else None
+        ids = {"id": len(content) + 1, "image_id": each.image_id, "category_id": each.category_id}
+        box = {"bbox": list(each.bbox), "area": area, "iscrowd": int(each.iscrowd)}
+        content.append({**ids, **box, **({"segmentation": mask} if mask else {})})
     if not content:
         raise InputError(f"{file}: none of the {len(items)} pictures has an object of a category that the model knows")
     lacking = sum("segmentation" not in each for each in content)
@@ -262,20 +268,6 @@ def _misfit(image: Image, stored: Stored, objects: Sequence[Object]) -> str:
         if min(left, top, size[0] - left - width, size[1] - top - height) < -OUTSIDE:
             return f"{image.file_name}: the box {list(each.bbox)} (x, y, width, height) leaves the picture of {shown}"
     return ""
-
-
-def _content(
-    file: Path, objects: Mapping[ImageId, Sequence[Object]], sizes: Mapping[ImageId, tuple[int, int]], masks: bool
-) -> list[dict[str, Any]]:
-    """The objects of the pictures in ``sizes`` as pycocotools takes them, with their masks if those are judged."""
-    content: list[dict[str, Any]] = []
-    for each in (each for image_id in sizes for each in objects[image_id]):
-        area = each.bbox[2] * each.bbox[3] if each.area is None else each.area
-        mask = _mask(file, each, sizes[each.image_id]) if masks else None
-        ids = {"id": len(content) + 1, "image_id": each.image_id, "category_id": each.category_id}
-        box = {"bbox": list(each.bbox), "area": area, "iscrowd": int(each.iscrowd)}
-        content.append({**ids, **box, **({"segmentation": mask} if mask else {})})
-    return content
 
 
 def _mask(file: Path, entry: Object, size: tuple[int, int]) -> Any:
