@@ -25,29 +25,3 @@ from modelzoo.validity.squad import (
     paragraph_offsets,
 )
 from modelzoo.validity.task import ScoredTask, Task, stacked
-
-__all__ = [
-    "Answers",
-    "Classification",
-    "Detection",
-    "LanguageModeling",
-    "Predictor",
-    "PreparedItem",
-    "Question",
-    "ScoredTask",
-    "Task",
-    "TaskContext",
-    "Validity",
-    "ValidityRequest",
-    "ValidityVerdict",
-    "Windows",
-    "best_span",
-    "builtin_passages",
-    "builtin_questions",
-    "listed",
-    "paragraph_offsets",
-    "qa_arguments",
-    "sampled",
-    "stacked",
-    "wnids",
-]
