@@ -271,7 +271,12 @@ class TorchModel:
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         if self._device is not None:
             return devices.digest(lambda: self.call(*args), self._device)
-        return execution.logged_kernels(lambda: self.call(*args))
+        from modelzoo.evidence.audit import NoKernelLogError, log_kernels
+
+        try:
+            return log_kernels(lambda: self.call(*args))
+        except NoKernelLogError as error:
+            return Unavailable(str(error))
 
     def audit(
         self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
