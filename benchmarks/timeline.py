@@ -80,7 +80,8 @@ def _draw(axes: Axes, line: Lanes) -> None:
         row, share = line.lanes.index(bar.lane), (bar.end - bar.start) / axes.get_xlim()[1]
         axes.barh(row + 0.5, bar.end - bar.start, 0.76, left=bar.start, color=colour, hatch=hatch, ec=theme.PAGE, lw=1)
         if len(bar.text) < CHARACTERS * share:
-            axes.text((bar.start + bar.end) / 2, row + 0.5, bar.text, ha="center", va="center_baseline", bbox=GROUND)
+            text = axes.text((bar.start + bar.end) / 2, row + 0.5, bar.text, ha="center", va="center_baseline")
+            text.set_bbox(GROUND if hatch else None)
     for name, at in line.moments:
         axes.axvline(at, color=theme.INK, lw=1, ls=(0, (2, 2)))
         above = axes.annotate(name, (at, 0), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom")

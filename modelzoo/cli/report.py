@@ -20,8 +20,11 @@ from modelzoo.cli.output import (
     result_lines,
     write_output,
 )
+from modelzoo.document import Section, markdown, terminal
 from modelzoo.errors import UsageError
 from modelzoo.formatting import for_people, printable
+from modelzoo.results.tuning import measured
+from modelzoo.views import export, kinds
 
 if TYPE_CHECKING:
     from modelzoo.records.run import Result
@@ -91,9 +94,6 @@ def report(args: argparse.Namespace) -> int:
 
 def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Namespace) -> str:
     """The results in one of ``FORMATS``."""
-    from modelzoo.document import Section, markdown, terminal
-    from modelzoo.views import export, kinds
-
     if form in ("csv", "json"):
         names = short_names([Path(path) for path, _ in stored])
         rows = []
@@ -119,9 +119,6 @@ def _heading(path: str, result: Result) -> str:
 
 
 def _print(args: argparse.Namespace) -> int:
-    from modelzoo.results.tuning import measured
-    from modelzoo.views import kinds
-
     stored = read_all(args.results)
     said: list[str] = []
     for number, (path, result) in enumerate(stored):

@@ -45,9 +45,15 @@ _COUNTING = Text("counting: how far the count of batches may be off, ± 1 per in
 
 def document(result: Result) -> list[Block]:
     """Return the answer, the configurations, the confirmation, and what qualifies them."""
-    found, rows = results.of(result), results.rows(result)
+    found, rows, recommended = results.of(result), results.rows(result), results.recommendation(result)
+    tone = Tone.BAD
+    if recommended is not None:
+        best = recommended.row
+        is_narrow = best.throughput is not None and best.throughput.half_width < 1
+        is_certain = is_narrow and recommended.backing is not Backing.UNCONFIRMED
+        tone = Tone.STRONG if is_certain and (best.meets or best.judged is None) else Tone.OPEN
     shown: list[Block] = [
-        first_line(f"{found.workload}: {answer(result)}", _tone(results.recommendation(result))),
+        first_line(f"{found.workload}: {answer(result)}", tone),
         Table("Configurations", tuple(columns(result, rows)), Text(caption(result))),
     ]
     again = results.confirmed(result)
@@ -55,16 +61,6 @@ def document(result: Result) -> list[Block]:
         shown.append(Table(CONFIRMATION, tuple(columns(result, again))))
     said = notes(result, rows)
     return [*shown, named(("note", note) for note in said)] if said else shown
-
-
-def _tone(recommended: Recommendation | None) -> Tone:
-    """Whether there is an answer, and whether it is certain."""
-    if recommended is None:
-        return Tone.BAD
-    best = recommended.row
-    is_narrow = best.throughput is not None and best.throughput.half_width < 1
-    is_certain = is_narrow and recommended.backing is not Backing.UNCONFIRMED
-    return Tone.STRONG if is_certain and (best.meets or best.judged is None) else Tone.OPEN
 
 
 def columns(result: Result, rows: Sequence[Row]) -> list[Column]:

@@ -78,7 +78,13 @@ def search(result: Result) -> list[Block]:
     """Return every candidate, and what was left out."""
     candidates, shown = results.candidates(result), list[Block]()
     if any(each.speed for each in candidates):
-        shown.append(Table(_caption(result), tuple(_candidate_columns(candidates)), Text(_IN_THE_SEARCH)))
+        tuning = results.of(result)
+        aim = "latency of one batch" if tuning.goal is Goal.LATENCY else "time per item, whatever the batch"
+        stages = [stage for stage in tuning.stages if stage.kind is StageKind.SEARCH]
+        sizes = ", ".join(str(len(stage.entrants) - 1) for stage in stages) or "no"
+        spent = f"{duration(tuning.spent)} of {duration(tuning.budget)}"
+        title = f"{tuning.candidates - 1} candidates for the lowest {aim}; stages with {sizes} candidates; {spent}"
+        shown.append(Table(title, tuple(_candidate_columns(candidates)), Text(_IN_THE_SEARCH)))
     out = [*_excluded(result, candidates), *_left_out(result)]
     title = "Candidates that are out, and what the grid does not contain here"
     return [*shown, named(out, title=title)] if out else shown
@@ -228,16 +234,6 @@ def _obstacle(result: Result, left_out: LeftOut) -> str:
         Obstacle.QUOTA: "the control group's quota allows no more CPUs",
         Obstacle.ONE_HARDWARE_THREAD: "a core has one hardware thread here, or may use only one",
     }.get(left_out.obstacle, left_out.problem or "")
-
-
-def _caption(result: Result) -> str:
-    """What was searched, in how much time."""
-    tuning = results.of(result)
-    aim = "latency of one batch" if tuning.goal is Goal.LATENCY else "time per item, whatever the batch"
-    stages = [stage for stage in tuning.stages if stage.kind is StageKind.SEARCH]
-    sizes = ", ".join(str(len(stage.entrants) - 1) for stage in stages)
-    spent = f"{duration(tuning.spent)} of {duration(tuning.budget)}"
-    return f"{tuning.candidates - 1} candidates for the lowest {aim}; stages with {sizes or 'no'} candidates; {spent}"
 
 
 def winning_report(result: Result) -> RunReport | None:

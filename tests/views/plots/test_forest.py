@@ -6,7 +6,7 @@ import math
 import re
 
 import pytest
-from drawn import HOSTILE, arrows, check, filled, marks, parsed, svg, texts
+from drawn import arrows, check, filled, marks, parsed, svg, texts
 from fake_runs import make, result_of
 from stored_search import STAGES, searched
 
@@ -74,15 +74,6 @@ def test_the_axis_shows_all_values_and_is_not_stretched_by_a_wide_interval() -> 
     assert 0.2 < low < 0.5 and 3 < high < 5
     low, high = forest.limits([Interval(40.0, 39.0, 41.0)], (1.0,))
     assert low < 1 and high > 41
-
-
-def test_hostile_names_are_text() -> None:
-    """In the label and in the name of the base, which is a file's."""
-    plot = _ratios(ForestRow(HOSTILE, Interval(1, 0.9, 1.1), "SAME"), title=HOSTILE)
-    text = svg(plot)
-    check(text)
-    assert "<script>" in "".join(texts(text)) and "<script>" in "".join(parsed(text)[0].itertext())
-    assert plot.columns[0].cells == (HOSTILE,)
 
 
 def test_the_table_has_all_rows_and_the_mean() -> None:

@@ -94,14 +94,6 @@ def test_an_element_is_small_and_styles_only_itself() -> None:
     assert not any(re.search(r"\d\.\d{3}", part.get("d", "")) for part in root.iter("path"))
 
 
-def test_more_settings_than_colours_are_in_the_table_only() -> None:
-    """The caption says how many are drawn."""
-    assert plot.few(range(9)) == range(7)
-    said = "Text. Drawn are the first 7 of 9 settings; the table has all of them."
-    assert plot.captioned("Text.", range(9)) == said
-    assert plot.captioned("Text.", range(7)) == "Text."
-
-
 def test_long_text_is_wrapped_and_cut() -> None:
     """Three lines at most; a word that is longer than a line is broken; control characters are shown escaped."""
     assert (plot.wrapped("a b"), plot.wrapped("")) == ("a b", "")

@@ -6,7 +6,7 @@ import itertools
 import random
 from bisect import bisect_right
 
-from drawn import HOSTILE, check, marks, svg, texts
+from drawn import check, marks, svg, texts
 from fake_runs import make, timing
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,10 +79,3 @@ def test_the_table_has_percentiles_that_the_samples_allow() -> None:
     assert found["first timed call (median)"] == ("350.0 ms", "200.0 ms")
     assert found["p99"][1] == "–" and found["p90"][1] != "–"
     assert "p99" not in {column.title for column in few.columns}
-
-
-def test_hostile_names_are_text() -> None:
-    """In the legend and in the accessible name."""
-    text = svg(samples.plot(HOSTILE, [SampleSeries(HOSTILE, (0.1, 0.2), (), (0.3,))]))
-    check(text)
-    assert "<script>" in "".join(texts(text))
