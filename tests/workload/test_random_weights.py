@@ -10,6 +10,7 @@ import torch
 
 from modelzoo.workload import discovery, initialization, weights
 from modelzoo.workload.declaration import InputRequest, Inputs
+from modelzoo.workload.nested import tensors_in
 
 TINY = torch.finfo(torch.float32).tiny
 
@@ -32,22 +33,13 @@ def ready(name: str, seed: int = 0, **options: Any) -> tuple[Any, Inputs, Any]:
     return model, work.inputs(InputRequest(1, seed, None, values)), work
 
 
-def tensors(value: Any) -> list[torch.Tensor]:
-    """Return every tensor in nested outputs."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [t for item in value for t in tensors(item)] if isinstance(value, (list, tuple)) else []
-
-
 def suspicious(model: Any, inputs: Inputs) -> list[str]:
     """Return the modules whose output holds NaN, infinities or denormals."""
     found: list[str] = []
 
     def look(name: str) -> Any:
         def hook(module: Any, args: Any, output: Any) -> None:
-            for tensor in tensors(output):
+            for tensor in tensors_in(output):
                 if tensor.is_floating_point():
                     denormal = (tensor != 0) & (tensor.abs() < TINY)
                     if not torch.isfinite(tensor).all() or denormal.any():
