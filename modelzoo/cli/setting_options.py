@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 
 from modelzoo import setting as settings
-from modelzoo.cli.parser import duration, switch, whole_numbers
 from modelzoo.errors import UsageError, suggestion
 from modelzoo.field import parse_words
+from modelzoo.option import duration, switch, whole_numbers
 from modelzoo.setting import METHOD_OPTIONS, METHODS, OptionValue, Setting, option_name
 from modelzoo.workload import Workload
 from modelzoo.workload.declaration import SOURCES

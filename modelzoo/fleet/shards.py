@@ -12,8 +12,7 @@ import msgspec
 from modelzoo.errors import InputError, UsageError
 from modelzoo.files import write_atomically
 from modelzoo.frozen import replace
-from modelzoo.measure.jobs import OnEvent, Request
-from modelzoo.measure.shard_calls import OnExhibit, Shards, divided
+from modelzoo.measure.jobs import OnEvent, OnExhibit, Request, Shards, divided
 from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json
 from modelzoo.records.fleet import JudgedBy, JudgedPart, Shard, ShardedCall, ShardPlan, ShardResult

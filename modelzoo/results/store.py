@@ -69,10 +69,10 @@ class ResultFile:
         UsageError: the file or its directory cannot be written to.
     """
 
-    def __init__(self, path: Path, result: Result) -> None:
+    def __init__(self, path: Path, result: Result, option: str = "-o") -> None:
         self._named = self.path = path
         self.result, self.is_kept, self.problem = result, True, ""
-        write(result, path)
+        write(result, path, option)
 
     def add_run(self, run: Run) -> None:
         """Append a run."""
@@ -128,19 +128,19 @@ def contents(result: Result) -> bytes:
     return encode_json(mask(encode(replace(result, format=FORMAT), keep_bytes=True))) + b"\n"
 
 
-def write(result: Result, path: Path) -> None:
+def write(result: Result, path: Path, option: str = "-o") -> None:
     """Write ``result`` to ``path`` atomically: a reader sees either the old file or the new one, complete.
 
     Raises:
-        UsageError: the file or its directory cannot be written to.
+        UsageError: the file or its directory cannot be written to; ``option`` names another one.
     """
     content = contents(result)
-    with _writing(path):
+    with _writing(path, option):
         write_atomically(path, content)
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Path, option: str = "-o") -> Iterator[None]:
     """Make the directory of ``path``, and explain why something in the block cannot be written there.
 
     Raises:
@@ -150,7 +150,7 @@ def _writing(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:  # no permission, the disk is full, ``path`` is a directory …
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE") from error
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with {option} FILE") from error
 
 
 def reserve(path: Path, make: Callable[[Path], None] = lambda path: path.touch(exist_ok=False)) -> Path:
