@@ -25,7 +25,7 @@ from modelzoo.errors import UsageError
 from modelzoo.fleet.shards import conclude, open_shards, part_of, read_part, sharded_call, whole
 from modelzoo.formatting import printable
 from modelzoo.frozen import replace
-from modelzoo.measure.shard_calls import Shards
+from modelzoo.measure.jobs import Shards
 from modelzoo.records.codec import encode_json
 from modelzoo.records.fleet import JudgedPart, ShardResult
 from modelzoo.records.run import Result, ValidityEntry, now
