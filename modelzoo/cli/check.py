@@ -70,7 +70,7 @@ def check_command(args: argparse.Namespace, wanted: Check, how: Measurement, out
         return show_plan(_both(plain, base.interpreter, head.interpreter), how)
     jobs = _both(plain, *builds.interpreters(base, head, tell))
     result = new_result(jobs, name=output.label)
-    stored = ResultFile(result_path(wanted.json, result.created), result, "--json")
+    stored = ResultFile(result_path(wanted.json, result.created, "--json"), result, "--json")
 
     def show(out: Console, ended_early: bool) -> int:
         found = compare_interleaved(StoredResult(path_text(stored.path), stored.result), NAMES, allowed)

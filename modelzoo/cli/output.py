@@ -224,11 +224,12 @@ def details_command(path: Path) -> str:
     return f"{program} report {shlex.quote(str(path))} --details"
 
 
-def result_path(named: str | None, created: str) -> Path:
+def result_path(named: str | None, created: str, option: str = "-o") -> Path:
     """Return ``named``, or a new, empty file called after the time of the call.
 
     Raises:
-        UsageError: the directory of ``named`` does not exist, or the one of results cannot be written to.
+        UsageError: the directory of ``named`` does not exist, or the one of results cannot be written to; ``option``
+            names another file.
     """
     if named and named != STDOUT:
         path = Path(named)
@@ -236,7 +237,7 @@ def result_path(named: str | None, created: str) -> Path:
         return path
     from modelzoo.results.store import reserve
 
-    return reserve(results_directory() / f"{file_stem(created)}.json")
+    return reserve(results_directory() / f"{file_stem(created)}.json", option=option)
 
 
 def results_directory() -> Path:

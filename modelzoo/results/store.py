@@ -140,7 +140,7 @@ def write(result: Result, path: Path, option: str = "-o") -> None:
 
 
 @contextlib.contextmanager
-def _writing(path: Path, option: str = "-o") -> Iterator[None]:
+def _writing(path: Path, option: str) -> Iterator[None]:
     """Make the directory of ``path``, and explain why something in the block cannot be written there.
 
     Raises:
@@ -153,7 +153,9 @@ def _writing(path: Path, option: str = "-o") -> Iterator[None]:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another file with {option} FILE") from error
 
 
-def reserve(path: Path, make: Callable[[Path], None] = lambda path: path.touch(exist_ok=False)) -> Path:
+def reserve(
+    path: Path, make: Callable[[Path], None] = lambda path: path.touch(exist_ok=False), option: str = "-o"
+) -> Path:
     """Make ``path``, or the first of ``NAME-1``, ``NAME-2`` … that does not exist, and return it: no other call has it.
 
     Args:
@@ -161,10 +163,10 @@ def reserve(path: Path, make: Callable[[Path], None] = lambda path: path.touch(e
         make: what makes something else; ``FileExistsError`` says that there is such a file.
 
     Raises:
-        UsageError: its directory cannot be written to.
+        UsageError: its directory cannot be written to; ``option`` names another file.
     """
     candidate, number = path, 0
-    with _writing(path):
+    with _writing(path, option):
         while True:
             try:
                 make(candidate)

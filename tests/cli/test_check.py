@@ -171,6 +171,18 @@ def test_a_mistake_is_one_line_and_nothing_is_measured(
     assert (error.count("\n"), calls) == (1, [])
 
 
+def test_a_directory_of_results_that_cannot_be_written_to_is_no_matter_of_the_page(
+    measures: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its ``-o`` names the page; ``--json`` names the result."""
+    calls = measures(toy())
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "file"))
+    assert called() == 2
+    assert "File exists; name another file with --json FILE" in capsys.readouterr().err
+    assert calls == []
+
+
 def test_both_sides_are_required(capsys: pytest.CaptureFixture[str]) -> None:
     """There is no build to compare with by default."""
     with pytest.raises(SystemExit) as ended:

@@ -61,12 +61,16 @@ def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_command_starts_without_the_modules_of_others() -> None:
-    """``--help`` needs no statistics, workloads or settings, ``compare`` no workloads and nothing that measures."""
+    """``--help`` needs no statistics, workloads or settings, ``compare`` no workloads and nothing that measures.
+
+    The options of ``run`` need nothing that it calls.
+    """
     code = "import sys; from modelzoo.cli import app; sys.argv[1:] and app.make_parser().parse_args(sys.argv[1:]); "
     code += "print(*(name for name in sys.modules if name.startswith('modelzoo.')))"
     for words, unused in (
         ([], ("stats", "workload", "setting", "results", "measure")),
         (["compare", "a.json", "b.json"], ("workload", "measure")),
+        (["run"], ("measure", "validity", "views", "results", "document")),
     ):
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
         loaded = {name.split(".")[1] for name in done.stdout.split()}

@@ -15,6 +15,7 @@ from toy_workloads import MLP
 
 from modelzoo import cli
 from modelzoo.cli import session
+from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import facts, sensors
 from modelzoo.measure import schedule
@@ -104,6 +105,18 @@ def test_a_session_interrupted_before_its_first_look_has_no_verdict(
     captured = capsys.readouterr()
     assert "SLOWER" not in captured.err
     assert "4 rounds are fewer than were planned for a verdict" in " ".join(captured.err.split())
+
+
+def test_what_was_finished_is_shown_before_an_error(
+    simulated: Simulate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error is the last line, and the result is named."""
+    simulated([*rounds(1), EnvironmentProblem("the GPU is gone")])
+    assert run(tmp_path / "r.json") == 2
+    captured = capsys.readouterr()
+    assert [line.split()[1] for line in captured.out.splitlines()] == ["mlp", "mlp-bf16"]
+    assert f"result: {tmp_path / 'r.json'}" in captured.err
+    assert captured.err.splitlines()[-1] == "modelzoo: error: the GPU is gone"
 
 
 def test_an_ended_workload_was_not_interrupted(simulated: Simulate, tmp_path: Path) -> None:
