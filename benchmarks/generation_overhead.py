@@ -23,6 +23,7 @@ from common import compare_alternating, ready_model, report
 
 from modelzoo.engines.protocol import ComposableModel
 from modelzoo.measure.generation import Generating, GenerationClock
+from modelzoo.records.timing import FIRST_TOKEN, LATENCY, PER_TOKEN
 from modelzoo.workload import discovery
 
 WITHIN = 0.01
@@ -56,7 +57,7 @@ def suite_generation(generating: Generating) -> tuple[float, float, float, float
     sample = GenerationClock(generating).time(lambda: None)
     end = perf_counter_ns()
     gc.enable()
-    return sample.latency, sample.first, sum(sample.between) / len(sample.between), (end - start) * 1e-9
+    return sample[LATENCY], sample[FIRST_TOKEN], sample[PER_TOKEN], (end - start) * 1e-9
 
 
 def main() -> int:

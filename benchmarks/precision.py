@@ -60,7 +60,7 @@ def intervals(kind: str, drawn: Groups) -> dict[Key, stats.Interval]:
     found = {key: [math.exp(level) for level in group] for key, group in drawn.items()}
     if kind == RATIO:
         alone = {key: [[value] for value in values] for key, values in found.items()}
-        return {key: stats.ratio_interval(a, [[1.0]] * len(a)) for key, a in alone.items()}
+        return {key: stats.ratio_test(a, [[1.0]] * len(a)).interval for key, a in alone.items()}
     return {key: stats.level_interval(values) for key, values in found.items()}
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from modelzoo.comparison.estimate import ratio
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run, RunReport
-from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.results import store
 from modelzoo.results.refusals import Metric, Pair, SideSetting
 from modelzoo.stats import Ratio
@@ -96,6 +96,6 @@ class Simulator:
         return SideSetting(self._report.workload, self._template.requested, "", runs, results, (0,) * len(runs))
 
     def _run(self, seconds: float) -> Run:
-        series = Series(LATENCY, SECONDS, Role.LATENCY, (seconds,))
+        series = Series(LATENCY, (seconds,))
         timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.ITERATIONS)
         return replace(self._template, report=replace(self._report, timing=timing))

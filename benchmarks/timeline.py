@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.document import Text, theme
-from modelzoo.views.plots.plot import HALO, Plot
+from modelzoo.document import theme
+from modelzoo.views.plots.plot import GROUND, Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +56,7 @@ class Lanes:
 
 def write(path: Path, lines: Sequence[Lanes], title: str, description: str) -> None:
     """Draw time lines one below the other, on one axis, as an SVG file."""
-    Plot(title, Text(description), (), partial(_draw_all, lines), WIDTH).write(path)
+    Plot(title, description, (), partial(_draw_all, lines), WIDTH).write(path)
 
 
 def _draw_all(lines: Sequence[Lanes], figure: Figure) -> float:
@@ -80,7 +80,7 @@ def _draw(axes: Axes, line: Lanes) -> None:
         row, share = line.lanes.index(bar.lane), (bar.end - bar.start) / axes.get_xlim()[1]
         axes.barh(row + 0.5, bar.end - bar.start, 0.76, left=bar.start, color=colour, hatch=hatch, ec=theme.PAGE, lw=1)
         if len(bar.text) < CHARACTERS * share:
-            axes.text((bar.start + bar.end) / 2, row + 0.5, bar.text, ha="center", va="center_baseline", gid=HALO)
+            axes.text((bar.start + bar.end) / 2, row + 0.5, bar.text, ha="center", va="center_baseline", bbox=GROUND)
     for name, at in line.moments:
         axes.axvline(at, color=theme.INK, lw=1, ls=(0, (2, 2)))
         above = axes.annotate(name, (at, 0), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom")

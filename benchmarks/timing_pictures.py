@@ -23,7 +23,7 @@ from simulated_device import SimulatedDevice  # type: ignore[import-not-found]  
 from timeline import Bar, Lanes, write
 
 from modelzoo.measure import clock, pipeline
-from modelzoo.measure.pipeline import Marks, Step, begin, events_of, steps_of, wait
+from modelzoo.measure.pipeline import Step, events_of, steps_of
 from modelzoo.records.timing import Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
 
@@ -119,15 +119,12 @@ def timed_pass(*, by_events: bool, synchronized: bool = False) -> Pass:
     with mock.patch.object(pipeline, "perf_counter_ns", device.stamp):
         steps = [watched(step) for step in simulated_pipeline(device)]
         events = events_of(device)
-        origin, marks = begin(device, events), Marks(events)
         if synchronized:
             steps = [_with_wait(step, device, bars) for step in steps]
-        marks.run(steps, None)
-        end = wait(device)
-        spans = marks.spans(origin)
+        seconds, spans = pipeline.timed_pass(steps, None, device, events)
     on_device = [Bar(DEVICE, "device", s.step.name, 1e3 * s.start, 1e3 * s.end) for s in spans if s.step.by_events]
     stages = {span.step.name: 1e3 * span.seconds for span in spans}
-    return Pass((*bars, *on_device), (end - origin.at) / MS, stages)
+    return Pass((*bars, *on_device), 1e3 * seconds, stages)
 
 
 def _with_wait(step: Step, device: SimulatedDevice, bars: list[Bar]) -> Step:
@@ -136,7 +133,7 @@ def _with_wait(step: Step, device: SimulatedDevice, bars: list[Bar]) -> Step:
     def call(value: Any) -> Any:
         output = step.call(value)
         start = device.now
-        wait(device)
+        pipeline.wait(device)
         if device.now > start:
             bars.append(Bar(HOST, "wait", "wait", start / MS, device.now / MS))
         return output
@@ -144,7 +141,7 @@ def _with_wait(step: Step, device: SimulatedDevice, bars: list[Bar]) -> Step:
     return Step(step.name, call, step.place, step.by_events)
 
 
-def spans_of_a_call() -> tuple[Lanes, clock.Sample]:
+def spans_of_a_call() -> tuple[Lanes, clock.Times]:
     """One call of a model whose work takes the device 20 ms and the host 5 ms to issue."""
     device = SimulatedDevice()
 
@@ -154,8 +151,7 @@ def spans_of_a_call() -> tuple[Lanes, clock.Sample]:
 
     with mock.patch.object(clock, "perf_counter_ns", device.stamp):
         sample = clock.DeviceClock(device).time(call)
-    assert sample.issue is not None and sample.device is not None
-    a, b, c = 0.0, 1e3 * sample.issue, 1e3 * sample.latency
+    a, b, c = 0.0, 1e3 * sample["issue"], 1e3 * sample["latency"]
     bars = [Bar(HOST, "issue", "issue", a, b), Bar(HOST, "wait", "synchronize", b, c)]
     bars += [Bar(DEVICE, "device", f"kernel {n + 1}", 1 + 4 * n, 5 + 4 * n) for n in range(5)]
     moments = (("A D", a), ("B", b), ("C E", c))
@@ -174,10 +170,9 @@ def draw(output: Path) -> None:
     """Write the pictures to ``output``."""
     output.mkdir(parents=True, exist_ok=True)
     line, sample = spans_of_a_call()
-    assert sample.issue is not None and sample.device is not None
     print(
-        f"spans: issue {1e3 * sample.issue:.0f} ms, synchronized {1e3 * sample.latency:.0f} ms, "
-        f"device {1e3 * sample.device:.0f} ms"
+        f"spans: issue {1e3 * sample['issue']:.0f} ms, synchronized {1e3 * sample['latency']:.0f} ms, "
+        f"device {1e3 * sample['device']:.0f} ms"
     )
     write(output / "spans.svg", [line], "The spans of one call", "The host issues five kernels and waits for them.")
     passes = {

@@ -25,12 +25,12 @@ from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.records.load import Flaw, InvalidReason, Lateness, Load, LoadPlan, LoadRun, Scenario
 from modelzoo.records.machine import Core, Machine, Topology
+from modelzoo.records.race import Stage, StageKind
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import (
     Configuration,
     ConfigurationRun,
-    Confirmation,
     InstancePlace,
     InstanceRun,
     Smt,
@@ -73,11 +73,11 @@ def recommended(logs: Floats, again: Floats) -> throughput_results.Recommendatio
     runs = [_round(index, number, logs[index, number]) for number in range(rounds) for index in range(count)]
     found = Throughput("simulated", "items", machine(), TOPOLOGY, own, rounds, tuple(runs))
     result = Result((), WHEN, (SettingRequest("simulated", Setting(batch=1, threads=1)),), payload=found)
-    best = throughput_results.best(throughput_results.rows(result), None)
-    assert best is not None
-    confirmation = Confirmation(best.index, None, rounds, again.size)
-    runs += [_round(best.index, rounds + number, value) for number, value in enumerate(again)]
-    found = replace(found, runs=tuple(runs), confirmation=confirmation)
+    choice = throughput_results.choice(throughput_results.rows(result), None)
+    assert choice is not None
+    confirmation = Stage(StageKind.CONFIRMATION, (choice.winner,), again.size, None, rounds)
+    runs += [_round(choice.winner, rounds + number, value) for number, value in enumerate(again)]
+    found = replace(found, runs=tuple(runs), stages=(confirmation,), choice=choice)
     recommendation = throughput_results.recommendation(replace(result, payload=found))
     assert recommendation is not None
     return recommendation

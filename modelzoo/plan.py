@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import msgspec
 
 from modelzoo.errors import UsageError
+from modelzoo.option import Option, duration, fraction
 
 MARGIN = 0.05
 """Default of ``--margin``."""
@@ -21,9 +23,16 @@ class Plan(msgspec.Struct, frozen=True):
         max_seconds: wall-clock seconds of sampling in one process; ``None``: follows from what is measured.
     """
 
-    warmup: int | None = None
-    iterations: int | None = None
-    max_seconds: float | None = None
+    warmup: Annotated[int | None, Option("warm-up iterations (default: until timings stabilize)", "N")] = None
+    iterations: Annotated[int | None, Option("steady-state samples per process (default: see --max-seconds)", "N")] = (
+        None
+    )
+    max_seconds: Annotated[
+        float | None,
+        Option(
+            "steady-state sampling per process (default: chosen from how much samples and processes differ)", "SECONDS"
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.warmup is not None and self.warmup < 0:
@@ -43,9 +52,21 @@ class Effort(msgspec.Struct, frozen=True):
         budget: wall-clock seconds for the whole call; ``None``: no limit.
     """
 
-    processes: int | None = None
-    margin: float = MARGIN
-    budget: float | None = None
+    processes: Annotated[
+        int | None, Option("fresh processes per setting (default: as many as --margin requires)", "N")
+    ] = None
+    margin: Annotated[
+        float,
+        Option(
+            f"stop when the 95 %% interval of each time is within ± this: 5%% or 0.05 (default {MARGIN:.0%}%)",
+            "M",
+            fraction,
+        ),
+    ] = MARGIN
+    budget: Annotated[
+        float | None,
+        Option("take at most this long, accuracy checks included: 90s, 10m, 2h", "TIME", duration),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.processes is not None and self.processes < 1:

@@ -31,299 +31,246 @@ _MALLOC_HINT = (
 )
 
 
+Declared = tuple[Severity, str, str]
+
+
+def _invalidates(message: str, hint: str) -> Declared:
+    return Severity.INVALIDATES, message, hint
+
+
+def _distorts(message: str, hint: str) -> Declared:
+    return Severity.DISTORTS, message, hint
+
+
+def _note(message: str, hint: str) -> Declared:
+    return Severity.NOTE, message, hint
+
+
 class WarningCode(Enum):
     """Warning codes, most harmful first.
 
     Each value is (severity, message, hint); message and hint are templates for ``str.format``.
     """
 
-    EMULATED = (
-        Severity.INVALIDATES,
+    EMULATED = _invalidates(
         "this machine is emulated (qemu): times are not reported, only correctness, with one process per setting",
         "measure on real hardware",
     )
-    FP32_NOT_FP32 = (
-        Severity.INVALIDATES,
+    FP32_NOT_FP32 = _invalidates(
         "the fp32 setting does not compute in fp32: {detail}",
         "check the environment and the PyTorch build for fast-math settings; speedups over this setting are "
         "meaningless",
     )
-    OTHER_OUTPUTS = (
-        Severity.INVALIDATES,
+    OTHER_OUTPUTS = _invalidates(
         "{engine} does not compute what torch does in eager mode and fp32",
         "its times say nothing about this model; {advice}",
     )
-    BF16_NOT_ACTIVE = (
-        Severity.INVALIDATES,
+    BF16_NOT_ACTIVE = _invalidates(
         "{precision} was requested by {method} but is NOT active: {detail}",
         "try --bf16=autocast or --bf16=cast, or a PyTorch build whose kernels support it",
     )
-    PROOF_DIFFERS = (
-        Severity.INVALIDATES,
+    PROOF_DIFFERS = _invalidates(
         "the processes of this setting did not all run in the same precision: {counts}",
         "repeat the run; if they differ again, compare the kernels of each process in the JSON result",
     )
-    MISMATCHED_COUNTS = (
-        Severity.INVALIDATES,
+    MISMATCHED_COUNTS = _invalidates(
         "{what}: {seen}, outside the range of trained models ({low} to {high}), so the time is not representative",
         "use pretrained weights, or another input",
     )
-    OTHER_THREADS = (
-        Severity.INVALIDATES,
+    OTHER_THREADS = _invalidates(
         "the number of threads was not what was asked for: {detail}",
         "remove torch.set_num_threads from the model, or whatever else starts threads, and ask for them with --threads",
     )
-    OTHER_PRECISION = (
-        Severity.INVALIDATES,
+    OTHER_PRECISION = _invalidates(
         "the model or a library changed what decides the precision: {detail}",
         "remove that from the model, and ask for a precision with --precision and --bf16",
     )
-    HUGE_PAGES_UNUSED = (
-        Severity.INVALIDATES,
+    HUGE_PAGES_UNUSED = _invalidates(
         "huge pages were requested by thp=on, but none were in use after the last sample",
         "only blocks of 2 MiB or more can be in huge pages; with malloc=tcmalloc, only torch requests them for its "
         "large tensors",
     )
-    OTHER_SWITCHES = (
-        Severity.DISTORTS,
+    OTHER_SWITCHES = _distorts(
         "the model or a library changed switches that select kernels: {detail}",
         "remove that from the model; flush-to-zero comes from libraries that were built with -ffast-math",
     )
-    BF16_PARTLY = (
-        Severity.DISTORTS,
+    BF16_PARTLY = _distorts(
         "{precision} by {method} is only partly active in the products of the canary: {detail}",
         "--details shows in what the network's own products ran; compare --bf16=fastmath, autocast and cast",
     )
-    NOT_REPEATABLE = (
-        Severity.DISTORTS,
+    NOT_REPEATABLE = _distorts(
         "the model does not compute the same in every pass: {detail}",
         "leave train() out of forward, and give functions such as dropout training=self.training; 'modelzoo validate' "
         "cannot judge it",
     )
-    REFERENCE_KERNELS = (
-        Severity.DISTORTS,
+    REFERENCE_KERNELS = _distorts(
         "slow reference kernels took {percent:.1f} % of the time: {names}",
         "no optimized kernel supports these operands; compare --bf16=fastmath, autocast and cast, or the recipes of "
         "int8, or use another PyTorch build",
     )
-    NO_BF16_HARDWARE = (
-        Severity.DISTORTS,
+    NO_BF16_HARDWARE = _distorts(
         "this CPU has no bf16 instructions ({features})",
         "bf16 is emulated here, and usually slower than fp32; measure it on a CPU with bf16, avx512_bf16 or amx_bf16",
     )
-    OLD_ACL = (
-        Severity.DISTORTS,
+    OLD_ACL = _distorts(
         "Arm Compute Library {version} has no inner product in bf16, which compiled Linear layers call: oneDNN may "
         "compute them in reference kernels, about 100 times as slow",
         "use torch 2.14.1 or newer (Compute Library 53.1 or newer), or --mode eager",
     )
-    INT8_SATURATION = (
-        Severity.DISTORTS,
+    INT8_SATURATION = _distorts(
         "this CPU has no VNNI, so its int8 kernels may saturate sums of two 8-bit products: {recipe} may predict worse "
         "here than on other machines",
         "judge the predictions on this machine (modelzoo validate), or use recipe=dynamic-x86, whose activations have "
         "7 bits",
     )
-    SLOW_BF16 = (
-        Severity.DISTORTS,
+    SLOW_BF16 = _distorts(
         "matrix products are slower in bf16 than in fp32 on this machine (bf16 relative to fp32: {operators})",
         "a speedup in bf16 can only come from memory traffic; a PyTorch build whose library has bf16 kernels for this "
         "CPU may be faster",
     )
-    SLOW_LINEAR = (
-        Severity.DISTORTS,
+    SLOW_LINEAR = _distorts(
         "fp32 Linear layers use torch.mm's BLAS, which runs at {ratio:.2f}× oneDNN's speed on this machine: part of "
         "the speedup of bf16 over fp32 may come from that",
         "compare with --linear onednn, which packs the weights of fp32 Linear layers for oneDNN",
     )
-    FORCED_KERNELS = (
-        Severity.DISTORTS,
+    FORCED_KERNELS = _distorts(
         "{names} may select other kernels than those for this CPU",
         "unset it; a value meant for another CPU may select the library's slowest kernels, without a message",
     )
-    TWO_OPENMP = (
-        Severity.DISTORTS,
+    TWO_OPENMP = _distorts(
         "{count} OpenMP runtimes are loaded in one process ({names}): their threads compete for the cores",
         "use only one: install numpy, torch and scikit-learn from the same source, or unset LD_PRELOAD if it names one",
     )
-    OVERSUBSCRIBED = (
-        Severity.DISTORTS,
-        "{threads} threads share {cores} usable cores",
-        "use --threads {cores} or fewer",
-    )
-    OPENBLAS_EXCEEDED = (
-        Severity.DISTORTS,
+    OVERSUBSCRIBED = _distorts("{threads} threads share {cores} usable cores", "use --threads {cores} or fewer")
+    OPENBLAS_EXCEEDED = _distorts(
         "{threads} threads, but torch's OpenBLAS was built for {limit}: with more it may crash or leak memory",
         "use --threads {limit} or fewer, or a PyTorch build with a larger NUM_THREADS",
     )
-    OPENBLAS_LIMIT = (
-        Severity.DISTORTS,
+    OPENBLAS_LIMIT = _distorts(
         "torch's OpenBLAS was built for {limit} threads, so the default is {limit} and not all {cores} cores",
         "use a PyTorch build with a larger NUM_THREADS, or several instances: modelzoo throughput",
     )
-    THREADS_VARIABLE = (
-        Severity.DISTORTS,
+    THREADS_VARIABLE = _distorts(
         "{name}={value}, but this process may use only {cores} cores",
         "unset {name}, or set it to {cores}: if threads share a core, all the others wait for them",
     )
-    THROTTLED = (
-        Severity.DISTORTS,
+    THROTTLED = _distorts(
         "the control group's quota throttled the threads for {seconds:.2f} s in {total:.1f} s",
         "raise the quota, or use --threads {threads}",
     )
-    OTHER_LOAD = (
-        Severity.DISTORTS,
+    OTHER_LOAD = _distorts(
         "other programs used {cores:.2f} cores during the run",
         "stop them: OpenMP threads wait for the slowest one, so even a small load slows down all of them",
     )
-    STOLEN_TIME = (
-        Severity.DISTORTS,
+    STOLEN_TIME = _distorts(
         "the hypervisor gave {percent:.1f} % of the CPU time to other guests during the run",
         "use a dedicated host, or measure at a quieter time",
     )
-    ONE_PROCESS = (
-        Severity.DISTORTS,
+    ONE_PROCESS = _distorts(
         "only one process: the variation between processes is unknown",
         "use --processes 3 or more; on the same machine, processes often differ by more than samples do",
     )
-    FEW_SAMPLES = (
-        Severity.DISTORTS,
-        "only {count} steady-state samples per process",
-        "raise --iterations, or omit it",
-    )
-    ODD_PROCESS = (
-        Severity.DISTORTS,
+    FEW_SAMPLES = _distorts("only {count} steady-state samples per process", "raise --iterations, or omit it")
+    ODD_PROCESS = _distorts(
         "process {number} of {count} was {percent:.0f} % {direction} than the others, more than chance explains",
         "it counts like the others; repeat the run if something else may have disturbed it",
     )
-    STALLED_PROCESS = (
-        Severity.DISTORTS,
+    STALLED_PROCESS = _distorts(
         "process {number} of {count} took {factor:.1f} times as long as the others, more than chance explains",
         "it counts like the others; repeat the run if something else may have disturbed it",
     )
-    PROCESSES_DIFFER = (
-        Severity.DISTORTS,
+    PROCESSES_DIFFER = _distorts(
         "the medians of the processes differ by {percent:.0f} %",
         "use more --processes, or check for other load, frequency changes and memory placement",
     )
-    PROCESSES_DISAGREE = (
-        Severity.DISTORTS,
+    PROCESSES_DISAGREE = _distorts(
         "the slowest process took {factor:,.1f} times as long as the fastest one: too noisy to compare",
         "check for other load, frequency changes and memory placement, then repeat the run",
     )
-    WARMUP_CAP = (
-        Severity.DISTORTS,
+    WARMUP_CAP = _distorts(
         "timings had not stabilized when the warm-up reached its limit of {seconds:.0f} s ({count} calls)",
         "check what else runs on this machine, or set the number of warm-up calls with --warmup",
     )
-    DEVICE_THROTTLED = (
-        Severity.DISTORTS,
+    DEVICE_THROTTLED = _distorts(
         "the clock of {device} was held down ({reasons}) during {share:.0f} % of the samples",
         "improve its cooling, raise its power limit, or use --lock-clocks with a frequency that it can hold",
     )
-    PAGE_FAULTS = (
-        Severity.DISTORTS,
+    PAGE_FAULTS = _distorts(
         "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again ({faults:,.0f} "
         "page faults {when})",
         _MALLOC_HINT,
     )
-    DEFAULT_MALLOC = (
-        Severity.DISTORTS,
+    DEFAULT_MALLOC = _distorts(
         "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again (glibc "
         "with its default thresholds)",
         _MALLOC_HINT,
     )
-    NUMA = (
-        Severity.DISTORTS,
-        "threads and memory may be spread over {nodes} NUMA nodes",
-        "bind them to one node: {command}",
-    )
-    SMT = (
-        Severity.DISTORTS,
+    NUMA = _distorts("threads and memory may be spread over {nodes} NUMA nodes", "bind them to one node: {command}")
+    SMT = _distorts(
         "{threads} hardware threads share each core: a busy sibling takes up to half of the core's speed",
         "keep the siblings idle: {command}; or disable SMT in the firmware",
     )
-    CPU_QUOTA = (
-        Severity.DISTORTS,
+    CPU_QUOTA = _distorts(
         "the control group allows {quota:g} of {cpus} CPUs: if the threads use more, all of them are throttled",
         "assign whole CPUs instead of a quota: docker run --cpuset-cpus 0-{last}",
     )
-    GOVERNOR = (
-        Severity.DISTORTS,
+    GOVERNOR = _distorts(
         "the frequency governor is {governor}: the clock follows the load, so early iterations are slower",
         "sudo cpupower frequency-set -g performance",
     )
-    HUGE_PAGES = (
-        Severity.DISTORTS,
+    HUGE_PAGES = _distorts(
         "transparent huge pages are off: large tensors cause 512 times as many page faults, and more TLB misses",
         "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled, then set THP_MEM_ALLOC_ENABLE=1",
     )
-    POOR_SCALING = (
-        Severity.DISTORTS,
+    POOR_SCALING = _distorts(
         "{threads} threads reach only {percent:.0f} % of {threads} times the fp32 speed of one thread",
         "check for other load, SMT siblings, a quota, threads bound to one core (GOMP_CPU_AFFINITY, OMP_PLACES) "
         "or power limits; compare with --threads {half}",
     )
-    WAIT_POLICY = (
-        Severity.DISTORTS,
+    WAIT_POLICY = _distorts(
         "OMP_WAIT_POLICY={value} changes the speed of short operators",
         "unset it to compare with other results; PASSIVE helps only if cores are shared",
     )
-    FAST_MATH = (
-        Severity.DISTORTS,
+    FAST_MATH = _distorts(
         "fp32 operators may compute with less precision because of {names}",
         "unset it; the suite removes it for its own fp32 runs, but other programs are affected",
     )
-    MISMATCHED_PAIR = (
-        Severity.DISTORTS,
-        "{problem}",
-        "install torch and torchvision of the same release, from the same index",
-    )
-    SMALL_MEMORY = (
-        Severity.DISTORTS,
+    MISMATCHED_PAIR = _distorts("{problem}", "install torch and torchvision of the same release, from the same index")
+    SMALL_MEMORY = _distorts(
         "only {gib:.1f} GiB of memory are available; the four workloads need up to {needed:g} GiB",
         "raise the container's memory limit, or run fewer workloads or a smaller --batch",
     )
-    CONVERTED_WEIGHTS = (
-        Severity.DISTORTS,
+    CONVERTED_WEIGHTS = _distorts(
         "the model's weights were not all in fp32 ({types}), and were converted to it",
         "load it in fp32 (transformers: dtype=torch.float32) if there are weights that were never rounded; what it "
         "computes in is chosen by --precision",
     )
-    SUBNORMALS = (
-        Severity.DISTORTS,
+    SUBNORMALS = _distorts(
         "{percent:.2g} % of the weights and activations that products read are subnormal numbers, with which many CPUs "
         "compute a hundred times slower",
         "set them to zero in the checkpoint, or take them for zero where the model is served: "
         "torch.set_flush_denormal(True)",
     )
-    CHANGED_INPUTS = (
-        Severity.DISTORTS,
+    CHANGED_INPUTS = _distorts(
         "the model changes its inputs in place, so they were restored before each call, outside of the timing",
         "let forward work on a copy: whoever calls it again with the same tensors gets other outputs",
     )
-    RANDOM_WEIGHTS = (
-        Severity.DISTORTS,
+    RANDOM_WEIGHTS = _distorts(
         "random weights ({reason}): the speed is that of this network, but its predictions are meaningless",
         "use --weights auto with a network, or put the checkpoint into the directory that MODELZOO_WEIGHTS names",
     )
-    SCRUBBED_VARIABLES = (
-        Severity.NOTE,
+    SCRUBBED_VARIABLES = _note(
         "fast-math variables were set but not requested, so the worker ran without them: {names}",
         "add --bf16 to measure with fast math, or unset them",
     )
-    BACKEND_VARIABLE = (
-        Severity.NOTE,
-        "MODELZOO_BACKEND selects the backend {value}: {meaning}",
-        "use --backend auto to leave the choice to PyTorch",
+    BACKEND_VARIABLE = _note(
+        "MODELZOO_BACKEND selects the backend {value}: {meaning}", "use --backend auto to leave the choice to PyTorch"
     )
-    RENAMED_WEIGHTS = (
-        Severity.NOTE,
+    RENAMED_WEIGHTS = _note(
         "{detail}, which was removed to load them",
         "save the state dict of the model itself: that of model.module, or of model._orig_mod",
     )
-    OUTLIERS = (
-        Severity.NOTE,
+    OUTLIERS = _note(
         "{count} of {total} samples are outliers (above 1.5 × the median); none was dropped",
         "check for other load on the machine",
     )

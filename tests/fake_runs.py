@@ -26,7 +26,7 @@ from modelzoo.records.evidence import (
 from modelzoo.records.faults import Fault, WrongOutputs
 from modelzoo.records.machine import Machine, Threads
 from modelzoo.records.run import Observed, Prepared, Provenance, Result, Run, RunReport, SettingRequest, ValidityEntry
-from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.results import store, summary
@@ -137,7 +137,7 @@ def evidence(verdict: ProofVerdict, reference_share: float = 0.0) -> Evidence:
 
 def timing(seconds: Sequence[float]) -> Timing:
     """What was timed, with these steady samples."""
-    series = Series(LATENCY, SECONDS, Role.LATENCY, tuple(seconds))
+    series = Series(LATENCY, tuple(seconds))
     return Timing(9.0, (2.0, 1.5), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.INTERVAL)
 
 

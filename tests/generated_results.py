@@ -16,10 +16,8 @@ from modelzoo.records.timing import (
     FIRST_TOKEN,
     LATENCY,
     PER_TOKEN,
-    SECONDS,
     Generated,
     Series,
-    role_of,
 )
 
 CALLS = 4
@@ -46,7 +44,7 @@ def generation_run(
         PER_TOKEN: [sum(between) / len(between)] * CALLS,
         BETWEEN_TOKENS: list(between) * CALLS,
     }
-    series = tuple(Series(name, SECONDS, role_of(name), tuple(values)) for name, values in columns.items())
+    series = tuple(Series(name, tuple(values)) for name, values in columns.items())
     timing = replace(run.report.timing, series=series, watched=LATENCY)
     made = Generated(prompt_tokens, len(between) + 1)
     observed = replace(run.report.observed, decoding=decoding, phases=phases)

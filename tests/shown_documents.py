@@ -33,15 +33,17 @@ from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, Proo
 from modelzoo.records.hosts import FleetComparison, FleetHost, ShardingReport
 from modelzoo.records.load import GeneratorPlace
 from modelzoo.records.profile import DecodingBytes, Flops
+from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.run_report import DECODE, PREFILL, GenerationPhase
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Confirmation, MachinePrice
+from modelzoo.records.throughput import MachinePrice
 from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
-from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut, Obstacle
+from modelzoo.records.tuning import LeftOut, Obstacle
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store, summary
 from modelzoo.setting import Setting
+from modelzoo.stats.race import Choice
 from modelzoo.views import check, compare, doctor, load, run, throughput, tuning, validity
 from modelzoo.views import fleet as fleets
 from modelzoo.warning import WarningCode, warning_for
@@ -191,14 +193,15 @@ def throughput_of() -> Result:
         [one, four],
         [*runs, *again],
         LatencyBound(90, 0.2),
-        confirmation=Confirmation(0, None, 3, 2),
+        stages=(Stage(StageKind.CONFIRMATION, (0,), 2, None, 3),),
+        choice=Choice(0, 0),
         price=MachinePrice(3.6, "USD"),
     )
 
 
 def doctored() -> DoctorReport:
     """A good machine with a GPU, and something to mend."""
-    gpu = Accelerator("cuda", 0, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30, "torch.cuda")
+    gpu = Accelerator("cuda", 0, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30)
     found = (warning_for(WarningCode.SMT, threads=2, command="taskset -c $(lscpu -p=CPU,CORE | grep -v '^#' | sort)"),)
     return DoctorReport(
         machine=SERVER,

@@ -6,9 +6,11 @@ from fake_runs import WEIGHTS, changed, evidence, make
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
 from modelzoo.records.run import Result, Run, SettingRequest
-from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, Goal, Stage, StageKind, Tuning
+from modelzoo.records.tuning import Goal, Tuning
 from modelzoo.setting import Setting
+from modelzoo.stats.race import Choice
 
 SETTINGS = (Setting(), Setting(mode="compile"), Setting(mode="compile", channels_last=True), Setting(mode="script"))
 STAGES = (

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-from modelzoo.cli.app import main, performance, validate
+import sys
+from pathlib import Path
+
+try:
+    from modelzoo.cli.app import main, performance, validate
+except ModuleNotFoundError as error:  # a script of a checkout under the Python of the system
+    if (error.name or "modelzoo").partition(".")[0] == "modelzoo":
+        raise
+    is_checkout = (Path(__file__).parents[2] / "scripts" / "run").is_file()
+    advice = "run ./scripts/run once, then use .venv/bin/python" if is_checkout else "install modelzoo with pip"
+    print(f"modelzoo: error: {sys.executable} has no module {error.name!r}: {advice}", file=sys.stderr)
+    raise SystemExit(2) from error
 
 __all__ = ["main", "performance", "validate"]

@@ -21,9 +21,10 @@ from pathlib import Path
 from types import FrameType
 
 from modelzoo.cli.output import tell
-from modelzoo.cli.parser import SWITCH, Parser, add_completion, help_pointer, help_texts
+from modelzoo.cli.parser import Parser, add_completion, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.machine.start import begin
+from modelzoo.option import SWITCH, add_options, read_options
 from modelzoo.version import __version__
 
 COMMANDS = {
@@ -40,7 +41,9 @@ COMMANDS = {
     "weights": "list, fetch, verify and pin the checkpoints, or convert one to safetensors",
     "doctor": "measure this machine's limits, and report conditions that may distort results",
 }
-"""What each command does. ``add_arguments`` of the module of its name in ``modelzoo.cli`` adds its arguments."""
+"""What each command does."""
+MEASURING = ("run", "validate", "throughput", "load", "tune", "fleet", "check")
+"""The commands whose arguments are in ``modelzoo.cli.measuring``; the others' are in the modules of their names."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def make_parser() -> Parser:
     """Return the parser of ``modelzoo``. The parsed arguments hold the command's function in ``command_function``.
 
-    Only the module of the command that is called is imported.
+    Of the commands that measure, the module is imported when the command is called; ``--help`` does without.
     """
     parser = _parser(
         "modelzoo",
@@ -66,8 +69,9 @@ def make_parser() -> Parser:
     return parser
 
 
-def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    import_module(f"modelzoo.cli.{command}").add_arguments(parser)
+def _add_arguments(command: str, parser: Parser) -> None:
+    module, name = ("measuring", f"add_{command}") if command in MEASURING else (command, "add_arguments")
+    getattr(import_module(f"modelzoo.cli.{module}"), name)(parser)
 
 
 def _parser(program: str, description: str) -> Parser:
@@ -77,28 +81,31 @@ def _parser(program: str, description: str) -> Parser:
 def performance(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``performance.py``; exits the process."""
     from modelzoo.cli import options, setting_options
+    from modelzoo.cli.measuring import OF_RUN
     from modelzoo.cli.output import add_details
-    from modelzoo.cli.run import ESSENTIAL, run_settings
-    from modelzoo.cli.selection import settings_of
     from modelzoo.workload.discovery import load_workload
 
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
+
+        def run(args: argparse.Namespace, how: options.Measurement, output: options.Output) -> int:
+            from modelzoo.cli.run import run_settings
+            from modelzoo.cli.selection import settings_of
+
+            return run_settings([(work, settings_of(args, work))], how, output)
+
         defaults = work.defaults or f"batch {work.batch}"
         parser = _parser("performance.py", f"Time {work.title}. Defaults: {defaults}")
         setting_options.add_setting(parser)
         setting_options.add_comparison(parser)
-        options.add_plan(parser)
-        options.add_output(parser)
+        options.add_measurement(parser)
+        add_options(parser, options.Output, "label", "output")
         add_details(parser)
-        options.add_dry_run(parser)
+        add_options(parser, options.Output, "dry_run")
         setting_options.add_workload_options(parser, work)
-        parser.show_first(*ESSENTIAL, *(f"--{option.name}" for option in work.options))
-        parser.set_defaults(
-            validate=False,
-            precision=None,
-            command_function=lambda args: run_settings([(work, settings_of(args, work))], args),
-        )
+        parser.show_first(*OF_RUN, *(f"--{option.name}" for option in work.options))
+        parser.calls(run, argparse.Namespace, options.Measurement, options.Output)
+        parser.set_defaults(precision=None)
         return _call(parser, argv)
 
     sys.exit(guard(call))
@@ -107,25 +114,27 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
 def validate(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``validate.py``; exits the process."""
     from modelzoo.cli import options, setting_options
-    from modelzoo.cli.validate import ESSENTIAL, judge_settings
+    from modelzoo.cli.measuring import OF_VALIDATE
     from modelzoo.workload.discovery import load_workload
 
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
 
-        def judge(args: argparse.Namespace) -> int:
+        def judge(args: argparse.Namespace, accuracy: options.Accuracy, output: options.Output) -> int:
+            from modelzoo.cli.validate import judge_settings
+
             setting = setting_options.make_setting(
                 args, work, setting_options.own_options(args), setting_options.precision_of(args)
             )
-            return judge_settings([(work, (setting,))], args)
+            return judge_settings([(work, (setting,))], accuracy, output)
 
         parser = _parser("validate.py", f"Check the predictions of {work.title} against those of fp32")
         setting_options.add_setting(parser)
-        options.add_validity(parser)
+        options.add_accuracy(parser)
         setting_options.add_workload_options(parser, work)
-        options.add_output(parser)
-        parser.show_first(*ESSENTIAL, *(f"--{option.name}" for option in work.options))
-        parser.set_defaults(command_function=judge)
+        add_options(parser, options.Output, "label", "output")
+        parser.show_first(*OF_VALIDATE, *(f"--{option.name}" for option in work.options))
+        parser.calls(judge, argparse.Namespace, options.Accuracy, options.Output)
         return _call(parser, argv)
 
     sys.exit(guard(call))
@@ -206,7 +215,12 @@ def _call(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
     words = explicit_values(sys.argv[1:] if argv is None else argv)
     args = parser.parse_args(words)
     args.words = words
+    function, records = args.command_function, args.command_records
     try:
-        return int(args.command_function(args))
+        if isinstance(function, str):
+            module, _, name = function.partition(":")
+            function = getattr(import_module(f"modelzoo.cli.{module}"), name)
+        given = (args if each is argparse.Namespace else read_options(args, each) for each in records)
+        return int(function(*given))
     except UsageError as error:
         raise UsageError(f"{error}{help_pointer(args.command_name)}") from error

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import path_text, result_files, short_names
 from modelzoo.cli.output import check_directory, deliver, format_of, output_file
-from modelzoo.cli.parser import fraction
 from modelzoo.errors import InputError, UsageError
+from modelzoo.option import fraction
 
 if TYPE_CHECKING:
     from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question

@@ -9,151 +9,72 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from modelzoo.cli import options, run, setting_options, throughput
-from modelzoo.cli.output import INTERRUPTED, file_stem, kept_text, new_result, results_directory, tell
-from modelzoo.cli.parser import Parser, help_texts
+from rich.console import Console
+
+from modelzoo.cli import measuring
+from modelzoo.cli.measuring import Fleet
+from modelzoo.cli.options import Accuracy, Output
+from modelzoo.cli.output import INTERRUPTED, file_stem, kept_text, new_result, results_directory, stored_code, tell
 from modelzoo.cli.selection import select_settings
-from modelzoo.cli.validate import ESSENTIAL as OF_VALIDATE
+from modelzoo.cli.session import make_judging
 from modelzoo.cli.validate import Judgements
+from modelzoo.document import terminal
 from modelzoo.errors import InputError, UsageError
+from modelzoo.fleet.cluster import Cluster, connected, is_open
+from modelzoo.fleet.hosts import HostResult, kinds
+from modelzoo.fleet.shards import ShardFiles, open_shards, sharded_call
+from modelzoo.option import add_options
+from modelzoo.records import run as records
+from modelzoo.records.codec import encode_json
+from modelzoo.records.hosts import FleetComparison, FleetHost
+from modelzoo.records.throughput import Throughput
+from modelzoo.results import store
+from modelzoo.results.store import reserve
+from modelzoo.setting import Setting
+from modelzoo.views.exhibits import ExhibitWriter
+from modelzoo.views.fleet import comparison_document, open_text, ticks_text, total_line
+from modelzoo.workload import Workload
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from modelzoo.fleet.cluster import Cluster
-    from modelzoo.fleet.hosts import HostResult
-    from modelzoo.fleet.shards import ShardFiles
-    from modelzoo.records.hosts import FleetHost
-    from modelzoo.setting import Setting
-    from modelzoo.workload import Workload
-
-PURPOSES = {
-    "run": "time the same settings on every host, and name the hosts that are slower than the others",
-    "throughput": "find the number of instances with the highest throughput on every host, and name slower hosts",
-    "validate": "judge predictions on a whole data set, divided among the hosts",
-}
-USAGE = """
-
-The user starts a Dask scheduler, and one worker on every host (docs/scale.md):
-  dask worker ADDRESS --nworkers 1 --nthreads 1 --resources host=1 --no-dashboard"""
 COMPARISON, HOSTS = "fleet.json", "hosts"
 """In the directory that was named: the file that holds the comparison, and the directory of the hosts' results, which
 'modelzoo report' and 'modelzoo compare' take as a whole."""
-_ESSENTIAL = ("--json-dir",)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the commands of ``modelzoo fleet``."""
-    parser.description = (parser.description or "") + USAGE
-    commands = parser.add_subparsers(dest="fleet_command", metavar="COMMAND", required=True, parser_class=Parser)
-    for name, purpose in PURPOSES.items():
-        command = commands.add_parser(name, help=purpose, **help_texts(f"fleet {name}", purpose))
-        {"run": _add_run, "throughput": _add_throughput, "validate": _add_validate}[name](command)
-
-
-def _add_run(parser: Parser) -> None:
-    run.add_measurement(parser)
-    _add_own(parser)
-    parser.show_first(*run.ESSENTIAL, *_ESSENTIAL)
-    parser.set_defaults(command_function=run_command)
-
-
-def _add_throughput(parser: Parser) -> None:
-    throughput.add_measurement(parser)
-    parser.add_argument("-o", "--output", "--json", help=argparse.SUPPRESS)  # the error says what to give instead
-    _add_own(parser)
-    parser.show_first(*throughput.ESSENTIAL, *_ESSENTIAL)
-    parser.set_defaults(command_function=throughput_command)
-
-
-def _add_own(parser: argparse.ArgumentParser) -> None:
-    """Add what the hosts are not told."""
-    parser.add_argument(
-        "--json-dir",
-        type=Path,
-        metavar="DIR",
-        help="directory for the results of all hosts and their comparison (default: results/fleet-TIME)",
-    )
-    _add_scheduler(parser)
-
-
-def _add_scheduler(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--scheduler",
-        required=True,
-        metavar="ADDRESS",
-        help="address of the Dask scheduler: tcp://10.0.0.1:8786, or tls://… with the certificates of Dask's "
-        "configuration",
-    )
-
-
-def _add_validate(parser: Parser) -> None:
-    setting_options.add_workloads(parser, "bf16")
-    setting_options.add_setting(parser)
-    options.add_validity(parser)
-    options.add_output(parser)
-    group = parser.add_argument_group("shards")
-    group.add_argument(
-        "--shards-dir",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="directory for finished shards; a later call uses them again",
-    )
-    group.add_argument(
-        "--shard-items",
-        type=int,
-        metavar="N",
-        help="items per shard, rounded up to whole batches (default: a hundredth of the data set)",
-    )
-    _add_scheduler(parser)
-    parser.show_first(*OF_VALIDATE)
-    parser.set_defaults(command_function=validate_command, vary=[], setting=[], baseline=None)
-
-
-def run_command(args: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace, fleet: Fleet) -> int:
     """Run ``modelzoo fleet run``; return the exit code.
 
     Returns:
         the largest of the hosts' ``modelzoo run``, and 2 if a host did not measure.
     """
     select_settings(args, "fp32,bf16")  # a mistake is found before anything is sent
-    return _measure(args)
+    return _measure(args.words, fleet)
 
 
-def throughput_command(args: argparse.Namespace) -> int:
+def throughput_command(args: argparse.Namespace, fleet: Fleet) -> int:
     """Run ``modelzoo fleet throughput``; return the exit code, as ``run_command``."""
     if args.output is not None:
         raise UsageError("-o is for one host; name a directory for the results of all hosts with --json-dir DIR")
-    return _measure(args)
+    return _measure(args.words, fleet)
 
 
-def _measure(args: argparse.Namespace) -> int:
+def _measure(words: Sequence[str], fleet: Fleet) -> int:
     """Run the command on every host, write each result as it comes, and compare the hosts."""
-    from modelzoo.document import terminal
-    from modelzoo.fleet.cluster import connected
-    from modelzoo.fleet.hosts import HostResult
-    from modelzoo.records.hosts import FleetHost
-    from modelzoo.results import store
-    from modelzoo.views.fleet import ticks_text
-
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    _add_own(own)
-    words = tuple(own.parse_known_args(args.words[args.words.index("fleet") + 1 :])[1])
-    directory, out = _directory(args), terminal.console()
+    add_options(own, Fleet)
+    told = tuple(own.parse_known_args(words[words.index("fleet") + 1 :])[1])
+    directory, out = directory_of(fleet), terminal.console()
     hosts: dict[str, FleetHost] = {}
     results: dict[str, HostResult] = {}
     codes = [0]
     try:
-        with connected(args.scheduler, f"results are kept in {directory}") as cluster:
-            _greet(args.scheduler, cluster, out)
+        with connected(fleet.scheduler, f"results are kept in {directory}") as cluster:
+            _greet(fleet.scheduler, cluster, out)
             if slow := cluster.slow_ticks():
                 out.print(ticks_text(slow), style="yellow", soft_wrap=True)
             _clear(directory)
             names = [member.name for member in cluster.members]
-            for member, measured in cluster.measure(words, str(Path.cwd())):
+            for member, measured in cluster.measure(told, str(Path.cwd())):
                 path, problem = directory / HOSTS / f"host-{names.index(member.name)}.json", measured.problem
                 place: Path | None = None
                 if measured.result and not problem:
@@ -180,21 +101,16 @@ def _measure(args: argparse.Namespace) -> int:
 
 
 def _greet(address: str, cluster: Cluster, out: Console) -> None:
-    from modelzoo.fleet.cluster import is_open
-    from modelzoo.views.fleet import open_text
-
     if is_open(address):
         out.print(open_text(address), style="yellow", soft_wrap=True)
     out.print(f"hosts: {', '.join(member.name for member in cluster.members)}", soft_wrap=True)
 
 
-def _directory(args: argparse.Namespace) -> Path:
-    if args.json_dir is not None:
-        return Path(args.json_dir)
-    from modelzoo.records.run import now
-    from modelzoo.results.store import reserve
-
-    return reserve(results_directory() / f"fleet-{file_stem(now())}", Path.mkdir)
+def directory_of(fleet: Fleet) -> Path:
+    """Return the directory that was named, or a new one called after the time of the call."""
+    if fleet.json_dir is not None:
+        return fleet.json_dir
+    return reserve(results_directory() / f"fleet-{file_stem(records.now())}", Path.mkdir)
 
 
 def _clear(directory: Path) -> None:
@@ -220,14 +136,6 @@ def _compare(hosts: Sequence[FleetHost], results: Sequence[HostResult], director
         InputError: two hosts ran other weights.
         UsageError: the comparison cannot be written.
     """
-    from modelzoo.document import terminal
-    from modelzoo.fleet.hosts import kinds
-    from modelzoo.records.codec import encode_json
-    from modelzoo.records.hosts import FleetComparison
-    from modelzoo.records.throughput import Throughput
-    from modelzoo.results import store
-    from modelzoo.views.fleet import comparison_document, total_line
-
     _check_weights(results)
     comparison = FleetComparison(tuple(hosts), kinds(results))
     out.print()
@@ -255,40 +163,40 @@ def _check_weights(results: Sequence[HostResult]) -> None:
                     )
 
 
-def validate_command(args: argparse.Namespace) -> int:
+def validate_command(
+    args: argparse.Namespace, fleet: Fleet, divided: measuring.Shards, accuracy: Accuracy, output: Output
+) -> int:
     """Run ``modelzoo fleet validate``; return the exit code, that of ``modelzoo validate``."""
-    from modelzoo.fleet.cluster import connected
-    from modelzoo.fleet.shards import ShardFiles
-
-    jobs, files = select_settings(args, "bf16"), ShardFiles(args.shards_dir)
-    kept = f"finished shards are kept in {args.shards_dir}, run the same command again"
-    judgements = Judgements(new_result(jobs, name=args.label), args)
+    jobs, files = select_settings(args, "bf16"), ShardFiles(divided.shards_dir)
+    kept = f"finished shards are kept in {divided.shards_dir}, run the same command again"
+    judgements = Judgements(new_result(jobs, name=output.label), output.output)
     try:
-        with connected(args.scheduler, kept) as cluster:
-            _greet(args.scheduler, cluster, judgements.out)
+        with connected(fleet.scheduler, kept) as cluster:
+            _greet(fleet.scheduler, cluster, judgements.out)
             requested = [(work, setting) for work, settings in jobs for setting in settings]
             for group, (work, setting) in enumerate(requested):
-                _judge(cluster, judgements, files, group, work, setting)
+                _judge(cluster, judgements, files, group, work, setting, accuracy, divided.shard_items)
     except KeyboardInterrupt:
         tell(f"modelzoo: interrupted; {kept}")
         return INTERRUPTED
-    return judgements.end()
+    return stored_code(judgements.stored, judgements.end())
 
 
 def _judge(
-    cluster: Cluster, judgements: Judgements, files: ShardFiles, group: int, work: Workload, setting: Setting
+    cluster: Cluster,
+    judgements: Judgements,
+    files: ShardFiles,
+    group: int,
+    work: Workload,
+    setting: Setting,
+    accuracy: Accuracy,
+    shard_items: int | None,
 ) -> None:
     """Judge one setting on all hosts, and write each shard as it comes."""
-    from modelzoo.fleet.shards import open_shards, sharded_call
-    from modelzoo.records.run import now
-    from modelzoo.views.exhibits import ExhibitWriter
-
-    args, started, out = judgements.args, now(), judgements.out
-    judging = options.make_judging(args, work)
-    call, writer = (
-        sharded_call(work, setting, judging.request, args.shard_items, judging.timeout),
-        ExhibitWriter(judging.output, work.name),
-    )
+    started, out = records.now(), judgements.out
+    judging = make_judging(accuracy, work)
+    call = sharded_call(work, setting, judging.request, shard_items, judging.timeout)
+    writer = ExhibitWriter(judging.output, work.name)
     with open_shards(call, writer.write) as shards:
         total, missing = len(shards.plan.shards), files.missing(shards)
         reused = total - len(missing)

@@ -22,14 +22,9 @@ from modelzoo.cli.output import (
 )
 from modelzoo.errors import UsageError
 from modelzoo.formatting import for_people, printable
-from modelzoo.records.load import Load
-from modelzoo.records.throughput import Throughput
-from modelzoo.records.tuning import Tuning
 
 if TYPE_CHECKING:
-    from modelzoo.document import Block
     from modelzoo.records.run import Result
-    from modelzoo.views.page.build import ResultSet
 
 
 FORMATS = ("terminal", "markdown", "html", "csv", "json")
@@ -78,7 +73,10 @@ def report(args: argparse.Namespace) -> int:
     target = output_file(args.output)
     form = format_of(args.format, target, FORMATS)
     if target is not None:
-        _check_target(target, args.results)
+        files = [file for path in args.results for file in result_files(Path(path))]
+        if any(target.resolve() == file.resolve() for file in files):
+            raise UsageError(f"{target} is one of the results; name another file with -o FILE")
+        check_directory(target)
     if form == "html":
         if target is None:
             raise UsageError("--format html is a page; name its file with -o FILE")
@@ -91,25 +89,16 @@ def report(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_target(target: Path, results: Sequence[str]) -> None:
-    """Raise ``UsageError`` if ``target`` is one of the results, or its directory does not exist."""
-    files = [file for path in results for file in result_files(Path(path))]
-    if any(target.resolve() == file.resolve() for file in files):
-        raise UsageError(f"{target} is one of the results; name another file with -o FILE")
-    check_directory(target)
-
-
 def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Namespace) -> str:
     """The results in one of ``FORMATS``."""
     from modelzoo.document import Section, markdown, terminal
-    from modelzoo.results import summary, tuning
-    from modelzoo.views import export
+    from modelzoo.views import export, kinds
 
     if form in ("csv", "json"):
         names = short_names([Path(path) for path, _ in stored])
         rows = []
         for name, (path, result) in zip(names, stored):
-            timed = () if isinstance(result.payload, (Throughput, Load)) else summary.rows(tuning.measured(result))
+            timed = kinds.of(result).rows(result)
             if not timed:
                 raise UsageError(
                     f"--format {form} has latencies, as run and tune measure them, and {printable(path)} has none; "
@@ -117,7 +106,10 @@ def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Na
                 )
             rows += [(name, row) for row in timed]
         return export.report(rows, form)
-    blocks = [Section(_heading(path, result), tuple(_blocks(result, args))) for path, result in stored]
+    blocks = [
+        Section(_heading(path, result), tuple(kinds.of(result).document(result, args.details, args.kernels)))
+        for path, result in stored
+    ]
     return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=False)
 
 
@@ -127,86 +119,45 @@ def _heading(path: str, result: Result) -> str:
 
 
 def _print(args: argparse.Namespace) -> int:
+    from modelzoo.results.tuning import measured
+    from modelzoo.views import kinds
+
     stored = read_all(args.results)
     said: list[str] = []
     for number, (path, result) in enumerate(stored):
         if number:
             print_text("")
         print_text(for_people(_heading(path, result)))
-        blocks = _blocks(result, args)
+        view = kinds.of(result)
+        blocks = view.document(result, args.details, args.kernels)
         if blocks:
             print_text("")
             print_document(blocks)
-        said += _lines(result)
+        said += result_lines(measured(result), view.rows(result))
     print_lines(said)
     return 0
 
 
-def _blocks(result: Result, args: argparse.Namespace) -> list[Block]:
-    """What the command that measured ``result`` printed."""
-    from modelzoo.results import summary
-    from modelzoo.results import tuning as results_tuning
-    from modelzoo.views import load, run, throughput, tuning, validity
-
-    if isinstance(result.payload, Throughput):
-        # Its runs tell what the instances were, without timing.
-        return throughput.document(result)
-    if isinstance(result.payload, Load):
-        return load.document(result.payload)
-    is_search = isinstance(result.payload, Tuning)
-    blocks = tuning.document(result) if is_search else []
-    result = results_tuning.measured(result)
-    rows = summary.rows(result)
-    if rows and (args.details or not is_search):
-        blocks += run.document(result, rows, details=args.details)
-        blocks += run.kernels(result) if args.kernels or args.details else []
-    if not rows or args.kernels or args.details:
-        details = args.details or args.kernels
-        blocks += [block for entry in result.validity for block in validity.document(entry, details=details)]
-    return blocks
-
-
-def _lines(result: Result) -> list[str]:
-    """The lines for stdout; instances are not timed one by one."""
-    from modelzoo.results import summary, tuning
-
-    if isinstance(result.payload, (Throughput, Load)):
-        return []
-    result = tuning.measured(result)
-    return result_lines(result, summary.rows(result))
-
-
 def _write_page(args: argparse.Namespace, target: Path) -> int:
     from modelzoo.comparison.compare import Question
+    from modelzoo.comparison.model import StoredResult
     from modelzoo.document.html import html
     from modelzoo.views.page import build
+    from modelzoo.views.page.history import start
+    from modelzoo.views.page.redaction import names_here, redacted
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")
     names = short_names([Path(path) for path in args.results])
-    if args.redact:
-        names = [f"Result {number}" for number in range(1, len(names) + 1)]
-    given = [_given(name, path, args.redact) for name, path in zip(names, args.results)]
-    page = html(build.page(given, Question()))
-    write_output(target, page)
+    given = []
+    for number, (name, path) in enumerate(zip(names, args.results), 1):
+        stored = [StoredResult(file, result) for file, result in read_all([path])]
+        stored.sort(key=lambda each: start(each.result))
+        if args.redact:
+            people, name = names_here(), f"Result {number}"
+            results = [redacted(each.result, people) for each in stored]
+            stored = [StoredResult(f"session {session}", result) for session, result in enumerate(results, 1)]
+        given.append(build.ResultSet(name, tuple(stored), Path(path).is_dir()))
+    write_output(target, html(build.page(given, Question())))
     print_lines([f"page: {target}"])
     return 0
-
-
-def _given(name: str, path: str, redact: bool) -> ResultSet:
-    """What is at ``path``, the oldest session first."""
-    from modelzoo.comparison.model import StoredResult
-    from modelzoo.views.page.build import ResultSet
-    from modelzoo.views.page.history import start
-    from modelzoo.views.page.redaction import names_here, redacted
-
-    is_directory = Path(path).is_dir()
-    stored = [StoredResult(file, result) for file, result in read_all([path])]
-    stored.sort(key=lambda each: start(each.result))
-    if not redact:
-        return ResultSet(name, tuple(stored), is_directory)
-    people = names_here()
-    hidden = [
-        StoredResult(f"session {session}", redacted(each.result, people)) for session, each in enumerate(stored, 1)
-    ]
-    return ResultSet(name, tuple(hidden), is_directory)

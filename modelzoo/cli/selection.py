@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
-from modelzoo.cli.parser import SWITCH
 from modelzoo.cli.setting_options import (
     AUTO,
     FIELDS,
@@ -22,6 +21,7 @@ from modelzoo.cli.setting_options import (
     precision_of,
 )
 from modelzoo.errors import UsageError, suggestion
+from modelzoo.option import SWITCH
 from modelzoo.setting import (
     DEFAULTS,
     METHOD_OPTIONS,

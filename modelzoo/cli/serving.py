@@ -1,47 +1,19 @@
-"""What the commands that start instances share, ``throughput`` and ``load``: for example ``--slo p99=50ms``."""
+"""What the commands that start instances share, ``throughput`` and ``load``."""
 
 from __future__ import annotations
 
 import argparse
-import re
-from argparse import ArgumentTypeError
+import resource
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from modelzoo.cli.output import say_where
 from modelzoo.errors import UsageError
-from modelzoo.records.serving import LatencyBound
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from modelzoo.records.machine import Machine, Topology
-    from modelzoo.results.store import ResultFile
-    from modelzoo.views.plots.plot import Plot
-
-
-_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-_BOUND = re.compile(r"p(\d+(?:\.\d+)?)=(\d+(?:\.\d+)?|\.\d+)(us|µs|ms|s)")
-
-
-def latency_bound(text: str) -> LatencyBound:
-    """Return the bound that ``text`` states, for argparse.
-
-    >>> latency_bound("p99=50ms")
-    LatencyBound(percentile=99.0, seconds=0.05)
-    """
-    match = _BOUND.fullmatch(text.strip())
-    if match is None:
-        raise ArgumentTypeError(f"{text!r} is not a bound; write a percentile and a time, such as p99=50ms or p90=1.5s")
-    percentile, seconds = float(match[1]), float(match[2]) * _UNITS[match[3]]
-    if not 0 < percentile < 100 or not seconds > 0:
-        raise ArgumentTypeError(f"{text!r}: the percentile must be over 0 and under 100, and the time over 0")
-    return LatencyBound(percentile, seconds)
-
-
-def add_plot(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the plot's file."""
-    parser.add_argument("--plot", metavar="FILE", help="write the plot to FILE (default: beside the result, as .svg)")
+from modelzoo.machine import cpu, facts
+from modelzoo.records.machine import Machine, Topology
+from modelzoo.results.store import ResultFile
+from modelzoo.views.plots.plot import Plot
 
 
 def check_setting(args: argparse.Namespace) -> None:
@@ -60,10 +32,7 @@ def read_host() -> tuple[Machine, Topology]:
     Raises:
         UsageError: nothing can be timed on it.
     """
-    from modelzoo.machine.cpu import read_topology
-    from modelzoo.machine.facts import read_machine
-
-    machine, topology = read_machine(), read_topology()
+    machine, topology = facts.read_machine(), cpu.read_topology()
     if machine.emulator:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
     return machine, topology
@@ -81,8 +50,6 @@ def allow_open_files(instances: int) -> None:
     Raises:
         UsageError: the hard limit is lower.
     """
-    import resource
-
     needed = instances * _FILES + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 
 from modelzoo import setting as settings
-from modelzoo.cli.parser import duration, switch, whole_numbers
 from modelzoo.errors import UsageError, suggestion
 from modelzoo.field import parse_words
+from modelzoo.option import duration, switch, whole_numbers
 from modelzoo.setting import METHOD_OPTIONS, METHODS, OptionValue, Setting, option_name
 from modelzoo.workload import Workload
 from modelzoo.workload.declaration import SOURCES
@@ -201,44 +201,31 @@ def make_setting(
     limit = THREADS_PER_CPU * (os.cpu_count() or 1)
     if threads is not None and threads > limit:
         raise UsageError(f"--threads {threads}: this machine has {os.cpu_count()} CPUs; give at most {limit}")
-    image = _image(args.image)
+    environ: Mapping[str, str] = os.environ
+    image = python = None
+    if args.image not in (None, DEFAULT):
+        from modelzoo.measure.container import read_image
+
+        found = read_image(args.image)
+        image, environ = found.name, found.environment
+    if args.python not in (None, DEFAULT):
+        from modelzoo.measure.launcher import find_interpreter
+
+        python = find_interpreter(args.python)
     given = {name: getattr(args, name) for name in settings.fields() if hasattr(args, name)}
     given.update(
         precision=precision,
-        **_methods(args, precision),
-        backend=args.backend if args.backend is not None else _backend_variable(image),
+        backend=args.backend if args.backend is not None else _backend_variable(environ),
         threads=threads,
         weights=args.weights if args.weights in SOURCES else str(Path(args.weights).absolute()),
         input=None if args.input is None else str(Path(args.input).absolute()),
-        python=_python(args.python),
+        python=python,
         image=image,
     )
+    for field in METHODS.values():  # those of other precisions are empty
+        method = getattr(args, option_name(field))
+        given[field] = method if field == METHODS.get(precision) and method != AUTO else None
     return Setting(**given, options=workload.option_values(options, given["weights"]))
-
-
-def _methods(args: argparse.Namespace, precision: str) -> dict[str, str | None]:
-    """The fields that say how a precision is obtained; those of other precisions than ``precision`` are empty."""
-    given = {field: getattr(args, option_name(field)) for field in METHODS.values()}
-    own = METHODS.get(precision)
-    return {field: value if field == own and value != AUTO else None for field, value in given.items()}
-
-
-def _python(name: str | None) -> str | None:
-    """The path of another interpreter; ``None`` for the one that runs the suite."""
-    if name in (None, DEFAULT):
-        return None
-    from modelzoo.measure.launcher import find_interpreter
-
-    return find_interpreter(name)
-
-
-def _image(name: str | None) -> str | None:
-    """The name of an image that is on this machine; ``None`` for none."""
-    if name in (None, DEFAULT):
-        return None
-    from modelzoo.measure.container import read_image
-
-    return read_image(name).name
 
 
 def _threads_variable() -> int | None:
@@ -252,13 +239,8 @@ def _threads_variable() -> int | None:
     return int(first)
 
 
-def _backend_variable(image: str | None) -> str:
+def _backend_variable(environ: Mapping[str, str]) -> str:
     """The default backend, which an image names in MODELZOO_BACKEND."""
-    environ: Mapping[str, str] = os.environ
-    if image is not None:
-        from modelzoo.measure.container import read_image
-
-        environ = read_image(image).environment
     value = environ.get(settings.BACKEND_VARIABLE) or "auto"
     if value not in settings.choices("backend"):
         allowed = ", ".join(settings.choices("backend"))
@@ -310,24 +292,21 @@ def parse_settings(texts: Sequence[str]) -> list[OptionValues]:
     Raises:
         UsageError: a setting has another form, or the file cannot be read or has no settings.
     """
-    settings = []
+    found = []
     for text in texts:
-        lines = _lines(text[1:]) if text.startswith("@") else [text]
-        settings += [parse_setting(line) for line in lines]
-    return settings
-
-
-def _lines(name: str) -> list[str]:
-    try:
-        content = Path(name).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise UsageError(f"--setting @{name} cannot be read: {reason}") from error
-    # A comment begins a word: file names may contain a "#".
-    lines = [re.sub(r"(^|\s)#.*", "", line) for line in content.splitlines()]
-    if not any(line.strip() for line in lines):
-        raise UsageError(f"--setting @{name}: the file names no setting; write one on each line")
-    return [line for line in lines if line.strip()]
+        lines = [text]
+        if text.startswith("@"):
+            try:
+                content = Path(text[1:]).read_text(encoding="utf-8")
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+                raise UsageError(f"--setting {text} cannot be read: {reason}") from error
+            # A comment begins a word: file names may contain a "#".
+            lines = [line for each in content.splitlines() if (line := re.sub(r"(^|\s)#.*", "", each)).strip()]
+            if not lines:
+                raise UsageError(f"--setting {text}: the file names no setting; write one on each line")
+        found += [parse_setting(line) for line in lines]
+    return found
 
 
 def combine(axes: Sequence[Axis]) -> list[OptionValues]:
@@ -340,33 +319,27 @@ def combine(axes: Sequence[Axis]) -> list[OptionValues]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(f"{twice[0]} is varied twice; give all of its values in one list")
-    merged = _with_methods(axes)
-    check_number(math.prod(len(axis.choices) for axis in merged))
-    return [
-        {name: value for choice in choices for name, value in choice.items()}
-        for choices in itertools.product(*(axis.choices for axis in merged))
-    ]
-
-
-def _with_methods(axes: Sequence[Axis]) -> list[Axis]:
-    """Merge the axes ``bf16`` and ``recipe`` into ``precision``, so that each value occurs with the precisions that it
-    belongs to."""
     methods = {axis.name: axis for axis in axes if axis.name in METHOD_OPTIONS}
     precisions = next((axis for axis in axes if axis.name == "precision"), None)
-    if not methods or precisions is None:
-        return list(axes)
-    options = [option_name(METHODS.get(choice["precision"], "")) for choice in precisions.choices]
-    for name in methods:
-        if name not in options:
-            raise UsageError(
-                f"{name} is varied, but {METHOD_OPTIONS[name]} is not among the precisions; add it, or leave one of "
-                "the two out"
-            )
-    choices: list[OptionValues] = []
-    for choice, option in zip(precisions.choices, options):
-        choices += [{**choice, **method} for method in methods[option].choices] if option in methods else [choice]
-    kept = [axis for axis in axes if axis.name not in methods]
-    return [Axis("precision", tuple(choices)) if axis is precisions else axis for axis in kept]
+    if precisions is not None:
+        # Each method occurs with the precisions that it belongs to.
+        own = [option_name(METHODS.get(choice["precision"], "")) for choice in precisions.choices]
+        for name in methods:
+            if name not in own:
+                raise UsageError(
+                    f"{name} is varied, but {METHOD_OPTIONS[name]} is not among the precisions; add it, or leave one "
+                    "of the two out"
+                )
+        choices: list[OptionValues] = []
+        for choice, name in zip(precisions.choices, own):
+            choices += [{**choice, **each} for each in methods[name].choices] if name in methods else [choice]
+        kept = [axis for axis in axes if axis.name not in methods]
+        axes = [Axis("precision", tuple(choices)) if axis is precisions else axis for axis in kept]
+    check_number(math.prod(len(axis.choices) for axis in axes))
+    return [
+        {name: value for choice in choices for name, value in choice.items()}
+        for choices in itertools.product(*(axis.choices for axis in axes))
+    ]
 
 
 def check_number(count: int) -> None:

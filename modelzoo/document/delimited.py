@@ -21,12 +21,9 @@ def csv_lines(rows: Iterable[Iterable[str]]) -> str:
 
 def _cell(text: str) -> str:
     shown = printable(text)
-    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) and not _is_number(shown) else shown
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    if shown.lstrip().startswith(_FORMULA):
+        try:
+            float(shown)
+        except ValueError:
+            return f"'{shown}"
+    return shown

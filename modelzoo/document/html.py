@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from modelzoo.document import theme
-from modelzoo.document.content import Block, Page, Text
+from modelzoo.document.content import Page, Text
 from modelzoo.formatting import capitalized, printable
 from modelzoo.version import __version__
 
@@ -33,12 +33,7 @@ def _environment() -> Environment:
         # Only plain text: the templates' own output is Markup already.
         finalize=lambda value: printable(str(value)) if type(value) in (str, Text) else value,
     )
-    found.filters["kind"] = _kind
+    found.filters["kind"] = lambda block: type(block).__name__.lower()  # of the macro that shows it
     found.filters["sentence"] = lambda text: f"{capitalized(str(text))}."
     found.filters["lines"] = lambda text: str(text).split("\n")
     return found
-
-
-def _kind(block: Block) -> str:
-    """Name of the macro that shows the block."""
-    return type(block).__name__.lower()

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from modelzoo.evidence.canary import FP32_BELOW
-from modelzoo.evidence.flops import tensors_in
 from modelzoo.evidence.probes import relative_error
+from modelzoo.workload.nested import tensors_in
 
 
 def kept(output: object) -> list[Any]:

@@ -11,8 +11,9 @@ import gc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modelzoo.evidence.flops import Run, is_view, run_operator, tensors_in
+from modelzoo.evidence.flops import Run, is_view, run_operator
 from modelzoo.evidence.kernel_names import base_name, operator_class
+from modelzoo.workload.nested import tensors_in
 
 _EMPTY = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 """Operators whose outputs have no values yet."""

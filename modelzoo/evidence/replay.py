@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from modelzoo.evidence.flops import call_flop, tensors_in
+from modelzoo.evidence.flops import call_flop
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
 from modelzoo.evidence.observation import LoggedCall, logged_call
 from modelzoo.evidence.probes import (
@@ -34,6 +34,7 @@ from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_o
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import NotReplayed, Product
 from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
+from modelzoo.workload.nested import tensors_in
 
 BUDGET_SECONDS = 6.0
 """How long the products of one pass are called again, at most; the products that do most of the work come first."""

@@ -34,11 +34,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from modelzoo.evidence.flops import tensors_in
 from modelzoo.evidence.precision import ELEVEN_BITS
 from modelzoo.evidence.references import Rule, weight_place
 from modelzoo.records.evidence import OperatorClass, Product
 from modelzoo.records.faults import Fault, WrongOutputs
+from modelzoo.workload.nested import tensors_in
 
 _SINGLE = 2.0**-24
 UNITS = {

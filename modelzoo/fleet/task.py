@@ -16,8 +16,8 @@ from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.files import files_sha256
 from modelzoo.fleet.shards import facts_differ, open_shards
 from modelzoo.formatting import DIGEST_DIGITS
+from modelzoo.measure.jobs import Shards
 from modelzoo.measure.launcher import start_guarded
-from modelzoo.measure.shard_calls import Shards
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.fleet import Shard, ShardedCall, ShardPlan, ShardResult
 from modelzoo.version import __version__

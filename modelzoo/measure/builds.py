@@ -18,8 +18,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -87,7 +86,10 @@ def parse_build(option: str, texts: Sequence[str], variables: Sequence[str] = ()
     Raises:
         UsageError: a file does not exist, a text is no requirement, or an interpreter is not alone.
     """
-    title = " ".join([*map(_shown, texts), *map(_shown_variable, variables)])
+    without_passwords = [re.sub(r"//[^/@\s]*@", "//", text) for text in texts]
+    pairs = [text.partition("=") for text in variables]
+    hidden = [f"{name}=(hidden)" if sign and is_secret(name) else name + sign + value for name, sign, value in pairs]
+    title = " ".join([*without_passwords, *hidden])
     files = [path for text in texts for path in _files(option, text)]
     interpreters = [str(path) for path in files if path.suffix not in (".whl", ".txt")]
     interpreters += [text for text in texts if _is_interpreter(text)]
@@ -105,16 +107,6 @@ def parse_build(option: str, texts: Sequence[str], variables: Sequence[str] = ()
         lists=tuple(path.absolute() for path in files if path.suffix == ".txt"),
         variables=_variables(option, variables),
     )
-
-
-def _shown(text: str) -> str:
-    """A text without the password of a URL."""
-    return re.sub(r"//[^/@\s]*@", "//", text)
-
-
-def _shown_variable(text: str) -> str:
-    name, equals, _ = text.partition("=")
-    return f"{name}=(hidden)" if equals and is_secret(name) else text
 
 
 def _is_interpreter(text: str) -> bool:
@@ -191,10 +183,16 @@ def interpreters(base: Build, head: Build, say: Say) -> tuple[str, str]:
 
 def _made(build: Build, pins: tuple[str, ...], say: Say) -> str:
     """The interpreter of an environment with the requirements of ``build``."""
-    key = _key(build, pins)
-    directory = _directory() / f"{_slug(build)}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+    files = ["-".join(path.stem.split("-")[:2]) for path in (*build.wheels, *build.lists)]
+    directory = _directory([*build.requirements, *files][0], _key(build, pins))
     python = directory / "bin" / "python"
-    with _locked(directory):
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        lock = (directory.parent / f".{directory.name}.lock").open("w")
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+    with lock:  # only one process makes an environment; the others wait until it is complete
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not (directory / STAMP).is_file():
             say(f"{build.option}: making an environment with {build.title} in {directory}, which takes a few minutes")
             shutil.rmtree(directory, ignore_errors=True)
@@ -209,8 +207,12 @@ def _make(build: Build, directory: Path, pins: Sequence[str], say: Say) -> None:
     words = [*_suite_requirements(), *build.requirements, *map(str, build.wheels)]
     words += [word for path in build.lists for word in ("--requirement", str(path))]
     # Modules that are compiled at the first import would make the first processes slower.
-    install = [uv, *_quiet(), "pip", "install", "--compile-bytecode", "--python", str(directory / "bin" / "python")]
-    install += [*_index(), *words]
+    install = [uv, "pip", "install", "--compile-bytecode", "--python", str(directory / "bin" / "python")]
+    install += [] if sys.stderr.isatty() else ["--quiet"]
+    index = os.environ.get("PIP_INDEX_URL")  # uv does not read pip's variables
+    if index and not (os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("UV_INDEX_URL")):
+        install += ["--default-index", index]
+    install += words
     if pins:
         constraints = directory / "constraints.txt"
         write_atomically(constraints, "".join(f"{pin}\n" for pin in pins))
@@ -231,18 +233,13 @@ def _suite_requirements() -> list[str]:
         raise EnvironmentProblem(
             f"the suite is not installed as {DISTRIBUTION}, so what it needs is not known: {installation_advice()}"
         ) from None
-    extras = ("", EXTRA, *_nested(declared))
     found = [Requirement(text) for text in declared]
+    own = [each for each in found if canonicalize_name(each.name) == DISTRIBUTION]
+    # The suite itself, with the extras that ``EXTRA`` is made of.
+    parts = [part for each in own if each.marker and each.marker.evaluate({"extra": EXTRA}) for part in each.extras]
+    extras = ("", EXTRA, *parts)
     needed = [each for each in found if each.marker is None or any(each.marker.evaluate({"extra": e}) for e in extras)]
-    return [f"{each.name}{each.specifier}" for each in needed if canonicalize_name(each.name) != DISTRIBUTION]
-
-
-def _nested(declared: Sequence[str]) -> Iterator[str]:
-    """The extras that ``EXTRA`` is made of."""
-    for each in map(Requirement, declared):
-        is_own = canonicalize_name(each.name) == DISTRIBUTION
-        if is_own and each.marker is not None and each.marker.evaluate({"extra": EXTRA}):
-            yield from each.extras
+    return [f"{each.name}{each.specifier}" for each in needed if each not in own]
 
 
 def _pins(python: str, build: Build) -> tuple[str, ...]:
@@ -284,19 +281,13 @@ def _is_exact(build: Build) -> bool:
     )
 
 
-def _slug(build: Build) -> str:
-    names = [*build.requirements, *("-".join(path.stem.split("-")[:2]) for path in (*build.wheels, *build.lists))]
-    return re.sub(r"[^\w.+]+", "-", names[0])[:_LONGEST_NAME].strip("-")
-
-
 def _with_variables(python: str, build: Build) -> str:
     """An interpreter that sets the variables of a side before it starts: a script that is kept like an environment."""
     if not build.variables:
         return python
     set_ = [f"{name}={shlex.quote(value)}" for name, value in build.variables.items()]
     text = f'#!/bin/sh\nexec env {" ".join(set_)} {shlex.quote(python)} "$@"\n'
-    slug = re.sub(r"[^\w.+]+", "-", "-".join(f"{k}-{v}" for k, v in build.variables.items()))[:_LONGEST_NAME].strip("-")
-    directory = _directory() / f"{slug}-{hashlib.sha256(text.encode()).hexdigest()[:12]}" / "bin"
+    directory = _directory("-".join(f"{name}-{value}" for name, value in build.variables.items()), text) / "bin"
     script = directory / "python"
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -307,21 +298,10 @@ def _with_variables(python: str, build: Build) -> str:
     return find_interpreter(str(script))
 
 
-def _directory() -> Path:
-    return cache_directory().absolute() / "environments"
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Only one process makes an environment; the others wait until it is complete."""
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        lock = (directory.parent / f".{directory.name}.lock").open("w")
-    except OSError as error:
-        raise _unwritable(directory, error) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _directory(name: str, key: str) -> Path:
+    """The directory in the cache of what ``key`` decides."""
+    slug = re.sub(r"[^\w.+]+", "-", name)[:_LONGEST_NAME].strip("-")
+    return cache_directory().absolute() / "environments" / f"{slug}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
 def _unwritable(directory: Path, error: OSError) -> EnvironmentProblem:
@@ -337,17 +317,6 @@ def _uv() -> str:
             "uv is not installed, which makes the environments: run pip install uv, or name two interpreters"
         )
     return found
-
-
-def _index() -> list[str]:
-    """uv does not read pip's variables."""
-    own = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("UV_INDEX_URL")
-    index = os.environ.get("PIP_INDEX_URL")
-    return ["--default-index", index] if index and not own else []
-
-
-def _quiet() -> list[str]:
-    return [] if sys.stderr.isatty() else ["--quiet"]
 
 
 def _run(command: Sequence[str], build: Build) -> None:

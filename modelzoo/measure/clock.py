@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter, perf_counter_ns
 from typing import Any, Protocol
 
-import msgspec
 from msgspec.structs import asdict
 
 from modelzoo.engines.protocol import Accelerator, AsynchronousDevice, DeviceEvent, Model
@@ -37,47 +36,25 @@ COPIES = 10
 """How often copying a batch is timed, after the samples."""
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """One timed call, in seconds. ``issue`` and ``device`` are ``None`` on a CPU, ``device`` also without events."""
-
-    latency: float
-    issue: float | None = None
-    device: float | None = None
-
-    def values(self) -> dict[str, float]:
-        """What was timed, by the name of its series."""
-        series = {LATENCY: self.latency}
-        if self.issue is not None:
-            series[ISSUE] = self.issue
-        if self.device is not None:
-            series[DEVICE] = self.device
-        return series
-
-
-class Timed(Protocol):
-    """What a clock finds: the latency in seconds, and all series by name."""
-
-    @property
-    def latency(self) -> float: ...
-
-    def values(self) -> dict[str, float]: ...
+Times = dict[str, float]
+"""What a clock finds: seconds by the name of their series; ``LATENCY`` is always among them."""
 
 
 class Clock(Protocol):
     """Times a call; the value that the call returns is deleted after the last timestamp."""
 
-    def time(self, call: Callable[[], Any]) -> Timed: ...
+    def time(self, call: Callable[[], Any]) -> Times: ...
 
 
 class HostClock:
     """Times work that has completed when the call returns, by the monotonic performance counter."""
 
-    def time(self, call: Callable[[], Any]) -> Sample:
+    def time(self, call: Callable[[], Any]) -> Times:
         start = perf_counter_ns()
         output = call()
         end = perf_counter_ns()
         del output  # after the second timestamp, and not within the next call
-        return Sample((end - start) * 1e-9)
+        return {LATENCY: (end - start) * 1e-9}
 
 
 class Events:
@@ -106,49 +83,36 @@ class Events:
 
 
 class DeviceClock:
-    """Times work on an accelerator: synchronizes before the first timestamp and before the last one."""
+    """Times work on an accelerator: synchronizes before the first timestamp and before the last one.
+
+    If the events of the device tell no time, there is no time on the device.
+    """
 
     def __init__(self, device: AsynchronousDevice) -> None:
         self._device = device
         events = Events(device)
-        self._first, self._last = events.take(), events.take()
+        self._events = (events.take(), events.take()) if device.timed_events else None
 
-    def time(self, call: Callable[[], Any]) -> Sample:
-        first, last = self._first, self._last
+    def time(self, call: Callable[[], Any]) -> Times:
+        events = self._events
         self._device.synchronize()
         start = perf_counter_ns()
-        first.record()
+        if events is not None:
+            events[0].record()
         output = call()
-        last.record()
+        if events is not None:
+            events[1].record()
         issued = perf_counter_ns()
         self._device.synchronize()
         end = perf_counter_ns()
         del output
-        return Sample((end - start) * 1e-9, issue=(issued - start) * 1e-9, device=first.elapsed_time(last) * 1e-3)
-
-
-class SynchronizingClock:
-    """Times work on an accelerator whose events tell no time: as ``DeviceClock``, without the time on the device."""
-
-    def __init__(self, device: AsynchronousDevice) -> None:
-        self._device = device
-
-    def time(self, call: Callable[[], Any]) -> Sample:
-        self._device.synchronize()
-        start = perf_counter_ns()
-        output = call()
-        issued = perf_counter_ns()
-        self._device.synchronize()
-        end = perf_counter_ns()
-        del output
-        return Sample((end - start) * 1e-9, issue=(issued - start) * 1e-9)
+        found = {LATENCY: (end - start) * 1e-9, ISSUE: (issued - start) * 1e-9}
+        return found if events is None else {**found, DEVICE: events[0].elapsed_time(events[1]) * 1e-3}
 
 
 def clock_for(device: AsynchronousDevice | None) -> Clock:
     """Return the clock for a session's device; ``None`` means that a call has completed when it returns."""
-    if device is None:
-        return HostClock()
-    return DeviceClock(device) if device.timed_events else SynchronizingClock(device)
+    return HostClock() if device is None else DeviceClock(device)
 
 
 class Watch:
@@ -180,7 +144,7 @@ class Watch:
         device.reset_peak_memory()
         self._read(Phase.BEFORE)
 
-    def time(self, call: Callable[[], Any]) -> Timed:
+    def time(self, call: Callable[[], Any]) -> Times:
         """Time a call as ``clock`` does; read the sensors before the first call of a turn, and after it if due."""
         if self._begins_turn:
             self._device.synchronize()  # the turn may have begun with a call that is not timed
@@ -229,18 +193,15 @@ class Watch:
 
 def watch(device: Accelerator, clock: Clock, locked_mhz: int | None = None) -> Watch:
     """Begin to watch ``device``; sensors that cannot be read are named in the record."""
+    problems = (f"there is no tool to read the sensors of {device.kind} devices",)
     try:
-        return Watch(device, clock, _sensors(device), locked_mhz=locked_mhz)
+        if device.kind == "cuda":
+            return Watch(device, clock, nvml_sensors(device.identifier(), device.index, os.environ), (), locked_mhz)
+        if device.kind == "npu":
+            return Watch(device, clock, npu_sensors(device.index), (), locked_mhz)
     except EnvironmentProblem as problem:
-        return Watch(device, clock, None, (str(problem),), locked_mhz)
-
-
-def _sensors(device: Accelerator) -> Sensors:
-    if device.kind == "cuda":
-        return nvml_sensors(device.identifier(), device.index, os.environ)
-    if device.kind == "npu":
-        return npu_sensors(device.index)
-    raise EnvironmentProblem(f"there is no tool to read the sensors of {device.kind} devices")
+        problems = (str(problem),)
+    return Watch(device, clock, None, problems, locked_mhz)
 
 
 def throttled_samples(readings: Sequence[Reading], untimed: int) -> tuple[int, ...]:

@@ -132,10 +132,14 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         options += [
             f"--entrypoint={self.python}",
             *_UNPRIVILEGED,
-            *_limits(self.cpus),
             *network_options(job, os.environ),
-            *_gpus(job),
+            f"--cpuset-cpus={format_cpu_list(allowed_cpus() if self.cpus is None else self.cpus)}",
         ]
+        limits = read_cgroup_limits()  # of this process's control group, which does not apply to containers
+        options += [f"--cpus={limits.cpus:g}"] if limits.cpus is not None else []
+        options += [f"--memory={limits.memory}"] if limits.memory is not None else []
+        if any(setting.device.partition(":")[0] == "cuda" for setting in job.settings):
+            options.append("--gpus=all")  # other accelerators have no such option
         options += [*cache_options(job, self._cache()), *mount_options(job, os.environ)]
         image = read_image(self.image)
         changed = [f"{name}={value}" for name, value in environment.items() if image.environment.get(name) != value]
@@ -233,20 +237,6 @@ class Container(msgspec.Struct, frozen=True):
             raise EnvironmentProblem(f"'docker {command}' failed, so processes would disturb each other: {problem}")
 
 
-def _limits(cpus: frozenset[int] | None) -> list[str]:
-    """The CPUs, by default those of this process, and its limits; its control group does not apply to containers."""
-    limits = read_cgroup_limits()
-    options = [f"--cpuset-cpus={format_cpu_list(allowed_cpus() if cpus is None else cpus)}"]
-    options += [f"--cpus={limits.cpus:g}"] if limits.cpus is not None else []
-    return options + ([f"--memory={limits.memory}"] if limits.memory is not None else [])
-
-
-def _gpus(job: Job) -> list[str]:
-    """The GPUs of the machine for a job that uses one; other accelerators have no such option."""
-    is_used = any(setting.device.partition(":")[0] == "cuda" for setting in job.settings)
-    return ["--gpus=all"] if is_used else []
-
-
 class Image(msgspec.Struct, frozen=True):
     """A container image on this machine.
 
@@ -269,7 +259,10 @@ def read_image(name: str) -> Image:
         UsageError: there is no such image, or the engine runs on another machine.
         EnvironmentProblem: there is no program ``docker``, or no engine answers.
     """
-    _require_local_engine(name)
+    code, output, _ = run_docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
+    host = output.strip()
+    if code == 0 and host and not host.startswith(_LOCAL_ENGINES):
+        raise UsageError(f"image={name}: the Docker engine is on another machine ({host}); run modelzoo there instead")
     code, output, problem = run_docker("image", "inspect", "--format", "{{json .}}", name)
     if code:
         if "no such image" in problem.lower() or "invalid reference" in problem.lower():
@@ -277,18 +270,15 @@ def read_image(name: str) -> Image:
                 f"image={name} is not on this machine; fetch it with 'docker pull {name}', or build it with "
                 "scripts/build-images"
             )
-        raise _unusable(name, problem)
+        if "daemon running" in problem or "Cannot connect" in problem or "permission denied" in problem.lower():
+            raise EnvironmentProblem(
+                f"image={name}: no Docker engine answers ({problem.rstrip('.')}); start it, or run "
+                "scripts/container-engine start"
+            )
+        raise EnvironmentProblem(f"image={name}: docker reports: {problem}")
     description = json.loads(output)
     pairs = (text.partition("=") for text in description["Config"].get("Env") or ())
     return Image(name, description["Id"], {key: value for key, _, value in pairs})
-
-
-def _require_local_engine(name: str) -> None:
-    """The CPUs and the memory are those of this machine, so the containers must be, too."""
-    code, output, _ = run_docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
-    host = output.strip()
-    if code == 0 and host and not host.startswith(_LOCAL_ENGINES):
-        raise UsageError(f"image={name}: the Docker engine is on another machine ({host}); run modelzoo there instead")
 
 
 def run_docker(*words: str) -> tuple[int, str, str]:
@@ -317,15 +307,6 @@ def problem_line(output: str) -> str:
     for prefix in ("docker:", "Error response from daemon:", "Error:", "error:"):
         problem = problem.removeprefix(prefix).strip()
     return problem
-
-
-def _unusable(name: str, problem: str) -> EnvironmentProblem:
-    if "daemon running" in problem or "Cannot connect" in problem or "permission denied" in problem.lower():
-        return EnvironmentProblem(
-            f"image={name}: no Docker engine answers ({problem.rstrip('.')}); start it, or run scripts/container-engine"
-            " start"
-        )
-    return EnvironmentProblem(f"image={name}: docker reports: {problem}")
 
 
 def caller_label() -> str:

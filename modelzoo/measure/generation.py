@@ -17,6 +17,7 @@ import msgspec
 from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel
 from modelzoo.evidence.recording import Phases
 from modelzoo.frozen import replace
+from modelzoo.measure.clock import Times
 from modelzoo.measure.pipeline import wait
 from modelzoo.records.profile import DecodingBytes
 from modelzoo.records.run_report import DECODE, PREFILL
@@ -25,11 +26,9 @@ from modelzoo.records.timing import (
     FIRST_TOKEN,
     LATENCY,
     PER_TOKEN,
-    SECONDS,
     Generated,
     Series,
     Timing,
-    role_of,
 )
 from modelzoo.workload.generation import Forward, Generation, generate, noting_cache
 
@@ -100,22 +99,6 @@ class Generating(msgspec.Struct, frozen=True):
         return Generated(self.generation.prompt_tokens, self.generation.new_tokens)
 
 
-class GenerationSample(msgspec.Struct, frozen=True):
-    """The times of one generation in seconds: to the first token, and from each token to the next."""
-
-    first: float
-    between: tuple[float, ...]
-
-    @property
-    def latency(self) -> float:
-        """The whole generation."""
-        return self.first + sum(self.between)
-
-    def values(self) -> dict[str, float]:
-        """What was timed, by the name of its series."""
-        return {LATENCY: self.latency, FIRST_TOKEN: self.first, PER_TOKEN: sum(self.between) / len(self.between)}
-
-
 class GenerationClock:
     """Times one generation at a time; a ``Clock``."""
 
@@ -123,7 +106,7 @@ class GenerationClock:
         self._generating, self._device = generating, device
         self._between: list[tuple[float, ...]] = []
 
-    def time(self, call: Callable[[], Any]) -> GenerationSample:
+    def time(self, call: Callable[[], Any]) -> Times:
         """Time one generation; ``call`` is not used, because it takes no timestamps."""
         own, device = self._generating, self._device
         stamps = [wait(device)]
@@ -131,11 +114,12 @@ class GenerationClock:
         del tokens  # after the last timestamp
         first, *between = ((end - start) * 1e-9 for start, end in itertools.pairwise(stamps))
         self._between.append(tuple(between))
-        return GenerationSample(first, tuple(between))
+        others = sum(between)
+        return {LATENCY: first + others, FIRST_TOKEN: first, PER_TOKEN: others / len(between)}
 
     def with_tokens(self, timing: Timing) -> Timing:
         """``timing``, the last that this clock was used for, with the time between any two tokens of its samples."""
         samples = self._between[-len(timing.steady) :]
         values = tuple(value for between in samples for value in between)
-        series = Series(BETWEEN_TOKENS, SECONDS, role_of(BETWEEN_TOKENS), values)
+        series = Series(BETWEEN_TOKENS, values)
         return replace(timing, series=(*timing.series, series))

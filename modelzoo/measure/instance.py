@@ -19,6 +19,7 @@ import msgspec
 from modelzoo.engines.protocol import AsynchronousDevice, Model
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
+from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.memory import prefer_own_node, read_placement, resident_memory
@@ -28,17 +29,19 @@ from modelzoo.measure.clock import Clock, Watch, clock_for, on_host, time_copies
 from modelzoo.measure.generation import GenerationClock
 from modelzoo.measure.kept_inputs import KeptInputs, RestoringClock, with_own_inputs
 from modelzoo.measure.loading import Built, build, imported
-from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
-from modelzoo.measure.pipeline import PipelineClock
+from modelzoo.measure.observing import observe, peak_memory, with_agreement
 from modelzoo.measure.preparation import check_resolution
-from modelzoo.measure.reporting import Switches, Timed, make_report, provenance
+from modelzoo.measure.reporting import bound, first_answer, provenance, run_warnings
 from modelzoo.measure.sampler import Sampling, without_collection
 from modelzoo.plan import Plan
+from modelzoo.records.accelerator import AcceleratorUse
+from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Assignment, Looks, Progress, Send
 from modelzoo.records.run import Observed, RunReport, Turn
 from modelzoo.records.run_report import ChangedSwitch
 from modelzoo.records.serving import BatchDone, BatchTime, InstanceReport, Ready, Window
-from modelzoo.workload.declaration import make_inputs
+from modelzoo.records.timing import Timing
+from modelzoo.workload.declaration import inputs_digest, make_inputs
 
 LAST = 5
 """Batches of the end of the warm-up whose median says how long one takes."""
@@ -143,9 +146,7 @@ class Instance:
         if device is not None:
             clock = self._watch = watch(device, clock, locked_mhz)
         if built.pipeline is not None:
-            staged = built.pipeline
-            stages = PipelineClock(staged.steps, staged.source, staged.device)
-            return Sampling(stages.run, stages, self._plan, self._progress)
+            return Sampling(built.pipeline.run, built.pipeline, self._plan, self._progress)
         call: Callable[[], Any] = lambda: model.call(*args)  # noqa: E731
         if self._job.setting.include_copies:
             call = lambda: on_host(model.call(*model.prepare(own)))  # noqa: E731
@@ -195,14 +196,53 @@ class Instance:
                     if built.pipeline is None:
                         copies = time_copies(built.model, built.inputs.args, device, included=setting.include_copies)
                     accelerator = self._watch.result(timing, copies)
-        timed = Timed(timing, usage, tuple(self._turns), accelerator)
-        return self._report(looks, self._inputs, timed, None if timing is None else median(timing.steady))
+        seconds = None if timing is None else median(timing.steady)
+        return self._report(looks, self._inputs, usage, seconds, timing, accelerator)
 
-    def _report(self, looks: Looks, inputs: KeptInputs, timed: Timed, seconds: float | None) -> RunReport:
+    def _report(
+        self,
+        looks: Looks,
+        inputs: KeptInputs,
+        usage: CpuUsage,
+        seconds: float | None,
+        timing: Timing | None = None,
+        accelerator: AcceleratorUse | None = None,
+    ) -> RunReport:
+        """Look at what ran, and put together what the worker reports; arguments as for ``_look``."""
         built, observed, changed, peak = self._look(looks, inputs, seconds)
         ran = provenance(self._job, self._imports.engine, self._machine, self._cpus)
-        switches = Switches(self._switches, changed)
-        return make_report(self._job, self._plan, self._imports, switches, ran, built, timed, observed, peak)
+        work, prepared, made = self._imports.workload, self._job.prepared, built.model.compilation
+        ceilings = kept_ceilings(ran.machine, None if accelerator is None else accelerator.device)
+        report = RunReport(
+            workload=work.name,
+            title=work.title,
+            unit=work.unit,
+            prepared=prepared,
+            provenance=ran,
+            plan=self._plan,
+            items=tuple(map(str, built.inputs.items)),
+            import_seconds=self._imports.seconds,
+            build_seconds=built.seconds,
+            compile_seconds=made.seconds if made is not None else None,
+            first_answer_seconds=first_answer(made, timing),
+            compiled_libraries=made.libraries if made is not None else None,
+            switches=self._switches,
+            changed_switches=changed,
+            timing=timing,
+            usage=usage,
+            observed=observed,
+            peak_memory=peak,
+            weight_bytes=built.model.stored_bytes(),
+            inputs_digest=inputs_digest(built.inputs),
+            calibration_digest=made.calibration if made is not None else None,
+            turns=tuple(self._turns),
+            pipeline=built.pipeline.record() if built.pipeline is not None else None,
+            generation=built.generating.record() if built.generating is not None else None,
+            accelerator=accelerator,
+            ceilings=ceilings,
+            bound=bound(observed.flops, timing, ceilings, prepared.setting),
+        )
+        return replace(report, warnings=run_warnings(report))
 
     def _look(
         self, looks: Looks, inputs: KeptInputs, seconds: float | None
@@ -217,7 +257,7 @@ class Instance:
         with self.active:
             changed, built, peak = self._session.changed_switches(), with_own_inputs(self._built, inputs), peak_memory()
             self._send(Progress("audit"))
-            observed = observe(built, self._session, prepared, looks, audit_passes(seconds), self._send)
+            observed = observe(built, self._session, prepared, looks, seconds, self._send)
             observed = with_agreement(observed, built, prepared, looks, self._send)
         return built, observed, changed, peak
 
@@ -310,7 +350,7 @@ class Instance:
         usage, placement = self._monitor.stop(), read_placement(self._cpus, *self._policy)
         inputs, context = self._batches[self._job.setting.batch].inputs, None
         if looks.extras:
-            context = self._report(looks, inputs, Timed(None, usage, ()), self._seconds)
+            context = self._report(looks, inputs, usage, self._seconds)
             observed, peak = context.observed, context.peak_memory
         else:
             _, observed, _, peak = self._look(looks, inputs, self._seconds)

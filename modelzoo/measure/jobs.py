@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import NoneType
 
 import msgspec
 
@@ -17,10 +20,11 @@ from modelzoo.measure.launcher import Launcher, LocalLauncher
 from modelzoo.measure.process import Remote
 from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.fleet import Shard, ShardPlan, ShardResult
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.protocol import Assignment, Exhibited, Message, Preparation, PrepareJob, Progress
 from modelzoo.records.run import EnvironmentChanges, Prepared, ValidityReport
-from modelzoo.records.validity import ValidityRequest
+from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.setting import Setting, labels
 from modelzoo.workload import Workload
@@ -36,6 +40,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 OnEvent = Callable[[Event], None]
+OnExhibit = Callable[[Exhibit], None]
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -85,7 +90,7 @@ def listener(
     label: str,
     round_number: int,
     on_event: OnEvent,
-    on_exhibit: Callable[[Exhibit], None] | None = None,
+    on_exhibit: OnExhibit | None = None,
 ) -> Callable[[Message], None]:
     """Return what passes on a worker's messages as events and exhibits."""
 
@@ -228,7 +233,7 @@ def start_worker(
     round_number: int = 0,
     cpus: frozenset[int] | None = None,
     validity: ValidityRequest | None = None,
-    on_exhibit: Callable[[Exhibit], None] | None = None,
+    on_exhibit: OnExhibit | None = None,
 ) -> Remote:
     """Start a worker for one setting.
 
@@ -264,9 +269,7 @@ def start_worker(
     return Remote(launcher, job, environment.variables, listen, request.timeout)
 
 
-def validate(
-    request: Request, validity: ValidityRequest, on_event: OnEvent, on_exhibit: Callable[[Exhibit], None]
-) -> ValidityReport:
+def validate(request: Request, validity: ValidityRequest, on_event: OnEvent, on_exhibit: OnExhibit) -> ValidityReport:
     """Judge the only setting of ``request`` in a fresh process, with fp32 as the reference.
 
     Raises:
@@ -275,3 +278,64 @@ def validate(
     (preparation,) = prepare(request, on_event)
     with start_worker(request, 0, preparation, on_event, validity=validity, on_exhibit=on_exhibit) as worker:
         return worker.call("judge", result=ValidityReport, last=True)
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The data set of one setting, which a worker has divided, judges shard by shard, and concludes.
+
+    Attributes:
+        prepared: the setting as resolved, and its weights.
+        plan: how the data set is divided.
+        worker: judges them.
+    """
+
+    prepared: Prepared
+    plan: ShardPlan
+    worker: Remote
+
+    def judge(self, shard: Shard) -> ShardResult:
+        """Judge one shard.
+
+        Raises:
+            ModelzooError: it could not be judged, or the worker died.
+        """
+        found = self.worker.call("compare", shard, result=ShardResult)
+        if found.shard != shard:
+            raise WorkerError(f"the worker answered for another shard than number {shard.number}")
+        return found
+
+    def content(self, shard: Shard) -> str:
+        """Return the SHA-256 of the files of the items of ``shard``, see ``ShardResult.content``."""
+        return self.worker.call("content", shard, result=str)
+
+    def conclude(self, results: Iterable[ShardResult]) -> Validity:
+        """Merge the results of all shards, whoever judged them, and judge the whole.
+
+        Args:
+            results: in the order of the items.
+        """
+        for each in results:
+            self.worker.call("merge", each, result=NoneType)
+        return self.worker.call("conclude", result=Validity)
+
+
+@contextmanager
+def divided(
+    request: Request,
+    validity: ValidityRequest,
+    shard_items: int | None,
+    on_event: OnEvent,
+    on_exhibit: OnExhibit,
+) -> Iterator[Shards]:
+    """Resolve the only setting of ``request``, and have a worker divide the data set; it ends with the block.
+
+    Args:
+        shard_items: items per shard; ``None``: a hundredth of the data set.
+
+    Raises:
+        ModelzooError: the setting cannot run, or its predictions cannot be judged.
+    """
+    (preparation,) = prepare(request, on_event)
+    with start_worker(request, 0, preparation, on_event, validity=validity, on_exhibit=on_exhibit) as worker:
+        yield Shards(required(preparation), worker.call("divide", shard_items, result=ShardPlan), worker)

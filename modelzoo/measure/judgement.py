@@ -1,6 +1,6 @@
 """Judge one setting's predictions, with fp32 as the reference: as a whole, or shard by shard.
 
-A worker that judges shards loads both models once, at its first shard. ``modelzoo.measure.shard_calls`` is the parent's
+A worker that judges shards loads both models once, at its first shard. ``modelzoo.measure.jobs`` is the parent's
 side. A shard counts only where all that its predictions depend on is equal.
 """
 

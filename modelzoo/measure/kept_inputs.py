@@ -11,7 +11,7 @@ from typing import Any
 
 from modelzoo.engines.protocol import ComposableModel
 from modelzoo.frozen import replace
-from modelzoo.measure.clock import Clock, Timed
+from modelzoo.measure.clock import Clock, Times
 from modelzoo.measure.loading import Built
 from modelzoo.measure.pipeline import moved
 from modelzoo.workload.nested import leaves
@@ -50,7 +50,7 @@ class RestoringClock:
     def __init__(self, clock: Clock, inputs: KeptInputs) -> None:
         self._clock, self._inputs = clock, inputs
 
-    def time(self, call: Callable[[], Any]) -> Timed:
+    def time(self, call: Callable[[], Any]) -> Times:
         self._inputs.restore()
         sample = self._clock.time(call)
         self._inputs.look()

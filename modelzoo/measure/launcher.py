@@ -158,8 +158,14 @@ class LocalLauncher(msgspec.Struct, frozen=True):
         pass
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> LocalWorker:
+        cpus = allowed_cpus() if self.cpus is None else self.cpus
+        command = [self.python, *self.worker]
+        # Before the interpreter allocates any memory; also if a library has bound this thread, whose CPUs the worker
+        # would inherit.
+        if self.cpus is not None or current_cpus() != cpus:
+            command = ["taskset", "--cpu-list", ",".join(map(str, sorted(cpus))), *command]
         try:
-            return start_guarded([*self._affinity(), self.python, *self.worker], environment, stderr)
+            return start_guarded(command, environment, stderr)
         except OSError as error:
             program = error.filename or self.python
             raise EnvironmentProblem(f"cannot start {program}: {error.strerror}; check that it is installed") from error
@@ -168,16 +174,6 @@ class LocalLauncher(msgspec.Struct, frozen=True):
         own = self.python == sys.executable
         hint = installation_advice(missing_module(output) or "") if own else "install it there"
         return explain_end(code, output, self.python, hint)
-
-    def _affinity(self) -> list[str]:
-        """The command prefix that sets the CPUs before the interpreter allocates any memory.
-
-        It is also needed if a library has bound this thread, whose CPUs the worker would inherit.
-        """
-        cpus = allowed_cpus() if self.cpus is None else self.cpus
-        if self.cpus is None and current_cpus() == cpus:
-            return []
-        return ["taskset", "--cpu-list", ",".join(map(str, sorted(cpus)))]
 
 
 class LocalWorker(msgspec.Struct, frozen=True):

@@ -13,15 +13,14 @@ import msgspec
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.store import read_inputs
-from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel, Engine, Model, Session
+from modelzoo.engines.protocol import ComposableModel, Engine, Model, Session
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import import_torchvision
 from modelzoo.measure.generation import Generating
-from modelzoo.measure.pipeline import Step, steps_of
+from modelzoo.measure.pipeline import PipelineClock, steps_of
 from modelzoo.measure.sampler import without_collection
 from modelzoo.records.protocol import Assignment
-from modelzoo.records.timing import Pipeline
 from modelzoo.records.workload import Export, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import InputRequest, Inputs, Workload
@@ -70,16 +69,6 @@ def check_stages(
         )
 
 
-def without_staged_parts(work: Workload, stages: Stages) -> Workload:
-    """``work`` with a model from which the parts are taken that are stages of their own."""
-    load = work.load
-    return replace(
-        work,
-        build=lambda options: stages.part(work.build(options)),
-        load=None if load is None else lambda options, path: stages.part(load(options, path)),
-    )
-
-
 def check_generation(work: Workload, setting: ResolvedSetting) -> None:
     """Check that a workload which generates tokens can do so under ``setting``.
 
@@ -100,39 +89,6 @@ def check_generation(work: Workload, setting: ResolvedSetting) -> None:
     if problem:
         raise UsageError(f"{work.name} generates tokens one by one, and {problem}")
     work.generate(setting.options)
-
-
-class Staged(msgspec.Struct, frozen=True):
-    """A pipeline that is ready to run.
-
-    Attributes:
-        steps: its stages in this process.
-        source: the batch that the first one takes.
-        device: the accelerator; ``None`` for a CPU.
-    """
-
-    steps: tuple[Step, ...]
-    source: Any
-    device: AsynchronousDevice | None
-
-    def record(self) -> Pipeline:
-        """What the result stores of it."""
-        return Pipeline(tuple(step.record() for step in self.steps))
-
-
-def staged(stages: Stages, model: Model, session: Session, setting: ResolvedSetting, *, exported: bool) -> Staged:
-    """Put ``model`` between the stages.
-
-    Args:
-        exported: whether the engine runs a converted model, whose inputs and outputs ``Model.predict`` converts.
-    """
-
-    def run(value: ModelInput) -> ModelOutput:
-        output = model.predict(*value.args) if exported else model.call(*model.prepare(value.args))
-        return ModelOutput(output, value.context)
-
-    steps = steps_of(stages, run, session.device, setting.device)
-    return Staged(steps, stages.source, session.device)
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -180,7 +136,7 @@ class Built(msgspec.Struct, frozen=True):
     inputs: Inputs
     args: tuple[Any, ...]
     seconds: float
-    pipeline: Staged | None = None
+    pipeline: PipelineClock | None = None
     generating: Generating | None = None
     changes_inputs: bool = False
 
@@ -200,9 +156,23 @@ def build(engine: Engine, session: Session, work: Workload, job: Assignment) -> 
         else:
             stages = declared_stages(work, job.setting, weights)
             own = Inputs(stages.model_input().args, stages.items) if export is None else read_inputs(export)
-            inputs, work = own, without_staged_parts(work, stages)
+            inputs, whole, load = own, work.build, work.load
+            # The model without the parts that are stages of their own.
+            work = replace(
+                work,
+                build=lambda options: stages.part(whole(options)),
+                load=None if load is None else lambda options, path: stages.part(load(options, path)),
+            )
             model = session.load(work, weights, inputs, export)
-            pipeline = staged(stages, model, session, job.setting, exported=export is not None)
+
+            def run(value: ModelInput) -> ModelOutput:
+                # An engine that runs a converted model converts inputs and outputs in ``predict``.
+                is_plain = export is None
+                output = model.call(*model.prepare(value.args)) if is_plain else model.predict(*value.args)
+                return ModelOutput(output, value.context)
+
+            steps = steps_of(stages, run, session.device, job.setting.device)
+            pipeline = PipelineClock(steps, stages.source, session.device)
     args, generating = model.prepare(inputs.args), None
     seconds = perf_counter() - started - (model.compilation.seconds if model.compilation is not None else 0.0)
     if work.generate is not None:

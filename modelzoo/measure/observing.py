@@ -8,7 +8,7 @@ by 1 % shows. Pure numpy; torch is not imported.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from modelzoo.engines.export.source import rebuild
@@ -23,7 +23,7 @@ from modelzoo.records.protocol import Looks, Progress, Send
 from modelzoo.records.run import Observed, Prepared
 from modelzoo.records.run_report import GenerationPhase
 from modelzoo.records.workload import Export, MatchedDetections, OutputAgreement, OutputError
-from modelzoo.warning import WarningCode, WarningMessage, warning_for
+from modelzoo.warning import WarningCode, warning_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,45 +40,33 @@ AUDIT_SECONDS = 2.0
 """The audit observes two passes, or one if two would take longer than this."""
 
 
-def output_agreement(export: Export, outputs: RawOutputs, precision: str) -> OutputAgreement:
-    """Return how far ``outputs`` is from torch's outputs for the batch of ``export``.
+def output_agreement(export: Export | None, outputs: RawOutputs, precision: str) -> OutputAgreement:
+    """Return how far ``outputs`` is from what the torch module computes from the same batch in fp32, eager.
 
     Args:
-        export: with torch's outputs.
-        outputs: what the engine computed from the same inputs.
-        precision: of the engine; only fp32 has a bound.
+        export: with torch's outputs; ``None``: ``outputs`` has them, with the ``structure``, and of a detector the
+            detections alone, because its raw heads cannot be observed.
+        outputs: what the engine computed.
+        precision: of ``outputs``; only fp32 has a bound.
 
     Raises:
         EnvironmentProblem: the export's files are gone.
     """
-    batch, expected, changed = read_batch(export), read_expected(export), read_changed(export)
-    rounded = read_expected(export, rounded=True) if precision == "bf16" else None
-    has_bound, others = precision == "fp32", (changed, rounded)
-    if not batch.heads:
-        arrays = (() if each is None else each.outputs for each in others)
-        return OutputAgreement(_errors(batch.outputs.names(), expected.outputs, outputs.outputs, *arrays), has_bound)
-    heads = (() if each is None else each.heads for each in others)
-    errors = _errors(batch.heads, expected.heads, outputs.heads, *heads)
-    pictures = [rebuild(batch.outputs, each.outputs) for each in (expected, outputs, changed) if each is not None]
-    return OutputAgreement(errors, has_bound, _detections_with_sensitivity(*pictures))
-
-
-def eager_agreement(outputs: RawOutputs, precision: str = "fp32") -> OutputAgreement:
-    """Return how far ``outputs`` is from what the torch module itself computes in fp32.
-
-    The raw heads of a detector that was compiled cannot be observed, so its detections alone are compared.
-
-    Args:
-        outputs: with the ``structure`` and ``expected``.
-        precision: of ``outputs``; only fp32 has a bound.
-    """
-    assert outputs.structure is not None, "a model that knows what is expected knows the structure"
-    arrays = [each for each in (outputs.expected, outputs.outputs, outputs.changed) if each]
-    sides, has_bound = [rebuild(outputs.structure, each) for each in arrays], precision == "fp32"
-    if _are_pictures(sides[0]):
-        return OutputAgreement((), has_bound, _detections_with_sensitivity(*sides))
-    names, others = outputs.structure.names(), (outputs.changed, outputs.rounded)
-    return OutputAgreement(_errors(names, outputs.expected, outputs.outputs, *others), has_bound)
+    heads: tuple[str, ...] = ()
+    if export is None:
+        assert outputs.structure is not None, "a model that knows what is expected knows the structure"
+        structure, expected = outputs.structure, RawOutputs(outputs.expected)
+        changed, rounded = (RawOutputs(each) if each else None for each in (outputs.changed, outputs.rounded))
+    else:
+        batch = read_batch(export)
+        structure, heads, expected, changed = batch.outputs, batch.heads, read_expected(export), read_changed(export)
+        rounded = read_expected(export, rounded=True) if precision == "bf16" else None
+    pictures = [rebuild(structure, each.outputs) for each in (expected, outputs, changed) if each is not None]
+    detects = bool(heads) or _are_pictures(pictures[0])
+    part, names = ("heads", heads) if detects else ("outputs", structure.names())
+    sides = (() if each is None else getattr(each, part) for each in (expected, outputs, changed, rounded))
+    detections = _detections_with_sensitivity(*pictures) if detects else None
+    return OutputAgreement(_errors(names, *sides), precision == "fp32", detections)
 
 
 def _errors(
@@ -170,23 +158,17 @@ def matched_detections(expected: Pictures, found: Pictures) -> MatchedDetections
         for key, sides in rows.items()
         if sides[0]
     ]
-    return MatchedDetections(_count(expected), _count(found), matched, tuple(errors))
+    here, there = (sum(len(each[_SCORES]) for each in pictures) for pictures in (expected, found))
+    return MatchedDetections(here, there, matched, tuple(errors))
 
 
-def _count(pictures: Pictures) -> int:
-    return sum(len(each[_SCORES]) for each in pictures)
-
-
-def audit_passes(seconds: float | None) -> int:
-    """Return how many passes an audit observes; ``seconds``: what one takes, ``None`` if that is not known."""
-    return 1 if seconds is None or 2 * seconds > AUDIT_SECONDS else 2
-
-
-def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, passes: int, send: Send) -> Observed:
+def observe(
+    built: Built, session: Session, prepared: Prepared, looks: Looks, seconds: float | None, send: Send
+) -> Observed:
     """Look at what ran, after the timing and in the session that is still active.
 
     Args:
-        passes: number of passes that an audit observes.
+        seconds: what a pass takes; ``None`` if that is not known.
     """
     model, args = built.model, built.args
     canary, canary_problem = value_and_problem(session.canary())
@@ -207,6 +189,7 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
         observed = _with_phases(observed, generating, cache)
     # Without a digest only an audit can show which kernels ran.
     if looks.audit and observed.evidence is None and (looks.full_audit or observed.kernels is None):
+        passes = 1 if seconds is None or 2 * seconds > AUDIT_SECONDS else 2
         evidence, problem = value_and_problem(model.audit(args, passes=passes, canary=canary, replay=looks.extras))
         observed = replace(observed, evidence=evidence, evidence_problem=problem or canary_problem)
     if looks.audit and looks.extras and observed.flops is None:
@@ -218,15 +201,13 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
         send(Progress("profile"))
         profile, problem = value_and_problem(model.profile(args, evidence=observed.evidence))
         observed = replace(observed, profile=profile, profile_problem=problem)
-    return replace(observed, warnings=tuple(_model_warnings(built, observed)))
-
-
-def _model_warnings(built: Built, observed: Observed) -> Iterator[WarningMessage]:
-    yield from built.model.warnings()
+    warnings = list(built.model.warnings())
     if built.changes_inputs:
-        yield warning_for(WarningCode.CHANGED_INPUTS)
+        warnings.append(warning_for(WarningCode.CHANGED_INPUTS))
     if _is_random(observed):
-        yield warning_for(WarningCode.NOT_REPEATABLE, detail="its outputs differ although its inputs are equal")
+        detail = "its outputs differ although its inputs are equal"
+        warnings.append(warning_for(WarningCode.NOT_REPEATABLE, detail=detail))
+    return replace(observed, warnings=tuple(warnings))
 
 
 def _is_random(observed: Observed) -> bool:
@@ -275,8 +256,6 @@ def with_agreement(observed: Observed, built: Built, prepared: Prepared, looks: 
         outputs, problem = value_and_problem(built.model.outputs(built.args))
     if outputs is None:
         return replace(observed, agreement_problem=problem)
-    if export is None:
-        return replace(observed, agreement=eager_agreement(outputs, setting.precision))
     return replace(observed, agreement=output_agreement(export, outputs, setting.precision))
 
 

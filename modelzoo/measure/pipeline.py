@@ -15,12 +15,20 @@ import msgspec
 
 from modelzoo.engines.protocol import AsynchronousDevice, DeviceEvent
 from modelzoo.frozen import replace
-from modelzoo.measure.clock import Events
-from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, TO_DEVICE, TO_HOST, UNDIVIDED, PipelineStage, Place
-from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
+from modelzoo.measure.clock import Events, Times
+from modelzoo.records.timing import (
+    LATENCY,
+    MODEL,
+    SYNCHRONIZED,
+    TO_DEVICE,
+    TO_HOST,
+    UNDIVIDED,
+    Pipeline,
+    PipelineStage,
+    Place,
+)
+from modelzoo.workload.declaration import ModelInput, ModelOutput, Stages
 from modelzoo.workload.nested import mapped
-
-_Mark = int | DeviceEvent
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -30,10 +38,6 @@ class Step(msgspec.Struct, frozen=True):
     call: Callable[[Any], Any]
     place: Place
     by_events: bool = False
-
-    def record(self) -> PipelineStage:
-        """What the result stores of it."""
-        return PipelineStage(self.name, self.place, self.by_events)
 
 
 def steps_of(
@@ -50,37 +54,29 @@ def steps_of(
         device: the accelerator that the stages on the device use; ``None``: they use the CPU.
         device_name: what tensors are moved to.
     """
-    steps = [*map(_step, stages.before), Step(MODEL, model, Place.DEVICE), *map(_step, stages.after)]
-    return tuple(steps) if device is None else tuple(_with_copies(steps, device_name, device.timed_events))
-
-
-def _step(stage: Stage) -> Step:
-    return Step(stage.name, stage.call, Place(stage.place))
-
-
-def _with_copies(steps: Sequence[Step], device_name: str, by_events: bool) -> list[Step]:
-    """Insert a copy wherever the next step works elsewhere; the first value and the last one are on the host."""
+    before, after = (
+        [Step(each.name, each.call, Place(each.place)) for each in part] for part in (stages.before, stages.after)
+    )
+    steps = (*before, Step(MODEL, model, Place.DEVICE), *after)
+    if device is None:
+        return steps
+    copies = {
+        Place.HOST: (TO_HOST, lambda value: moved(value, lambda tensor: tensor.cpu())),
+        Place.DEVICE: (TO_DEVICE, lambda value: moved(value, lambda tensor: tensor.to(device_name))),
+    }
     with_copies: list[Step] = []
-    place = Place.HOST
+    place = Place.HOST  # where the first value is, and where the last one must be
     for step in (*steps, None):
         wanted = Place.HOST if step is None else step.place
         if wanted is not place:
-            name = TO_HOST if wanted is Place.HOST else TO_DEVICE
+            name, copy = copies[wanted]
             number = 1 + sum(each.name.startswith(name) for each in with_copies)
-            with_copies.append(
-                Step(name if number == 1 else f"{name} {number}", _copy(wanted, device_name), Place.DEVICE, by_events)
-            )
+            numbered = name if number == 1 else f"{name} {number}"
+            with_copies.append(Step(numbered, copy, Place.DEVICE, device.timed_events))
             place = wanted
         if step is not None:
-            with_copies.append(replace(step, by_events=by_events and step.place is Place.DEVICE))
-    return with_copies
-
-
-def _copy(place: Place, device_name: str) -> Callable[[Any], Any]:
-    def copy(value: Any) -> Any:
-        return moved(value, lambda tensor: tensor.cpu() if place is Place.HOST else tensor.to(device_name))
-
-    return copy
+            with_copies.append(replace(step, by_events=device.timed_events and step.place is Place.DEVICE))
+    return tuple(with_copies)
 
 
 def moved(value: Any, move: Callable[[Any], Any]) -> Any:
@@ -92,15 +88,8 @@ def moved(value: Any, move: Callable[[Any], Any]) -> Any:
     return mapped(value, lambda each: move(each) if hasattr(each, "cpu") else each)
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """A moment at which the device was idle: by the host's clock in ns, and as an event if there is a device."""
-
-    at: int
-    event: DeviceEvent | None = None
-
-
 class Span(msgspec.Struct, frozen=True):
-    """When a step of one batch ran, in seconds after its origin."""
+    """When a step of one batch ran, in seconds after the pass began."""
 
     step: Step
     start: float
@@ -112,61 +101,54 @@ class Span(msgspec.Struct, frozen=True):
         return max(self.end - self.start, 1e-9)
 
 
-class Marks:
-    """The start and the end of every step of one batch, by clock or by event; ``events``: where those come from."""
-
-    def __init__(self, events: Events | None) -> None:
-        self._events = events
-        self._marks: list[tuple[Step, _Mark, _Mark]] = []
-
-    def run(self, steps: Sequence[Step], value: Any) -> Any:
-        """Run ``steps`` one after the other, each on what the one before it returned; do not wait for the device."""
-        for step in steps:
-            start = self._mark(step)
-            value = step.call(value)
-            self._marks.append((step, start, self._mark(step)))
-        return value
-
-    def _mark(self, step: Step) -> _Mark:
-        if not step.by_events:
-            return perf_counter_ns()
-        assert self._events is not None
-        event = self._events.take()
-        event.record()
-        return event
-
-    def spans(self, origin: Origin) -> tuple[Span, ...]:
-        """Read all marks, once; the device must have done everything that was issued."""
-        found = tuple(Span(step, _seconds(start, origin), _seconds(end, origin)) for step, start, end in self._marks)
-        if self._events is not None:
-            marks = (mark for _, start, end in self._marks for mark in (start, end))
-            self._events.give_back(mark for mark in marks if not isinstance(mark, int))
-        self._marks.clear()
-        return found
-
-
-def _seconds(mark: _Mark, origin: Origin) -> float:
-    if isinstance(mark, int):
-        return (mark - origin.at) * 1e-9
-    assert origin.event is not None
-    return origin.event.elapsed_time(mark) * 1e-3
-
-
 def events_of(device: AsynchronousDevice | None) -> Events | None:
     """Return events for ``device``; ``None`` if there is no device, or if its events tell no time."""
     return Events(device) if device is not None and device.timed_events else None
 
 
-def begin(device: AsynchronousDevice | None, events: Events | None) -> Origin:
-    """Wait until the device is idle, and take the time; ``events`` are those of ``events_of``."""
-    event = events.take() if events is not None else None
-    if device is not None:
-        device.synchronize()
-    at = perf_counter_ns()
-    if event is None:
-        return Origin(at)
-    event.record()
-    return Origin(at, event)
+def timed_pass(
+    steps: Sequence[Step], value: Any, device: AsynchronousDevice | None, events: Events | None
+) -> tuple[float, tuple[Span, ...]]:
+    """Run ``steps`` one after the other, each on what the one before it returned, from an idle device to an idle one.
+
+    Args:
+        value: what the first step takes.
+        events: those of ``events_of``; they are read when the device has done everything.
+
+    Returns:
+        The seconds of the whole, and when each step ran.
+    """
+    taken: list[DeviceEvent] = []
+
+    def mark(*, by_event: bool) -> int | DeviceEvent:
+        if not by_event or events is None:
+            return perf_counter_ns()
+        taken.append(events.take())
+        taken[-1].record()
+        return taken[-1]
+
+    origin = events.take() if events is not None else None
+    began = wait(device)
+    if origin is not None:
+        origin.record()
+    marks = []
+    for step in steps:
+        start = mark(by_event=step.by_events)
+        value = step.call(value)
+        marks.append((step, start, mark(by_event=step.by_events)))
+    ended = wait(device)
+    del value  # after the last timestamp
+
+    def seconds(mark: int | DeviceEvent) -> float:
+        if isinstance(mark, int):
+            return (mark - began) * 1e-9
+        assert origin is not None
+        return origin.elapsed_time(mark) * 1e-3
+
+    spans = tuple(Span(step, seconds(start), seconds(end)) for step, start, end in marks)
+    if events is not None and origin is not None:
+        events.give_back([origin, *taken])
+    return (ended - began) * 1e-9, spans
 
 
 def wait(device: AsynchronousDevice | None) -> int:
@@ -176,17 +158,6 @@ def wait(device: AsynchronousDevice | None) -> int:
     return perf_counter_ns()
 
 
-class PipelineSample(msgspec.Struct, frozen=True):
-    """One sample; ``latency`` is the end-to-end time in seconds, ``series`` has it and the others by name."""
-
-    latency: float
-    series: dict[str, float]
-
-    def values(self) -> dict[str, float]:
-        """What was timed, by the name of its series."""
-        return self.series
-
-
 class PipelineClock:
     """Times a pipeline: its stages and the whole, and what timing them costs; a ``Clock``.
 
@@ -194,43 +165,41 @@ class PipelineClock:
     events of the device, which are read after the end, or by timestamps on a CPU. The other one shows what that costs,
     or what it saves: on a device with timed events it synchronizes after every stage, and otherwise it takes no time
     between the stages at all.
+
+    Args:
+        steps: the stages in this process.
+        source: the batch that the first one takes.
+        device: the accelerator; ``None`` for a CPU.
     """
 
     def __init__(self, steps: Sequence[Step], source: Any, device: AsynchronousDevice | None = None) -> None:
-        self._steps, self._source, self._device, self._events = steps, source, device, events_of(device)
+        self.steps, self._source, self._device, self._events = steps, source, device, events_of(device)
         self._count = 0
+
+    def record(self) -> Pipeline:
+        """What the result stores of it."""
+        return Pipeline(tuple(PipelineStage(step.name, step.place, step.by_events) for step in self.steps))
 
     def run(self) -> Any:
         """Run all stages once, and return what the last one returned."""
-        return run_all(self._steps, self._source)
+        return run_all(self.steps, self._source)
 
-    def time(self, call: Callable[[], Any]) -> PipelineSample:
+    def time(self, call: Callable[[], Any]) -> Times:
         """Time two passes; ``call`` is ``run``."""
         stages_first = self._count % 2 == 0
         self._count += 1
         other = 0.0 if stages_first else self._other(call)
-        series = self._staged()
+        waits = self._device is not None and self._events is None
+        steps = waiting(self.steps, self._device) if waits else self.steps
+        latency, spans = timed_pass(steps, self._source, self._device, self._events)
         other = self._other(call) if stages_first else other
         name = UNDIVIDED if self._events is None else SYNCHRONIZED
-        return PipelineSample(series[LATENCY], {**series, name: other})
-
-    def _staged(self) -> dict[str, float]:
-        """Run one pass; the seconds of every stage, and of the whole."""
-        waits = self._device is not None and self._events is None
-        origin = begin(self._device, self._events)
-        marks = Marks(self._events)
-        output = marks.run(waiting(self._steps, self._device) if waits else self._steps, self._source)
-        end = wait(self._device)
-        del output  # after the last timestamp
-        spans = marks.spans(origin)
-        if self._events is not None and origin.event is not None:
-            self._events.give_back([origin.event])
-        return {LATENCY: (end - origin.at) * 1e-9, **{span.step.name: span.seconds for span in spans}}
+        return {LATENCY: latency, **{span.step.name: span.seconds for span in spans}, name: other}
 
     def _other(self, call: Callable[[], Any]) -> float:
         """Seconds of a pass with a synchronization after every stage, or with no timestamp between the stages."""
         start = wait(self._device)
-        output = call() if self._events is None else run_all(waiting(self._steps, self._device), self._source)
+        output = call() if self._events is None else run_all(waiting(self.steps, self._device), self._source)
         end = wait(self._device)
         del output
         return (end - start) * 1e-9

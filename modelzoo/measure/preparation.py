@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +35,9 @@ def prepare(job: PrepareJob, send: Send) -> tuple[Preparation, ...]:
     threads = usable_threads().count  # first: OpenMP libraries may bind this thread to one CPU when they are loaded
     work = load_workload(Path(job.directory))
     loaded = functools.cache(_loaded)
-    shared = _Shared(work, job.math_mode, send, _shared_weights(job.earlier))
+    shared = _Shared(work, job.math_mode, send, {})
+    # The weights that other workers have found or made, as far as this one can read the same file.
+    shared.weights.update({_weights_key(each.setting): each.weights for each in job.earlier if _is_here(each.weights)})
     preparations = []
     for requested in job.settings:
         try:
@@ -111,12 +112,6 @@ def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Pre
 def _weights_key(resolved: ResolvedSetting) -> tuple[object, ...]:
     """What decides which weights a setting of one workload has."""
     return resolved.weights, resolved.seed, tuple(sorted(resolved.options.items()))
-
-
-def _shared_weights(earlier: Sequence[Prepared]) -> dict[tuple[object, ...], Weights]:
-    """The weights that other workers have found or made, as far as this one can read the same file."""
-    found = {_weights_key(each.setting): each.weights for each in earlier}
-    return {key: weights for key, weights in found.items() if _is_here(weights)}
 
 
 def _is_here(weights: Weights) -> bool:

@@ -7,12 +7,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from statistics import median
 
-import msgspec
-
 from modelzoo import stats
 from modelzoo.engines.protocol import Engine
-from modelzoo.frozen import replace
-from modelzoo.machine.ceilings import kept_ceilings, roofline_bound
+from modelzoo.machine.ceilings import roofline_bound
 from modelzoo.machine.diagnosis import forced_kernels, library_warnings, system_warnings, usage_warnings
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
 from modelzoo.machine.traps import (
@@ -23,21 +20,17 @@ from modelzoo.machine.traps import (
     thread_warnings,
 )
 from modelzoo.measure import sampler
-from modelzoo.measure.loading import Built, Imported
-from modelzoo.plan import Plan
-from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import OperatorClass
-from modelzoo.records.machine import CpuUsage, Machine, fingerprint
+from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.profile import Bound, Ceilings, Flops
 from modelzoo.records.protocol import Assignment
-from modelzoo.records.run import Observed, Provenance, RunReport, Turn
-from modelzoo.records.run_report import ChangedSwitch, Compilation, SwitchKind
+from modelzoo.records.run import Provenance, RunReport
+from modelzoo.records.run_report import Compilation, SwitchKind
 from modelzoo.records.timing import DEVICE, Timing, WarmUpEnd, model_times
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import BACKEND_VARIABLE, ResolvedSetting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
-from modelzoo.workload.declaration import inputs_digest
 from modelzoo.workload.discovery import imported_sha256
 
 LINEAR_SHARE = 0.1
@@ -47,22 +40,6 @@ LINEAR_SHARE = 0.1
 MOST_CORES, OTHER_CORES = 1.1, 0.25
 """More cores than this many times the threads, plus this, are busy only if there are more threads than were asked for:
 the other threads of a worker do next to nothing while it samples."""
-
-
-class Timed(msgspec.Struct, frozen=True):
-    """The samples, what else used the CPUs meanwhile, and when this process sampled."""
-
-    timing: Timing | None
-    usage: CpuUsage
-    turns: tuple[Turn, ...]
-    accelerator: AcceleratorUse | None = None
-
-
-class Switches(msgspec.Struct, frozen=True):
-    """The process-wide switches that were set, and those that have changed since."""
-
-    applied: tuple[str, ...]
-    changed: tuple[ChangedSwitch, ...]
 
 
 def provenance(assignment: Assignment, engine: Engine, machine: Machine, cpus: Collection[int]) -> Provenance:
@@ -79,59 +56,7 @@ def provenance(assignment: Assignment, engine: Engine, machine: Machine, cpus: C
     )
 
 
-def make_report(
-    job: Assignment,
-    plan: Plan,
-    imports: Imported,
-    switches: Switches,
-    ran: Provenance,
-    built: Built,
-    timed: Timed,
-    observed: Observed,
-    peak: int,
-) -> RunReport:
-    """Put together what a worker reports.
-
-    Args:
-        ran: what it ran with.
-        peak: the most memory that the process had occupied when the timing ended.
-    """
-    work, prepared, used = imports.workload, job.prepared, timed.accelerator
-    ceilings = kept_ceilings(ran.machine, None if used is None else used.device)
-    made = built.model.compilation
-    report = RunReport(
-        workload=work.name,
-        title=work.title,
-        unit=work.unit,
-        prepared=prepared,
-        provenance=ran,
-        plan=plan,
-        items=tuple(map(str, built.inputs.items)),
-        import_seconds=imports.seconds,
-        build_seconds=built.seconds,
-        compile_seconds=made.seconds if made is not None else None,
-        first_answer_seconds=_first_answer(made, timed.timing),
-        compiled_libraries=made.libraries if made is not None else None,
-        switches=switches.applied,
-        changed_switches=switches.changed,
-        timing=timed.timing,
-        usage=timed.usage,
-        observed=observed,
-        peak_memory=peak,
-        weight_bytes=built.model.stored_bytes(),
-        inputs_digest=inputs_digest(built.inputs),
-        calibration_digest=made.calibration if made is not None else None,
-        turns=timed.turns,
-        pipeline=built.pipeline.record() if built.pipeline is not None else None,
-        generation=built.generating.record() if built.generating is not None else None,
-        accelerator=used,
-        ceilings=ceilings,
-        bound=_bound(observed.flops, timed.timing, ceilings, prepared.setting),
-    )
-    return replace(report, warnings=run_warnings(report))
-
-
-def _first_answer(made: Compilation | None, timing: Timing | None) -> float | None:
+def first_answer(made: Compilation | None, timing: Timing | None) -> float | None:
     """Seconds from the loaded weights to the first output: one that was part of compiling, or the first timed call."""
     if timing is None:
         return None
@@ -140,7 +65,7 @@ def _first_answer(made: Compilation | None, timing: Timing | None) -> float | No
     return made.seconds + timing.cold_start if made.first_answer is None else made.first_answer
 
 
-def _bound(
+def bound(
     flops: Flops | None, timing: Timing | None, ceilings: Ceilings | None, setting: ResolvedSetting
 ) -> Bound | None:
     """How near the run came to the ceilings; on an accelerator by the time on the device, if its events tell that."""

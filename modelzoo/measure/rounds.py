@@ -123,16 +123,13 @@ class Rounds:
         request = replace(self.request, plan=replace(self.request.plan, max_seconds=seconds))
         wanted = range(len(request.settings)) if among is None else sorted(among)
         possible = [index for index in wanted if index not in self._over]
-        for block in blocks(possible, self._capacity(possible), self.sweeps):
+        most = capacity(available_memory(), self._largest)
+        if any(self.request.settings[index].device != "cpu" for index in possible):
+            most = min(most, device_capacity(self._uses))
+        for block in blocks(possible, most, self.sweeps):
             yield from self._run(request, [index for index in block if index not in self._over])
             self._round += 1
         self.sweeps += 1
-
-    def _capacity(self, possible: Sequence[int]) -> int:
-        """How many of the possible settings' workers may be alive at the same time."""
-        most = capacity(available_memory(), self._largest)
-        on_device = any(self.request.settings[index].device != "cpu" for index in possible)
-        return min(most, device_capacity(self._uses)) if on_device else most
 
     def _run(self, request: Request, block: Sequence[int]) -> Iterator[Run]:
         """Yield the runs of one round; if the user interrupts a call that does not return, its run is a failed one."""

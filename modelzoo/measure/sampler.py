@@ -25,9 +25,9 @@ from time import perf_counter
 from typing import Any
 
 from modelzoo import stats
-from modelzoo.measure.clock import Clock, Timed
+from modelzoo.measure.clock import Clock, Times
 from modelzoo.plan import Plan
-from modelzoo.records.timing import LATENCY, SECONDS, SamplingStop, Series, Timing, WarmUpEnd, role_of
+from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 
 WARMUP_WINDOW = 5
 """Calls in one window of the warm-up at first; later a window holds a quarter of all calls."""
@@ -91,7 +91,7 @@ class Sampling:
         if plan.iterations is None and plan.max_seconds is None:
             raise ValueError("the plan has no end: it gives neither iterations nor seconds")
         self._call, self._clock, self._plan, self._progress = call, clock, plan, progress
-        self.samples: list[Timed] = []
+        self.samples: list[Times] = []
         self._spent = 0.0
 
     def warm_up(self) -> None:
@@ -103,7 +103,7 @@ class Sampling:
         """Take samples for half a second; return whether more are to be taken."""
         samples, plan = self.samples, self._plan
         with without_collection():
-            latency = samples[-1].latency if samples else self._warmup[-1] if self._warmup else self._cold
+            latency = samples[-1][LATENCY] if samples else self._warmup[-1] if self._warmup else self._cold
             if latency < COLD_CACHE_SECONDS:
                 self._call()
             started = now = perf_counter()
@@ -118,11 +118,7 @@ class Sampling:
 
     def timing(self) -> Timing:
         """What was timed, after the last turn."""
-        columns: dict[str, list[float]] = {}
-        for sample in self.samples:
-            for name, value in sample.values().items():
-                columns.setdefault(name, []).append(value)
-        series = tuple(Series(name, SECONDS, role_of(name), tuple(values)) for name, values in columns.items())
+        series = tuple(Series(name, tuple(sample[name] for sample in self.samples)) for name in self.samples[0])
         is_fixed = len(self.samples) == self._plan.iterations
         stop = SamplingStop.ITERATIONS if is_fixed else SamplingStop.TIME_LIMIT
         return Timing(self._cold, tuple(self._warmup), series, LATENCY, self._end, stop)
@@ -149,16 +145,16 @@ def warm_up(
         The latency of the first call, those of the warm-up, and why it ended.
     """
     progress("cold", 0)
-    cold = clock.time(call).latency
+    cold = clock.time(call)[LATENCY]
     values: list[float] = []
     if plan.warmup is not None:
         for _ in range(plan.warmup):
-            values.append(clock.time(call).latency)
+            values.append(clock.time(call)[LATENCY])
             progress("warm-up", len(values))
         return cold, values, WarmUpEnd.FIXED
     started = checked = perf_counter()
     while True:
-        values.append(clock.time(call).latency)
+        values.append(clock.time(call)[LATENCY])
         now = perf_counter()
         if now - checked < WARMUP_CHECK_SECONDS:
             continue

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from modelzoo.frozen import Message, Public, Word, replace
+from modelzoo.frozen import Message, Public, Word
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.machine import CpuUsage, Machine, Placement, Positive, Seconds, Topology
 from modelzoo.records.profile import Ceilings
+from modelzoo.records.race import Race
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.timing import Time
 
@@ -117,66 +118,6 @@ class ConfigurationRun(msgspec.Struct, frozen=True):
         """Batches that all instances completed inside the window."""
         return sum(each.counted for each in self.instances)
 
-    @property
-    def start_spread(self) -> float | None:
-        """Seconds between the first batches of the first and of the last instance to start."""
-        starts = [each.start for each in self.instances if each.start is not None]
-        return max(starts) - min(starts) if starts else None
-
-
-class CannotRun(msgspec.Struct, frozen=True, tag="cannot run"):
-    """The error of its setting or of an instance."""
-
-    problem: Message
-
-
-class TooLarge(msgspec.Struct, frozen=True, tag="too large"):
-    """The bytes of memory that its instances would need, and those that are available."""
-
-    needed: int
-    available: int
-
-
-class OverBound(msgspec.Struct, frozen=True, tag="over bound"):
-    """The percentile of the bound, in seconds; ``None``: too few batches for it, most of which took longer."""
-
-    latency: float | None
-
-
-class Slower(msgspec.Struct, frozen=True, tag="slower"):
-    """Its share of the throughput of the configuration ``than``."""
-
-    share: float
-    than: int
-
-
-class Dropped(msgspec.Struct, frozen=True):
-    """A configuration that is measured no further.
-
-    Attributes:
-        configuration: its index.
-        reason: why.
-    """
-
-    configuration: int
-    reason: CannotRun | TooLarge | OverBound | Slower
-
-
-class Confirmation(msgspec.Struct, frozen=True):
-    """The best configuration, measured again in rounds that took no part in its choice.
-
-    Attributes:
-        winner: the configuration.
-        baseline: the single instance that it is compared with, in the same rounds; ``None`` if there is none.
-        first_round: the first of these rounds; runs from it on belong to the confirmation.
-        rounds: how many were planned before the first one.
-    """
-
-    winner: int
-    baseline: int | None
-    first_round: int
-    rounds: int
-
 
 class MachinePrice(msgspec.Struct, frozen=True):
     """What the machine costs.
@@ -194,7 +135,7 @@ class MachinePrice(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
+class Throughput(Race, frozen=True, tag="throughput"):
     """What ``modelzoo throughput`` measured of one workload.
 
     Attributes:
@@ -206,13 +147,9 @@ class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
         rounds: number of rounds that were planned for those that are not dropped.
         runs: in the order in which they ended.
         is_search: whether slower configurations were dropped on the way.
-        final_round: the first round of the last stage of a search, whose rounds alone count for what was in it.
-        dropped: what is measured no further.
-        confirmation: the best configuration measured again; ``None`` if nothing had to be chosen, or before that.
         bound: what the latency has to meet.
         ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
         price: of the machine.
-        is_complete: whether it ended as planned.
         per_item: how many of these an item of a batch is: the new tokens of a prompt, and 1 of other models.
     """
 
@@ -224,25 +161,12 @@ class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
     rounds: int
     runs: tuple[ConfigurationRun, ...] = ()
     is_search: bool = False
-    final_round: int = 0
-    dropped: tuple[Dropped, ...] = ()
     bound: LatencyBound | None = None
     ceilings: Ceilings | None = None
     price: MachinePrice | None = None
-    confirmation: Confirmation | None = None
-    is_complete: bool = False
     per_item: Positive = 1
 
-    def plus(self, run: ConfigurationRun) -> Throughput:
-        """Return a copy with ``run`` appended."""
-        return replace(self, runs=(*self.runs, run))
-
-    def dropping(self, *dropped: Dropped) -> Throughput:
-        """Return a copy with ``dropped`` appended; a configuration keeps its first reason."""
-        known = {each.configuration for each in self.dropped}
-        return replace(self, dropped=(*self.dropped, *(each for each in dropped if each.configuration not in known)))
-
-    def open(self) -> tuple[int, ...]:
-        """The configurations that are not dropped."""
-        out = {each.configuration for each in self.dropped}
-        return tuple(index for index in range(len(self.configurations)) if index not in out)
+    @property
+    def entrants(self) -> range:
+        """The configurations."""
+        return range(len(self.configurations))

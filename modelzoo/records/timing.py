@@ -9,9 +9,9 @@ import msgspec
 from modelzoo.frozen import Public, Word
 
 LATENCY, ISSUE, DEVICE = "latency", "issue", "device"
-"""Names of the series that a clock records; see ``modelzoo.measure.clock``."""
-SECONDS = "s"
-"""Unit of a series of times."""
+"""Names of the series that a clock records: the time from the start of a call to its result; that in which the host
+issued the work to an accelerator, which is never a latency; and that between two device events around the work. See
+``modelzoo.measure.clock``."""
 
 Time = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e9)]
 """What a call can take: see ``is_time``."""
@@ -20,23 +20,6 @@ Time = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e9)]
 def is_time(seconds: float) -> bool:
     """Whether a call can take ``seconds``: none takes a picosecond or 30 years."""
     return 1e-12 < seconds < 1e9
-
-
-class Role(Word):
-    """What the values of a series stand for.
-
-    ``LATENCY`` is the time from the start of a call to its result. ``ISSUE`` is the time in which the host issued
-    the work to an accelerator, and is never a latency. ``DEVICE`` is the time between two device events around the
-    work. ``STAGE`` is one part of each call, ``REQUEST`` the time that a request took under load, and ``INTERVAL`` the
-    time from one token of a call to the next.
-    """
-
-    LATENCY = "latency"
-    ISSUE = "issue"
-    DEVICE = "device"
-    STAGE = "stage"
-    REQUEST = "request"
-    INTERVAL = "interval"
 
 
 class WarmUpEnd(Word):
@@ -61,18 +44,14 @@ class SamplingStop(Word):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """Raw samples of one quantity, in the order in which they were taken; outliers are kept.
+    """Raw samples of one quantity in seconds, in the order in which they were taken; outliers are kept.
 
     Attributes:
-        name: unique within a run, for example ``latency`` or a stage's name.
-        unit: unit of the values, ``s`` for seconds.
-        role: what the values stand for.
-        values: one value per call (``REQUEST``: per request; ``BETWEEN_TOKENS``: per token of a call after its first).
+        name: unique within a run: one of ``RESERVED_NAMES``, which say what it is, or a stage's name.
+        values: one value per call (``BETWEEN_TOKENS``: per token of a call after its first).
     """
 
     name: Public
-    unit: Public
-    role: Role
     values: tuple[Annotated[float, msgspec.Meta(ge=0)], ...]
 
 
@@ -132,22 +111,6 @@ RESERVED_NAMES = (
     *(FIRST_TOKEN, PER_TOKEN, BETWEEN_TOKENS),
 )
 """Names that a workload cannot give to a stage."""
-
-
-_ROLES = {
-    LATENCY: Role.LATENCY,
-    ISSUE: Role.ISSUE,
-    DEVICE: Role.DEVICE,
-    SYNCHRONIZED: Role.LATENCY,
-    UNDIVIDED: Role.LATENCY,
-    PER_TOKEN: Role.INTERVAL,
-    BETWEEN_TOKENS: Role.INTERVAL,
-}
-
-
-def role_of(name: str) -> Role:
-    """What the series ``name`` stands for; names that are not reserved are those of stages."""
-    return _ROLES.get(name, Role.STAGE)
 
 
 def model_times(timing: Timing) -> tuple[float, ...]:

@@ -114,14 +114,9 @@ def generation_levels(runs: Sequence[Run], *, by_precision: bool) -> GenerationL
         by_position=by_position(between, made.new_tokens - 1),
         phases=looked.observed.phases,
         prefill_gflops=stats.inverse(first_token, operations / 1e9) if operations is not None else None,
-        prefill_peak=_peak(looked),
+        prefill_peak=looked.ceilings.gflops(looked.setting.precision, _threads(looked)) if looked.ceilings else None,
         read=_read(reports, per_token),
     )
-
-
-def _peak(report: RunReport) -> float | None:
-    ceilings = report.ceilings
-    return ceilings.gflops(report.setting.precision, _threads(report)) if ceilings is not None else None
 
 
 def _threads(report: RunReport) -> int | None:

@@ -72,14 +72,14 @@ def reasons(run: LoadRun, bound: LatencyBound | None, *, is_search: bool = False
         is_search: whether it is a short run of a search, which passes or fails by MLPerf's rule: its requests count as
             independent. A search compares rates; what a rate really meets is for a longer run to show.
     """
-    dead = [InvalidReason(Flaw.DIED, instance=number) for number, use in enumerate(run.uses) if use.error is not None]
-    rejected = [InvalidReason(Flaw.REJECTED)] if run.rejected else []
-    late = [InvalidReason(Flaw.LATE)] if run.lateness.p99 > run.lateness.limit else []
-    unmet = _bound_reason(run, bound, is_search=is_search) if bound is not None and not dead else None
-    return (*dead, *rejected, *late, *([unmet] if unmet is not None else []))
+    found = [InvalidReason(Flaw.DIED, instance=number) for number, use in enumerate(run.uses) if use.error is not None]
+    unmet = _unmet(run, bound, is_search=is_search) if bound is not None and not found else None
+    found += [InvalidReason(Flaw.REJECTED)] if run.rejected else []
+    found += [InvalidReason(Flaw.LATE)] if run.lateness.p99 > run.lateness.limit else []
+    return (*found, *([unmet] if unmet is not None else []))
 
 
-def _bound_reason(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> InvalidReason | None:
+def _unmet(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> InvalidReason | None:
     """As LoadGen: the percentile itself must meet the bound, and the run must show it (early stopping)."""
     fraction, count = bound.percentile / 100, len(run.latencies)
     over = sum(latency > bound.seconds for latency in run.latencies)
@@ -87,24 +87,16 @@ def _bound_reason(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> Inva
         return InvalidReason(Flaw.BOUND, over=over + run.rejected)
     if over > (1 - fraction) * count:
         return InvalidReason(Flaw.BOUND, over=over)
-    if not is_search:
-        return _not_shown(run, bound, over)
-    if shows(count, over, fraction):
-        return None
-    allowed = most_over(count, fraction)
-    if allowed is None:
-        return InvalidReason(Flaw.TOO_FEW, needed=queries_for(0, fraction))
-    return InvalidReason(Flaw.BOUND, over=over, allowed=allowed)
-
-
-def _not_shown(run: LoadRun, bound: LatencyBound, over: int) -> InvalidReason | None:
-    """Why a run does not show that the bound is met, and what would; ``None`` if it does."""
-    fraction, count = bound.percentile / 100, len(run.latencies)
-    together = dependence(run.latencies, fraction)
+    together = 1.0 if is_search else dependence(run.latencies, fraction)
     if together is None:
         return InvalidReason(Flaw.TOO_FEW, needed=max(2 * BATCHES, queries_for(0, fraction)))
     if shows(count, over, fraction, dependence=together):
         return None
+    if is_search:
+        allowed = most_over(count, fraction)
+        if allowed is None:
+            return InvalidReason(Flaw.TOO_FEW, needed=queries_for(0, fraction))
+        return InvalidReason(Flaw.BOUND, over=over, allowed=allowed)
     wanted = queries_to_show(over / count, fraction, together)
     if wanted is not None:
         # An estimate that is known to two digits at most.
@@ -183,19 +175,15 @@ def searches(load: Load) -> list[Found]:
     for repeat in sorted({run.repeat for run in load.runs}):
         runs = [run for run in load.runs if run.repeat == repeat and run.rate is not None]
         valid = max((run.rate for run in runs if run.rate is not None and run.is_valid), default=None)
-        over = [run.rate for run in runs if run.rate is not None and _has_failed(run)]
+        # A search counts a rate as too high if the bound was not met, whatever else was wrong.
+        flaws = [(run.rate, {reason.flaw for reason in run.reasons}) for run in runs if run.rate is not None]
+        over = [rate for rate, found_flaws in flaws if Flaw.DIED not in found_flaws and found_flaws & set(OVERLOAD)]
         limit = min((rate for rate in over if valid is None or rate > valid), default=None)
         # An interruption, or a generator that was late again and again, ends a search before it is known how much
         # higher the rate could be.
         is_done = valid is not None and limit is not None and limit <= valid * (1 + RESOLUTION)
         found.append(Found(repeat, valid if is_done else None, valid, limit))
     return found
-
-
-def _has_failed(run: LoadRun) -> bool:
-    """Whether a search counts the rate as too high: the bound was not met, whatever else was wrong."""
-    flaws = {reason.flaw for reason in run.reasons}
-    return Flaw.DIED not in flaws and not flaws.isdisjoint(OVERLOAD)
 
 
 def answer(load: Load) -> Answer | None:

@@ -25,6 +25,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.exhibits import ShownAnswers, ShownClasses, ShownObjects, ShownPassages
 from modelzoo.records.hosts import ShardingReport
+from modelzoo.records.race import Race
 from modelzoo.records.run import (
     FORMAT,
     FORMAT_VERSION,
@@ -68,10 +69,10 @@ class ResultFile:
         UsageError: the file or its directory cannot be written to.
     """
 
-    def __init__(self, path: Path, result: Result) -> None:
+    def __init__(self, path: Path, result: Result, option: str = "-o") -> None:
         self._named = self.path = path
         self.result, self.is_kept, self.problem = result, True, ""
-        write(result, path)
+        write(result, path, option)
 
     def add_run(self, run: Run) -> None:
         """Append a run."""
@@ -127,19 +128,19 @@ def contents(result: Result) -> bytes:
     return encode_json(mask(encode(replace(result, format=FORMAT), keep_bytes=True))) + b"\n"
 
 
-def write(result: Result, path: Path) -> None:
+def write(result: Result, path: Path, option: str = "-o") -> None:
     """Write ``result`` to ``path`` atomically: a reader sees either the old file or the new one, complete.
 
     Raises:
-        UsageError: the file or its directory cannot be written to.
+        UsageError: the file or its directory cannot be written to; ``option`` names another one.
     """
     content = contents(result)
-    with _writing(path):
+    with _writing(path, option):
         write_atomically(path, content)
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Path, option: str = "-o") -> Iterator[None]:
     """Make the directory of ``path``, and explain why something in the block cannot be written there.
 
     Raises:
@@ -149,7 +150,7 @@ def _writing(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:  # no permission, the disk is full, ``path`` is a directory …
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE") from error
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with {option} FILE") from error
 
 
 def reserve(path: Path, make: Callable[[Path], None] = lambda path: path.touch(exist_ok=False)) -> Path:
@@ -181,7 +182,18 @@ def read(path: Path) -> Result:
         InputError: the file cannot be read, is damaged, or is of another format.
     """
     data = _parse(path)
-    major, minor = _version(data, path)
+    stored = data.get("format", data.get("schema"))  # the first format had another name for it
+    match = _FORMAT.fullmatch(stored) if isinstance(stored, str) else None
+    if match is None:
+        raise InputError(f"{path} is not a result of modelzoo; {_HINT}")
+    major, minor = int(match[1]), int(match[2] or 0)
+    if major > MAJOR:
+        raise InputError(f"{path} has format {major}, newer than this suite's {MAJOR}; update modelzoo to read it")
+    if major < MAJOR:
+        reader = ", or use release 0.1" if major == 3 else ""
+        raise InputError(f"{path} has format {major}, older than this suite's {MAJOR}; measure again{reader}")
+    if "version" not in data:
+        raise InputError(f"{path} does not say which version of modelzoo wrote it; {_HINT}")
     try:
         _check_numbers(data)
         result = decode(Result, data)
@@ -216,27 +228,6 @@ def _parse(path: Path) -> dict[str, Any]:
     return data
 
 
-def _version(data: dict[str, Any], path: Path) -> tuple[int, int]:
-    """Return the major and minor version of the file's format, if it can be read.
-
-    Raises:
-        InputError: it is of another format.
-    """
-    stored = data.get("format", data.get("schema"))  # the first format had another name for it
-    match = _FORMAT.fullmatch(stored) if isinstance(stored, str) else None
-    if match is None:
-        raise InputError(f"{path} is not a result of modelzoo; {_HINT}")
-    major, minor = int(match[1]), int(match[2] or 0)
-    if major > MAJOR:
-        raise InputError(f"{path} has format {major}, newer than this suite's {MAJOR}; update modelzoo to read it")
-    if major < MAJOR:
-        reader = ", or use release 0.1" if major == 3 else ""
-        raise InputError(f"{path} has format {major}, older than this suite's {MAJOR}; measure again{reader}")
-    if "version" not in data:
-        raise InputError(f"{path} does not say which version of modelzoo wrote it; {_HINT}")
-    return major, minor
-
-
 def _check(result: Result) -> None:
     """Check what types cannot express and what reading code relies on.
 
@@ -262,20 +253,20 @@ def _check(result: Result) -> None:
 def _check_payload(found: Payload, settings: int) -> None:
     """Raises ``ValueError`` if what only one kind of call measures contradicts itself, or the settings asked for."""
     groups: list[int] = []
+    entrants: list[int] = []
+    if isinstance(found, Race):
+        entrants = [each for stage in found.stages for each in stage.entrants]
+        entrants += [each.entrant for each in found.excluded]
+        entrants += [found.choice.winner, found.choice.best, *found.choice.ties] if found.choice is not None else []
     if isinstance(found, Latency):
         for design in found.designs:
             if any(a >= b for a, b in zip((0, *design.looks), (*design.looks, (design.maximum or math.inf) + 1))):
                 raise ValueError(f"the looks of {design.workload} do not ascend from 1 to their maximum")
     elif isinstance(found, Tuning):
-        groups = [group for stage in found.stages for group in stage.groups]
-        groups += [found.candidates - 1, *(each.group for each in found.excluded)]
-        choices = [found.choice] if found.choice is not None else []
-        groups += [group for each in choices for group in (each.winner, each.best, *each.ties, *each.steps)]
+        groups = [*entrants, found.candidates - 1, *(found.choice.steps if found.choice is not None else ())]
     elif isinstance(found, Throughput):
         groups = [each.group for each in found.configurations]
-        named = [run.configuration for run in found.runs] + [each.configuration for each in found.dropped]
-        confirmed = [found.confirmation] if found.confirmation is not None else []
-        named += [index for each in confirmed for index in (each.winner, each.baseline) if index is not None]
+        named = [*entrants, *(run.configuration for run in found.runs)]
         if not all(0 <= index < len(found.configurations) for index in named):
             raise ValueError("a round names a configuration that does not exist")
         if any(len(run.instances) > len(found.configurations[run.configuration].places) for run in found.runs):

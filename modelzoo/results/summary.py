@@ -47,27 +47,24 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 def spans_of(runs: Sequence[Run]) -> Spans | None:
     """The spans of the processes of one setting; ``None`` if they ran on a CPU, or nothing was timed."""
-    issue, device = _level(runs, ISSUE), _level(runs, DEVICE)
+    reports = [run.report for run in runs if run.report is not None]
+    timings = [report.timing for report in reports if report.timing is not None]
+    medians = [
+        [statistics.median(each.values(name)) for each in timings if each.values(name)] for name in (ISSUE, DEVICE)
+    ]
+    issue, device = (stats.geometric_mean(each) if each else None for each in medians)
     if issue is None:
         return None
-    waited = any(run.report is not None and run.report.setting.include_copies for run in runs)
-    bound = device is not None and not waited and bound_by_launching(issue, device, _kernel_seconds(runs))
+    # Seconds of the kernels of one pass, as the profiler saw them on the device.
+    audits = [report.observed.evidence for report in reports]
+    profiled = (
+        each.seconds / each.iterations
+        for each in audits
+        if each is not None and each.log_source is LogSource.PROFILER and each.iterations
+    )
+    waited = any(report.setting.include_copies for report in reports)
+    bound = device is not None and not waited and bound_by_launching(issue, device, next(profiled, None))
     return Spans(issue, device, bound, waited)
-
-
-def _level(runs: Sequence[Run], name: str) -> float | None:
-    timings = [run.report.timing for run in runs if run.report is not None and run.report.timing is not None]
-    medians = [statistics.median(timing.values(name)) for timing in timings if timing.values(name)]
-    return stats.geometric_mean(medians) if medians else None
-
-
-def _kernel_seconds(runs: Sequence[Run]) -> float | None:
-    """Seconds of the kernels of one pass, as the profiler saw them on the device."""
-    for run in runs:
-        evidence = run.report.observed.evidence if run.report is not None else None
-        if evidence is not None and evidence.log_source is LogSource.PROFILER and evidence.iterations:
-            return evidence.seconds / evidence.iterations
-    return None
 
 
 SPREAD = 0.1

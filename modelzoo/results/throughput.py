@@ -17,12 +17,17 @@ from statistics import median
 import msgspec
 
 from modelzoo import stats
-from modelzoo.records.run import Result, RunReport
+from modelzoo.frozen import replace
+from modelzoo.records.race import Exclusion, StageKind
+from modelzoo.records.run import Latency, Result, RunReport
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Configuration, ConfigurationRun, Dropped, Throughput
+from modelzoo.records.throughput import Configuration, ConfigurationRun, Throughput
 from modelzoo.results.counting import LEAST, RoundError, per_million, rate, round_errors, stragglers, uncertainty
-from modelzoo.stats import race
+from modelzoo.results.refusals import Pair
+from modelzoo.results.speed import NOT_LOOKED_AT, Speed, in_one_call, pair_in_rounds, sides_of, table
+from modelzoo.stats import Doubt, race
 from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge
+from modelzoo.stats.race import Choice
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -53,7 +58,7 @@ class Row(msgspec.Struct, frozen=True):
         stragglers: of each straggling instance, its share of the median, averaged over the rounds that it straggled
             in, and the number of those rounds.
         errors: what went wrong, each once.
-        dropped: why it was measured no further; ``None`` if it was still in at the end.
+        exclusion: why it was measured no further; ``None`` if it was still in at the end.
     """
 
     index: int
@@ -77,12 +82,12 @@ class Row(msgspec.Struct, frozen=True):
     bandwidth: float | None
     stragglers: dict[int, tuple[float, int]]
     errors: tuple[RoundError, ...]
-    dropped: Dropped | None
+    exclusion: Exclusion | None
 
     @property
     def is_final(self) -> bool:
         """Whether it was still in at the end."""
-        return self.dropped is None
+        return self.exclusion is None
 
     @property
     def logs(self) -> dict[int, float]:
@@ -126,14 +131,34 @@ def confirmed(result: Result) -> list[Row]:
     They say what its confirmation alone shows; there are none without one.
     """
     found = of(result)
-    first = math.inf if found.confirmation is None else found.confirmation.first_round
-    again = [run for run in found.runs if run.round >= first]
-    if found.confirmation is None or not again:
+    stage = found.stage(StageKind.CONFIRMATION)
+    again = [run for run in found.runs if stage is not None and run.round >= stage.first_round]
+    if stage is None or not again:
         return []
-    every = range(len(found.configurations))
-    by_index = _rows(result, [[run for run in again if run.configuration == index] for index in every])
-    members = [found.confirmation.winner, found.confirmation.baseline]
-    return [by_index[index] for index in members if index is not None]
+    by_index = _rows(result, [[run for run in again if run.configuration == index] for index in found.entrants])
+    return [by_index[index] for index in reversed(stage.entrants)]
+
+
+def confirmed_speed(result: Result) -> Speed | None:
+    """How many times the throughput of the single instance the best configuration has in the confirmation.
+
+    ``None`` if not both were measured again. One that was interrupted has no verdict, because whoever interrupts it may
+    do so because of what it shows.
+    """
+    found, both = of(result), [row for row in confirmed(result) if row.rates]
+    stage = found.stage(StageKind.CONFIRMATION)
+    if stage is None or len(both) < 2:
+        return None
+    shared = sorted(set(both[0].rates) & set(both[1].rates))
+    planned = None if found.is_complete else NOT_LOOKED_AT
+    sides = sides_of(replace(result, payload=Latency()))
+    winner, single = (replace(sides[row.configuration.group], side=row.configuration.name) for row in both)
+
+    def ratio(pair: Pair) -> stats.Ratio | Doubt:
+        best, one = ([[1 / row.rates[number]] for number in shared] for row in both)
+        return stats.ratio_test(one, best, planned) if shared else Doubt.NO_COMMON_ROUND
+
+    return table([pair_in_rounds(single, winner)], in_one_call, ratio)[0]
 
 
 def runs_of(found: Throughput, index: int) -> list[ConfigurationRun]:
@@ -141,10 +166,13 @@ def runs_of(found: Throughput, index: int) -> list[ConfigurationRun]:
 
     Of a search, those of the last stage, for what was in it: the earlier ones decided that it was.
     """
-    end = math.inf if found.confirmation is None else found.confirmation.first_round
+    confirmation = found.stage(StageKind.CONFIRMATION)
+    end = math.inf if confirmation is None else confirmation.first_round
     own = [run for run in found.runs if run.configuration == index and run.round < end]
-    last = [run for run in own if run.round >= found.final_round]
-    return last if found.is_search and last else own
+    stages = [each for each in found.stages if each.kind is StageKind.SEARCH]
+    if not found.is_search or not stages or len(stages) < len(race.sizes(len(stages[0].entrants))):
+        return own
+    return [run for run in own if run.round >= stages[-1].first_round] or own
 
 
 def _rows(result: Result, runs: Sequence[Sequence[ConfigurationRun]]) -> list[Row]:
@@ -197,7 +225,7 @@ def _rows(result: Result, runs: Sequence[Sequence[ConfigurationRun]]) -> list[Ro
                 bandwidth=bandwidth,
                 stragglers={number: (sum(each) / len(each), len(each)) for number, each in sorted(straggling.items())},
                 errors=round_errors(runs[index]),
-                dropped=next((each for each in found.dropped if each.configuration == index), None),
+                exclusion=next((each for each in found.excluded if each.entrant == index), None),
             )
         )
     return shown
@@ -263,12 +291,12 @@ def _shares(
 # Choosing
 
 
-def best(found: Sequence[Row], bound: LatencyBound | None) -> Row | None:
-    """The row that wins among those that meet the bound: the one with the fewest instances of those that are as fast as
-    the fastest (``stats.race.pick``); ``None`` if there is none.
+def choice(found: Sequence[Row], bound: LatencyBound | None) -> Choice | None:
+    """What wins among those that meet the bound: the one with the fewest instances of those that are as fast as the
+    fastest (``stats.race.pick``); ``None`` if there is none.
 
     If none is known to meet it, it is one of those of which that cannot be said and that were not seen over it. Rows
-    that a search dropped cannot win, unless nothing else is left.
+    that a search excluded cannot win, unless nothing else is left.
     """
     measured = [row for row in found if row.throughput is not None]
     meeting = [row for row in measured if bound is None or row.meets]
@@ -277,8 +305,13 @@ def best(found: Sequence[Row], bound: LatencyBound | None) -> Row | None:
     if not rivals:
         return None
     rates = {row.index: row.logs for row in rivals}
-    picked = race.pick(race.ranked(rates), rates, {row.index: row.configuration.instances for row in rivals})
-    return next(row for row in rivals if row.index == picked.winner)
+    return race.pick(race.ranked(rates), rates, {row.index: row.configuration.instances for row in rivals})
+
+
+def best(found: Sequence[Row], bound: LatencyBound | None) -> Row | None:
+    """The row that wins, see ``choice``; ``None`` if there is none."""
+    chosen = choice(found, bound)
+    return None if chosen is None else next(row for row in found if row.index == chosen.winner)
 
 
 def ties(found: Sequence[Row], winner: Row) -> list[Row]:
@@ -313,20 +346,22 @@ class Recommendation(msgspec.Struct, frozen=True):
         row: what is said of it.
         backing: what that rests on.
         ties: the configurations that may be as fast.
+        speed: how its throughput compares with that of a single instance, if both were measured again.
     """
 
     row: Row
     backing: Backing
     ties: tuple[Row, ...]
+    speed: Speed | None = None
 
 
 def recommendation(result: Result) -> Recommendation | None:
     """Return the configuration that is recommended, with the figures to report; ``None`` if there is none."""
     found, seen = of(result), rows(result)
-    if found.confirmation is not None:
-        chosen, again = seen[found.confirmation.winner], confirmed(result)[:1]
-        if again and again[0].throughput is not None:
-            return Recommendation(again[0], Backing.CONFIRMED, tuple(ties(seen, chosen)))
+    again = confirmed(result)[:1]
+    if again and again[0].throughput is not None:
+        tied = tuple(ties(seen, seen[again[0].index]))
+        return Recommendation(again[0], Backing.CONFIRMED, tied, confirmed_speed(result))
     winner = best(seen, found.bound)
     if winner is None:
         return None

@@ -11,9 +11,10 @@ import msgspec
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.plan import MARGIN
+from modelzoo.records.race import Exclusion, Stage, StageKind
 from modelzoo.records.run import Latency, Result, Run
 from modelzoo.records.timing import Design, StopReason
-from modelzoo.records.tuning import Exclusion, Stage, StageKind, Tuning
+from modelzoo.records.tuning import Tuning
 from modelzoo.results.speed import Speed, speeds
 from modelzoo.setting import labels
 from modelzoo.stats import Outcome
@@ -112,7 +113,7 @@ def _times(result: Result, stages: Sequence[Stage]) -> dict[int, dict[int, float
 def candidates(result: Result) -> list[Candidate]:
     """All settings of the grid but the default, in their order."""
     tuning, measured = of(result), logs(result)
-    excluded = {each.group: each for each in tuning.excluded}
+    excluded = {each.entrant: each for each in tuning.excluded}
     ties = (tuning.choice.best, *tuning.choice.ties) if tuning.choice is not None and tuning.choice.ties else ()
     found = []
     for group in range(1, tuning.candidates):

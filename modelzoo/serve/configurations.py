@@ -1,12 +1,9 @@
-"""Measure configurations in interleaved rounds; of many, keep the faster half after each stage; measure the best again.
-
-All that is known stands in the stored result, which is written after every configuration.
-"""
+"""Measure configurations of instances: the race in which each of them runs once in every round."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from modelzoo.errors import KINDS, ModelzooError, UsageError
 from modelzoo.frozen import replace
@@ -14,20 +11,13 @@ from modelzoo.machine.cpu import available_memory
 from modelzoo.measure.jobs import OnEvent, Request, prepare, required
 from modelzoo.records.machine import fingerprint
 from modelzoo.records.protocol import Preparation
+from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
 from modelzoo.records.run import Run, RunReport
-from modelzoo.records.throughput import (
-    CannotRun,
-    ConfigurationRun,
-    Confirmation,
-    Dropped,
-    OverBound,
-    Slower,
-    Throughput,
-    TooLarge,
-)
+from modelzoo.records.throughput import ConfigurationRun, Throughput
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import NO_WINDOW, rate
 from modelzoo.results.store import ResultFile
+from modelzoo.results.throughput import Row
 from modelzoo.serve.round import (
     BOUND_SECONDS,
     LEAST_SECONDS,
@@ -38,6 +28,8 @@ from modelzoo.serve.round import (
     worker_problem,
 )
 from modelzoo.stats import race
+from modelzoo.stats.race import Choice
+from modelzoo.tuning.driver import Driver
 
 
 def least_effort(found: Throughput, seconds: float | None) -> tuple[int, float]:
@@ -59,12 +51,12 @@ Runner = Callable[[Task, OnEvent], RoundResult]
 
 
 @dataclass
-class Search:
-    """The measurement of all configurations of one workload.
+class Search(Driver[Throughput]):
+    """The measurement of all configurations of one workload, which are halved only if that is what was asked for.
 
     Attributes:
-        request: the workload and the distinct settings of its configurations.
         stored: the result so far, which holds the configurations.
+        request: the workload and the distinct settings of its configurations.
         seconds: length of a counted run; ``None``: as long as enough batches take.
         on_event: called with the progress of instances.
         on_run: called with each round of a configuration that has ended.
@@ -73,99 +65,81 @@ class Search:
     """
 
     request: Request
-    stored: ResultFile
     seconds: float | None
     on_event: OnEvent
     on_run: Callable[[ConfigurationRun], None] = lambda run: None
     runner: Runner | None = None
     memory: Callable[[], int] = available_memory
     _prepared: tuple[Preparation, ...] = ()
-    _rounds: int = field(default=0)
 
     @property
     def found(self) -> Throughput:
-        """What is known so far."""
         return results.of(self.stored.result)
 
-    def run(self) -> None:
-        """Measure to the end.
-
-        Raises:
-            ModelzooError: no setting can run.
-            UsageError: the result cannot be written.
-        """
+    def prepare(self) -> None:
+        """Exclude what cannot run; raises ``ModelzooError`` if that is everything."""
         self._prepared = prepare(self.request, self.on_event)
-        for index, each in enumerate(self.found.configurations):
-            error = self._prepared[each.group].error
-            if error is not None:
-                self._drop(Dropped(index, CannotRun(error)))
+        errors = [(index, self._prepared[each.group].error) for index, each in enumerate(self.found.configurations)]
+        self.exclude(*(Exclusion(index, ExclusionKind.FAILED, error) for index, error in errors if error is not None))
         if not self.found.open():
             required(self._prepared[self.found.configurations[0].group])
-        # Of a search, the configurations are halved until few are left, which are then measured in all rounds.
-        sizes = race.sizes(len(self.found.open())) if self.found.is_search else [len(self.found.open())]
-        for number, size in enumerate(sizes):
-            is_last = number == len(sizes) - 1
-            if self.found.is_search:
-                self._keep(size)
-                self.stored.set_payload(replace(self.found, final_round=self._rounds if is_last else 0))
-            for _ in range(self.found.rounds if is_last else number + 1):
-                self._round(self.found.open())
-        self._confirm()
-        self.stored.set_payload(replace(self.found, is_complete=True))
 
-    # Rounds
+    def sizes(self, entrants: int) -> Sequence[int]:
+        return race.sizes(entrants) if self.found.is_search else [entrants]
 
-    def _keep(self, size: int) -> None:
-        """Drop all but ``size`` configurations: first what does not meet the bound, then the slower ones.
+    def rounds(self, entrants: Sequence[int], number: int, left: int) -> int:
+        return self.found.rounds if left == 1 else number + 1
 
-        The single instance that others are compared with stays, but is measured in the last stage only with them.
-        """
-        if not self._rounds:
-            return
-        rows = [row for row in results.rows(self.stored.result) if row.is_final and row.throughput is not None]
-        reference = {results.single(self.found, row.index) for row in rows}
-        speeds = {row.index: race.speed(row.logs) for row in rows}
-        order = sorted(rows, key=lambda row: (not row.is_over, speeds[row.index]), reverse=True)
-        for row in order[size:]:
-            if row.index not in reference:
-                slower = Slower(speeds[row.index] / speeds[order[0].index], order[0].index)
-                self._drop(Dropped(row.index, OverBound(row.bounded) if row.is_over else slower))
+    def next_round(self) -> int:
+        return 1 + max((run.round for run in self.found.runs), default=-1)
 
-    def _round(self, order: Sequence[int]) -> None:
-        """Run these configurations once, in alternating order."""
-        for index in order if self._rounds % 2 == 0 else reversed(order):
-            self._run_once(index)
-        self._rounds += 1
+    def _rows(self) -> list[Row]:
+        return [row for row in results.rows(self.stored.result) if row.is_final and row.throughput is not None]
 
-    def _confirm(self) -> None:
-        """Measure the best configuration in as many rounds again, beside the single instance that it is compared with.
+    def ranked(self) -> Sequence[int]:
+        """What meets the bound first, the fastest of it first."""
+        order = sorted(self._rows(), key=lambda row: (not row.is_over, race.speed(row.logs)), reverse=True)
+        return [row.index for row in order]
 
-        The choice took the luckiest of several, so its own rounds flatter it. The number of rounds is fixed before the
-        first of them, so the data cannot decide when to stop.
-        """
+    def behind(self, entrant: int) -> ExclusionKind | None:
+        """A single instance that others are compared with stays, and is measured in the last stage only with them."""
+        rows = self._rows()
+        if entrant in {results.single(self.found, row.index) for row in rows}:
+            return None
+        is_over = any(row.is_over for row in rows if row.index == entrant)
+        return ExclusionKind.OVER_BOUND if is_over else ExclusionKind.SLOWER
+
+    def choose(self) -> Choice | None:
         rows = results.rows(self.stored.result)
-        best = results.best(rows, self.found.bound)
-        if best is None or not results.is_choice(rows):
-            return
-        single = results.single(self.found, best.index)
-        baseline = single if single is not None and rows[single].throughput is not None else None
-        planned = Confirmation(best.index, baseline, self._rounds, self.found.rounds)
-        self.stored.set_payload(replace(self.found, confirmation=planned))
-        for _ in range(planned.rounds):
-            self._round([best.index] if baseline is None else [baseline, best.index])
+        return results.choice(rows, self.found.bound) if results.is_choice(rows) else None
 
-    def _run_once(self, index: int) -> None:
-        too_large = self._too_large(index)
-        if too_large is not None:
-            self._drop(Dropped(index, too_large))
+    def confirmation(self, choice: Choice) -> Stage:
+        """The best configuration in as many rounds again, beside the single instance that it is compared with."""
+        single = results.single(self.found, choice.winner)
+        is_timed = any(row.index == single and row.throughput is not None for row in results.rows(self.stored.result))
+        baseline = (single,) if single is not None and is_timed else ()
+        return self.begin(StageKind.CONFIRMATION, (*baseline, choice.winner), self.found.rounds)
+
+    def measure(self, stage: Stage) -> None:
+        """Run the configurations of a stage once in each round, in alternating order."""
+        for number in range(stage.first_round, stage.first_round + stage.rounds):
+            order = [
+                index for index in stage.entrants if stage.kind is StageKind.CONFIRMATION or index in self.found.open()
+            ]
+            for index in order if number % 2 == 0 else reversed(order):
+                self._run_once(index, number)
+
+    def _run_once(self, index: int, number: int) -> None:
+        if (needed := self._needed(index)) > (available := self.memory()):
+            self.exclude(Exclusion(index, ExclusionKind.TOO_LARGE, needed=needed, available=available))
             return
         found, configuration = self.found, self.found.configurations[index]
         needs_context = results.context(self.stored.result, configuration.group) is None
         task = Task(
-            self.request, self._prepared, configuration, index, self._rounds, self.seconds, needs_context, found.bound
+            self.request, self._prepared, configuration, index, number, self.seconds, needs_context, found.bound
         )
         outcome = (self.runner or run_configuration)(task, self.on_event)
-        self.stored.set_payload(found.plus(outcome.run))
+        self.update(runs=(*found.runs, outcome.run))
         if outcome.context is not None:
             requested = self.stored.result.requested[configuration.group]
             self.stored.add_run(
@@ -173,7 +147,7 @@ class Search:
                     workload=requested.workload,
                     group=configuration.group,
                     requested=requested.setting,
-                    round=self._rounds,
+                    round=number,
                     started=outcome.run.started,
                     ended=outcome.run.ended,
                     report=_of_whole_machine(outcome.context, found),
@@ -181,13 +155,13 @@ class Search:
             )
         problem = worker_problem(outcome.run)
         if problem is not None:
-            self._drop(Dropped(index, CannotRun(problem)))
+            self.exclude(Exclusion(index, ExclusionKind.FAILED, problem))
         self.on_run(outcome.run)
 
-    def _too_large(self, index: int) -> TooLarge | None:
-        """How much memory the instances lack, by what those of other rounds occupied; ``None`` if they fit."""
+    def _needed(self, index: int) -> int:
+        """How much memory the instances need, by what those of other rounds occupied; 0 if that is not known."""
         found, own = self.found, self.found.configurations[index]
-        known: list[int] = []
+        known = [0]
         for run in found.runs:
             if found.configurations[run.configuration].batch != own.batch:
                 continue
@@ -197,13 +171,7 @@ class Search:
                     known.append(sum(node.private for node in each.placement.memory))
                 elif each.peak_memory is not None:
                     known.append(each.peak_memory)
-        if not known:
-            return None
-        needed, available = own.instances * max(known), self.memory()
-        return TooLarge(needed, available) if needed > available else None
-
-    def _drop(self, dropped: Dropped) -> None:
-        self.stored.set_payload(self.found.dropping(dropped))
+        return own.instances * max(known)
 
 
 def _of_whole_machine(report: RunReport, found: Throughput) -> RunReport:
@@ -224,7 +192,7 @@ def failure(stored: ResultFile) -> ModelzooError | None:
     errors = [each for run in found.runs for each in run.instances if each.error is not None]
     if errors:
         return KINDS.get(errors[0].error_kind or "", ModelzooError)(errors[0].error)
-    for each in found.dropped:
-        if isinstance(each.reason, CannotRun):
-            return ModelzooError(each.reason.problem)
+    for each in found.excluded:
+        if each.problem is not None:
+            return ModelzooError(each.problem)
     return UsageError(NO_WINDOW) if found.runs else None

@@ -230,8 +230,39 @@ def serve(
         give_up: end early if this happens.
         lead: seconds until the schedule starts.
     """
+    begun = server.now() + lead
+    due = [begun + float(each) for each in arrivals]
+    count, following, over = len(due), 0, 0
+    admitted, dispatched, replied = ([math.nan] * count for _ in range(3))
+    dispatcher = Dispatcher(server, batching)
+    found = Served(due, admitted, dispatched, replied, 0, dispatcher, begun, begun, False)
     with without_collection():  # its pauses would make the loop late
-        return _Run(server, arrivals, batching, give_up, lead).run()
+        while following < count or dispatcher.is_busy:
+            now = server.now()
+            while following < count and due[following] <= now:
+                admitted[following] = now
+                if not dispatcher.offer(following, due[following]):
+                    dispatcher.dispatch(now)  # of several that are due at once, idle instances make room for the next
+                    if not dispatcher.offer(following, due[following]):
+                        found.rejected += 1
+                        over += 1
+                following += 1
+            dispatcher.dispatch(now)
+            replies = server.wait(min(due[following] if following < count else math.inf, dispatcher.deadline()))
+            if not replies:
+                continue
+            now = server.now()
+            for batch in dispatcher.finished(replies):
+                found.ended = now
+                for request in batch.requests:
+                    dispatched[request], replied[request] = batch.dispatched, now
+                    over += give_up is not None and now - due[request] > give_up.seconds
+            # The bound cannot be met any more, or an instance has died.
+            found.given_up = found.given_up or (give_up is not None and over > give_up.over)
+            if found.given_up or dispatcher.errors:
+                dispatcher.drop()
+                following = count
+    return found
 
 
 def stream(server: Server, queries: int, seconds: float) -> Served:
@@ -256,64 +287,3 @@ def stream(server: Server, queries: int, seconds: float) -> Served:
                 if dispatcher.finished(server.wait(math.inf)):
                     found.ended = found.replied[-1] = server.now()
         return found
-
-
-class _Run:
-    """One run of ``serve``."""
-
-    def __init__(
-        self, server: Server, arrivals: Sequence[float], batching: Batching, give_up: GiveUp | None, lead: float
-    ) -> None:
-        begun = server.now() + lead
-        due = [begun + float(each) for each in arrivals]
-        nothing = [math.nan] * len(due)
-        self._server, self._give_up, self._over = server, give_up, 0
-        self._found = Served(
-            due, [*nothing], [*nothing], [*nothing], 0, Dispatcher(server, batching), begun, begun, False
-        )
-
-    def run(self) -> Served:
-        server, found, dispatcher = self._server, self._found, self._found.dispatcher
-        due, count, following = found.due, len(found.due), 0
-        while following < count or dispatcher.is_busy:
-            now = server.now()
-            while following < count and due[following] <= now:
-                found.admitted[following] = now
-                if not self._admit(following, now):
-                    found.rejected += 1
-                    self._over += 1
-                following += 1
-            dispatcher.dispatch(now)
-            until = min(due[following] if following < count else math.inf, dispatcher.deadline())
-            replies = server.wait(until)
-            if replies:
-                self._take(dispatcher.finished(replies), server.now())
-                if self._is_over():
-                    following = count
-        return found
-
-    def _admit(self, request: int, now: float) -> bool:
-        """Put a request into the queue; of several that are due at once, idle instances make room for the next."""
-        dispatcher, arrival = self._found.dispatcher, self._found.due[request]
-        if dispatcher.offer(request, arrival):
-            return True
-        dispatcher.dispatch(now)
-        return dispatcher.offer(request, arrival)
-
-    def _take(self, batches: Sequence[Batch], now: float) -> None:
-        found = self._found
-        for batch in batches:
-            for request in batch.requests:
-                found.dispatched[request], found.replied[request] = batch.dispatched, now
-                if self._give_up is not None and now - found.due[request] > self._give_up.seconds:
-                    self._over += 1
-            found.ended = now
-
-    def _is_over(self) -> bool:
-        """Whether to end here: the bound cannot be met any more, or an instance has died."""
-        found = self._found
-        found.given_up = found.given_up or (self._give_up is not None and self._over > self._give_up.over)
-        if found.given_up or found.dispatcher.errors:
-            found.dispatcher.drop()
-            return True
-        return False

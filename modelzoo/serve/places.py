@@ -51,9 +51,23 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
         node = max(free, key=lambda each: (len(free[each]), -each))
         chosen = _take(free[node], cores)
         free[node] = [core for core in free[node] if core not in chosen]
-        places.append(InstancePlace(_cpus(chosen, smt), node))
-    _check_threads(places, cores, smt)
-    _check_quota(topology, places, cores)
+        cpus = sorted(cpu for core in chosen for cpu in (core.cpus if smt is Smt.ON else core.cpus[:1]))
+        places.append(InstancePlace(tuple(cpus), node))
+    # An instance has a thread for each of its CPUs, and all instances are to be alike.
+    counts = sorted({len(place.cpus) for place in places})
+    if smt is Smt.ON and counts == [cores]:
+        raise UsageError("--smt on: these cores have no second hardware thread that may be used; leave it out")
+    if smt is Smt.ON and len(counts) > 1:
+        raise UsageError(
+            f"--smt on: instances would have {' or '.join(map(str, counts))} hardware threads, because some siblings "
+            "are offline or not allowed; leave it out, or allow them"
+        )
+    threads = sum(len(place.cpus) for place in places)
+    if topology.quota is not None and threads > topology.quota:
+        raise UsageError(
+            f"{instances} × {_cores(cores)}, {threads} threads: the control group's quota allows {topology.quota:g} "
+            "CPUs, so instances would be stopped in turns; give fewer instances or cores, or raise the quota"
+        )
     return tuple(places)
 
 
@@ -95,12 +109,8 @@ def most_cores(topology: Topology, instances: int) -> int:
 
 def idle_cores(topology: Topology, instances: int, cores: int) -> int:
     """Return how many cores, of those that the quota allows, are left if each instance has ``cores`` of them."""
-    return _usable(topology) - instances * cores
-
-
-def _usable(topology: Topology) -> int:
     count = len(topology.cores)
-    return count if topology.quota is None else min(count, int(topology.quota))
+    return (count if topology.quota is None else min(count, int(topology.quota))) - instances * cores
 
 
 def splits(topology: Topology) -> tuple[tuple[int, int], ...]:
@@ -116,20 +126,17 @@ def splits(topology: Topology) -> tuple[tuple[int, int], ...]:
     if not sizes:
         return ()
     cores = max(1, most_cores(topology, 1))
-    found = {(1, cores)}
+    found, shared = {(1, cores)}, {len(cluster) for cluster in topology.clusters}
+
+    def rank(size: int) -> tuple[int, bool, int]:
+        idle = idle_cores(topology, _most_allowed(topology, size), size)
+        return idle, any(size % each and each % size for each in shared), -size
+
     while cores:
         sizes.add(cores)
-        between = range(cores // 2, cores // 4, -1)
-        cores = min(between, key=lambda each: _rank(topology, each), default=0)
+        cores = min(range(cores // 2, cores // 4, -1), key=rank, default=0)
     found |= {(count, each) for each in sizes if (count := _most_allowed(topology, each))}
     return tuple(sorted(found, key=lambda each: (-each[1], each[0])))
-
-
-def _rank(topology: Topology, cores: int) -> tuple[int, bool, int]:
-    """The lower, the better."""
-    idle = idle_cores(topology, _most_allowed(topology, cores), cores)
-    shared = {len(cluster) for cluster in topology.clusters}
-    return idle, any(cores % size and size % cores for size in shared), -cores
 
 
 def _most_allowed(topology: Topology, cores: int) -> int:
@@ -138,38 +145,11 @@ def _most_allowed(topology: Topology, cores: int) -> int:
     return count if topology.quota is None else min(count, int(topology.quota // cores))
 
 
-def _cpus(cores: Sequence[Core], smt: Smt) -> tuple[int, ...]:
-    return tuple(sorted(cpu for core in cores for cpu in (core.cpus if smt is Smt.ON else core.cpus[:1])))
-
-
 def quota_in_cores(topology: Topology, smt: Smt) -> Topology:
     """Return ``topology`` with the quota in cores: each takes a CPU of it for every hardware thread that is used."""
     if topology.quota is None or smt is Smt.OFF:
         return topology
     return replace(topology, quota=topology.quota / max((len(core.cpus) for core in topology.cores), default=1))
-
-
-def _check_quota(topology: Topology, places: Sequence[InstancePlace], cores: int) -> None:
-    threads = sum(len(place.cpus) for place in places)
-    if topology.quota is not None and threads > topology.quota:
-        raise UsageError(
-            f"{len(places)} × {_cores(cores)}, {threads} threads: the control group's quota allows {topology.quota:g} "
-            "CPUs, so instances would be stopped in turns; give fewer instances or cores, or raise the quota"
-        )
-
-
-def _check_threads(places: Sequence[InstancePlace], cores: int, smt: Smt) -> None:
-    """An instance has a thread for each of its CPUs, and all instances are to be alike."""
-    if smt is Smt.OFF:
-        return
-    counts = sorted({len(place.cpus) for place in places})
-    if counts == [cores]:
-        raise UsageError("--smt on: these cores have no second hardware thread that may be used; leave it out")
-    if len(counts) > 1:
-        raise UsageError(
-            f"--smt on: instances would have {' or '.join(map(str, counts))} hardware threads, because some siblings "
-            "are offline or not allowed; leave it out, or allow them"
-        )
 
 
 FIRST = -10

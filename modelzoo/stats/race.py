@@ -27,12 +27,20 @@ Logs = Mapping[int, float]
 """By round: the logarithm of how fast an entrant was, in any unit that is the same in all rounds of a race."""
 
 
-class Pick(msgspec.Struct, frozen=True):
-    """The winner, the fastest entrant, and those that it could not be told from."""
+class Choice(msgspec.Struct, frozen=True):
+    """What was chosen from a race, before it was measured again.
+
+    Attributes:
+        winner: what was chosen; in a search of settings 0, the default, if nothing seemed to be faster.
+        best: the entrant that was the fastest.
+        ties: those that could not be told from ``best``, without ``best`` itself.
+        steps: the settings that lead from the default to the winner, one option at a time; the winner is the last.
+    """
 
     winner: int
     best: int
-    ties: tuple[int, ...]
+    ties: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
 def sizes(entrants: int) -> list[int]:
@@ -67,7 +75,7 @@ def are_tied(one: Logs, other: Logs) -> bool:
     return len(shared) < 2 or ratio_test(a, b).p_value > TOLD_APART
 
 
-def pick(order: Sequence[int], found: Mapping[int, Logs], complexity: Mapping[int, int]) -> Pick:
+def pick(order: Sequence[int], found: Mapping[int, Logs], complexity: Mapping[int, int]) -> Choice:
     """Return the simplest of the entrants that are as fast as the first one, as far as the rounds can tell.
 
     "As fast" means that the rounds do not tell them apart, and that they are at most as much slower as two settings
@@ -88,4 +96,4 @@ def pick(order: Sequence[int], found: Mapping[int, Logs], complexity: Mapping[in
         lead = fmean(behind) if behind else math.log(speed(found[best]) / speed(found[each]))
         if math.expm1(lead) <= EQUIVALENCE:
             close.append(each)
-    return Pick(min(close, key=complexity.__getitem__), best, ties)
+    return Choice(min(close, key=complexity.__getitem__), best, ties)

@@ -1,5 +1,6 @@
 """Search the fastest setting of a workload on this machine.
 
-``grid`` declares what is tried here, ``halving`` plans the stages and decides who stays, ``choice`` finds candidates
-that must not win and picks the winner. ``search`` drives the processes.
+``driver`` runs the stages of a race, here and in ``modelzoo throughput``. ``grid`` declares what is tried here,
+``halving`` divides the time among the stages, ``choice`` finds candidates that must not win and picks the winner, and
+``search`` measures them.
 """

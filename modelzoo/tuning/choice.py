@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from modelzoo.errors import WorkerError
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.race import ExclusionKind
 from modelzoo.records.run import Run, RunReport, ValidityEntry
-from modelzoo.records.tuning import PRIMITIVES, ExclusionKind
+from modelzoo.records.tuning import PRIMITIVES
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.proof import merged_proof
@@ -21,7 +22,7 @@ from modelzoo.results.refusals import not_fp32, wrong_results
 from modelzoo.results.speed import refused
 from modelzoo.setting import METHODS, Setting
 from modelzoo.stats import race
-from modelzoo.stats.race import Logs, Pick, ranked, speed
+from modelzoo.stats.race import Choice, Logs, ranked, speed
 
 AXES: tuple[tuple[str, ...], ...] = (
     ("engine",),
@@ -39,7 +40,7 @@ AXES: tuple[tuple[str, ...], ...] = (
 """The options of a search, each with its fields, in the order of the steps from the default to the winner."""
 
 
-def pick(found: Mapping[int, Logs], complexity: Mapping[int, int]) -> Pick:
+def pick(found: Mapping[int, Logs], complexity: Mapping[int, int]) -> Choice:
     """Return the simplest of the candidates that are as fast as the best; 0, the default, if none is faster than it.
 
     Args:
@@ -48,7 +49,7 @@ def pick(found: Mapping[int, Logs], complexity: Mapping[int, int]) -> Pick:
     """
     order = ranked(found)
     if not order or speed(found[order[0]]) <= 1:
-        return Pick(0, 0, ())
+        return Choice(0, 0, ())
     default = dict.fromkeys(found[order[0]], 0.0)
     return race.pick((*order, 0), {**found, 0: default}, {**complexity, 0: -1})
 

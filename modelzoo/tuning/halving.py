@@ -131,8 +131,3 @@ def confirmation_rounds(costs: Sequence[float], time: Time) -> int:
     fewest, most = CONFIRMATION_ROUNDS
     fitting = int(time.left / max(sum(costs), 1e-9))
     return min(most, fitting) if fitting >= min(2, fewest) else 0
-
-
-def sampling_seconds(wanted: float, sample: float) -> float:
-    """Return how long a process samples: as long as ``wanted``, or ``SAMPLES`` of a slow model."""
-    return max(wanted, SAMPLES * sample)

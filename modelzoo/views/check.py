@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from modelzoo.comparison.compare import Comparison, Gate
-from modelzoo.comparison.kernel_changes import KernelChanges, ShapeUse, kernel_changes
+from modelzoo.comparison.explanations import KernelChanges, kernel_changes
 from modelzoo.comparison.model import Row
-from modelzoo.document import Block, Column, Lines, Notices, Section, Table, Text, lines, named
+from modelzoo.document import Block, Column, Notices, Section, Table, Text, lines, named
 from modelzoo.formatting import MISSING, counted, seconds
 from modelzoo.frozen import replace
-from modelzoo.records.run import Result, ValidityEntry
+from modelzoo.records.run import Result
 from modelzoo.results import summary
-from modelzoo.results.refusals import ALLOWABLE, Metric, Refusal, SideSetting
+from modelzoo.results.refusals import ALLOWABLE, Metric
 from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns, differences, explanations
-from modelzoo.views.compare import DECIDED, QUANTITY, correction, gate_lines, headline
-from modelzoo.views.judgement import metric_text, reason_text, scope_text
+from modelzoo.views.compare import DIFFERING, QUANTITY, correction, explained, gate_lines, headline
+from modelzoo.views.judgement import reason_text, scope_text, validity_text
 from modelzoo.views.products import shapes_text
 from modelzoo.views.speed import basis_text, outlook_text, reason, refusal
 
@@ -52,11 +52,7 @@ def document(
     blocks: list[Block] = [Section(title, tuple(block for block in first if block != lines()))]
     blocks += _open(comparison)
     blocks += [_kernels(found, names, details=details) for found in map(kernel_changes, comparison.rows) if found]
-    decided = {(row.workload, row.setting) for row in comparison.rows if row.outcome in DECIDED}
-    for each in comparison.explanations:
-        is_decided = (each.workload, each.label) in decided
-        if is_decided or details:
-            blocks.append(explanations.section(each, names, is_decided=is_decided))
+    blocks += explained(comparison, details=details)
     blocks += [_accuracy(comparison, names), *_differences(comparison, details=details)]
     notices = differences.conditions(shown)
     return [*blocks, *([Section("Conditions", (Notices(tuple(notices)),))] if notices else [])]
@@ -88,14 +84,10 @@ def _open_texts(row: Row) -> Iterator[str]:
         more = f"; {outlook_text(outlook)}: give a larger --budget" if outlook is not None else ""
         yield f"{reason(row.speed)}{more}"
     for each in row.speed.refused:
-        yield f"not comparable: {_with_way_out(each)}"
+        way = f" (--allow {each.obstacle} compares all the same)" if each.obstacle in ALLOWABLE else ""
+        yield f"not comparable: {refusal(each)}{way}"
     for each in row.speed.allowed:
         yield f"allowed: {refusal(each)}"
-
-
-def _with_way_out(found: Refusal) -> str:
-    way = f" (--allow {found.obstacle} compares all the same)" if found.obstacle in ALLOWABLE else ""
-    return f"{refusal(found)}{way}"
 
 
 def _kernels(found: KernelChanges, names: tuple[str, str], *, details: bool) -> Section:
@@ -112,48 +104,40 @@ def _kernels(found: KernelChanges, names: tuple[str, str], *, details: bool) -> 
     columns = (
         Column("operation", tuple(str(each.operator_class) for each in changes)),
         Column("shapes", tuple(shapes_text(each.shapes) for each in changes)),
-        *(Column(f"kernel of {name}", tuple(map(_kernel, uses))) for name, uses in sides),
-        *(Column(f"{name} per pass", tuple(map(_seconds, uses)), is_number=True, order=0) for name, uses in sides),
+        *(
+            Column(f"kernel of {name}", tuple(", ".join(use.kernels) or MISSING for use in uses))
+            for name, uses in sides
+        ),
+        *(
+            Column(f"{name} per pass", tuple(seconds(use.seconds if use.kernels else None) for use in uses), True, 0)
+            for name, uses in sides
+        ),
         Column("change", tuple(explanations.signed(each.change) for each in changes), is_number=True),
     )
     note = Text("Times are those of audited passes, without intervals.")
     return Section(title, (lines(said), Table(title, columns, note)))
 
 
-def _kernel(use: ShapeUse) -> str:
-    return ", ".join(use.kernels) or MISSING
-
-
-def _seconds(use: ShapeUse) -> str:
-    return seconds(use.seconds) if use.kernels else MISSING
-
-
 def _accuracy(comparison: Comparison, names: tuple[str, str]) -> Section:
     """What the judgement of each side says."""
     title = "Accuracy"
     sides = [(row, name, side) for row in comparison.rows for name, side in zip(names, (row.base, row.other)) if side]
-    judged = [(f"{row.name}, {name}", _judged(side.validity)) for row, name, side in sides if side.validity]
-    if judged:
-        return Section(title, (named(judged),))
-    return Section(title, (lines(_not_judged([side for _, _, side in sides])),))
-
-
-def _judged(entry: ValidityEntry | None) -> str:
-    if entry is None or entry.report is None:
-        return f"could not be judged: {entry.error if entry is not None else ''}"
-    found = entry.report.validity
-    why = reason_text(found)
-    said = ": ".join(filter(None, (str(found.verdict), metric_text(found))))
-    return "; ".join(filter(None, (said, why, scope_text(found))))
-
-
-def _not_judged(sides: Sequence[SideSetting]) -> str:
-    if all(side.requested == side.requested.reference() for side in sides):
-        return (
-            "Not checked: fp32 in eager mode is what other settings are judged against. --bf16 or --mode, with "
-            "--validate, judges each side against its own fp32."
+    judged = []
+    for row, name, side in sides:
+        entry = side.validity
+        if entry is not None and entry.report is not None:
+            found = entry.report.validity
+            said = "; ".join(filter(None, (validity_text(entry), reason_text(found), scope_text(found))))
+            judged.append((f"{row.name}, {name}", said))
+        elif entry is not None:
+            judged.append((f"{row.name}, {name}", f"could not be judged: {entry.error}"))
+    why = "--validate judges the predictions of each side against its own fp32."
+    if all(side.requested == side.requested.reference() for _, _, side in sides):
+        why = (
+            "fp32 in eager mode is what other settings are judged against. --bf16 or --mode, with --validate, judges "
+            "each side against its own fp32."
         )
-    return "Not checked: --validate judges the predictions of each side against its own fp32."
+    return Section(title, (named(judged) if judged else lines(f"Not checked: {why}"),))
 
 
 def _differences(comparison: Comparison, *, details: bool) -> list[Block]:
@@ -165,8 +149,6 @@ def _differences(comparison: Comparison, *, details: bool) -> list[Block]:
         return [Section("What differs", (lines(said),))]
     shown = found if details else found[:MOST_DIFFERENCES]
     left_out = len(found) - len(shown)
-    title = "What differs, the most decisive first"
     some = replace(comparison, conditions=replace(comparison.conditions, differing=tuple(shown)))
-    table = Table(title, tuple(compare_columns.difference_columns(some)), wraps=True)
-    more: tuple[Lines, ...] = (lines(f"{left_out} more with --details"),) if left_out else ()
-    return [Section(title, (table, *more))]
+    table = Table(DIFFERING, tuple(compare_columns.difference_columns(some)), wraps=True)
+    return [Section(DIFFERING, (table, *([lines(f"{left_out} more with --details")] if left_out else [])))]

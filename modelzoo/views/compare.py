@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
-from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice, Rates
-from modelzoo.comparison.model import Row, Side
+from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice
+from modelzoo.comparison.model import Row
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, Tone, first_line, lines, named
 from modelzoo.formatting import counted
-from modelzoo.frozen import replace
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
 from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.stats import Basis, Doubt, Outcome, Ratio, Verdict
@@ -60,6 +59,7 @@ _TONES = {
 }
 """Of the headline, by the first of these outcomes that a row has."""
 DECIDED = (Outcome.FASTER, Outcome.SLOWER)
+DIFFERING = "What differs, the most decisive first"
 
 
 def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> list[Block]:
@@ -70,33 +70,68 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
         gate: what became of its rows.
         details: also everything that both sides share, and explanations of rows that are neither faster nor slower.
     """
-    title = f"{comparison.other.name} compared with {comparison.base.name}"
+    names, found = (comparison.base.name, comparison.other.name), comparison.conditions.differing
+    title = f"{names[1]} compared with {names[0]}"
     notes, marks = footnotes(comparison)
-    legend = lines(*_legend(comparison))
+    verdicts = Table(title, tuple(compare_columns.row_columns(comparison, marks)))
+    said = Lines((*notes, *lines(*_legend(comparison)).items))
     blocks: list[Block] = [
-        Section(
-            title,
-            (
-                headline(comparison),
-                named(_sides(comparison, details=details)),
-                Table(title, tuple(compare_columns.row_columns(comparison, marks))),
-                replace(legend, items=(*notes, *legend.items)),
-            ),
-        )
+        Section(title, (headline(comparison), named(_sides(comparison, details=details)), verdicts, said))
     ]
-    blocks += _differences(comparison)
-    decided = {(row.workload, row.setting) for row in comparison.rows if row.outcome in DECIDED}
-    for explanation in comparison.explanations:
-        is_decided = (explanation.workload, explanation.label) in decided
-        if details or is_decided:
-            sides = (comparison.base.name, comparison.other.name)
-            blocks.append(explanations.section(explanation, sides, is_decided=is_decided))
-    blocks += _stages(comparison)
-    blocks += _rates(comparison)
-    blocks += _costs(comparison)
+    blocks += [_tabular(DIFFERING, compare_columns.difference_columns(comparison), wraps=True)] if found else []
+    blocks += explained(comparison, details=details)
+    if comparison.stages:
+        stages = "Stages of the pipelines, seconds per batch"
+        if any(_generates(comparison)):
+            stages = (
+                "Times to the first token and per output token" if all(_generates(comparison)) else f"{stages}; tokens"
+            )
+        blocks.append(_tabular(stages, compare_columns.stage_columns(comparison)))
+    if comparison.rates and not comparison.same_machine:  # on one machine the ratio says the same
+        starred: dict[str, None] = {}
+        for row in comparison.rates:
+            for name, rates in zip(names, (row.base, row.other)):
+                if rates.extrapolated is not None:
+                    starred[f"Extrapolated: {name} {extrapolation_text(rates.extrapolated)}."] = None
+                if rates.assumed is not None:
+                    starred[f"Assumed of {name}: {cores_text(rates.assumed)}."] = None
+        columns = compare_columns.rate_columns(comparison.rates, names)
+        blocks.append(_tabular("Throughput per machine, physical core and vCPU", columns, _starred(starred)))
+    if comparison.costs:
+        first, starred = comparison.costs[0], {}
+        prices = []
+        for name, price in zip(names, (first.base_price, first.other_price)):
+            dated = f" on {price.date}" if price.date else ""
+            prices.append(
+                (name, f"{price.per_hour:g} {price.currency}".rstrip() + f" per hour{dated} ({price.source})")
+            )
+        for cost in comparison.costs:
+            for name, each in zip(names, (cost.base_extrapolated, cost.other_extrapolated)):
+                starred |= {f"Extrapolated: {name} {extrapolation_text(each)}.": None} if each is not None else {}
+        said = Lines((*named(prices).items, *_starred(starred).items))
+        blocks.append(
+            _tabular("Cost of a million inferences", compare_columns.cost_columns(comparison.costs, names), said)
+        )
     if gate.conditions:
         blocks.append(Section("Result", (lines(*gate_lines(comparison, gate)),)))
     return blocks
+
+
+def explained(comparison: Comparison, *, details: bool) -> list[Section]:
+    """Where the differences of rows come from; with ``details``, also of rows that are neither faster nor slower."""
+    names = (comparison.base.name, comparison.other.name)
+    decided = {(row.workload, row.setting) for row in comparison.rows if row.outcome in DECIDED}
+    found = [(each, (each.workload, each.label) in decided) for each in comparison.explanations]
+    return [explanations.section(each, names, is_decided=is_) for each, is_ in found if is_ or details]
+
+
+def _tabular(title: str, columns: Sequence[Column], *more: Block, wraps: bool = False) -> Section:
+    """A section that consists of a table and what follows it."""
+    return Section(title, (Table(title, tuple(columns), wraps=wraps), *more))
+
+
+def _starred(texts: Iterable[str]) -> Lines:
+    return Lines(tuple(Line(Text(each), mark=compare_columns.ASSUMED) for each in texts))
 
 
 def headline(comparison: Comparison) -> Lines:
@@ -126,7 +161,11 @@ def headline(comparison: Comparison) -> Lines:
 
 def _sides(comparison: Comparison, *, details: bool) -> Iterator[tuple[str, str]]:
     for side in (comparison.base, comparison.other):
-        yield side.name, _origin(side)
+        first, last = side.results[0], side.results[-1]
+        days = list(dict.fromkeys((first.result.created[:10], last.result.created[:10])))
+        count = len(side.results)
+        where = first.path if count == 1 else f"{first.path} … {last.path}"
+        yield side.name, f"{counted(count, 'session')}, {' to '.join(days)}, {where}"
     # Values that differ between rows say nothing here.
     shared = [(name, values) for name, values in comparison.conditions.shared if values]
     shown = [f"{name} {values_text(values)}" for name, values in shared if details or name in HEADLINE]
@@ -134,15 +173,6 @@ def _sides(comparison: Comparison, *, details: bool) -> Iterator[tuple[str, str]
         shown.append(f"{len(shared) - len(shown)} more with --details")
     if shown:
         yield "both", "; ".join(shown)
-
-
-def _origin(side: Side) -> str:
-    """The sessions of a side: their number, dates and files."""
-    first, last = side.results[0], side.results[-1]
-    days = list(dict.fromkeys((first.result.created[:10], last.result.created[:10])))
-    count = len(side.results)
-    where = first.path if count == 1 else f"{first.path} … {last.path}"
-    return f"{counted(count, 'session')}, {' to '.join(days)}, {where}"
 
 
 def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
@@ -180,10 +210,13 @@ def _found(comparison: Comparison) -> dict[str, Ratio]:
 def _legend(comparison: Comparison) -> Iterator[str]:
     """What the columns mean, and what the verdicts rest on."""
     names, metric = (comparison.base.name, comparison.other.name), comparison.metric
-    yield (
-        f"{names[0]}, {names[1]}: {_quantity(comparison)}, geometric mean of the processes' values, ± its 95 % "
-        "interval on its own."
-    )
+    quantity = QUANTITY[metric]
+    if metric is Metric.LATENCY:
+        sides = (side for row in comparison.rows for side in (row.base, row.other) if side is not None)
+        quantity += ", with stages that of the whole pipeline" if any(side.requested.stages for side in sides) else ""
+        quantity += ", of language models that of a whole generation" if any(_generates(comparison)) else ""
+    mean = "geometric mean of the processes' values, ± its 95 % interval on its own"
+    yield f"{names[0]}, {names[1]}: {quantity}, {mean}."
     compared = _found(comparison)
     if compared:
         better = BETTER[metric].format(base=names[0], name=names[1])
@@ -194,7 +227,8 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     for basis in Basis:
         alike = {name: each for name, each in compared.items() if each.basis is basis}
         if alike:
-            yield f"basis{_of_rows(list(alike), len(compared))}: {BASIS[basis]}; {basis_text(*alike.values())}."
+            of = "" if len(alike) == len(compared) else f" of {', '.join(alike)}"
+            yield f"basis{of}: {BASIS[basis]}; {basis_text(*alike.values())}."
     yield from notes(comparison)
 
 
@@ -224,14 +258,6 @@ def notes(comparison: Comparison) -> list[str]:
     return found
 
 
-def _quantity(comparison: Comparison) -> str:
-    sides = (side for row in comparison.rows for side in (row.base, row.other) if side is not None)
-    pipelines = comparison.metric is Metric.LATENCY and any(side.requested.stages for side in sides)
-    generations = comparison.metric is Metric.LATENCY and any(_generates(comparison))
-    said = QUANTITY[comparison.metric] + (", with stages that of the whole pipeline" if pipelines else "")
-    return said + (", of language models that of a whole generation" if generations else "")
-
-
 def _generates(comparison: Comparison) -> list[bool]:
     """Whether the parts of a row are the times of its tokens, for each part."""
     return [each.name in (FIRST_TOKEN, PER_TOKEN) for each in comparison.stages]
@@ -242,59 +268,6 @@ def correction(count: int) -> str:
     if count == 1:
         return ""
     return f" The verdicts are corrected for {count} comparisons (Holm), the intervals are not."
-
-
-def _of_rows(rows: Sequence[str], count: int) -> str:
-    return "" if len(rows) == count else f" of {', '.join(rows)}"
-
-
-def _differences(comparison: Comparison) -> list[Block]:
-    if not comparison.conditions.differing:
-        return []
-    return [
-        _tabular("What differs, the most decisive first", compare_columns.difference_columns(comparison), wraps=True)
-    ]
-
-
-def _tabular(title: str, columns: Sequence[Column], *more: Block, wraps: bool = False) -> Section:
-    """A section that consists of a table and what follows it."""
-    return Section(title, (Table(title, tuple(columns), wraps=wraps), *more))
-
-
-def _stages(comparison: Comparison) -> list[Block]:
-    if not comparison.stages:
-        return []
-    title = "Stages of the pipelines, seconds per batch"
-    if any(_generates(comparison)):
-        title = "Times to the first token and per output token" if all(_generates(comparison)) else f"{title}; tokens"
-    return [_tabular(title, compare_columns.stage_columns(comparison))]
-
-
-def _rates(comparison: Comparison) -> list[Block]:
-    """Throughput per machine, core and vCPU; on one machine the ratio says the same."""
-    if comparison.same_machine or not comparison.rates:
-        return []
-    names = (comparison.base.name, comparison.other.name)
-    sides = [(name, rates) for each in comparison.rates for name, rates in zip(names, (each.base, each.other))]
-    texts = dict.fromkeys(text for name, each in sides for text in _assumed(name, each))
-    return [
-        _tabular(
-            "Throughput per machine, physical core and vCPU",
-            compare_columns.rate_columns(comparison.rates, names),
-            Lines(tuple(map(_extrapolated, texts))),
-        )
-    ]
-
-
-def _extrapolated(text: str) -> Line:
-    return Line(Text(text), mark=compare_columns.ASSUMED)
-
-
-def _assumed(name: str, rates: Rates) -> Iterator[str]:
-    if rates.extrapolated is not None:
-        yield f"Extrapolated: {name} {extrapolation_text(rates.extrapolated)}."
-    if rates.assumed is not None:
-        yield f"Assumed of {name}: {cores_text(rates.assumed)}."
 
 
 def extrapolation_text(found: Extrapolation | None) -> str:
@@ -317,27 +290,6 @@ def cores_text(found: AssumedCores | None) -> str:
         f"{counted(found.vcpus, 'vCPU')} per physical core, as usual for {found.architecture}; "
         "the virtual machine does not show it"
     )
-
-
-def _costs(comparison: Comparison) -> list[Block]:
-    if not comparison.costs:
-        return []
-    names, first = (comparison.base.name, comparison.other.name), comparison.costs[0]
-    found: list[Line] = []
-    for name, price in zip(names, (first.base_price, first.other_price)):
-        dated = f" on {price.date}" if price.date else ""
-        text = f"{price.per_hour:g} {price.currency}".rstrip() + f" per hour{dated} ({price.source})"
-        found.append(Line(Text(text), name))
-    for cost in comparison.costs:
-        for name, each in zip(names, (cost.base_extrapolated, cost.other_extrapolated)):
-            found += [_extrapolated(f"Extrapolated: {name} {extrapolation_text(each)}.")] if each is not None else []
-    return [
-        _tabular(
-            "Cost of a million inferences",
-            compare_columns.cost_columns(comparison.costs, names),
-            Lines(tuple(dict.fromkeys(found))),
-        )
-    ]
 
 
 def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
-from modelzoo.comparison.conditions import Difference
 from modelzoo.comparison.machines import Cost, Extrapolation, Price, Rates, RowRates
 from modelzoo.comparison.model import Row
 from modelzoo.document import Column, Tone
@@ -48,7 +47,10 @@ def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column
         Column(other, (*(value_text(row.other_value, comparison.metric) for row in rows), *last), is_number=True),
         Column(
             "ratio",
-            (*map(_ratio, rows), *((ratio(comparison.mean),) if shows_mean else ())),
+            (
+                *(ratio(row.ratio) if row.ratio is not None else NOTHING for row in rows),
+                *((ratio(comparison.mean),) if shows_mean else ()),
+            ),
             is_number=True,
         ),
         Column("verdict", (*verdicts, *last), tones=(*tones, *((Tone.PLAIN,) if shows_mean else ()))),
@@ -66,10 +68,6 @@ def value_text(value: stats.Interval | None, metric: Metric) -> str:
     return interval(value)
 
 
-def _ratio(row: Row) -> str:
-    return ratio(row.ratio) if row.ratio is not None else NOTHING
-
-
 def _verdict(row: Row, mark: str) -> str:
     assumed = row.speed.found is not None and row.speed.found.basis is Basis.ASSUMED
     return f"{outcome_text(row.speed)}{' (assumed)' if assumed else ''}{f' {mark}' if mark else ''}"
@@ -84,7 +82,7 @@ def difference_columns(comparison: Comparison) -> list[Column]:
         Column(comparison.other.name, tuple(values_text(each.other) for each in found)),
     ]
     if any(each.rows for each in found):
-        columns.append(Column("concerns", tuple(map(_concerned, found))))
+        columns.append(Column("concerns", tuple(", ".join(each.rows) or "all rows" for each in found)))
     return columns
 
 
@@ -92,10 +90,6 @@ def values_text(values: Sequence[str]) -> str:
     """The values of a condition, the first ones if there are many: inputs may be others in every process."""
     more = f" and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
     return f"{', '.join(values[:MOST_VALUES])}{more}" or "unknown"
-
-
-def _concerned(difference: Difference) -> str:
-    return ", ".join(difference.rows) or "all rows"
 
 
 def stage_columns(comparison: Comparison) -> list[Column]:
@@ -144,27 +138,18 @@ def _mark(is_assumed: bool) -> str:
 
 def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
     """Return the cost of a million inferences on both sides; ``*`` marks what was not measured."""
+    base = [_cost(each.base, each.base_price, each.base_extrapolated) for each in costs]
+    other = [_cost(each.other, each.other_price, each.other_extrapolated) for each in costs]
+    marks = (_mark((each.base_extrapolated or each.other_extrapolated) is not None) for each in costs)
     return [
         Column("workload", tuple(each.workload for each in costs)),
         Column("setting", tuple(each.label for each in costs)),
-        Column(
-            names[0],
-            tuple(_cost(each.base, each.base_price, each.base_extrapolated) for each in costs),
-            True,
-        ),
-        Column(
-            names[1],
-            tuple(_cost(each.other, each.other_price, each.other_extrapolated) for each in costs),
-            True,
-        ),
-        Column("times cheaper", tuple(map(_times_cheaper, costs)), is_number=True),
+        Column(names[0], tuple(base), is_number=True),
+        Column(names[1], tuple(other), is_number=True),
+        Column("times cheaper", tuple(ratio(each.ratio) + mark for each, mark in zip(costs, marks)), is_number=True),
     ]
 
 
 def _cost(value: stats.Interval, price: Price, extrapolated: Extrapolation | None) -> str:
     currency = f" {price.currency}" if price.currency else ""
     return f"{significant(value.value, 3)}{currency} {within(value.half_width)}{_mark(extrapolated is not None)}"
-
-
-def _times_cheaper(cost: Cost) -> str:
-    return ratio(cost.ratio) + _mark((cost.base_extrapolated or cost.other_extrapolated) is not None)

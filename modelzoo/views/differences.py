@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from modelzoo.document import Notice, Text
-from modelzoo.formatting import Merged, launcher_names
+from modelzoo.formatting import Merged, counted, launcher_names
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Provenance
 from modelzoo.records.workload import Verification, WeightsKind
@@ -51,7 +51,16 @@ def texts(shown: Sequence[SummaryRow]) -> list[dict[str, str]]:
     Equal settings of a workload are numbered; otherwise there is no ``NUMBER``.
     """
     several = {precision for precision, methods in _methods(shown).items() if len(methods) > 1}
-    described = [_texts(each, several_methods=each.setting.precision in several) for each in shown]
+    described = []
+    for each in shown:
+        setting = each.setting
+        words = {**_field_texts(setting), "weights": _weights(each)}
+        if setting.precision in several and setting.method:
+            words["precision"] += f"={setting.method}"
+        words |= {name: UNKNOWN for name in ("batch", "threads") if getattr(setting, name) is None}
+        for name, value in sorted(setting.options.items()):
+            words.setdefault(name, value_text(value))
+        described.append(words)
     for name in launchers():
         short = launcher_names([value for each in shown if (value := getattr(each.setting, name)) is not None])
         for values in described:
@@ -61,19 +70,6 @@ def texts(shown: Sequence[SummaryRow]) -> list[dict[str, str]]:
         for index, values in enumerate(described):
             values[NUMBER] = str(1 + keys[:index].count(keys[index]))
     return described
-
-
-def _texts(each: SummaryRow, *, several_methods: bool) -> dict[str, str]:
-    setting = each.setting
-    words = {**_field_texts(setting), "weights": _weights(each)}
-    if several_methods and setting.method:
-        words["precision"] += f"={setting.method}"
-    for name in ("batch", "threads"):
-        if getattr(setting, name) is None:
-            words[name] = UNKNOWN
-    for name, value in sorted(setting.options.items()):
-        words.setdefault(name, value_text(value))
-    return words
 
 
 def _field_texts(setting: Setting) -> dict[str, str]:
@@ -98,15 +94,18 @@ def varied(shown: Sequence[SummaryRow]) -> list[str]:
     An option is compared within its workload only, because workloads have different ones.
     """
     described = texts(shown)
-    names = list(dict.fromkeys(name for values in described for name in values))
-    return [name for name in names if _differs(name, shown, described)]
-
-
-def _differs(name: str, shown: Sequence[SummaryRow], described: Sequence[dict[str, str]]) -> bool:
-    if name == NUMBER or name in map(option_name, SHOWN):
-        return len({values[name] for values in described} - {UNKNOWN}) > 1
-    seen = {(each.workload, values[name]) for each, values in zip(shown, described) if name in values}
-    return len(seen) > len({workload for workload, _ in seen})
+    found = []
+    for name in dict.fromkeys(name for values in described for name in values):
+        is_common = name == NUMBER or name in map(option_name, SHOWN)
+        seen = {
+            ("" if is_common else each.workload, values[name])
+            for each, values in zip(shown, described)
+            if name in values
+        }
+        seen -= {("", UNKNOWN)}
+        if len(seen) > len({workload for workload, _ in seen}):
+            found.append(name)
+    return found
 
 
 def short_names(shown: Sequence[SummaryRow]) -> list[str]:
@@ -167,13 +166,21 @@ def shared(shown: Sequence[SummaryRow]) -> list[str]:
     defaults = _field_texts(Setting())
     one_workload = len(by_workload(shown)) == 1
     words = [shown[0].workload] if one_workload else []
-    words += [_shared_word(name, common[name]) for name in _ALWAYS_SHARED if name in common]
+    for name in _ALWAYS_SHARED:
+        if name in common:
+            value = common[name]
+            threads = f"{value} thread{'s' if value != '1' else ''}"
+            known = {"precision": value, "weights": f"{value} weights", "threads": threads}
+            words.append(known.get(name, f"{name} {value}"))
     for name, value in common.items():
         is_option = name not in defaults
         if name not in _ALWAYS_SHARED and (one_workload if is_option else value != defaults[name]):
             words.append("all stages" if (name, value) == ("stages", "on") else f"{name}={value}")
     by = [f"{name} by {methods[0]}" for name, methods in _methods(shown).items() if len(methods) == 1]
-    return [*words, *by, *_processes(shown)]
+    counts = sorted({each.processes for each in shown if each.processes})
+    number = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else ""
+    processes = [f"{number} process{'' if counts == [1] else 'es'} per setting"] if counts else []
+    return [*words, *by, *processes]
 
 
 def _methods(shown: Sequence[SummaryRow]) -> dict[str, list[str]]:
@@ -204,7 +211,15 @@ def ran_on(machines: Sequence[Machine], where: Sequence[Provenance], devices: Se
         where: of the processes.
         devices: names of accelerators.
     """
-    parts = [*(_common(map(fact, machines)) for fact in (_instance, _cpu, _cpus)), *devices]
+    numbers = ((each.logical, "vCPU") if each.hypervisor else (each.cores, "core") for each in machines)
+    parts = [
+        _common(each.instance_type or each.cloud or "" for each in machines),
+        # Without what says nothing: trade marks, the word CPU, and the nominal frequency.
+        _common(" ".join(re.sub(r"\((?:R|TM)\)|\bCPU\b|@.*", " ", each.cpu).split()) for each in machines),
+        # A virtual machine does not know its cores.
+        _common(counted(*each) for each in numbers),
+        *devices,
+    ]
     parts.append(_torch([each for each in where if each.engine == "torch"] or where))
     engines = {each.engine: each.versions.get(each.engine, "") for each in where if each.engine != "torch"}
     parts += [f"{name} {version}" for name, version in engines.items() if version]
@@ -217,21 +232,6 @@ def _common(words: Iterable[str]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _instance(ran_on: Machine) -> str:
-    return ran_on.instance_type or ran_on.cloud or ""
-
-
-def _cpu(ran_on: Machine) -> str:
-    """The name without what says nothing: trade marks, the word CPU, and the nominal frequency."""
-    return " ".join(re.sub(r"\((?:R|TM)\)|\bCPU\b|@.*", " ", ran_on.cpu).split())
-
-
-def _cpus(ran_on: Machine) -> str:
-    """How many there are: a virtual machine does not know its cores."""
-    number, unit = (ran_on.logical, "vCPU") if ran_on.hypervisor else (ran_on.cores, "core")
-    return f"{number} {unit}{'s' if number != 1 else ''}"
-
-
 def _torch(where: Sequence[Provenance]) -> str:
     """The versions, and by which libraries it computes matrix products on a CPU."""
     versions = list(dict.fromkeys(each.versions.get("torch", "") for each in where))
@@ -242,45 +242,29 @@ def _torch(where: Sequence[Provenance]) -> str:
     return f"torch {' and '.join(versions)}" + (f" ({backends})" if backends else "")
 
 
-def _shared_word(name: str, value: str) -> str:
-    if name == "threads":
-        return f"{value} thread" + ("s" if value != "1" else "")
-    return {"precision": value, "weights": f"{value} weights"}.get(name, f"{name} {value}")
-
-
-def _processes(shown: Sequence[SummaryRow]) -> list[str]:
-    counts = sorted({each.processes for each in shown if each.processes})
-    if not counts:
-        return []
-    if counts == [1]:
-        return ["1 process per setting"]
-    number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return [f"{number} processes per setting"]
-
-
 def conditions(rows: Sequence[SummaryRow]) -> list[Notice]:
     """Return what failed, and what may distort these rows, the most harmful first."""
-    failed = [Notice(Severity.INVALIDATES, "failed", names, Text(error)) for names, error in _failures(rows)]
+    by_error: dict[str, list[str]] = {}
+    for row in rows:
+        for error in row.errors:
+            by_error.setdefault(error, []).append(f"{row.workload} {row.label}")
+    found = [Notice(Severity.INVALIDATES, "failed", ", ".join(names), Text(error)) for error, names in by_error.items()]
     by_code: dict[str, list[tuple[SummaryRow, WarningMessage]]] = {}
     for row in rows:
         for each in row.warnings:
             by_code.setdefault(each.warning.code, []).append((row, each.warning))
-    return failed + [
-        _condition(code, by_code[code], rows) for code in sorted(by_code, key=lambda code: _harm(by_code[code]))
-    ]
 
+    def harm(code: str) -> tuple[Severity, float, int]:
+        """The severity, what took the largest share of the time, then the place among ``WarningCode``."""
+        severity, place = rank(code)
+        return severity, -max(effect(row, found) for row, found in by_code[code]), place
 
-def _harm(reported: Sequence[tuple[SummaryRow, WarningMessage]]) -> tuple[Severity, float, int]:
-    """Sort key: the severity, what took the largest share of the time, then the place among ``WarningCode``."""
-    severity, place = rank(reported[0][1].code)
-    return severity, -max(effect(row, found) for row, found in reported), place
-
-
-def _condition(code: str, reported: Sequence[tuple[SummaryRow, WarningMessage]], rows: Sequence[SummaryRow]) -> Notice:
-    severity, _ = rank(code)
-    message, hint = merged(reported)
-    concerned = list({id(row): row for row, _ in reported}.values())
-    return Notice(severity, SEVERITY_WORD[severity], concerns(concerned, rows), Text(message), Text(hint))
+    for code in sorted(by_code, key=harm):
+        severity, _ = rank(code)
+        message, hint = merged(by_code[code])
+        where = concerns(list({id(row): row for row, _ in by_code[code]}.values()), rows)
+        found.append(Notice(severity, SEVERITY_WORD[severity], where, Text(message), Text(hint)))
+    return found
 
 
 def merged(reported: Sequence[tuple[SummaryRow, WarningMessage]]) -> tuple[str, str]:
@@ -304,15 +288,6 @@ def _words(warnings: Sequence[WarningMessage]) -> tuple[str, str]:
         return code.value[1].format_map(values), code.value[2].format_map(values)
     except (LookupError, ValueError, TypeError):  # the values of a stored result may be of another version
         return "; ".join(messages), "; ".join(hints)
-
-
-def _failures(rows: Sequence[SummaryRow]) -> list[tuple[str, str]]:
-    """Which rows failed, with the reason; rows with the same reason together."""
-    by_error: dict[str, list[str]] = {}
-    for row in rows:
-        for error in row.errors:
-            by_error.setdefault(error, []).append(f"{row.workload} {row.label}")
-    return [(", ".join(names), error) for error, names in by_error.items()]
 
 
 def concerns(concerned: Sequence[SummaryRow], rows: Sequence[SummaryRow]) -> str:

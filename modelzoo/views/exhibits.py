@@ -28,7 +28,8 @@ import msgspec
 
 from modelzoo.document.delimited import csv_lines
 from modelzoo.errors import WorkerError
-from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot
+from modelzoo.formatting import counted
+from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot
 from modelzoo.records.run import THUMBNAIL_BYTES, THUMBNAILS, Thumbnail
 from modelzoo.validity.picture_sets import read
 from modelzoo.views.validity import PICTURES
@@ -127,7 +128,11 @@ class ExhibitWriter:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             if exhibit.csv is not None:
-                self._write_csv(exhibit.csv, target.with_suffix(".csv"))
+                path = target.with_suffix(".csv")
+                is_new, content = path not in self.files, exhibit.csv
+                with path.open("w" if is_new else "a", newline="", encoding="utf-8") as file:
+                    file.write(csv_lines((content.columns, *content.rows) if is_new else content.rows))
+                self.files += [path] if is_new else []
             elif exhibit.layer_errors is not None:
                 path = target.with_suffix(".png")
                 write_plot(exhibit.layer_errors, self._workload, path)
@@ -142,17 +147,14 @@ class ExhibitWriter:
             # The description comes from a worker, which may run in a stranger's image.
             raise WorkerError(f"{target.name} cannot be drawn as the worker describes it: {error}") from error
 
-    def _write_csv(self, content: CsvRows, path: Path) -> None:
-        is_new = path not in self.files
-        with path.open("w" if is_new else "a", newline="", encoding="utf-8") as file:
-            file.write(csv_lines((content.columns, *content.rows) if is_new else content.rows))
-        if is_new:
-            self.files.append(path)
-
     def _write_pictures(self, content: DetectionPicture, name: str) -> None:
         folder = self._directory / f"{self._workload}{PICTURES}"
         folder.mkdir(parents=True, exist_ok=True)
-        stem = self._free_stem(folder, _file_name(name.rsplit(".", 1)[0]))
+        first, number = _file_name(name.rsplit(".", 1)[0]), 1
+        stem = first
+        while folder / f"{stem}.jpg" in self.files:  # of another input of that name, a.png beside a.jpg
+            number += 1
+            stem = f"{first}_{number}"
         with large_pictures_allowed():
             image = read(content.source).image
         drawings = {
@@ -164,16 +166,13 @@ class ExhibitWriter:
             self.files.append(path)
         if len(self._thumbnails) < THUMBNAILS:
             path, drawing = list(drawings.items())[-1]
-            jpeg = _thumbnail(drawing)
-            self._thumbnails += [Thumbnail(path.name, jpeg)] if jpeg is not None else []
-
-    def _free_stem(self, folder: Path, stem: str) -> str:
-        """``stem``, numbered if another input of the same name (``a.jpg`` and ``a.png``) was written before."""
-        number, candidate = 1, stem
-        while folder / f"{candidate}.jpg" in self.files:
-            number += 1
-            candidate = f"{stem}_{number}"
-        return candidate
+            for side in THUMBNAIL_SIDES:
+                small, buffer = drawing.copy(), io.BytesIO()
+                small.thumbnail((side, side))
+                small.save(buffer, "JPEG", quality=80, optimize=True)
+                if buffer.tell() <= THUMBNAIL_BYTES:
+                    self._thumbnails.append(Thumbnail(path.name, buffer.getvalue()))
+                    break
 
     def thumbnails(self) -> tuple[Thumbnail, ...]:
         """Small copies of the first comparisons written, for the stored result."""
@@ -183,18 +182,6 @@ class ExhibitWriter:
 def _file_name(name: str) -> str:
     """``name`` without characters that are special in paths."""
     return re.sub(r"[^\w.-]+", "_", name)
-
-
-def _thumbnail(image: Image) -> bytes | None:
-    """``image`` as a small JPEG; ``None`` if it cannot be made small enough."""
-    for side in THUMBNAIL_SIDES:
-        small = image.copy()
-        small.thumbnail((side, side))
-        buffer = io.BytesIO()
-        small.save(buffer, "JPEG", quality=80, optimize=True)
-        if buffer.tell() <= THUMBNAIL_BYTES:
-            return buffer.getvalue()
-    return None
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -220,7 +207,7 @@ def draw_detections(image: Image, picture: DetectionPicture) -> Image:
     rows = [row for row, score in enumerate(detections.scores) if score >= picture.threshold]
     colours = [PALETTE[label % len(PALETTE)] for label in detections.labels]
     marks = [Mark(row, colours[row], _label(detections, row)) for row in reversed(rows)]
-    return _drawn(image, [Panel(f"{picture.tested_name}: {_objects(len(rows))}", detections, marks)])
+    return _drawn(image, [Panel(f"{picture.tested_name}: {counted(len(rows), 'object')}", detections, marks)])
 
 
 def draw_comparison(image: Image, picture: DetectionPicture) -> Image:
@@ -245,15 +232,13 @@ def _compared(picture: DetectionPicture, side: int) -> Panel:
             marks.insert(0, Mark(row, COMMON, text))
     only, colour, word = ((matches.lost, LOST, "LOST"), (matches.new, NEW, "NEW"))[side]
     marks += [Mark(each.row, colour, f"{word} {_label(detections, each.row)}", True) for each in only]
-    title = f"{(picture.reference_name, picture.tested_name)[side]}: {_objects(len(matches.pairs) + len(only))}"
+    title = (
+        f"{(picture.reference_name, picture.tested_name)[side]}: {counted(len(matches.pairs) + len(only), 'object')}"
+    )
     if side == 1:
         moved = sum(pair.moved for pair in matches.pairs)
         title += f"\n{len(matches.lost)} lost, {len(matches.new)} new, {moved} moved"
     return Panel(title, detections, marks)
-
-
-def _objects(count: int) -> str:
-    return f"{count} object{'' if count == 1 else 's'}"
 
 
 def _label(detections: DrawnDetections, row: int) -> str:

@@ -33,14 +33,13 @@ def of_run(shown: Sequence[SummaryRow]) -> list[ExplainedRow]:
     """Return what explains the rows of a call that are faster or slower than their baselines."""
     found: list[ExplainedRow] = []
     for workload, rows in by_workload(shown).items():
-        names = dict(zip(map(id, rows), short_names(rows)))
-        base = next((row for row in rows if row.is_baseline), None)
-        for row in rows:
-            if base is None or row.speed is None or row.speed.verdict.outcome not in (Outcome.FASTER, Outcome.SLOWER):
-                continue
-            made = explained(workload, names[id(row)], base.reports, row.reports)
-            if made is not None:
-                found.append(ExplainedRow(row, (names[id(base)], names[id(row)]), made))
+        names = short_names(rows)
+        for base_name, base in [(name, row) for name, row in zip(names, rows) if row.is_baseline]:
+            for name, row in zip(names, rows):
+                if row.speed is None or row.speed.verdict.outcome not in (Outcome.FASTER, Outcome.SLOWER):
+                    continue
+                made = explained(workload, name, base.reports, row.reports)
+                found += [ExplainedRow(row, (base_name, name), made)] if made is not None else []
     return found
 
 
@@ -50,26 +49,17 @@ def brief(shown: Sequence[SummaryRow]) -> Lines | None:
     That another precision or mode is faster is what it is used for; its operations are details. ``None`` if there is
     no such row.
     """
-    unexpected = [each for each in of_run(shown) if _is_unexpected(each, shown)]
-    if not unexpected:
-        return None
-    several = len(by_workload(shown)) > 1
+    several, software = len(by_workload(shown)) > 1, (*launchers(), "engine")
+    bases = {row.workload: row.setting for row in shown if row.is_baseline}
     said = [
-        (f"{each.row.workload} {each.names[1]}" if several else each.names[1], sentence(each.found))
-        for each in unexpected[:NAMED_ROWS]
+        (f"{row.workload} {names[1]}" if several else names[1], sentence(found))
+        for row, names, found in of_run(shown)
+        if (row.speed is not None and row.speed.verdict.outcome is Outcome.SLOWER)
+        or any(getattr(row.setting, name) != getattr(bases[row.workload], name) for name in software)
     ]
-    left_out = len(unexpected) - len(said)
-    if left_out:
-        said.append((f"{left_out} more", "--details"))
-    return named(said, title="Operations that changed most")
-
-
-def _is_unexpected(each: ExplainedRow, shown: Sequence[SummaryRow]) -> bool:
-    if each.row.speed is not None and each.row.speed.verdict.outcome is Outcome.SLOWER:
-        return True
-    base = next(row for row in shown if row.is_baseline and row.workload == each.row.workload)
-    software = (*launchers(), "engine")
-    return any(getattr(each.row.setting, name) != getattr(base.setting, name) for name in software)
+    if len(said) > NAMED_ROWS:
+        said = [*said[:NAMED_ROWS], (f"{len(said) - NAMED_ROWS} more", "--details")]
+    return named(said, title="Operations that changed most") if said else None
 
 
 def sentence(found: Explanation) -> str:
@@ -77,9 +67,9 @@ def sentence(found: Explanation) -> str:
 
     ``audited passes +312.0 ms, timed +298.1 ms; linear: kernels +310.2 ms (brg_matmul:avx10_1_512 → ref:any)``
     """
-    change = found.other - found.base
-    intro = f"{found.source} passes {signed(change)}, timed {signed(found.other_timed - found.base_timed)}"
-    if not explains(found):
+    change, timed = found.other - found.base, found.other_timed - found.base_timed
+    intro = f"{found.source} passes {signed(change)}, timed {signed(timed)}"
+    if change * timed <= 0:
         return f"{intro}: they do not explain the difference"
     parts = [
         part
@@ -88,14 +78,12 @@ def sentence(found: Explanation) -> str:
     ][:NAMED_PARTS]
     if not parts:
         return f"{intro}; no operation changed by {share(NAMED_SHARE, 0)} of that"
-    return "; ".join([intro, *map(_part, parts)])
-
-
-def _part(part: Part) -> str:
-    said = f"{part.name} {signed(part.change)}"
-    if part.base_kernels != part.other_kernels:
-        return f"{said} ({_kernels(part)})"
-    return f"{said} (same kernels)" if part.base_kernels else said
+    said = [intro]
+    for part in parts:
+        same = " (same kernels)" if part.base_kernels else ""
+        kernels = same if part.base_kernels == part.other_kernels else f" ({_kernels(part)})"
+        said.append(f"{part.name} {signed(part.change)}{kernels}")
+    return "; ".join(said)
 
 
 def section(found: Explanation, names: tuple[str, str], *, is_decided: bool = True) -> Section:
@@ -140,12 +128,6 @@ def _kernels(part: Part) -> str:
     return f"{here} → {there}"
 
 
-def explains(found: Explanation) -> bool:
-    """Whether the passes differ in the direction in which the timed ones do."""
-    change, timed = found.other - found.base, found.other_timed - found.base_timed
-    return change * timed > 0
-
-
 def passes_text(found: Explanation, names: tuple[str, str], *, is_decided: bool = True) -> str:
     """Say how much longer or shorter the audited or profiled passes were than the timed ones, and what they explain.
 
@@ -154,26 +136,23 @@ def passes_text(found: Explanation, names: tuple[str, str], *, is_decided: bool 
         names: of the baseline and of the other side.
         is_decided: whether there is a difference to explain.
     """
-    sides = (
+    said = []
+    for name, passed, timed, count in (
         (names[0], found.base, found.base_timed, found.base_passes),
         (names[1], found.other, found.other_timed, found.other_passes),
-    )
-    said = [_of_side(found.source, *side) for side in sides]
-    part = f"{_share(found)} " if is_decided else ""
-    return f"{said[0]}; {said[1]}. {part}A single operation's time has no interval."
-
-
-def _of_side(source: str, name: str, passed: float, timed: float, count: int) -> str:
-    slower = f"{share(abs(passed / timed - 1), 0)} {'more' if passed >= timed else 'less'}"
-    passes = f"{count} {source} pass{'es' if count > 1 else ''}"
-    return f"{name}: {passes} of {seconds(passed)}, {slower} than the timed ones ({seconds(timed)} as measured)"
-
-
-def _share(found: Explanation) -> str:
+    ):
+        passes = f"{count} {found.source} pass{'es' if count > 1 else ''} of {seconds(passed)}"
+        slower = f"{share(abs(passed / timed - 1), 0)} {'more' if passed >= timed else 'less'}"
+        said.append(f"{name}: {passes}, {slower} than the timed ones ({seconds(timed)} as measured)")
     change, timed = found.other - found.base, found.other_timed - found.base_timed
-    if not explains(found):
-        return (
-            f"They differ by {signed(change)} and the timed ones by {signed(timed)}, so they do not explain the timed "
-            "difference."
+    part = ""
+    if is_decided and change * timed > 0:
+        part = (
+            f"They differ by {signed(change)}, {share(change / timed, 0)} of the timed difference ({signed(timed)}). "
         )
-    return f"They differ by {signed(change)}, {share(change / timed, 0)} of the timed difference ({signed(timed)})."
+    elif is_decided:
+        part = (
+            f"They differ by {signed(change)} and the timed ones by {signed(timed)}, so they do not explain the timed "
+            "difference. "
+        )
+    return f"{said[0]}; {said[1]}. {part}A single operation's time has no interval."

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from modelzoo.document import Column, Table, Text, Tone
 from modelzoo.formatting import MISSING, apart, number, share, significant, word
-from modelzoo.records.partial import OUTPUT, JudgedSoFar, Unrepeatable
-from modelzoo.records.run import ValidityEntry, ValidityReport
+from modelzoo.records.partial import OUTPUT, JudgedSoFar
+from modelzoo.records.run import ValidityEntry
 from modelzoo.records.validity import (
     Check,
     ClassChange,
@@ -134,8 +134,12 @@ def validity_detail(entry: ValidityEntry) -> str:
     """Why it is not VALID, what was judged on, and where the reference ran if that was not the CPU."""
     if entry.report is None:
         return entry.error or ""
-    judged = entry.report.validity
-    return "; ".join(filter(None, (reason_text(judged), scope_text(judged), _reference_text(entry.report))))
+    judged, side = entry.report.validity, entry.report.reference
+    where = ""
+    if side is not None and side.setting is not None and side.setting.device != "cpu":
+        tf32 = ", TF32 off" if "cuda" in side.setting.device else ""
+        where = f"reference: {side.setting.label} on {side.setting.device}{tf32}"
+    return "; ".join(filter(None, (reason_text(judged), scope_text(judged), where)))
 
 
 def metric_text(judged: Validity) -> str:
@@ -145,13 +149,6 @@ def metric_text(judged: Validity) -> str:
     if judged.metric in OF_BOTH and judged.tested is not None:
         values = significant(judged.tested)
     return f"{METRICS.get(judged.metric, judged.metric)} {values}" if values else ""
-
-
-def _reference_text(report: ValidityReport) -> str:
-    setting = report.reference.setting if report.reference is not None else None
-    if setting is None or setting.device == "cpu":
-        return ""
-    return f"reference: {setting.label} on {setting.device}" + (", TF32 off" if "cuda" in setting.device else "")
 
 
 def judged_so_far(found: JudgedSoFar) -> str:
@@ -174,11 +171,7 @@ def items_name(judged: Validity) -> str:
 
 def plural(item: str) -> str:
     """``images``; stored results call an image a picture."""
-    return f"{_noun(item)}s"
-
-
-def _noun(item: str) -> str:
-    return "image" if item == "picture" else item
+    return f"{'image' if item == 'picture' else item}s"
 
 
 def scope_text(judged: Validity) -> str:
@@ -200,7 +193,7 @@ def scope_text(judged: Validity) -> str:
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count} {_noun(noun) if count == 1 else plural(noun)}"
+    return f"{count} {plural(noun).removesuffix('s' if count == 1 else '')}"
 
 
 def reason_text(judged: Validity) -> str:
@@ -224,7 +217,13 @@ def reason_text(judged: Validity) -> str:
         change = judged.deciding_change
         return "accuracy not judged" + ("" if change is None else f": {_unseen_losses(change, judged)}")
     if reason.unrepeatable is not None:
-        return unrepeatable_text(reason.unrepeatable)
+        found = reason.unrepeatable
+        size = "" if found.change is None else f" by {significant(100 * found.change, 2)} %"
+        where = "" if found.layer == OUTPUT else f", first in {found.layer}"
+        return (
+            f"two passes of the fp32 reference on the same inputs differ{size}{where}: it is random (dropout in "
+            "training mode, for example), or keeps state from pass to pass"
+        )
     return {
         ReasonKind.REFERENCE_NOT_FINITE: "the fp32 reference itself gives NaN or Inf",
         ReasonKind.NOTHING_DETECTED: f"the fp32 reference itself detects nothing with a score of {reason.required} or "
@@ -233,16 +232,6 @@ def reason_text(judged: Validity) -> str:
         ReasonKind.FEW_ITEMS: f"at least {reason.required} {items_name(judged)} are needed",
         ReasonKind.RANDOM_WEIGHTS: "random weights: numbers agree, predictions mean nothing",
     }[reason.kind]
-
-
-def unrepeatable_text(found: Unrepeatable) -> str:
-    """How the reference differs from itself: ``… differ by 41 %, first in drop: …``."""
-    change = "" if found.change is None else f" by {significant(100 * found.change, 2)} %"
-    where = "" if found.layer == OUTPUT else f", first in {found.layer}"
-    return (
-        f"two passes of the fp32 reference on the same inputs differ{change}{where}: it is random (dropout in training "
-        "mode, for example), or keeps state from pass to pass"
-    )
 
 
 def _is_numeric(check: Check) -> bool:
@@ -301,27 +290,24 @@ def check_table(judged: Validity, *, is_brief: bool = False) -> Table:
     With ``is_brief``, a terminal leaves out what does not fit, the source first.
     """
     checks = judged.checks
-    relations = ("≥" if each.relation is Relation.AT_LEAST else "≤" for each in checks)
     values = [_beside_limit(each, MISSING) for each in checks]
-    would_pass = ("no value" if each.would_pass_at is None else number(each.would_pass_at) for each in checks)
-    outcomes = [_outcome(each) for each in checks]
+    required = (f"{'≥' if c.relation is Relation.AT_LEAST else '≤'} {each[2]}" for c, each in zip(checks, values))
+    would_pass = (number(each.would_pass_at, unknown="no value") for each in checks)
+    names = (each.name if each.would_pass_at is not None else MISSING for each in checks)
+    sources = tuple(source_text(each, judged) for each in checks)
+    outcomes = [
+        ("pass", Tone.BETTER) if each.passed else ("undecided", Tone.OPEN) if each.undecided else ("FAIL", Tone.BAD)
+        for each in checks
+    ]
     columns = (
         Column("check", tuple(title_text(each) for each in checks)),
         Column("seen", tuple(seen for seen, _, _ in values), is_number=True),
         Column("95 % bound", tuple(bound for _, bound, _ in values), is_number=True),
-        Column("required", tuple(f"{sign} {each[2]}" for sign, each in zip(relations, values)), is_number=True),
+        Column("required", tuple(required), is_number=True),
         Column("would pass at", tuple(would_pass), is_number=True, order=2 if is_brief else None),
         Column("", tuple(word for word, _ in outcomes), tones=tuple(tone for _, tone in outcomes)),
-        Column(
-            "tolerance",
-            tuple(each.name if each.would_pass_at is not None else MISSING for each in checks),
-            order=1 if is_brief else None,
-        ),
-        Column(
-            "source of the requirement",
-            tuple(source_text(each, judged) for each in checks),
-            order=0 if is_brief else None,
-        ),
+        Column("tolerance", tuple(names), order=1 if is_brief else None),
+        Column("source of the requirement", sources, order=0 if is_brief else None),
     )
     notes = data_notes(judged)
     return Table("Checks", columns, Text(notes) if notes else None, is_brief=is_brief)
@@ -363,9 +349,3 @@ def source_text(check: Check, judged: Validity) -> str:
         expected = "none" if about.explained is None else f"{about.explained:.2g}"
         return f"expected rounding error {expected}; seen in {about.name}"
     return f"{source}; seen in {about.name}" if isinstance(about, WorstLayer) else source
-
-
-def _outcome(check: Check) -> tuple[str, Tone]:
-    if check.passed:
-        return "pass", Tone.BETTER
-    return ("undecided", Tone.OPEN) if check.undecided else ("FAIL", Tone.BAD)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from modelzoo.document import Block, Column, Table, Text, lines
 from modelzoo.formatting import MISSING, number, share
 from modelzoo.records.coverage import TimeShare
-from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product, ProofSource, Subnormals
+from modelzoo.records.evidence import Evidence, NotReplayed, Product, ProofSource, Subnormals
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
@@ -165,7 +165,16 @@ def _time_table(title: str, rows: Sequence[TimeShare], passes: int, limit: int |
 
 def _class_table(evidence: Evidence, passes: int) -> Table:
     classes, reduced = evidence.classes, "bf16" if evidence.requested == "fp32" else evidence.requested
-    errors = (_error(each, evidence.products) for each in classes)
+    errors = []
+    for each in classes:  # the largest of the products of a class; the canary's, if any of them showed none
+        own = (one for one in evidence.products if one.operator_class is each.operator_class and one.error is not None)
+        largest = max(own, key=lambda one: one.error or 0.0, default=None)
+        if each.is_replayed and largest is not None:
+            errors.append(f"{largest.error:.1e} {largest.shown}")
+        elif each.canary_error is None:
+            errors.append(MISSING)
+        else:
+            errors.append(f"{each.canary_error:.1e} {each.canary_level}{' (canary)' if evidence.products else ''}")
     columns = (
         Column("", tuple(str(each.operator_class) for each in classes)),
         Column("ms per pass", tuple(_ms(each.seconds / passes) for each in classes), is_number=True),
@@ -175,17 +184,6 @@ def _class_table(evidence: Evidence, passes: int) -> Table:
         Column("decided by", tuple(", ".join(map(str, each.decided_by)) for each in classes)),
     )
     return Table("Products", columns)
-
-
-def _error(of: ClassVerdict, products: Sequence[Product]) -> str:
-    """The largest error of the products of a class; the canary's, if any of them showed none."""
-    own = (each for each in products if each.operator_class is of.operator_class and each.error is not None)
-    largest = max(own, key=lambda each: each.error or 0.0, default=None)
-    if of.is_replayed and largest is not None:
-        return f"{largest.error:.1e} {largest.shown}"
-    if of.canary_error is None:
-        return MISSING
-    return f"{of.canary_error:.1e} {of.canary_level}" + (" (canary)" if products else "")
 
 
 def profile_tables(profile: Profile, limit: int = 25) -> list[Table]:

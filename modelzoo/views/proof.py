@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from modelzoo.document import Text
-from modelzoo.formatting import Merged, apart, scientific
+from modelzoo.formatting import Merged, apart, counted, scientific, share
 from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.coverage import FOREIGN_NUMBERS, KNOWN_SHARE, Coverage
 from modelzoo.records.evidence import (
@@ -21,7 +21,6 @@ from modelzoo.records.evidence import (
     InexactCanary,
     LogSource,
     NotUsed,
-    OtherPrecision,
     ProofVerdict,
     Subnormals,
 )
@@ -50,58 +49,45 @@ _VERDICT = {
 
 def sentence(merged: Proof) -> Text | None:
     """Say what proves the precision of a setting, and whether its processes disagree; ``None`` if nothing is known."""
-    if merged.verdict is None and merged.ground is None:
+    ground = merged.ground
+    if merged.verdict is None and ground is None:
         return Text("no process was audited in full") if merged.listed else None
-    said = _ground(merged)
+    if isinstance(ground, Evidence):
+        said = str(audit(ground))
+    elif isinstance(ground, OtherKernels):
+        other = "the same kernels ran on other shapes"
+        if not ground.is_listed:
+            other = "the audited process has no list of kernels"
+        elif ground.kernel is not None:
+            (name, precision), (here, there) = ground.kernel, ground.calls
+            other = f"{name} ({precision}) was called {here} times, and {there} times there"
+        elif ground.checks:
+            other = f"the precision of the canary's {', '.join(ground.checks)}"
+        said = f"a process that was not audited differs from those that were: {other}"
+    elif isinstance(ground, UnexplainedOutputs):
+        found = ground.agreement
+        rounding = max((each.rounding or 0.0 for each in found.outputs), default=0.0)
+        explains = bounds_text(found) if found.has_bound else f"rounding explains {rounding:.1e}"
+        errors = f"the outputs do not confirm what the products show: {agreement_text([found])}; {explains}"
+        said = f"{ground.requested}: UNKNOWN ({errors})"
+    else:
+        said = ground or NO_EVIDENCE
     if len(merged.verdicts) > 1:
         counts = ", ".join(f"{count} × {verdict}" for verdict, count in merged.verdicts)
         return Text(f"{said}; the processes disagree: {counts}")
-    magnifies = merged.outputs is not None and merged.outputs.magnifies
-    unchecked = "; its outputs confirm nothing, because the network magnifies rounding" if magnifies else ""
-    return Text(f"{said}{_extent(merged)}{unchecked}")
+    if merged.kernel_lists > 1:
+        said += "; not all processes ran the same kernels"
+    elif merged.audited and merged.audited != merged.processes and merged.listed >= merged.processes:
+        same = f"the same kernels ran in all {merged.processes} processes"
+        said += f"; {same}, {merged.audited} of them audited in full"
+    if merged.outputs is not None and merged.outputs.magnifies:
+        said += "; its outputs confirm nothing, because the network magnifies rounding"
+    return Text(said)
 
 
 def canaries(merged: Proof) -> str:
     """``active``; ``active / not active`` if the canaries of the processes disagree."""
     return " / ".join(map(str, merged.canaries))
-
-
-def _ground(merged: Proof) -> str:
-    if isinstance(merged.ground, Evidence):
-        return str(audit(merged.ground))
-    if isinstance(merged.ground, OtherKernels):
-        return f"a process that was not audited differs from those that were: {_other_kernels(merged.ground)}"
-    if isinstance(merged.ground, UnexplainedOutputs):
-        return _unexplained(merged.ground)
-    return merged.ground or NO_EVIDENCE
-
-
-def _unexplained(found: UnexplainedOutputs) -> str:
-    """What the outputs contradict, and by how much."""
-    rounding = max((each.rounding or 0.0 for each in found.agreement.outputs), default=0.0)
-    explains = bounds_text(found.agreement) if found.agreement.has_bound else f"rounding explains {rounding:.1e}"
-    said = f"the outputs do not confirm what the products show: {agreement_text([found.agreement])}; {explains}"
-    return f"{found.requested}: UNKNOWN ({said})"
-
-
-def _other_kernels(other: OtherKernels) -> str:
-    if not other.is_listed:
-        return "the audited process has no list of kernels"
-    if other.kernel is not None:
-        (name, precision), (here, there) = other.kernel, other.calls
-        return f"{name} ({precision}) was called {here} times, and {there} times there"
-    if other.checks:
-        return f"the precision of the canary's {', '.join(other.checks)}"
-    return "the same kernels ran on other shapes"
-
-
-def _extent(merged: Proof) -> str:
-    """How many processes were audited, if not all were; that all ran the same kernels, or that audited ones did not."""
-    if merged.kernel_lists > 1:
-        return "; not all processes ran the same kernels"
-    if not merged.audited or merged.audited == merged.processes or merged.listed < merged.processes:
-        return ""
-    return f"; the same kernels ran in all {merged.processes} processes, {merged.audited} of them audited in full"
 
 
 def audit(evidence: Evidence) -> Text:
@@ -111,16 +97,22 @@ def audit(evidence: Evidence) -> Text:
 
 
 def _reason(evidence: Evidence) -> str:
+    against, products = evidence.reason, evidence.products
     if evidence.verdict is ProofVerdict.WRONG_RESULTS:
         return wrong_text(evidence)
-    against = evidence.reason
     if isinstance(against, InexactCanary):
         errors = (
             (each.operator, math.nan if each.error is None else each.error, each.level) for each in against.checks
         )
         return ", ".join(f"canary {name} error {error:.0e} is {level}" for name, error, level in errors)
     if isinstance(against, Disagreement):
-        return _disagreement(against)
+        if not against.products:
+            return "the kernel log and the errors of products disagree"
+        first, more = against.products[0], len(against.products) - 1
+        error = "not finite" if first.error is None else f"{first.error:.0e}"
+        name = f"{first.layers[0]} ({first.operator})" if first.layers else first.operator
+        said = f"the kernel log names {first.logged} for {name}, and its error {error} shows {first.shown}"
+        return said + (f"; likewise for {counted(more, 'more product')}" if more else "")
     if isinstance(against, NotUsed):
         return _not_used(evidence, against)
     if evidence.verdict is ProofVerdict.FP32:
@@ -128,60 +120,41 @@ def _reason(evidence: Evidence) -> str:
         return ", ".join([log, *_errors_in_fp32(evidence)])
     if evidence.verdict is ProofVerdict.UNKNOWN:
         return _unknown(evidence)
-    if evidence.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
-        return _shares(evidence)
-    return _other_precision(against) if against is not None else ""
-
-
-def _shares(evidence: Evidence) -> str:
-    """How much ran in a reduced precision, in which classes unless it is all of each, and what speaks against it."""
-    in_all = all(each.bf16_share >= ACTIVE_SHARE for each in evidence.classes)
-    classes = ", ".join(f"{each.operator_class} {_extent_of(each.bf16_share)}" for each in evidence.classes)
-    said = [] if in_all and evidence.verdict is ProofVerdict.ACTIVE else [classes]
-    said.append(_compute_share(evidence))
-    said.append(_unnamed(evidence))
-    if isinstance(evidence.reason, OtherPrecision):
-        said.append(_other_precision(evidence.reason))
-    if not evidence.coverage.is_enough:
-        said.append(_gap(evidence.coverage))
-    return "; ".join(filter(None, said))
-
-
-def _extent_of(share: float) -> str:
-    return "yes" if share >= ACTIVE_SHARE else "no" if share < INACTIVE_SHARE else "partly"
+    other = ""
+    if against is not None:
+        ran = f"{' and '.join(map(str, against.classes))} ran in {', '.join(against.precisions)}"
+        other = f"{ran}: {', '.join(against.kernels)}"
+    if evidence.verdict not in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
+        return other
+    # In which classes, unless it is all of each, how much, and what speaks against it.
+    shares = [each.bf16_share for each in evidence.classes]
+    extents = ("yes" if each >= ACTIVE_SHARE else "no" if each < INACTIVE_SHARE else "partly" for each in shares)
+    classes = ", ".join(f"{each.operator_class} {extent}" for each, extent in zip(evidence.classes, extents))
+    in_all = evidence.verdict is ProofVerdict.ACTIVE and all(each >= ACTIVE_SHARE for each in shares)
+    unnamed = sum(
+        each.share or 0.0
+        for each in products
+        if each.precision == evidence.requested and not each.kernels and each.subnormals is not Subnormals.FLUSHED
+    )
+    parts = [
+        "" if in_all else classes,
+        _compute_share(evidence),
+        f"no log names the kernels of {share(unnamed, 0)} of the pass" if unnamed >= INACTIVE_SHARE else "",
+        other,
+        "" if evidence.coverage.is_enough else _gap(evidence.coverage),
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _compute_share(evidence: Evidence) -> str:
     """How much of the matrix products' time and of the pass, and of the arithmetic, which the verdict rests on."""
     time, work = evidence.compute_bf16_share, evidence.arithmetic_share
-    said = [f"{evidence.requested} kernels took {_percent(time)} of the time in matrix products"]
+    said = [f"{evidence.requested} kernels took {share(time, 0)} of the time in matrix products"]
     if evidence.seconds:
-        said.append(f"{_percent(time * evidence.compute_seconds / evidence.seconds)} of the pass")
+        said.append(f"{share(time * evidence.compute_seconds / evidence.seconds, 0)} of the pass")
     if work is not None and evidence.coverage.is_enough:
-        said.append(f"and did {_percent(work)} of the arithmetic")
+        said.append(f"and did {share(work, 0)} of the arithmetic")
     return ", ".join(said)
-
-
-def _unnamed(evidence: Evidence) -> str:
-    """How much ran in the reduced precision in kernels that no log names, and was not shown by subnormal products."""
-    unnamed = (
-        each
-        for each in evidence.products
-        if each.precision == evidence.requested and not each.kernels and each.subnormals is not Subnormals.FLUSHED
-    )
-    share = sum(each.share or 0.0 for each in unnamed)
-    return f"no log names the kernels of {_percent(share)} of the pass" if share >= INACTIVE_SHARE else ""
-
-
-def _disagreement(found: Disagreement) -> str:
-    """The products whose error shows another precision than the log names, with the first one's."""
-    if not found.products:
-        return "the kernel log and the errors of products disagree"
-    first, count = found.products[0], len(found.products)
-    error = "not finite" if first.error is None else f"{first.error:.0e}"
-    name = f"{first.layers[0]} ({first.operator})" if first.layers else first.operator
-    said = f"the kernel log names {first.logged} for {name}, and its error {error} shows {first.shown}"
-    return said + (f"; likewise for {count - 1} more product{'s' if count > 2 else ''}" if count > 1 else "")
 
 
 def _unknown(evidence: Evidence) -> str:
@@ -215,20 +188,11 @@ def _gap(coverage: Coverage) -> str:
         if coverage.known_arithmetic is None:
             said.append("the operations of the pass were not counted")
         elif coverage.known_arithmetic < KNOWN_SHARE:
-            said.append(f"the precision of {_percent(1 - coverage.known_arithmetic)} of the arithmetic is not known")
+            said.append(f"the precision of {share(1 - coverage.known_arithmetic, 0)} of the arithmetic is not known")
     if coverage.known_time < KNOWN_SHARE or not said:
-        names = ", ".join(f"{each.name} {_percent(each.share)}" for each in coverage.unknown[:3])
-        said.append(f"what ran in {_percent(1 - coverage.known_time)} of the time is not known ({names})")
+        names = ", ".join(f"{each.name} {share(each.share, 0)}" for each in coverage.unknown[:3])
+        said.append(f"what ran in {share(1 - coverage.known_time, 0)} of the time is not known ({names})")
     return "; ".join(said)
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
-
-
-def _other_precision(other: OtherPrecision) -> str:
-    classes = " and ".join(map(str, other.classes))
-    return f"{classes} ran in {', '.join(other.precisions)}: {', '.join(other.kernels)}"
 
 
 def _not_used(evidence: Evidence, reason: NotUsed) -> str:

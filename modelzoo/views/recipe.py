@@ -60,22 +60,11 @@ def python(report: RunReport, said: str, script: str) -> str | None:
         said: what is known of its speed, in a sentence.
         script: how the workload gets a graph (``Workload.script``).
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     setting, export = report.setting, report.prepared.export
     if setting.engine not in _EXPORTED and setting.engine != "torch":
         return None
     if setting.recipe == _PACKED or (setting.engine != "torch" and export is None):
         return None
-    templates = Environment(  # the lines that are no Python are comments, so that a template reads as what it writes
-        loader=PackageLoader("modelzoo.views"),
-        block_start_string="# {%",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    templates.filters["repr"] = repr
     given = {
         "workload": report.workload,
         "words": words(explicit(report)),
@@ -96,7 +85,23 @@ def python(report: RunReport, said: str, script: str) -> str | None:
             "export": export,
             "exported": f"{made.exporter} ({made.version}{opset})",
         }
-    return templates.get_template(f"{setting.engine}.py.jinja").render(given)
+    return rendered(setting.engine, **given)
+
+
+def rendered(name: str, **given: object) -> str:
+    """Return the Python that a template writes."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(  # the lines that are no Python are comments, so that a template reads as what it writes
+        loader=PackageLoader("modelzoo.views"),
+        block_start_string="# {%",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    templates.filters["repr"] = repr
+    return templates.get_template(f"{name}.py.jinja").render(given)
 
 
 def switch(text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 
 from modelzoo.records.evidence import Evidence, Product
 from modelzoo.records.faults import Argument, Fault, ProductCall
@@ -23,12 +22,16 @@ MOST = 5
 
 def scripts(result: Result) -> dict[str, str]:
     """Return the scripts of a result, each with the end of the name of its file: ``_wrong_encoder.conv.py``."""
+    reports: list[RunReport | SideReport | None] = [run.report for run in result.runs]
+    for entry in result.validity:
+        reports += [entry.report.tested, entry.report.reference] if entry.report is not None else []
     found: dict[str, str] = {}
     seen = set()
-    for report, evidence in _audits(result):
-        for product in evidence.products:
+    for report in reports:
+        evidence = report.observed.evidence if report is not None else None
+        for product in evidence.products if evidence is not None else ():
             key = (product.operator, product.kernels, product.wrong.fault if product.wrong is not None else None)
-            if product.call is None or key in seen or len(found) == MOST:
+            if evidence is None or product.call is None or key in seen or len(found) == MOST:
                 continue
             seen.add(key)
             kind = "precision" if product.wrong is None else "wrong"
@@ -37,16 +40,6 @@ def scripts(result: Result) -> dict[str, str]:
             ending = f"_{kind}_{name}_{len(found)}.py" if ending in found else ending
             found[ending] = script(product, product.call, evidence, report)
     return found
-
-
-def _audits(result: Result) -> Iterator[tuple[RunReport | SideReport, Evidence]]:
-    """The audits of the processes, and those of the models that were judged."""
-    reports = [run.report for run in result.runs if run.report is not None]
-    judged = [entry.report for entry in result.validity if entry.report is not None]
-    sides = [side for each in judged for side in (each.tested, each.reference)]
-    for report in (*reports, *sides):
-        if report is not None and report.observed.evidence is not None:
-            yield report, report.observed.evidence
 
 
 def script(
@@ -60,58 +53,42 @@ def script(
         evidence: the audit that found it.
         report: of its process, whose threads, switches and environment variables the script sets.
     """
-    said = (
-        fault_text(product) or f"{call.wanted} was asked for, and error {product.error or 0:.1e} shows {product.shown}"
-    )
-    onednn = f"; oneDNN {evidence.onednn_version}" if evidence.onednn_version else ""
-    return "\n".join(
-        [
-            f'"""{product.operator} in {layers_text(product)}: {said}.',
-            "",
-            f"Kernel: {kernel_text(product)}{onednn}. Written by modelzoo {__version__}. Exit code 1: it is still so.",
-            '"""',
-            *_environment(report),
-            *_operands(call),
-            *_checks(product, call),
-            "",
-        ]
-    )
-
-
-def _environment(report: RunReport | SideReport | None) -> list[str]:
-    found = ["import os", "import sys", ""]
+    other = f"{call.wanted} was asked for, and error {product.error or 0:.1e} shows {product.shown}"
+    variables, switches = None, []
     if isinstance(report, RunReport):
         given = {**report.provenance.machine.environment, **recipe.variables(report)}
         removed = report.provenance.environment.removed.keys() - report.provenance.environment.applied.keys()
-        given = {name: each for name, each in sorted(given.items()) if name not in removed and "VERBOSE" not in name}
-        found.append(f"os.environ.update({given!r})  # before torch is imported")
-    setting = report.setting if report is not None else None
-    found += ["import torch", ""]
-    found += [f"torch.set_num_threads({setting.threads})"] if setting is not None and setting.threads else []
-    return found + (list(map(recipe.switch, report.switches)) if isinstance(report, RunReport) else [])
-
-
-def _operands(call: ProductCall) -> list[str]:
-    operator = f"torch.ops.{call.operator}"
-    by_place = ", ".join(_literal(each) for each in call.arguments if not each.name)
-    named = ", ".join(f"{each.name!r}: {_literal(each)}" for each in call.arguments if each.name)
-    place = "" if call.device == "cpu" else f"{call.device!r}, "
-    return [
-        "",
-        "def noise(seed, shape, strides, dtype, scale=1.0):",
-        "    size = 1 + sum((length - 1) * stride for length, stride in zip(shape, strides))",
-        "    block = torch.randn(65537, generator=torch.Generator().manual_seed(seed)) * scale",
-        f"    return block.repeat(size // 65537 + 1)[:size].to({place}dtype).as_strided(shape, strides)",
-        "",
-        f"args, named = [{by_place}], {{{named}}}",
-        "",
-        "def call(change, **more):",
-        "    changed = lambda x: change(x) if torch.is_tensor(x) and x.is_floating_point() else x",
-        "    given = {**{name: changed(x) for name, x in named.items()}, **more}",
-        f"    output = {operator}(*map(changed, args), **given)",
-        "    return (output[0] if isinstance(output, tuple) else output).double()",
-        "",
-    ]
+        variables = {
+            name: each for name, each in sorted(given.items()) if name not in removed and "VERBOSE" not in name
+        }
+        switches = list(map(recipe.switch, report.switches))
+    row = None
+    if product.wrong is not None and product.wrong.fault is Fault.OTHER_ROW and call.rows is not None:
+        row = (call.arguments[call.rows].shape or (0, 0))[-2] // 2
+    # Of negative factors too, the sum of absolute values is wanted.
+    factors = {each.name: each.value for each in call.arguments if each.name in ("alpha", "beta")}
+    negative = {name: each for name, each in factors.items() if isinstance(each, (int, float)) and each < 0}
+    return recipe.rendered(
+        "reproducer",
+        product=product,
+        call=call,
+        wrong=product.wrong,
+        bound=f"{product.wrong.bound:.2e}" if product.wrong is not None else "",
+        row=row,
+        said=fault_text(product) or other,
+        layers=layers_text(product),
+        kernel=kernel_text(product),
+        onednn=f"; oneDNN {evidence.onednn_version}" if evidence.onednn_version else "",
+        version=__version__,
+        variables=variables,
+        threads=report.setting.threads if report is not None and report.setting is not None else None,
+        switches=switches,
+        place="" if call.device == "cpu" else f"{call.device!r}, ",
+        by_place=", ".join(_literal(each) for each in call.arguments if not each.name),
+        by_name=", ".join(f"{each.name!r}: {_literal(each)}" for each in call.arguments if each.name),
+        raised=" + 2**-14" if any(each.dtype == "float16" for each in call.arguments) else "",
+        positive="".join(f", {name}={abs(each)}" for name, each in negative.items()),
+    )
 
 
 def _literal(argument: Argument) -> str:
@@ -125,43 +102,3 @@ def _literal(argument: Argument) -> str:
         return f"torch.{'ones' if argument.dtype == 'bool' else 'zeros'}({argument.shape}, dtype={dtype})"
     scale = "" if argument.scale == 1.0 else f", {argument.scale}"
     return f"noise({argument.seed}, {argument.shape}, {argument.strides}, {dtype}{scale})"
-
-
-def _checks(product: Product, call: ProductCall) -> list[str]:
-    """What is compared, printed and returned."""
-    wrong = product.wrong
-    if wrong is not None and wrong.fault is Fault.OTHER_ROW and call.rows is not None:
-        shape = call.arguments[call.rows].shape or (0, 0)
-        row = shape[-2] // 2
-        return [
-            f"args[{call.rows}].select(-2, {row}).fill_(float('nan'))  # of one row, and no other may be NaN",
-            "wrong = call(lambda x: x).isnan()",
-            f"wrong.select(-2, {row}).logical_not_()",
-            'print(f"{int(wrong.any(-1).sum())} rows are wrong: {wrong.any(-1).nonzero().tolist()}")',
-            "sys.exit(bool(wrong.any()))",
-        ]
-    compared = ["found, exact = call(lambda x: x), call(lambda x: x.double())"]
-    error = "((found - exact).pow(2).mean().sqrt() / exact.pow(2).mean().sqrt()).item()"
-    if wrong is None:
-        return [
-            *compared,
-            f"error = {error}",
-            f'print(f"relative error {{error:.1e}}; {call.wanted} has {call.least:.0e} to {call.below:.1e}")',
-            f"sys.exit(not {call.least} <= error < {call.below})",
-        ]
-    if call.factors:
-        # Of negative factors too, the sum of absolute values is wanted.
-        named = {each.name: each.value for each in call.arguments if each.name in ("alpha", "beta")}
-        negative = {name: each for name, each in named.items() if isinstance(each, (int, float)) and each < 0}
-        more = "".join(f", {name}={abs(each)}" for name, each in negative.items())
-        raised = " + 2**-14" if any(each.dtype == "float16" for each in call.arguments) else ""
-        size = f"call(lambda x: x.double().abs(){raised}{more})"
-    else:
-        size = "exact.pow(2).mean(-1, keepdim=True).sqrt().maximum(exact.abs())"
-    return [
-        *compared,
-        f"size = {size}  # an error of {wrong.bound:.2e} of it is rounding",
-        f"wrong = ((found - exact).abs() > {wrong.bound} * size) | (found.isfinite() != exact.isfinite())",
-        f'print(f"{{int(wrong.sum())}} of {{wrong.numel()}} outputs are wrong; relative error {{{error}:.1e}}")',
-        "sys.exit(bool(wrong.any()))",
-    ]

@@ -8,7 +8,7 @@ be too wide.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from modelzoo import formatting, stats
 from modelzoo.document import Column, Table, Text, Tone
@@ -67,7 +67,10 @@ def page_table(shown: Sequence[SummaryRow]) -> Table:
 
 
 def _table(shown: Sequence[SummaryRow], columns: Sequence[Column]) -> Table:
-    return Table(", ".join(differences.shared(shown)), tuple(columns), _corrected(shown), is_brief=True)
+    compared = sum(row.speed is not None and row.speed.ratio is not None for row in shown)
+    note = f"The verdicts are corrected for {compared} comparisons, the intervals of the speedups are not."
+    caption = ", ".join(differences.shared(shown))
+    return Table(caption, tuple(columns), Text(note) if compared > 1 else None, is_brief=True)
 
 
 def _pair_columns(rows: Sequence[SummaryRow], base: str, other: str) -> list[Column]:
@@ -75,8 +78,15 @@ def _pair_columns(rows: Sequence[SummaryRow], base: str, other: str) -> list[Col
     groups = differences.by_workload(rows)
     # A setting that never began has no row.
     sides = [[*each, None][:2] for each in groups.values()]
-    others = [second for _, second in sides]
-    found = [Column("model", tuple(groups)), *_columns_between(rows)]
+    found = [Column("model", tuple(groups))]
+    # What differs between workloads, but not between the two settings of any.
+    described = differences.texts(rows)
+    for name in differences.varied(rows):
+        values: dict[str, set[str]] = {workload: set() for workload in groups}
+        for row, each in zip(rows, described):
+            values[row.workload] |= {each.get(name, UNKNOWN)} - {UNKNOWN}
+        if all(len(each) <= 1 for each in values.values()):
+            found.append(Column(name, tuple(next(iter(each), MISSING) for each in values.values())))
     for place, name in enumerate((base, other)):
         own = [side[place] for side in sides]
         tones = tuple(_latency_tone(row) if row else Tone.BAD for row in own)
@@ -84,39 +94,22 @@ def _pair_columns(rows: Sequence[SummaryRow], base: str, other: str) -> list[Col
         found.append(Column(name, cells, True, tones=tones, meaning=None if place else _timed(rows)))
     tails = tuple(_p99(rows) for rows in groups.values())
     found.append(Column(f"p99 {base}, {other}", tails, True, order=0))
-    speeds = [row.speed if row else None for row in others]
+    speeds = [row.speed if row else None for _, row in sides]
     found.append(Column("speedup [95 % CI]", tuple(ratio(speed.ratio) if speed else MISSING for speed in speeds), True))
     words = tuple(outcome_text(speed) if speed else MISSING for speed in speeds)
     found.append(Column("verdict", words, tones=tuple(map(_outcome_tone, speeds))))
-    found += [_in_pairs(column, rows) for column in _evidence_columns(rows)]
+    # One cell per workload: what its settings have in common, or one after the other.
+    places = {name: [index for index, row in enumerate(rows) if row.workload == name] for name in groups}
+    for column in _evidence_columns(rows):
+        said = (
+            dict.fromkeys(column.cells[each] for each in own if column.cells[each] != MISSING)
+            for own in places.values()
+        )
+        backwards = ([column.tone(each) for each in own[::-1]] for own in places.values())
+        worst = (next((tone for tone in each if tone is not Tone.PLAIN), Tone.PLAIN) for each in backwards)
+        cells = tuple(", ".join(each) or MISSING for each in said)
+        found.append(replace(column, cells=cells, tones=tuple(worst)))
     return [each for each in found if set(each.cells) != {MISSING}]
-
-
-def _columns_between(rows: Sequence[SummaryRow]) -> list[Column]:
-    """What differs between workloads, but not between the two settings of any."""
-    texts, workloads = differences.texts(rows), [row.workload for row in rows]
-    found = []
-    for name in differences.varied(rows):
-        values: dict[str, set[str]] = {workload: set() for workload in workloads}
-        for workload, each in zip(workloads, texts):
-            values[workload] |= {each.get(name, UNKNOWN)} - {UNKNOWN}
-        if all(len(each) <= 1 for each in values.values()):
-            found.append(Column(name, tuple(next(iter(each), MISSING) for each in values.values())))
-    return found
-
-
-def _in_pairs(column: Column, rows: Sequence[SummaryRow]) -> Column:
-    """A column with one cell per workload: what its settings have in common, or one after the other."""
-    cells: dict[str, list[str]] = {}
-    tones: dict[str, list[Tone]] = {}
-    for index, row in enumerate(rows):
-        cells.setdefault(row.workload, []).append(column.cells[index])
-        tones.setdefault(row.workload, []).append(column.tone(index))
-    said = tuple(
-        ", ".join(dict.fromkeys(text for text in each if text != MISSING)) or MISSING for each in cells.values()
-    )
-    worst = tuple(next((tone for tone in each[::-1] if tone is not Tone.PLAIN), Tone.PLAIN) for each in tones.values())
-    return replace(column, cells=said, tones=worst)
 
 
 def _time_columns(rows: Sequence[SummaryRow]) -> list[Column]:
@@ -128,13 +121,10 @@ def _time_columns(rows: Sequence[SummaryRow]) -> list[Column]:
         device = tuple(formatting.seconds(each.device if each else None) for each in spans)
         found.append(Column("device time", device, True))
     # For one batch size, the latency says the same.
-    mean = Text(f"{_rate(rows)}: batch size ÷ mean latency")
-    return [*found, _column(_rate(rows), rows, rate, None if _batches(rows) != 1 else 0, meaning=mean)]
-
-
-def _rate(rows: Sequence[SummaryRow]) -> str:
     units = {row.unit for row in rows if row.unit}
-    return f"{units.pop()}/s" if len(units) == 1 else "items/s"
+    title = f"{units.pop()}/s" if len(units) == 1 else "items/s"
+    order, mean = None if _batches(rows) != 1 else 0, Text(f"{title}: batch size ÷ mean latency")
+    return [*found, Column(title, tuple(map(rate, rows)), True, order, meaning=mean)]
 
 
 def _batches(rows: Sequence[SummaryRow], *, within: bool = False) -> int:
@@ -151,7 +141,7 @@ def _speed_columns(rows: Sequence[SummaryRow], baseline: str = "") -> list[Colum
     compared = "speedup" if _batches(rows) <= 1 else "speedup per item"
     words = tuple(outcome_text(row.speed) if row.speed else baseline if row.is_baseline else "" for row in rows)
     return [
-        _column(compared, rows, lambda row: ratio(row.speed.ratio) if row.speed else ""),
+        Column(compared, tuple(ratio(row.speed.ratio) if row.speed else "" for row in rows), True),
         Column("verdict", words, tones=tuple(_outcome_tone(row.speed) for row in rows)),
     ]
 
@@ -188,27 +178,10 @@ def _name_columns(shown: Sequence[SummaryRow], *, is_once: bool = True) -> list[
     return found
 
 
-def _column(
-    title: str,
-    rows: Sequence[SummaryRow],
-    text: Callable[[SummaryRow], str],
-    order: int | None = None,
-    meaning: Text | None = None,
-) -> Column:
-    return Column(title, tuple(map(text, rows)), True, order, meaning=meaning)
-
-
 def _timed(rows: Sequence[SummaryRow]) -> Text:
     timed = dict.fromkeys(timed_unit(row) for row in rows) or {FORWARD: None}
     of = ", or of ".join(timed)
     return Text(f"latency of {of}: geometric mean of the processes' medians, with its 95 % interval")
-
-
-def _corrected(rows: Sequence[SummaryRow]) -> Text | None:
-    compared = sum(row.speed is not None and row.speed.ratio is not None for row in rows)
-    if compared < 2:
-        return None
-    return Text(f"The verdicts are corrected for {compared} comparisons, the intervals of the speedups are not.")
 
 
 # Cells

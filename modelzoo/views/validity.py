@@ -12,7 +12,7 @@ from modelzoo.records.validity import Validity
 from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.products import wrong_text
 from modelzoo.views.results_table import VALIDITY_TONE
-from modelzoo.views.validity_tables import changed_tables, tables
+from modelzoo.views.validity_tables import tables
 from modelzoo.warning import Severity, rank
 
 PICTURES = "_pictures"
@@ -43,7 +43,7 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
         for code, each in warnings.items()
     ]
     found.append(check_table(judged, is_brief=not details))
-    found += tables(judged) if details else changed_tables(judged)
+    found += tables(judged, is_brief=not details)
     written = _written(entry.files)
     return [*found, lines(*written)] if written else found
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from modelzoo.document import Column, Table, Text
@@ -19,8 +20,6 @@ from modelzoo.records.exhibits import (
 )
 from modelzoo.records.partial import AnsweredQuestion, ChangedObject, ClassifiedPicture, ScoredAnswer, TopClasses
 from modelzoo.records.validity import MetricChange, Validity
-from modelzoo.views import language_tables
-from modelzoo.views.figure_tables import number_column, over_the_set, text_column
 from modelzoo.views.judgement import METRICS, change_in_points, items_name, points
 
 SHOWN_CHANGES = 10
@@ -36,55 +35,73 @@ AP_TITLES = {
 T = TypeVar("T")
 
 
-def changed_tables(judged: Validity) -> list[Table]:
-    """Return the figures over the set, and the items, classes and layers that changed; at most so many of each."""
-    shown = judged.shown
+def tables(judged: Validity, *, is_brief: bool = False) -> list[Table]:
+    """Return all tables of a judgement but that of the checks.
+
+    Args:
+        judged: the judgement.
+        is_brief: only the figures over the set, and the items, classes and layers that changed; some of each.
+    """
+    shown, figures = judged.shown, judged.figures
+
+    def cut(table: Table, number: int) -> list[Table]:
+        """The first rows, if it is to be brief, of a table of ``number`` changes, which need not all be stored."""
+        if not table.rows:
+            return []
+        if not is_brief or number <= SHOWN_CHANGES:
+            return [table]
+        note = Text(f"the first {SHOWN_CHANGES} of {number:,}: --details")
+        some = (
+            replace(each, cells=each.cells[:SHOWN_CHANGES], tones=each.tones[:SHOWN_CHANGES]) for each in table.columns
+        )
+        return [replace(table, columns=tuple(some), note=note)]
+
     found = [own_table(each) for each in judged.tables]
     if isinstance(shown, ShownClasses):
         found.append(_classifier_over_the_set(judged))
-        found += [_shortened(_flips(shown), int(judged.figures["flips"]))] if shown.changed else []
+        found += [] if is_brief else [_top_classes(judged, shown)]
+        found += cut(_flips(shown), int(figures["flips"]))
     elif isinstance(shown, ShownObjects):
         found.append(_detector_over_the_set(judged))
-        found += [_shortened(_changed_objects(shown), shown.changed)] if shown.changes else []
+        found += [] if is_brief else [_objects(judged, shown)]
+        found += cut(_changed_objects(shown), shown.changed)
+        found += [] if is_brief else [_categories(judged, each) for each in shown.categories]
     elif isinstance(shown, ShownAnswers):
         found.append(_answers_over_the_set(judged))
         changed = [each for each in shown.questions if not each.same]
-        number = round((1 - judged.figures["identical_answers"]) * judged.items)
-        found += [_shortened(_answers(judged, changed, "Changed answers"), number)] if changed else []
+        number = round((1 - figures["identical_answers"]) * judged.items)
+        found += cut(_answers(judged, changed, "Changed answers"), number) if is_brief else []
+        if not is_brief:
+            table, count = _answers(judged, shown.questions, "Answers"), len(shown.questions)
+            note = f"{count} of {judged.items}, changed ones first; all of them: {judged.workload}_answers.csv"
+            found.append(replace(table, note=Text(note)) if judged.items > count else table)
     elif isinstance(shown, ShownPassages):
-        found.append(language_tables.figures(judged))
+        found.append(_language_over_the_set(judged))
+        found += [] if is_brief else [_passages(judged, shown)]
     found += _classes(judged)
+    found += [_changes(judged)] if judged.changes and not is_brief else []
     layers = judged.layers
-    return found + (
-        [_layers(layers)] if layers is not None and (layers.suspect is not None or not layers.layers) else []
-    )
+    if layers is not None and (not is_brief or layers.suspect is not None or not layers.layers):
+        found.append(_layers(layers))
+    return found
 
 
-def _shortened(table: Table, number: int) -> Table:
-    """The first rows of a table of ``number`` changes, which need not all be stored."""
-    if number <= SHOWN_CHANGES:
-        return table
-    columns = tuple(
-        replace(each, cells=each.cells[:SHOWN_CHANGES], tones=each.tones[:SHOWN_CHANGES]) for each in table.columns
-    )
-    return replace(table, columns=columns, note=Text(f"the first {SHOWN_CHANGES} of {number:,}: --details"))
+def text_column(title: str, rows: Sequence[T], cell: Callable[[T], str]) -> Column:
+    """A column of text, a cell for each row."""
+    return Column(title, tuple(map(cell, rows)))
 
 
-def tables(judged: Validity) -> list[Table]:
-    """Return all tables of a judgement but that of the checks."""
-    shown = judged.shown
-    found = [own_table(each) for each in judged.tables]
-    if isinstance(shown, ShownClasses):
-        found += _classifier(judged, shown)
-    elif isinstance(shown, ShownObjects):
-        found += _detector(judged, shown)
-    elif isinstance(shown, ShownAnswers):
-        found += [_answers_over_the_set(judged), _all_answers(judged, shown)]
-    elif isinstance(shown, ShownPassages):
-        found += [language_tables.figures(judged), language_tables.passages(judged, shown)]
-    found += _classes(judged)
-    found += [_changes(judged)] if judged.changes else []
-    return found + ([_layers(judged.layers)] if judged.layers is not None else [])
+def number_column(title: str, rows: Sequence[T], cell: Callable[[T], str]) -> Column:
+    """A column of numbers; of text if no row has one."""
+    cells = tuple(map(cell, rows))
+    return Column(title, cells, is_number=any(each not in ("", MISSING) for each in cells))
+
+
+def over_the_set(judged: Validity, rows: Sequence[tuple[str, ...]]) -> Table:
+    """The figures over the data set: name, of the reference, under test, and the difference if there is a column."""
+    titles, cells = ("", judged.reference_name, judged.tested_name, "difference"), list(zip(*rows))
+    columns = [number_column(title, each, str) for title, each in zip(titles[1:], cells[1:])]
+    return Table("Over the set", (Column("", cells[0]), *columns))
 
 
 def own_table(table: records.Table) -> Table:
@@ -94,13 +111,6 @@ def own_table(table: records.Table) -> Table:
 
 
 # Classification
-
-
-def _classifier(judged: Validity, shown: ShownClasses) -> Iterator[Table]:
-    yield _classifier_over_the_set(judged)
-    yield _top_classes(judged, shown)
-    if shown.changed:
-        yield _flips(shown)
 
 
 def _top_classes(judged: Validity, shown: ShownClasses) -> Table:
@@ -175,15 +185,6 @@ def _flips(shown: ShownClasses) -> Table:
 
 
 # Detection
-
-
-def _detector(judged: Validity, shown: ShownObjects) -> Iterator[Table]:
-    yield _detector_over_the_set(judged)
-    yield _objects(judged, shown)
-    if shown.changes:
-        yield _changed_objects(shown)
-    for each in shown.categories:
-        yield _categories(judged, each)
 
 
 def _objects(judged: Validity, shown: ShownObjects) -> Table:
@@ -266,15 +267,6 @@ def _detector_over_the_set(judged: Validity) -> Table:
 # Answers
 
 
-def _all_answers(judged: Validity, shown: ShownAnswers) -> Table:
-    """Changed ones first."""
-    table = _answers(judged, shown.questions, "Answers")
-    if judged.items <= len(shown.questions):
-        return table
-    note = f"{len(shown.questions)} of {judged.items}, changed ones first; all of them: {judged.workload}_answers.csv"
-    return replace(table, note=Text(note))
-
-
 def _answers(judged: Validity, chosen: Sequence[AnsweredQuestion], caption: str) -> Table:
     """The answers with their probabilities."""
 
@@ -315,6 +307,38 @@ def _answers_over_the_set(judged: Validity) -> Table:
         error = f"{figures['logit_error_mean']:.3g}, {figures['logit_error_max']:.3g}"
         rows.append(("relative error of the logits: mean, max", "", error, ""))
     return over_the_set(judged, rows)
+
+
+# Language
+
+
+def _language_over_the_set(judged: Validity) -> Table:
+    """Perplexity, divergences and the most likely tokens over the data set."""
+    found = judged.figures
+    ratio = f"{100 * math.expm1(found['ln_perplexity_ratio']):+.2f} %"
+    kl = ", ".join(f"{found[name]:.3g}" for name in ("token_kl", "token_kl_median", "token_kl_p99", "token_kl_max"))
+    rows = [
+        ("perplexity", f"{found['perplexity_reference']:.4g}", f"{found['perplexity_tested']:.4g}", ratio),
+        ("KL divergence in nats: mean, median, p99, max", "", kl, ""),
+        ("most likely tokens in common", "", share(found["same_top"], 2), ""),
+    ]
+    return over_the_set(judged, rows)
+
+
+def _passages(judged: Validity, shown: ShownPassages) -> Table:
+    """Those with the largest mean divergence."""
+    found = shown.passages
+    columns = (
+        text_column("passage", found, lambda each: each.name),
+        number_column("tokens", found, lambda each: str(each.tokens)),
+        number_column(f"perplexity {judged.reference_name}", found, lambda each: f"{each.reference_perplexity:.4g}"),
+        number_column(judged.tested_name, found, lambda each: f"{each.tested_perplexity:.4g}"),
+        number_column("mean KL", found, lambda each: f"{each.mean_kl:.3g}"),
+        number_column("max KL", found, lambda each: f"{each.max_kl:.3g}"),
+        number_column("same top", found, lambda each: share(each.same_top)),
+    )
+    note = Text(f"{len(found)} of {judged.items}, those with the largest mean divergence")
+    return Table("Passages", columns, note if len(found) < judged.items else None)
 
 
 # All tasks

@@ -118,32 +118,15 @@ def find_checkpoint(checkpoint: Checkpoint) -> Path | None:
     Raises:
         UsageError: MODELZOO_WEIGHTS is not a directory.
     """
-    directory = _user_directory()
-    if directory is not None and (directory / checkpoint.stem).exists():
-        return directory / checkpoint.stem
+    if value := os.environ.get("MODELZOO_WEIGHTS"):
+        directory = Path(value).expanduser()
+        if not directory.is_dir():
+            raise UsageError(f"MODELZOO_WEIGHTS={value} is not a directory; set it to one or unset it")
+        if (directory / checkpoint.stem).exists():
+            return directory / checkpoint.stem
     if checkpoint.is_file:
         cached = _hub_directory() / checkpoint.stem
         return cached if cached.is_file() else None
-    return _cached_repository(checkpoint)
-
-
-def _user_directory() -> Path | None:
-    value = os.environ.get("MODELZOO_WEIGHTS")
-    if not value:
-        return None
-    path = Path(value).expanduser()
-    if not path.is_dir():
-        raise UsageError(f"MODELZOO_WEIGHTS={value} is not a directory; set it to one or unset it")
-    return path
-
-
-def _hub_directory() -> Path:
-    # What torch.hub.get_dir() returns, without importing torch.
-    home = os.environ.get("TORCH_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "torch"
-    return Path(home).expanduser() / "hub" / "checkpoints"
-
-
-def _cached_repository(checkpoint: Checkpoint) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(checkpoint.source, "config.json", revision=checkpoint.commit or None)
@@ -153,6 +136,12 @@ def _cached_repository(checkpoint: Checkpoint) -> Path | None:
     with contextlib.suppress(WeightsError):  # an interrupted download lacks shards
         return directory if weights_files(directory) else None
     return None
+
+
+def _hub_directory() -> Path:
+    # What torch.hub.get_dir() returns, without importing torch.
+    home = os.environ.get("TORCH_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "torch"
+    return Path(home).expanduser() / "hub" / "checkpoints"
 
 
 def fetch_checkpoint(checkpoint: Checkpoint) -> Path:
@@ -249,20 +238,12 @@ def _fetch_repository(checkpoint: Checkpoint, directory: Path | None) -> Path:
     weights = next((name for name in REPOSITORY_WEIGHTS if name in files), None)
     if weights is None:
         raise WeightsError(f"{checkpoint.source} holds none of {', '.join(REPOSITORY_WEIGHTS)}")
-    return Path(
-        snapshot_download(
-            checkpoint.source,
-            revision=revision,
-            cache_dir=directory,
-            allow_patterns=[*REPOSITORY_FILES, weights, *([_shards(weights)] if weights.endswith(INDEX) else [])],
-        )
-    )
-
-
-def _shards(index: str) -> str:
-    """The pattern of the files that an index names: ``model-*.safetensors`` for ``model.safetensors.index.json``."""
-    name, _, suffix = index.removesuffix(INDEX).rpartition(".")
-    return f"{name}-*.{suffix}"
+    patterns = [*REPOSITORY_FILES, weights]
+    if weights.endswith(INDEX):  # it names files such as model-*.safetensors
+        name, _, suffix = weights.removesuffix(INDEX).rpartition(".")
+        patterns.append(f"{name}-*.{suffix}")
+    found = snapshot_download(checkpoint.source, revision=revision, cache_dir=directory, allow_patterns=patterns)
+    return Path(found)
 
 
 def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> Checksum:

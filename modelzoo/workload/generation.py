@@ -17,14 +17,6 @@ class Forward(Protocol):
     def __call__(self, *args: Any) -> Any: ...
 
 
-def _nothing(state: Any) -> None:
-    """Say that it is not known how much memory a state takes."""
-
-
-def _keep(state: Any) -> None:
-    """Leave the state of a generation to be deleted."""
-
-
 class Generation(msgspec.Struct, frozen=True):
     """How a language model generates: first the whole prompt, then one token after the other.
 
@@ -50,8 +42,8 @@ class Generation(msgspec.Struct, frozen=True):
     new_tokens: int
     prefill: Callable[..., tuple[Any, Any]]
     step: Callable[[Forward, Any, Any], tuple[Any, Any]]
-    reset: Callable[[Any], None] = _keep
-    cache_bytes: Callable[[Any], int | None] = _nothing
+    reset: Callable[[Any], None] = lambda state: None
+    cache_bytes: Callable[[Any], int | None] = lambda state: None
 
     def __post_init__(self) -> None:
         if self.prompt_tokens < 1 or self.new_tokens < 2:

@@ -20,6 +20,7 @@ from typing import Any
 from weakref import ref
 
 from modelzoo.workload.declaration import Inputs
+from modelzoo.workload.nested import tensors_in
 
 _IN_PLACE = ("normal_", "uniform_", "random_", "bernoulli_", "exponential_", "log_normal_", "cauchy_", "geometric_")
 # A TorchFunctionMode is told of these functions of torch.nn.init, and does not see what they call.
@@ -59,10 +60,10 @@ def skip_initialization(build: Callable[[], Any]) -> Any:
                 unfilled.setdefault(_address(filled), []).append(filled)
                 return filled
             result = func(*args, **kwargs)
-            if any(_address(tensor) in unfilled for tensor in _tensors((*args, *kwargs.values()))):
+            if any(_address(tensor) in unfilled for tensor in tensors_in((args, kwargs))):
                 if name in _READS or not isinstance(result, plain):
                     raise _ValueNeededError
-                for tensor in _tensors((result,)):
+                for tensor in tensors_in(result):
                     unfilled.setdefault(_address(tensor), []).append(tensor)
             return result
 
@@ -70,7 +71,7 @@ def skip_initialization(build: Callable[[], Any]) -> Any:
     try:
         with Unfilled():
             model = build()
-        for tensor in _tensors(tuple(model.state_dict().values())):
+        for tensor in tensors_in(model.state_dict()):
             unfilled.pop(_address(tensor), None)
     except Exception:  # a constructor may refuse such values; if there is another reason, a normal build shows it
         model = None
@@ -84,14 +85,6 @@ def skip_initialization(build: Callable[[], Any]) -> Any:
 
 class _ValueNeededError(Exception):
     """The build depends on a random number that was not drawn."""
-
-
-def _tensors(values: tuple[Any, ...]) -> list[Any]:
-    """The tensors among ``values``, and in lists and tuples among them."""
-    import torch
-
-    flat = [each for value in values for each in (value if isinstance(value, (list, tuple)) else (value,))]
-    return [value for value in flat if isinstance(value, torch.Tensor)]
 
 
 def _address(tensor: Any) -> int:

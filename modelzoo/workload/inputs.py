@@ -96,10 +96,29 @@ def read_picture(path: Path, name: str = "", upright: bool = False, data: bytes 
         InputError: the file is missing, is not a picture, is truncated, too small, too large, or holds
             floating-point pixels.
     """
+    from PIL import ImageOps
     from PIL.Image import open as open_image
 
     with _explained(path), open_image(path if data is None else io.BytesIO(data)) as image:
-        return _decode(image, path, name or path.name, upright)
+        size = image.size
+        _check_size(path, size, image.format)
+        notes: list[PictureNote] = []
+        if getattr(image, "n_frames", 1) > 1 and getattr(image, "is_animated", False):
+            notes.append(PictureNote.FIRST_FRAME)
+        is_large = size[0] * size[1] > LARGE_PIXELS
+        with _one_large_at_a_time if is_large else contextlib.nullcontext():
+            if is_large:
+                factor = REDUCED_SIDE / max(size)
+                image.draft("RGB", (max(1, round(size[0] * factor)), max(1, round(size[1] * factor))))
+                notes.append(PictureNote.LARGE)
+            rgb = _as_rgb(image, path, notes)
+            if is_large:
+                rgb.thumbnail((REDUCED_SIDE, REDUCED_SIDE))
+        if upright:
+            if rgb.getexif().get(_EXIF_ORIENTATION) in EXIF_QUARTER_TURNS:
+                size = (size[1], size[0])
+            rgb = ImageOps.exif_transpose(rgb)
+        return Picture(name or path.name, rgb, size, tuple(notes))
 
 
 def probe_picture(path: Path) -> tuple[tuple[int, int], int]:
@@ -137,29 +156,6 @@ def _explained(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be read as an image: {reason}") from None
 
 
-def _decode(image: Image, path: Path, name: str, upright: bool) -> Picture:
-    from PIL import ImageOps
-
-    size = image.size
-    _check_size(path, size, image.format)
-    notes: list[PictureNote] = []
-    if getattr(image, "n_frames", 1) > 1 and getattr(image, "is_animated", False):
-        notes.append(PictureNote.FIRST_FRAME)
-    is_large = size[0] * size[1] > LARGE_PIXELS
-    with _one_large_at_a_time if is_large else contextlib.nullcontext():
-        if is_large:
-            image.draft("RGB", _reduced(size))
-            notes.append(PictureNote.LARGE)
-        rgb = _as_rgb(image, path, notes)
-        if is_large:
-            rgb.thumbnail((REDUCED_SIDE, REDUCED_SIDE))
-    if upright:
-        if rgb.getexif().get(_EXIF_ORIENTATION) in EXIF_QUARTER_TURNS:
-            size = (size[1], size[0])
-        rgb = ImageOps.exif_transpose(rgb)
-    return Picture(name, rgb, size, tuple(notes))
-
-
 def _check_size(path: Path, size: tuple[int, int], file_format: str | None) -> None:
     width, height = size
     if min(size) < MIN_SIDE:
@@ -169,12 +165,6 @@ def _check_size(path: Path, size: tuple[int, int], file_format: str | None) -> N
         raise InputError(
             f"{path} has {width * height / 1e6:.0f} megapixels, over the limit of {limit / 1e6:.0f}; reduce it"
         )
-
-
-def _reduced(size: tuple[int, int]) -> tuple[int, int]:
-    """The size with the longer side reduced to ``REDUCED_SIDE``."""
-    factor = REDUCED_SIDE / max(size)
-    return max(1, round(size[0] * factor)), max(1, round(size[1] * factor))
 
 
 def _as_rgb(image: Image, path: Path, notes: list[PictureNote]) -> Image:
@@ -318,7 +308,11 @@ def _choose(
     while len(chosen) < count:
         index = len(chosen) % len(whole)
         for _ in range(MAX_DRAWS):
-            box, crop_name = _crop(*whole[index], generator)
+            (width, height), name = whole[index]
+            scale = generator.uniform(0.6, 0.95)
+            wide, high = max(1, int(width * scale)), max(1, int(height * scale))
+            left, top = generator.randint(0, width - wide), generator.randint(0, height - high)
+            box, crop_name = (left, top, left + wide, top + high), f"{name}[{left},{top},{wide}x{high}]"
             if crop_name not in names:
                 break
         names.add(crop_name)
@@ -336,14 +330,6 @@ def _own_files(path: Path, count: int) -> list[Path]:
 def _read_all(files: Sequence[Path]) -> list[tuple[Image, str]]:
     with large_pictures_allowed():
         return [(read_picture(file, upright=True).image, file.name) for file in files]
-
-
-def _crop(size: tuple[int, int], name: str, generator: random.Random) -> tuple[tuple[int, int, int, int], str]:
-    scale = generator.uniform(0.6, 0.95)
-    width, height = max(1, int(size[0] * scale)), max(1, int(size[1] * scale))
-    left = generator.randint(0, size[0] - width)
-    top = generator.randint(0, size[1] - height)
-    return (left, top, left + width, top + height), f"{name}[{left},{top},{width}x{height}]"
 
 
 def read_text(path: Path) -> str:

@@ -45,3 +45,11 @@ def leaves(value: Any) -> Iterator[Any]:
             yield from leaves(item)
     elif value is not None:
         yield value
+
+
+def tensors_in(value: Any) -> list[Any]:
+    """The tensors of torch among ``leaves``; of nested tensors their values, as a vector."""
+    import torch
+
+    found = (each for each in leaves(value) if isinstance(each, torch.Tensor))
+    return [each.values() if each.is_nested else each for each in found]

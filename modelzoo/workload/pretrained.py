@@ -50,18 +50,15 @@ def load_pretrained(architecture: Any, path: Path, unused: Sequence[str] = (), p
     unknown = [each for each in info["unexpected_keys"] if not any(part in each for part in unused)]
     unknown = [each for each in unknown if not each.endswith(COMPUTED)]
     found = phrases(info["missing_keys"], unknown, list(info["mismatched_keys"]))
-    numbers = [name for name, _ in model.named_parameters()]
-    wrong = [name for name in state if type_kind(state[name]) != "floating" and _is_any(name, numbers)]
+    # With or without the prefix of the base model.
+    numbers = [f".{name}" for name, _ in model.named_parameters()]
+    others = [name for name in state if type_kind(state[name]) != "floating"]
+    wrong = [each for each in others if any(f".{each}".endswith(n) or n.endswith(f".{each}") for n in numbers)]
     if wrong:
         found.append(f"{len(wrong)} of another type (first: {wrong[0]} is {state[wrong[0]].dtype})")
     if found:
         raise WeightsError(f"{path} does not fit {kind.__name__}: {'; '.join(found)}; give a checkpoint of this model")
     return model
-
-
-def _is_any(name: str, names: Sequence[str]) -> bool:
-    """Whether ``name`` is one of ``names``, with or without the prefix of the base model."""
-    return any(f".{name}".endswith(f".{each}") or f".{each}".endswith(f".{name}") for each in names)
 
 
 def _outline(architecture: Any, path: Path) -> Any:

@@ -39,26 +39,6 @@ METADATA = "_metadata"
 LFS_POINTER = b"version https://git-lfs"
 
 
-def refuse_unsafe(path: Path, torch_version: str, published: Collection[str] = ()) -> None:
-    """Check that ``torch.load(weights_only=True)`` of this release may be given the file ``path``.
-
-    Args:
-        path: a checkpoint, not in the safetensors format.
-        torch_version: ``torch.__version__``.
-        published: SHA-256 digests of published checkpoints, hexadecimal, whole or their first 8 digits or more.
-
-    Raises:
-        WeightsError: it may not; the message says how to get a file that is read.
-        OSError: the file cannot be read.
-    """
-    if is_vulnerable(torch_version) and not is_published(path, published):
-        raise WeightsError(
-            f"{path} is a pickle that matches no published checkpoint, and torch {torch_version} cannot read such a "
-            "file safely (CVE-2026-24747, corrected in 2.10.0); convert it with a newer torch, by 'modelzoo weights "
-            f"convert {shlex.quote(str(path))}', and give the safetensors file"
-        )
-
-
 def is_vulnerable(torch_version: str) -> bool:
     """Whether the unpickler of this torch has a known hole, or is not known to have none."""
     found = re.match(r"(\d+)\.(\d+)(?:\.\d+)*(a|b|rc|\.?dev)?", torch_version)
@@ -66,12 +46,6 @@ def is_vulnerable(torch_version: str) -> bool:
         return True
     release = (int(found[1]), int(found[2]))
     return release < CORRECTED or (release == CORRECTED and found[3] is not None)
-
-
-def is_published(path: Path, published: Collection[str]) -> bool:
-    """Whether the SHA-256 of the file begins with one of ``published``, none of which may be too short to mean much."""
-    known = tuple(digits for digits in published if len(digits) >= SHORTEST_DIGEST)
-    return bool(known) and file_sha256(path).startswith(known)
 
 
 def split_member(path: Path) -> tuple[Path, str]:
@@ -151,7 +125,14 @@ def _read(path: Path, published: Collection[str]) -> Any:
             from safetensors.torch import load_file
 
             return load_file(str(path))
-        refuse_unsafe(path, torch.__version__, published)
+        # Digests that are too short mean nothing.
+        known = tuple(digits for digits in published if len(digits) >= SHORTEST_DIGEST)
+        if is_vulnerable(torch.__version__) and not (known and file_sha256(path).startswith(known)):
+            raise WeightsError(
+                f"{path} is a pickle that matches no published checkpoint, and torch {torch.__version__} cannot read "
+                "such a file safely (CVE-2026-24747, corrected in 2.10.0); convert it with a newer torch, by 'modelzoo "
+                f"weights convert {shlex.quote(str(path))}', and give the safetensors file"
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of TorchScript archives, which are then refused
             return torch.load(str(path), map_location="cpu", weights_only=True)
@@ -282,15 +263,13 @@ def _spread(given: dict[str, Any], expected: Mapping[str, Any]) -> list[str]:
     found = []
     for same in names.values():
         first, *others = [name for name in same if name in given] or [""]
-        found += [f"{first} and {name} are one tensor in the model" for name in others if _differ(given, first, name)]
+        found += [
+            f"{first} and {name} are one tensor in the model"
+            for name in others
+            if given[first] is not given[name] and not given[first].equal(given[name])
+        ]
         given.update({name: given[first] for name in same if first and name not in given})
     return found
-
-
-def _differ(given: Mapping[str, Any], first: str, second: str) -> bool:
-    import torch
-
-    return given[first] is not given[second] and not torch.equal(given[first], given[second])
 
 
 def type_kind(tensor: Any) -> str:

@@ -25,7 +25,7 @@ from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
-from modelzoo.workload.checkpoints import Checkpoint, fetch_checkpoint, find_checkpoint, verify_checkpoint
+from modelzoo.workload.checkpoints import fetch_checkpoint, find_checkpoint, verify_checkpoint
 from modelzoo.workload.declaration import SOURCES, InputRequest, Workload
 from modelzoo.workload.discovery import code_sha256
 from modelzoo.workload.initialization import skip_initialization
@@ -76,13 +76,15 @@ def resolve_weights(workload: Workload, options: Mapping[str, Any], source: str,
             raise WeightsError(f"{missing}; use --weights random or a path")
         return replace(_random(workload, options, seed), problem=str(missing))
     try:
-        return _pretrained(checkpoint)
+        path = find_checkpoint(checkpoint) or fetch_checkpoint(checkpoint)
+        found = verify_checkpoint(checkpoint, path)
     except WeightsError as error:
         # auto falls back to random weights if there is no checkpoint. It does not hide a damaged one.
         if source == "pretrained" or isinstance(error, DamagedWeightsError):
             hint = f"set MODELZOO_WEIGHTS=DIR to a directory with {checkpoint.stem}"
             raise type(error)(f"{error}; {hint}") from error
         return replace(_random(workload, options, seed), problem=str(error))
+    return Weights(WeightsKind.PRETRAINED, checkpoint.name, str(path), found.sha256, verification=found.verification)
 
 
 def _named(source: str) -> Weights:
@@ -94,19 +96,18 @@ def _named(source: str) -> Weights:
     return Weights(WeightsKind.PATH, path.name, str(path.resolve()), weights_sha256(files))
 
 
-def _pretrained(checkpoint: Checkpoint) -> Weights:
-    path = find_checkpoint(checkpoint) or fetch_checkpoint(checkpoint)
-    found = verify_checkpoint(checkpoint, path)
-    return Weights(WeightsKind.PRETRAINED, checkpoint.name, str(path), found.sha256, verification=found.verification)
-
-
 def _random(workload: Workload, options: Mapping[str, Any], seed: int) -> Weights:
     """Generate weights from the seed once, and keep the file so that every process runs the same ones."""
+    from safetensors import SafetensorError, safe_open
+
     # Weights are calibrated on the inputs. Options of the inputs have their defaults here, so that the weights do
     # not depend on them.
     options = {**options, **{option.name: option.default for option in workload.options if option.is_input}}
     path = _writable(cache_directory() / "random") / _random_file_name(workload, options, seed)
-    if not _is_readable(path):
+    try:
+        with safe_open(str(path), framework="pt"):
+            pass
+    except (OSError, SafetensorError):
         save_state_dict(tensors_of(_random_model(workload, options, seed)), path)
     return Weights(WeightsKind.RANDOM, f"seed {seed}", str(path), file_sha256(path), seed)
 
@@ -130,16 +131,6 @@ def _writable(directory: Path) -> Path:
         with tempfile.TemporaryFile(dir=directory):
             return directory
     return own_temporary_directory()
-
-
-def _is_readable(path: Path) -> bool:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(path), framework="pt"):
-            return True
-    except (OSError, SafetensorError):
-        return False
 
 
 def _random_model(workload: Workload, options: Mapping[str, Any], seed: int) -> Any:

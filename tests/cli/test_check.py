@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
@@ -13,8 +12,8 @@ from interleaved_sides import checked
 from places import ROOT
 
 from modelzoo.cli import app, check
+from modelzoo.cli.options import Measurement
 from modelzoo.cli.selection import Jobs
-from modelzoo.cli.session import InterruptedSessionError
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
@@ -24,7 +23,7 @@ from modelzoo.views.progress import LiveProgress
 
 MLP = str(ROOT / "examples" / "mlp")
 ROUNDS = [0.999, 1.001, 1.0, 1.002, 0.998, 1.0, 1.001, 0.999]
-Measure = Callable[[Result], list[tuple[Jobs, argparse.Namespace]]]
+Measure = Callable[[Result], list[tuple[Jobs, Measurement]]]
 
 
 @pytest.fixture
@@ -32,11 +31,11 @@ def measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     """Make a call store what it is told, instead of measuring; return a function that does, and gives its calls."""
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "cache"))
-    calls: list[tuple[Jobs, argparse.Namespace]] = []
+    calls: list[tuple[Jobs, Measurement]] = []
 
-    def prepare(result: Result) -> list[tuple[Jobs, argparse.Namespace]]:
-        def measure(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, progress: LiveProgress) -> None:
-            calls.append((jobs, args))
+    def prepare(result: Result) -> list[tuple[Jobs, Measurement]]:
+        def measure(jobs: Jobs, how: Measurement, stored: ResultFile, progress: LiveProgress) -> None:
+            calls.append((jobs, how))
             stored.set_payload(result.latency)
             for run in result.runs:
                 stored.add_run(replace(run, workload="mlp", requested=jobs[0][1][run.group]))
@@ -66,11 +65,11 @@ def test_the_page_goes_to_stdout_and_says_what_was_asked(measures: Measure, caps
     assert "base: default" in captured.out
     path = Path(captured.err.splitlines()[-1].removeprefix("result: "))
     assert len(store.read(path).runs) == 16
-    ((jobs, args),) = calls
+    ((jobs, how),) = calls
     ((_, (base, head)),) = jobs
     assert base == head
     assert (base.precision, base.python) == ("fp32", None)
-    assert args.budget == 300.0
+    assert how.effort.budget == 300.0
 
 
 @pytest.mark.parametrize(
@@ -138,7 +137,7 @@ def test_an_interrupted_check_keeps_and_shows_what_it_has(
 
     def interrupted(*args: object) -> None:
         complete(*args)  # type: ignore[arg-type]
-        raise InterruptedSessionError
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(check, "measure_session", interrupted)
     assert called() == 130
@@ -155,6 +154,10 @@ def test_an_interrupted_check_keeps_and_shows_what_it_has(
         (("--fail-on", "more:3%"), "--fail-on 'more:3%' does not fit --metric latency; write slower:3%"),
         (("--head-env", "1"), "--head-env '1' must have the form NAME=VALUE"),
         (("-o", "/nonexistent/a.md"), "cannot write /nonexistent/a.md: there is no directory /nonexistent"),
+        (
+            ("--json", "/dev/full"),
+            "cannot write /dev/full: No space left on device; name another file with --json FILE",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_measured(

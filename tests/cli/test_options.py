@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
 
 from modelzoo.cli import options as arguments
+from modelzoo.cli.options import Accuracy, Measurement
 from modelzoo.cli.parser import Parser
+from modelzoo.cli.session import make_judging
 from modelzoo.errors import UsageError
+from modelzoo.option import read_options
 from modelzoo.plan import Effort, Plan
 from modelzoo.workload import discovery
 
 MLP = discovery.load_workload(discovery.CHECKOUT / "examples" / "mlp")
 
 
-def parsed(*words: str) -> argparse.Namespace:
+def parsed(*words: str) -> Measurement:
     """What these words say about the measurement."""
     parser = Parser()
-    arguments.add_plan(parser)
-    return parser.parse_args(words)
+    arguments.add_measurement(parser)
+    return read_options(parser.parse_args(words), Measurement)
 
 
 def test_what_is_not_given_is_decided_from_what_is_measured() -> None:
     """The number of processes, how long each samples, and no limit for the whole."""
-    args = parsed()
-    assert arguments.make_plan(args) == Plan()
-    assert arguments.make_effort(args) == Effort(None, 0.05, None)
+    assert parsed() == Measurement()
+    assert Measurement().effort == Effort(None, 0.05, None)
 
 
 def test_every_option_of_the_measurement_is_passed_on() -> None:
     """Fractions and durations as numbers."""
-    args = parsed("--processes", "4", "--max-seconds", "3", "--iterations", "9", "--warmup", "2")
-    assert arguments.make_plan(args) == Plan(2, 9, 3.0)
-    assert arguments.make_effort(args).processes == 4
-    args = parsed("--margin", "2.5%", "--budget", "10m")
-    assert arguments.make_effort(args) == Effort(None, 0.025, 600.0)
+    how = parsed("--processes", "4", "--max-seconds", "3", "--iterations", "9", "--warmup", "2", "--no-audit")
+    assert how == Measurement(Effort(4), Plan(2, 9, 3.0), no_audit=True)
+    assert parsed("--margin", "2.5%", "--budget", "10m").effort == Effort(None, 0.025, 600.0)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +50,8 @@ def test_every_option_of_the_measurement_is_passed_on() -> None:
 )
 def test_a_measurement_that_makes_no_sense_is_refused(words: tuple[str, ...], message: str) -> None:
     """The message says what would."""
-    args = parsed(*words)
     with pytest.raises(UsageError, match=message):
-        arguments.make_plan(args)
-        arguments.make_effort(args)
+        parsed(*words)
 
 
 @pytest.mark.parametrize(
@@ -77,14 +74,9 @@ def test_a_value_without_its_unit_is_refused(
 def test_output_goes_beside_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where results have a place of their own (an image's volume), so have pictures and plots; --artifacts wins."""
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "results"))
-    parser = argparse.ArgumentParser()
-    parser.set_defaults(timeout=None)
-    arguments.add_validity(parser)
-    judging = arguments.make_judging(parser.parse_args([]), MLP)
-    assert judging.output == tmp_path / "results" / "output" / "mlp"
-    judging = arguments.make_judging(parser.parse_args(["--artifacts", str(tmp_path / "own")]), MLP)
-    assert judging.output == tmp_path / "own" / "mlp"
+    assert make_judging(Accuracy(), MLP).output == tmp_path / "results" / "output" / "mlp"
+    assert make_judging(Accuracy(artifacts=str(tmp_path / "own")), MLP).output == tmp_path / "own" / "mlp"
     monkeypatch.delenv("MODELZOO_RESULTS")
-    assert arguments._artifacts(None, MLP) == MLP.directory / "output"
+    assert make_judging(Accuracy(), MLP).output == MLP.directory / "output"
     monkeypatch.setattr(discovery, "PACKAGE", MLP.directory.parent)
-    assert arguments._artifacts(None, MLP) == discovery.CHECKOUT / "results" / "output" / "mlp"
+    assert make_judging(Accuracy(), MLP).output == discovery.CHECKOUT / "results" / "output" / "mlp"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.cli import fleet, output
+from modelzoo.cli.measuring import Fleet
 from modelzoo.errors import UsageError
 from modelzoo.records.run import Result
 from modelzoo.results.store import ResultFile
@@ -48,7 +48,7 @@ def test_fleets_of_one_second_have_a_directory_each(tmp_path: Path, monkeypatch:
     """Each host's file has the same name in both."""
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path))
     monkeypatch.setattr("modelzoo.records.run.now", lambda: CREATED)
-    found = [fleet._directory(argparse.Namespace(json_dir=None)) for _ in range(2)]
+    found = [fleet.directory_of(Fleet(scheduler="")) for _ in range(2)]
     assert found == [tmp_path / "fleet-2026-01-02T030405Z", tmp_path / "fleet-2026-01-02T030405Z-1"]
     assert all(path.is_dir() for path in found)
 

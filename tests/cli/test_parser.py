@@ -11,11 +11,13 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from modelzoo.cli import app, fleet, parser
+from modelzoo.cli import app, parser
 from modelzoo.cli.app import explicit_values
-from modelzoo.cli.options import tolerances
-from modelzoo.cli.parser import EXAMPLES, Parser, duration, epilog, fraction, short_time, whole_numbers
+from modelzoo.cli.measuring import FLEET
+from modelzoo.cli.parser import EXAMPLES, Parser, epilog
+from modelzoo.cli.session import tolerances
 from modelzoo.cli.setting_options import parse_axis, parse_settings
+from modelzoo.option import duration, fraction, short_time, whole_numbers
 from modelzoo.validity.checks import check_tolerances
 from modelzoo.workload.discovery import CHECKOUT
 
@@ -282,7 +284,7 @@ def test_a_mistake_that_is_found_late_names_the_commands_help(capsys: pytest.Cap
 
 def test_every_command_has_examples() -> None:
     """A new command needs some, too."""
-    in_fleet = {f"fleet {name}" for name in fleet.PURPOSES}
+    in_fleet = {f"fleet {name}" for name in FLEET}
     assert set(EXAMPLES) == {"modelzoo", *app.COMMANDS, *in_fleet, *OWN_SCRIPTS}
 
 

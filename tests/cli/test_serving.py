@@ -11,7 +11,7 @@ import pytest
 from fake_runs import MACHINE
 
 from modelzoo.cli import serving
-from modelzoo.cli.serving import latency_bound
+from modelzoo.cli.measuring import latency_bound
 from modelzoo.document import Text
 from modelzoo.document.console import PlainConsole
 from modelzoo.errors import UsageError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,6 @@ from toy_workloads import MLP
 
 from modelzoo import cli
 from modelzoo.cli import session
-from modelzoo.cli.session import to_judge
 from modelzoo.frozen import replace
 from modelzoo.machine import facts, sensors
 from modelzoo.measure import schedule
@@ -229,7 +227,10 @@ def test_a_budget_that_was_given_is_for_judging_too(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Predictions are judged first; the time that it took is not there for the timing. The default is for timing."""
+    """Predictions are judged first, but for the reference's; the time that it took is not there for the timing.
+
+    The default is for timing.
+    """
     requested, now = simulated(rounds(1)), [100.0]
     judged: list[str] = []
 
@@ -260,14 +261,6 @@ def test_an_interruption_while_predictions_are_judged_is_no_traceback(
     monkeypatch.setattr(session, "judge_setting", interrupted)
     assert run(tmp_path / "r.json", "--validate", "--artifacts", str(tmp_path)) == 130
     assert f"modelzoo: interrupted; 0 finished runs are in {tmp_path / 'r.json'}" in capsys.readouterr().err
-
-
-def test_the_reference_is_not_compared_with_itself() -> None:
-    """``--validate`` judges all settings but fp32 in eager mode, and nothing without it."""
-    settings = [Setting(), BF16, Setting(mode="compile")]
-
-    assert to_judge(settings, Namespace(validate=True)) == [1, 2]
-    assert to_judge(settings, Namespace(validate=False)) == []
 
 
 @pytest.mark.parametrize(

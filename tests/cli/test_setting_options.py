@@ -44,7 +44,7 @@ def test_stages_are_an_option_of_commands_that_time_processes() -> None:
     """Others time the model alone."""
     parser = argparse.ArgumentParser()
     arguments.add_setting(parser)
-    options.add_plan(parser)
+    options.add_measurement(parser)
     found = [arguments.make_setting(parser.parse_args(words), MLP, {}, "fp32").stages for words in ([], ["--stages"])]
     assert found == [False, True]
     assert setting().stages is False

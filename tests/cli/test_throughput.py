@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from topologies import topology
 from toy_workloads import MLP
 
 from modelzoo import cli
+from modelzoo.cli.measuring import Instances
 from modelzoo.cli.throughput import splits
 from modelzoo.errors import UsageError
 from modelzoo.machine import cpu as machine_topology
@@ -141,7 +141,7 @@ def test_splits_follow_what_is_given() -> None:
     machine = topology(4, 4)
 
     def found(instances: Any, cores: Any, batches: tuple[int, ...] = (1,)) -> list[tuple[int, int, int]]:
-        return splits(argparse.Namespace(instances=instances, cores_per_instance=cores), machine, batches)
+        return splits(Instances(instances, cores), machine, batches)
 
     assert found((1, 2, 8), None) == [(1, 4, 1), (2, 4, 1), (8, 1, 1)]
     assert found(None, (2, 4)) == [(4, 2, 1), (2, 4, 1)]

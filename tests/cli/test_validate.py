@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
-from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,29 +11,21 @@ import pytest
 from places import DATA
 from toy_workloads import mlp
 
-from modelzoo.cli.validate import Judgements, judge_settings, show
-from modelzoo.document.console import PlainConsole
+from modelzoo.cli.options import Accuracy, Output
+from modelzoo.cli.output import stored_code
+from modelzoo.cli.validate import Judgements, judge_settings
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.results import store
 from modelzoo.setting import Setting
 
 
-def shown(entry: ValidityEntry) -> str:
-    """What is printed in a narrow terminal."""
-    out = io.StringIO()
-    show(entry, PlainConsole(file=out, width=40))
-    return out.getvalue()
-
-
-def test_an_error_is_one_line() -> None:
+def test_an_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """However long it is and whatever it contains, as all errors are."""
     (entry,) = store.read(DATA / "results" / "bert.json").validity
-    assert "Checks" in shown(entry)
     error = f"[bold]no[/] data {'x' * 80}\nat all"
-    assert shown(replace(entry, report=None, error=error)) == (
-        f"modelzoo: error: bert: [bold]no[/] data {'x' * 80}\\nat all\n"
-    )
+    Judgements(Result((), ""), str(tmp_path / "r.json")).add(replace(entry, report=None, error=error))
+    assert capsys.readouterr().err == f"modelzoo: error: bert: [bold]no[/] data {'x' * 80}\\nat all\n"
 
 
 def test_a_judgement_that_cannot_be_written_is_printed(
@@ -44,14 +34,14 @@ def test_a_judgement_that_cannot_be_written_is_printed(
     """Table and verdict come first; the error says that there is no file, and no line names one."""
     path = tmp_path / "r.json"
     (entry,) = store.read(DATA / "results" / "bert.json").validity
-    judgements = Judgements(Result((), ""), Namespace(output=str(path)))
+    judgements = Judgements(Result((), ""), str(path))
 
     def fail(path: Path, content: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(store, "write_atomically", fail)
     judgements.add(entry)
-    assert judgements.end() == 2
+    assert stored_code(judgements.stored, judgements.end()) == 2
     captured = capsys.readouterr()
     assert captured.out.startswith("[VALID] bert ")
     assert "Checks" in captured.err
@@ -73,8 +63,8 @@ def test_after_an_interrupt_the_file_with_what_was_judged_is_named(
 
     validate = import_module("modelzoo.cli.validate")  # the package has a function of this name
     monkeypatch.setattr(validate, "judge_setting", judge_setting)
-    monkeypatch.setattr(validate.options, "make_judging", lambda args, work: None)
+    monkeypatch.setattr(validate, "make_judging", lambda accuracy, work: None)
     path = tmp_path / "x.json"
-    assert judge_settings([(mlp(), (Setting(), Setting("bf16")))], Namespace(output=str(path), label="")) == 130
+    assert judge_settings([(mlp(), (Setting(), Setting("bf16")))], Accuracy(), Output(output=str(path))) == 130
     assert f"modelzoo: interrupted; 1 finished accuracy checks are in {path}\n" in capsys.readouterr().err
     assert len(store.read(path).validity) == 1

@@ -232,7 +232,7 @@ def test_facts_of_the_libraries() -> None:
 
 def test_facts_of_the_accelerator() -> None:
     """Its product, capability, memory and software, and whether its clocks were locked; a run on a CPU has none."""
-    gpu = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54", "CUDA 12.8", 80 << 30, "torch.cuda")
+    gpu = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54", "CUDA 12.8", 80 << 30)
     found = facts(accelerator=AcceleratorUse(gpu, locked_mhz=1200))
     assert (found["accelerator name"], found["accelerator capability"]) == ("NVIDIA H100", "9.0")
     assert (found["accelerator driver"], found["accelerator runtime"]) == ("550.54", "CUDA 12.8")

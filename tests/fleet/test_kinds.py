@@ -10,9 +10,10 @@ from modelzoo.fleet.hosts import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace
 from modelzoo.records.hosts import FleetComparison, FleetHost, HostDifference, Uncompared
 from modelzoo.records.machine import Machine
+from modelzoo.records.race import Stage, StageKind
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Confirmation
 from modelzoo.results.throughput import of
+from modelzoo.stats.race import Choice
 from modelzoo.views.fleet import comparison_notes, host_columns, kind_columns, total_line
 
 GIB = 2**30
@@ -98,9 +99,9 @@ def test_the_sum_is_that_of_the_confirmations() -> None:
     measured = of(found)
     own, rounds = measured.configurations, {run.round for run in measured.runs}
     again = [instances.ran(1, own[1], max(rounds) + 1 + number, [0.04] * 4) for number in range(2)]
-    planned = Confirmation(1, None, max(rounds) + 1, 2)
+    planned = Stage(StageKind.CONFIRMATION, (1,), 2, None, max(rounds) + 1)
     runs = (*measured.runs, *again)
-    both = [replace(found, payload=replace(measured, runs=runs, confirmation=planned))] * 2
+    both = [replace(found, payload=replace(measured, runs=runs, stages=(planned,), choice=Choice(1, 1)))] * 2
     assert total_line(both) == "2 hosts together: 200.0 rows/s, the sum of 4 × 1 core, batch 1 on each."
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.installation import (
@@ -121,3 +122,16 @@ def test_torchvision_imports_the_compiler_when_it_needs_it(names: str, is_loaded
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == f"{is_loaded} True True\n", done.stderr
+
+
+def test_a_script_under_a_python_without_the_suites_modules_is_one_line() -> None:
+    """``-S`` leaves out what is installed."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", str(ROOT / "resnet50" / "performance.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    advice = "run ./scripts/run once, then use .venv/bin/python"
+    assert done.stderr == f"modelzoo: error: {sys.executable} has no module 'msgspec': {advice}\n"

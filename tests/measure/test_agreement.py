@@ -10,8 +10,8 @@ import pytest
 from modelzoo.engines.export.source import flatten
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.measure import observing
-from modelzoo.measure.observing import eager_agreement, matched_detections, output_error, output_errors
-from modelzoo.records.workload import MatchedDetections
+from modelzoo.measure.observing import matched_detections, output_agreement, output_error, output_errors
+from modelzoo.records.workload import MatchedDetections, OutputAgreement
 
 RANDOM = np.random.default_rng(0)
 ONES = np.ones((2, 3), dtype=np.float32)
@@ -124,24 +124,25 @@ def test_boxes_that_nearly_coincide_are_the_same() -> None:
     assert observing.SAME_IOU == 0.99
 
 
-def compiled(expected: Any, found: Any) -> RawOutputs:
-    """What a compiled model returns beside what its eager module does."""
+def compiled(expected: Any, found: Any) -> OutputAgreement:
+    """How far what a compiled model returns is from what its eager module does."""
     structure, arrays = flatten(expected)
-    return RawOutputs(tuple(flatten(found)[1]), structure=structure, expected=tuple(arrays))
+    outputs = RawOutputs(tuple(flatten(found)[1]), structure=structure, expected=tuple(arrays))
+    return output_agreement(None, outputs, "fp32")
 
 
 def test_a_compiled_model_is_compared_with_its_eager_module() -> None:
     """By every array of the output."""
-    found = eager_agreement(compiled({"logits": ONES, "hidden": ONES}, {"logits": ONES, "hidden": 1.01 * ONES}))
+    found = compiled({"logits": ONES, "hidden": ONES}, {"logits": ONES, "hidden": 1.01 * ONES})
     assert [each.name for each in found.outputs] == ["logits", "hidden"]
     assert found.is_same is False
-    assert eager_agreement(compiled((ONES,), (ONES,))).is_same
+    assert compiled((ONES,), (ONES,)).is_same
 
 
 def test_a_compiled_detector_is_compared_by_its_detections() -> None:
     """Its raw heads cannot be observed; a picture without detections shows nothing."""
-    assert eager_agreement(compiled([picture(4)], [picture(4)])).is_same
-    assert eager_agreement(compiled([picture(4)], [picture(3)])).is_same is False
-    found = eager_agreement(compiled([picture(0)], [picture(0)]))
+    assert compiled([picture(4)], [picture(4)]).is_same
+    assert compiled([picture(4)], [picture(3)]).is_same is False
+    found = compiled([picture(0)], [picture(0)])
     assert found.is_same is False
     assert (found.worst, found.detections) == (None, MatchedDetections(0, 0, 0))

@@ -18,7 +18,7 @@ from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.jobs import Event, Request, prepare_environment, prepare_job
 from modelzoo.measure.mounts import place
 from modelzoo.measure.process import Remote
-from modelzoo.records.protocol import PROTOCOL, Hello, Message, PrepareJob, decode_job, encode_line
+from modelzoo.records.protocol import Message, PrepareJob, decode_job
 from modelzoo.records.validity import ValidityRequest
 
 A = RANDOM.replace(image="zoo:a")
@@ -83,41 +83,28 @@ def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypa
     assert call[-3:] == ["sha256:zoo:a", "-m", "modelzoo.measure.worker"]
 
 
-def test_a_container_may_be_restricted_to_some_cpus(engine: FakeDocker) -> None:
-    """As an instance is that shares the machine with others."""
-    engine.add("zoo:a", worker=ENDS)
-    cpu = min(allowed_cpus())
-    launcher = Request(mlp(), (A,), SHORT).launcher_of(A, cpus=frozenset({cpu}))
-    jobs.prepare(Request(mlp(), (A,), SHORT, launcher=launcher), silent)
-    (call,) = engine.calls("run")
-    assert options(call)["--cpuset-cpus"] == [str(cpu)]
-
-
 @pytest.mark.parametrize(("device", "gpus"), [("cpu", None), ("cuda:1", ["all"])])
-def test_a_container_has_gpus_if_its_setting_uses_one(device: str, gpus: list[str] | None, engine: FakeDocker) -> None:
-    """As docker run gives them to any container; others do not depend on NVIDIA's toolkit."""
-    engine.add("zoo:a", worker=ENDS)
-    jobs.prepare(Request(mlp(), (A.replace(device=device),), SHORT), silent)
-    (call,) = engine.calls("run")
-    assert options(call).get("--gpus") == gpus
-
-
-@pytest.mark.parametrize(
-    ("weights", "offline", "isolated"), [("auto", "0", False), ("auto", "1", True), ("random", "0", True)]
-)
-def test_only_a_preparation_that_may_download_has_a_network(
-    weights: str, offline: str, isolated: bool, engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
+def test_a_container_has_the_cpus_and_gpus_that_its_setting_uses(
+    device: str, gpus: list[str] | None, engine: FakeDocker
 ) -> None:
-    """A network is needed for weights and for nothing else, and with it what leads to the hub from here."""
+    """As an instance that shares the machine with others; those on CPUs do not depend on NVIDIA's toolkit."""
     engine.add("zoo:a", worker=ENDS)
-    monkeypatch.setenv("MODELZOO_OFFLINE", offline)
-    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.example/hf")
-    monkeypatch.setenv("https_proxy", "http://me:secret@proxy:3128")
-    jobs.prepare(Request(mlp(), (A.replace(weights=weights),), SHORT), silent)
+    cpu, setting = min(allowed_cpus()), A.replace(device=device)
+    launcher = Request(mlp(), (setting,), SHORT).launcher_of(setting, cpus=frozenset({cpu}))
+    jobs.prepare(Request(mlp(), (setting,), SHORT, launcher=launcher), silent)
     (call,) = engine.calls("run")
-    assert (options(call).get("--network") == ["none"]) is isolated
-    assert ({"HF_ENDPOINT", "https_proxy"} <= set(options(call)["--env"])) is not isolated
-    assert "secret" not in " ".join(call), "docker takes the values from its own environment"
+    assert (options(call)["--cpuset-cpus"], options(call).get("--gpus")) == ([str(cpu)], gpus)
+
+
+def test_a_preparation_that_may_download_is_led_to_the_hub(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As this process would be; what is in a variable is on no command line."""
+    engine.add("zoo:a", worker=ENDS)
+    monkeypatch.setenv("MODELZOO_OFFLINE", "0")
+    monkeypatch.setenv("https_proxy", "http://me:secret@proxy:3128")
+    jobs.prepare(Request(mlp(), (A.replace(weights="auto"),), SHORT), silent)
+    (call,) = engine.calls("run")
+    assert "--network" not in options(call) and "https_proxy" in options(call)["--env"]
+    assert "secret" not in " ".join(call)
 
 
 def test_the_environment_is_the_images_with_what_changes_speed_here(
@@ -220,51 +207,6 @@ def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path)
     assert len(engine.calls("run")) == 2
 
 
-HOSTILE = """
-import json, os, sys
-from modelzoo.frozen import replace
-from modelzoo.measure import preparation, worker
-secret = os.environ["SECRET"]
-honest = preparation.prepare
-
-def prepare(job, send):
-    found = honest(job, send)
-    lie = lambda each: replace(each, weights=replace(each.weights, path=secret))
-    if os.environ["LIE"] != "weights":
-        lie = lambda each: replace(each, setting=replace(each.setting, **{os.environ["LIE"]: secret}))
-    return tuple(replace(each, prepared=lie(each.prepared)) for each in found)
-
-preparation.prepare = prepare
-sys.exit(worker.main())
-"""
-"""A worker that does its work, but answers with a path of this machine."""
-
-
-@pytest.mark.parametrize("lie", ["weights", "input"])
-def test_a_container_that_answers_with_a_path_of_this_machine_is_not_shown_it(
-    lie: str, engine: FakeDocker, tmp_path: Path, numpy_engine: None
-) -> None:
-    """The weights that it claims are taken for a file of its image; another input than was asked for is an error."""
-    (tmp_path / "secret").mkdir()
-    work = odd_numpy(tmp_path / "odd")
-    engine.add("zoo:a", worker=HOSTILE, SECRET=str(tmp_path / "secret"), LIE=lie)
-    engine.add("zoo:b")
-    requested = numpy_setting(work)
-    settings = (
-        requested.replace(image="zoo:a"),
-        requested.replace(image="zoo:b"),
-        requested.replace(image="zoo:b", batch=2),
-    )
-    runs = runs_of(Request(work, settings, SHORT, audit=False))
-    mounted = [option for call in engine.calls("run") for option in options(call)["--mount"]]
-    assert not any("secret" in option for option in mounted)
-    assert len(mounted) == 2 * len(engine.calls("run")) >= 8, "the workload and its weights"
-    assert [run.error for run in runs if run.group] == [None, None]
-    if lie == "input":
-        (error,) = (run.error for run in runs if run.group == 0)
-        assert error == "the worker resolved another setting than it was asked for: input differs"
-
-
 def test_a_checkpoint_and_an_input_go_by_their_paths_of_this_machine(
     engine: FakeDocker, tmp_path: Path, numpy_engine: None
 ) -> None:
@@ -297,22 +239,8 @@ def test_a_file_that_a_container_cannot_read_is_an_error_of_its_setting_alone(
     Path(here.weights).chmod(0o600)
     first, second = jobs.prepare(Request(work, (here.replace(image="zoo:a"), here), SHORT), silent)
     assert (first.error_kind, second.error) == ("UsageError", None)
-    assert first.error == (
-        f"{here.weights} cannot be read in a container, which runs as user 1000: run 'chmod a+r {here.weights}' (the "
-        "directories above it may stay closed)"
-    )
+    assert first.error is not None and "cannot be read in a container" in first.error
     assert engine.calls("run") == []
-
-
-def test_a_suite_of_another_protocol_is_refused_by_the_name_of_its_image(engine: FakeDocker) -> None:
-    """Both versions and the side are named; the other side runs."""
-    hello = encode_line(Hello(PROTOCOL - 1, "0.0.9")).decode()
-    engine.add("zoo:a", worker=f"print('''{hello}'''); input()")
-    first, second = jobs.prepare(Request(mlp(), (A, RANDOM), SHORT), silent)
-    assert (first.error_kind, second.error) == ("EnvironmentProblem", None)
-    assert first.error is not None
-    assert first.error.startswith(f"the suite in image zoo:a is version 0.0.9 with protocol {PROTOCOL - 1}, this one ")
-    assert engine.containers() == []
 
 
 def test_an_interrupted_call_removes_its_container(engine: FakeDocker, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.protocol import Assignment, Looks, Message, PrepareJob, Progress, Send
 from modelzoo.records.run import RunReport
 from modelzoo.records.run_report import Compilation
-from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.proof import merged_proof
 from modelzoo.setting import Setting
@@ -152,7 +152,7 @@ def test_the_first_answer_includes_compiling(
 ) -> None:
     """Whether the first call belongs to compiling, comes after it, or nothing was compiled."""
     monkeypatch.setattr(TorchModel, "compilation", made)
-    steady = Series(LATENCY, SECONDS, Role.LATENCY, (1.0,))
+    steady = Series(LATENCY, (1.0,))
     timing = Timing(3.0, (), (steady,), LATENCY, WarmUpEnd.FIXED, SamplingStop.ITERATIONS)
     monkeypatch.setattr(sampler.Sampling, "timing", lambda sampling: timing)
     report, _ = report_of()

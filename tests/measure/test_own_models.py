@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ from modelzoo.engines.torch.engine import TorchEngine
 from modelzoo.errors import UsageError, WeightsError
 from modelzoo.measure.loading import build
 from modelzoo.measure.preparation import prepare
-from modelzoo.records.protocol import Assignment, Failed, PrepareJob, decode_message, encode_job
+from modelzoo.records.protocol import Assignment, PrepareJob
 from modelzoo.setting import Setting
-from modelzoo.workload.discovery import CHECKOUT, load_workload
+from modelzoo.workload.discovery import load_workload
 
 WORKLOAD = """
 import dataclasses, torch
@@ -144,20 +143,6 @@ def forward(self, x):
 Net.forward = forward
 """
     assert run(tmp_path, forward).shape == (1, 3)
-
-
-def test_an_error_of_the_users_code_is_one_line_with_its_place(tmp_path: Path) -> None:
-    """Not a worker that ended with code 1, wherever the error is raised."""
-    (tmp_path / "net.py").write_text("def fail():\n    return {}['weight']\n")
-    source = WORKLOAD.format(changes="from net import fail\nbuild = lambda options: fail()")
-    (tmp_path / "workload.py").write_text(source)
-    job = encode_job(PrepareJob(str(tmp_path), (Setting(weights="random"),), None))
-    command = [sys.executable, "-m", "modelzoo.measure.worker"]
-    done = subprocess.run(command, input=job + b'\n["prepare"]\n', cwd=CHECKOUT, capture_output=True, check=False)
-    last = decode_message(done.stdout.splitlines()[-1])
-    assert isinstance(last, Failed)
-    assert (done.returncode, last.error_kind) == (2, "UsageError")
-    assert last.error == f"{tmp_path / 'net.py'}, line 2: KeyError: 'weight'; correct it there"
 
 
 NET = "import torch\nclass Net(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(3, {width})\n"

@@ -9,7 +9,7 @@ from pipelines import MILLISECOND, OnDevice, simulated_stages, simulated_steps
 from simulated_device import SimulatedDevice
 
 from modelzoo.measure import pipeline
-from modelzoo.measure.pipeline import Marks, Step, begin, events_of, moved, steps_of, wait
+from modelzoo.measure.pipeline import PipelineClock, Step, events_of, moved, steps_of, timed_pass
 from modelzoo.records.timing import MODEL, TO_DEVICE, TO_HOST, Place
 from modelzoo.workload import ModelInput, ModelOutput, Stage, Stages
 
@@ -25,23 +25,13 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedDevice]:
     yield simulated
 
 
-def milliseconds(steps: tuple[Step, ...], device: SimulatedDevice) -> dict[str, float]:
-    """Time of each stage and of the whole in one pass."""
-    events = events_of(device)
-    origin, marks = begin(device, events), Marks(events)
-    assert marks.run(steps, 5) == (5, "kept")
-    end = wait(device)
-    found = {span.step.name: 1e3 * span.seconds for span in marks.spans(origin)}
-    return {**found, "whole": (end - origin.at) / MILLISECOND}
-
-
 def problems(steps: tuple[Step, ...], device: SimulatedDevice) -> list[str]:
     """The stages whose time is not that of the simulated work, and ``sum`` if they do not add up."""
-    found = milliseconds(steps, device)
-    whole = found.pop("whole")
+    whole, spans = timed_pass(steps, 5, device, events_of(device))
+    found = {span.step.name: 1e3 * span.seconds for span in spans}
     # Issuing the first work of a run takes the host 1 ms, in which the device is idle.
     wrong = [name for name, value in found.items() if abs(value - EXPECTED[name]) > 1.01]
-    return wrong + (["sum"] if abs(sum(found.values()) / whole - 1) > 0.02 else [])
+    return wrong + (["sum"] if abs(sum(found.values()) / (1e3 * whole) - 1) > 0.02 else [])
 
 
 def test_stages_are_timed_by_events_that_are_read_at_the_end(device: SimulatedDevice) -> None:
@@ -93,8 +83,8 @@ def test_a_device_without_timed_events_is_timed_by_the_clock() -> None:
     device = SimulatedDevice()
     device.timed_events = False  # type: ignore[misc]
     stages, model = simulated_stages(device)
-    assert not any(step.record().timed_by_events for step in steps_of(stages, model, device, "sim:0"))
-    assert events_of(device) is None and begin(device, None).event is None
+    clock = PipelineClock(steps_of(stages, model, device, "sim:0"), 5, device)
+    assert not any(stage.timed_by_events for stage in clock.record().stages)
 
 
 def test_tensors_move_wherever_they_are() -> None:

@@ -17,7 +17,7 @@ from modelzoo.records.libraries import ComputeLibrary, Library
 from modelzoo.records.machine import CpuUsage, NumaNode, Threads
 from modelzoo.records.profile import Gemm
 from modelzoo.records.run import EnvironmentChanges, Observed, Prepared, Provenance, RunReport, Turn
-from modelzoo.records.timing import Role, SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 
@@ -33,7 +33,7 @@ BOXES = Count("boxes", 5000, 450, 3200, "a source")
 
 def timing(samples: tuple[float, ...] = (1.0,) * 40) -> Timing:
     """Forty equal samples after a warm-up that settled."""
-    series = (Series("latency", "s", Role.LATENCY, samples),)
+    series = (Series("latency", samples),)
     return Timing(1.0, (1.0,) * 10, series, "latency", WarmUpEnd.SETTLED, SamplingStop.INTERVAL)
 
 

@@ -14,8 +14,7 @@ from validity import toys
 
 from modelzoo.errors import InputError, WorkerError
 from modelzoo.frozen import replace
-from modelzoo.measure.jobs import Request, validate
-from modelzoo.measure.shard_calls import divided
+from modelzoo.measure.jobs import Request, divided, validate
 from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.fleet import ShardResult

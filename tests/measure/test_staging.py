@@ -15,7 +15,7 @@ from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.loading import check_stages, declared_stages, require_stages, without_staged_parts
 from modelzoo.records.run import RunReport
-from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED, Role
+from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import ModelOutput, Workload
@@ -42,7 +42,6 @@ def test_a_process_reports_the_stages_and_the_whole(report: RunReport) -> None:
     assert report.timing is not None and report.pipeline is not None
     assert [stage.name for stage in report.pipeline.stages] == ["decode", "soften", MODEL, "pick"]
     assert [each.name for each in report.timing.series] == [LATENCY, "decode", "soften", MODEL, "pick", UNDIVIDED]
-    assert [each.role for each in report.timing.series][1:5] == [Role.STAGE] * 4
     assert {len(each.values) for each in report.timing.series} == {3}
     whole = [sum(report.timing.values(stage.name)[i] for stage in report.pipeline.stages) for i in range(3)]
     assert all(part <= latency for part, latency in zip(whole, report.timing.values(LATENCY)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 from modelzoo.records.codec import decode, encode
-from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 
 TIMING = Timing(
     cold_start=0.5,
     warmup=(0.3, 0.2),
     series=(
-        Series(LATENCY, SECONDS, Role.LATENCY, (0.11, 0.12)),
-        Series(DEVICE, SECONDS, Role.DEVICE, (0.1, 0.09)),
+        Series(LATENCY, (0.11, 0.12)),
+        Series(DEVICE, (0.1, 0.09)),
     ),
     watched=LATENCY,
     warmup_end=WarmUpEnd.SETTLED,
@@ -24,7 +24,7 @@ def test_a_timing_survives_json() -> None:
     """The stored words are those of the enums, and what is read equals what was written."""
     stored = json.loads(json.dumps(encode(TIMING)))
     assert (stored["warmup_end"], stored["stop"]) == ("settled", "time limit")
-    assert stored["series"][1] == {"name": "device", "unit": "s", "role": "device", "values": [0.1, 0.09]}
+    assert stored["series"][1] == {"name": "device", "values": [0.1, 0.09]}
     assert decode(Timing, stored) == TIMING
 
 

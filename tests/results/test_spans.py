@@ -8,15 +8,15 @@ from fake_runs import evidence, make, timing
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, ProofVerdict
 from modelzoo.records.run import Run
-from modelzoo.records.timing import DEVICE, ISSUE, SECONDS, Role, Series
+from modelzoo.records.timing import DEVICE, ISSUE, Series
 from modelzoo.results.summary import spans_of
 
 
 def on_device(issue: float, device: float | None, kernels: float | None = None) -> Run:
     """A run with three samples of each span, and an audit of two passes whose kernels took ``kernels`` each."""
     found = timing([2.0] * 3)
-    series = [Series(ISSUE, SECONDS, Role.ISSUE, (issue,) * 3)]
-    series += [] if device is None else [Series(DEVICE, SECONDS, Role.DEVICE, (device,) * 3)]
+    series = [Series(ISSUE, (issue,) * 3)]
+    series += [] if device is None else [Series(DEVICE, (device,) * 3)]
     audit = replace(evidence(ProofVerdict.FP32), seconds=2 * (kernels or 0), log_source=LogSource.PROFILER)
     timed = replace(found, series=(*found.series, *series))
     return make([2.0] * 3, **{"timing": timed, "evidence": audit if kernels is not None else None})

@@ -22,10 +22,11 @@ from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.load import Load
+from modelzoo.records.race import Exclusion, ExclusionKind
 from modelzoo.records.run import FORMAT, Latency, Result, SettingRequest, Thumbnail, ValidityEntry
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.timing import Design, StopReason
-from modelzoo.records.tuning import Exclusion, ExclusionKind, Goal, Tuning
+from modelzoo.records.tuning import Goal, Tuning
 from modelzoo.results import store, summary
 from modelzoo.results.store import mask
 from modelzoo.setting import Setting
@@ -94,7 +95,7 @@ def test_a_search_is_stored_as_it_goes_on(tmp_path: Path) -> None:
     found = store.read(tmp_path / "r.json")
     assert found.payload == tuning
     assert len(found.requested) == 3
-    stored.set_payload(tuning.excluding(Exclusion(3, ExclusionKind.SLOWER)))
+    stored.set_payload(replace(tuning, excluded=(Exclusion(3, ExclusionKind.SLOWER),)))
     with pytest.raises(InputError, match="names a setting that is none of the 3"):
         store.read(tmp_path / "r.json")
 
@@ -440,7 +441,7 @@ def test_the_rounds_of_instances_are_stored_and_checked(tmp_path: Path) -> None:
     (run,) = found.runs
     late = replace(run.instances[0], latencies=(1e12,))
     for wrong, error in (
-        (found.plus(replace(run, configuration=2)), "a configuration that does not exist"),
+        (replace(found, runs=(replace(run, configuration=2),)), "a configuration that does not exist"),
         (replace(found, configurations=(replace(own[0], group=3), own[1])), "names a setting that is none of the"),
         (replace(found, runs=(replace(run, instances=(late,)),)), r"Expected `float` < 1000000000.0 - at .*latencies"),
     ):

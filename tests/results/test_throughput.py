@@ -6,12 +6,14 @@ import pytest
 from instances import FOUR, configuration, ran, result
 
 from modelzoo.frozen import replace
+from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Confirmation, Dropped, MachinePrice, Slower, Throughput
+from modelzoo.records.throughput import MachinePrice, Throughput
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST, RoundError
 from modelzoo.setting import Setting
+from modelzoo.stats.race import Choice
 
 
 def test_a_round_in_which_an_instance_died_counts_for_nothing() -> None:
@@ -88,8 +90,8 @@ def again(*seconds: float, rounds: int = 3) -> Result:
     own = [configuration(1), configuration(4)]
     runs = [run for n in range(rounds) for run in (ran(0, own[0], n, [0.1]), ran(1, own[1], n, [0.097] * 4))]
     runs += [ran(1, own[1], rounds + n, [each] * 4) for n, each in enumerate(seconds)]
-    planned = Confirmation(1, 0, rounds, rounds)
-    return result(own, runs, confirmation=planned)
+    planned = Stage(StageKind.CONFIRMATION, (0, 1), rounds, None, rounds)
+    return result(own, runs, stages=(planned,), choice=Choice(1, 1))
 
 
 def test_what_is_recommended_is_what_was_measured_again() -> None:
@@ -108,7 +110,7 @@ def test_what_is_recommended_is_what_was_measured_again() -> None:
 
 def test_what_was_not_measured_again_is_not_confirmed() -> None:
     """Because the call was interrupted before; a single configuration needs no confirmation."""
-    for found in (again(), replace(again(), payload=replace(results.of(again()), confirmation=None))):
+    for found in (again(), replace(again(), payload=replace(results.of(again()), stages=()))):
         recommended = results.recommendation(found)
         assert recommended is not None
         assert recommended.backing is results.Backing.UNCONFIRMED
@@ -152,13 +154,14 @@ def test_of_a_search_only_the_last_stage_counts_for_what_was_in_it() -> None:
     """The rounds before decided that it was; what was dropped there keeps its own."""
     own = [configuration(2), configuration(4)]
     runs = [ran(0, own[0], 0, [0.05] * 2), ran(1, own[1], 0, [0.2] * 4), ran(0, own[0], 1, [0.1] * 2)]
-    dropped = (Dropped(1, Slower(0.5, 0)),)
-    found = result(own, runs, is_search=True, final_round=1, dropped=dropped)
+    stages = [Stage(StageKind.SEARCH, (0, 1), 1, None, 0), Stage(StageKind.SEARCH, (0,), 1, None, 1)]
+    slower = Exclusion(1, ExclusionKind.SLOWER)
+    found = result(own, runs, is_search=True, stages=tuple(stages), excluded=(slower,))
     rows = results.rows(found)
     assert rows[0].rounds == 1
     assert rows[0].throughput.value == pytest.approx(20, rel=0.02)  # type: ignore[union-attr]
     assert rows[1].rounds == 1
-    assert (rows[1].is_final, rows[1].dropped) == (False, dropped[0])
+    assert (rows[1].is_final, rows[1].exclusion) == (False, slower)
 
 
 def test_the_cost_follows_from_the_price() -> None:

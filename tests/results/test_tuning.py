@@ -6,10 +6,11 @@ import pytest
 from stored_search import SETTINGS, STAGES, TUNING, process, searched
 
 from modelzoo.frozen import replace
+from modelzoo.records.race import StageKind
 from modelzoo.records.run import Latency
-from modelzoo.records.tuning import Choice, StageKind
 from modelzoo.results import tuning
 from modelzoo.stats import Doubt
+from modelzoo.stats.race import Choice
 
 
 def test_candidates_have_their_speed_in_the_search_alone() -> None:

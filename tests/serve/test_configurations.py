@@ -18,8 +18,9 @@ from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
 from modelzoo.records.protocol import Preparation
+from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import CannotRun, Configuration, Confirmation, InstanceRun, OverBound, Slower, TooLarge
+from modelzoo.records.throughput import Configuration, InstanceRun
 from modelzoo.results import throughput as results
 from modelzoo.results.store import ResultFile
 from modelzoo.serve import configurations as search
@@ -60,9 +61,11 @@ def searched(
     """Measure to the end."""
     stored = ResultFile(tmp_path / "result.json", result(configurations, (), bound, **changes))
     settings = tuple(requested.setting for requested in stored.result.requested)
+    # Nothing is written: that would take most of the time.
+    monkeypatch.setattr(ResultFile, "_store", lambda stored, result: setattr(stored, "result", result))
     monkeypatch.setattr(search, "prepare", lambda request, on_event: tuple(Preparation() for _ in settings))
     request = Request(mlp(), settings, SHORT)
-    Search(request, stored, None, lambda event: None, runner=runner, memory=lambda: memory).run()
+    Search(stored, request, None, lambda event: None, runner=runner, memory=lambda: memory).run()
     return stored
 
 
@@ -82,7 +85,8 @@ def test_the_best_is_measured_again_beside_its_baseline(tmp_path: Path, monkeypa
     runner = Simulated({0: 0.1, 1: 0.1, 2: 0.1})
     stored = searched(tmp_path, monkeypatch, own, runner, rounds=3)
     assert runner.order[9:] == [(3, 2), (3, 0), (4, 0), (4, 2), (5, 2), (5, 0)]
-    assert results.of(stored.result).confirmation == Confirmation(2, 0, 3, 3)
+    confirmation = Stage(StageKind.CONFIRMATION, (0, 2), 3, None, 3)
+    assert results.of(stored.result).stage(StageKind.CONFIRMATION) == confirmation
     recommended = results.recommendation(stored.result)
     assert recommended is not None
     assert recommended.backing is results.Backing.CONFIRMED
@@ -123,14 +127,14 @@ def test_a_search_keeps_the_faster_half_and_measures_it_longest(
     runner = Simulated(seconds)
     stored = searched(tmp_path, monkeypatch, own, runner, rounds=3, is_search=True)
     found, rows = results.of(stored.result), results.rows(stored.result)
-    assert {each.configuration for each in found.dropped} >= {5, 6, 7}
-    assert all(isinstance(each.reason, Slower) for each in found.dropped)
-    assert not rows[0].dropped, "the others are compared with it"
+    assert {each.entrant for each in found.excluded} >= {5, 6, 7}
+    assert {each.kind for each in found.excluded} == {ExclusionKind.SLOWER}
+    assert rows[0].is_final, "the others are compared with it"
     best = results.best(rows, None)
     assert best is not None
     assert best.index == 1
     assert best.rounds == 3, "only the last stage counts for it"
-    assert found.final_round == 1
+    assert [(len(stage.entrants), stage.first_round) for stage in found.stages] == [(8, 0), (5, 1), (2, 4)]
 
 
 def test_a_search_drops_what_is_over_the_bound_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,9 +144,8 @@ def test_a_search_drops_what_is_over_the_bound_first(tmp_path: Path, monkeypatch
     bound = LatencyBound(90, 0.1)
     stored = searched(tmp_path, monkeypatch, own, runner, bound=bound, is_search=True)
     found = results.of(stored.result)
-    reasons = {each.configuration: each.reason for each in found.dropped}
-    assert isinstance(reasons[1], OverBound)
-    assert isinstance(reasons[2], OverBound)
+    reasons = {each.entrant: each.kind for each in found.excluded}
+    assert reasons[1] == reasons[2] == ExclusionKind.OVER_BOUND
     best = results.best(results.rows(stored.result), bound)
     assert best is not None
     assert best.index == 3
@@ -155,7 +158,7 @@ def test_what_cannot_run_is_dropped_with_its_reason(tmp_path: Path, monkeypatch:
     stored = searched(tmp_path, monkeypatch, own, runner)
     assert runner.order.count((0, 1)) == 1
     assert (1, 1) not in runner.order
-    assert [each.reason for each in results.of(stored.result).dropped] == [CannotRun("no such mode")]
+    assert results.of(stored.result).excluded == (Exclusion(1, ExclusionKind.FAILED, "no such mode"),)
     assert failure(stored) is None
     with_nothing = searched(tmp_path, monkeypatch, own[:1], Simulated({}, errors={0: "no such mode"}))
     problem = failure(with_nothing)
@@ -186,8 +189,7 @@ def test_a_search_says_that_few_batches_were_over_the_bound(tmp_path: Path, monk
     own = [configuration(1), *(configuration(4, batch=batch) for batch in (64, 32, 1, 1, 1, 1))]
     runner = Simulated({0: 0.05, 1: 2.0, 2: 2.0, 3: 0.05, 4: 0.06, 5: 0.07, 6: 0.08})
     stored = searched(tmp_path, monkeypatch, own, runner, bound=LatencyBound(99, 0.1), is_search=True)
-    reasons = {each.configuration: each for each in results.of(stored.result).dropped}
-    assert reasons[1].reason == OverBound(None)
+    assert Exclusion(1, ExclusionKind.OVER_BOUND) in results.of(stored.result).excluded
 
 
 def test_instances_that_do_not_fit_into_memory_are_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,9 +198,9 @@ def test_instances_that_do_not_fit_into_memory_are_not_started(tmp_path: Path, m
     runner = Simulated({0: 0.1, 1: 0.1})
     stored = searched(tmp_path, monkeypatch, own, runner, memory=3_000_000)
     assert all(index == 0 for _, index in runner.order)
-    (dropped,) = results.of(stored.result).dropped
-    assert isinstance(dropped.reason, TooLarge)
-    assert dropped.reason.needed > dropped.reason.available == 3_000_000
+    (excluded,) = results.of(stored.result).excluded
+    assert (excluded.kind, excluded.available) == (ExclusionKind.TOO_LARGE, 3_000_000)
+    assert (excluded.needed or 0) > 3_000_000
 
 
 def test_a_setting_that_cannot_be_resolved_ends_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +210,7 @@ def test_a_setting_that_cannot_be_resolved_ends_the_call(tmp_path: Path, monkeyp
     monkeypatch.setattr(search, "prepare", lambda request, on_event: (failed,))
     request = Request(mlp(), (stored.result.requested[0].setting,), SHORT)
     with pytest.raises(WorkerError, match="no weights"):
-        Search(request, stored, None, lambda event: None, runner=Simulated({})).run()
+        Search(stored, request, None, lambda event: None, runner=Simulated({})).run()
 
 
 def test_the_stored_report_is_of_the_whole_machine() -> None:

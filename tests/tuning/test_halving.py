@@ -38,12 +38,6 @@ def test_the_confirmation_has_what_is_left() -> None:
     assert halving.confirmation_rounds([10.0, 10.0], Time(970.0, 1000.0)) == 0
 
 
-def test_a_slow_model_is_sampled_several_times() -> None:
-    """However long that takes."""
-    assert halving.sampling_seconds(2.0, 0.05) == 2.0
-    assert halving.sampling_seconds(2.0, 4.0) == 20.0
-
-
 EAGER, COMPILE = Setting(), Setting(mode="compile")
 
 

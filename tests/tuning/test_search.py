@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runs import WEIGHTS, evidence
+from fake_runs import WEIGHTS
 from simulated_search import BEGIN, Machine, speeds
 from toy_workloads import mlp
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.race import ExclusionKind, StageKind
 from modelzoo.records.run import Result, SettingRequest, ValidityEntry
-from modelzoo.records.tuning import ExclusionKind, Goal, StageKind, Tuning
+from modelzoo.records.tuning import Goal, Tuning
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store, tuning
 from modelzoo.setting import Setting
@@ -42,9 +42,9 @@ def run(machine: Machine, stored: store.ResultFile, monkeypatch: pytest.MonkeyPa
     """Search to the end; return what is then stored. Nothing is written before: that would take most of the time."""
     monkeypatch.setattr(search, "Rounds", machine.rounds)
     with monkeypatch.context() as patch:
-        patch.setattr(store, "write", lambda result, path: None)
+        patch.setattr(store.ResultFile, "_store", lambda stored, result: setattr(stored, "result", result))
         try:
-            search.Search(mlp(), stored, judge, lambda event: None, clock=machine.clock).run()
+            search.Search(stored, mlp(), judge, lambda event: None, clock=machine.clock).run()
         finally:
             patch.undo()
             store.write(stored.result, stored.path)
@@ -88,7 +88,7 @@ def test_a_step_that_cannot_run_does_not_end_the_confirmation(tmp_path: Path, mo
     result = run(machine, begin(tmp_path / "r.json", BASE, COMPILED.replace(threads=2)), monkeypatch)
     confirmation = tuning.of(result).stage(StageKind.CONFIRMATION)
     assert confirmation is not None
-    _, step, winner = confirmation.groups
+    _, step, winner = confirmation.entrants
     ran = [each.group for each in tuning.runs_of(result, confirmation)]
     assert [ran.count(group) for group in (winner, step)] == [halving.CONFIRMATION_ROUNDS[1], 1]
 
@@ -100,6 +100,14 @@ def test_nothing_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     found = tuning.of(result)
     assert found.is_complete
     assert not tuning.is_faster(result)
+
+
+def test_a_slow_model_is_sampled_several_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long that takes; what a process samples before is not known."""
+    result = run(Machine(lambda setting, number: 10.0), begin(tmp_path / "r.json", BASE, COMPILED), monkeypatch)
+    probe, *stages = tuning.of(result).stages
+    assert probe.seconds == halving.SAMPLING_SECONDS
+    assert {stage.seconds for stage in stages} == {10.0 * halving.SAMPLES}
 
 
 def test_a_lucky_candidate_is_not_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,11 +128,11 @@ def test_slower_candidates_are_halved(tmp_path: Path, monkeypatch: pytest.Monkey
     result = run(machine, begin(tmp_path / "r.json", BASE, *settings), monkeypatch)
     found = tuning.of(result)
     stages = [stage for stage in found.stages if stage.kind is StageKind.SEARCH]
-    assert [len(stage.groups) - 1 for stage in stages] == [16, 8, 4]
+    assert [len(stage.entrants) - 1 for stage in stages] == [16, 8, 4]
     assert [stage.rounds for stage in stages] == sorted(stage.rounds for stage in stages)
     assert found.choice is not None
     assert found.choice.winner == 16
-    assert {each.group for each in found.excluded if each.kind is ExclusionKind.SLOWER} == set(range(1, 13))
+    assert {each.entrant for each in found.excluded if each.kind is ExclusionKind.SLOWER} == set(range(1, 13))
 
 
 def test_an_interrupted_search_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,41 +185,25 @@ def test_the_budget_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert machine.now <= 400.0
     skipped = [each for each in found.excluded if each.kind is ExclusionKind.NOT_MEASURED]
     assert skipped
-    assert skipped[0].group > 1, "the list is measured from its beginning"
+    assert skipped[0].entrant > 1, "the list is measured from its beginning"
     assert found.choice is not None
     assert found.choice.winner
     assert tuning.is_faster(result)
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "kind"),
-    [
-        ({}, "it cannot be compiled", ExclusionKind.FAILED),
-        ({"evidence": evidence(ProofVerdict.UNKNOWN)}, None, ExclusionKind.UNPROVEN),
-        ({"evidence": None}, None, ExclusionKind.UNPROVEN),
-        ({"weights": replace(WEIGHTS, sha256="other")}, None, ExclusionKind.WRONG_OUTPUTS),
-    ],
-)
-def test_a_candidate_that_must_not_win_is_out(
-    changes: dict[str, Any],
-    error: str | None,
-    kind: ExclusionKind,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_candidate_that_must_not_win_is_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However fast it is; it is measured once, and its reason is recorded."""
-    compiled = lambda setting: setting.mode == "compile"  # noqa: E731
     machine = Machine(
-        speeds(compile=3.0),
-        changes=lambda setting: changes if compiled(setting) else {},
-        error=lambda setting: error if compiled(setting) else None,
+        speeds(compile=3.0, script=3.0),
+        changes=lambda setting: {"weights": replace(WEIGHTS, sha256="other")} if setting == SCRIPT else {},
+        error=lambda setting: "it cannot be compiled" if setting == COMPILED else None,
     )
-    result = run(machine, begin(tmp_path / "r.json", BASE, COMPILED), monkeypatch)
+    result = run(machine, begin(tmp_path / "r.json", BASE, COMPILED, SCRIPT), monkeypatch)
     found = tuning.of(result)
-    assert [each.kind for each in found.excluded] == [kind]
+    assert [each.kind for each in found.excluded] == [ExclusionKind.FAILED, ExclusionKind.WRONG_OUTPUTS]
     assert found.choice is not None
     assert found.choice.winner == 0
-    assert sum(label == COMPILED.label for label, _ in machine.ran) == 1
+    assert sum(label in (COMPILED.label, SCRIPT.label) for label, _ in machine.ran) == 2
 
 
 def test_bf16_with_random_weights_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,9 +229,9 @@ def test_bf16_is_judged_before_the_last_stage(tmp_path: Path, monkeypatch: pytes
     stored = begin(tmp_path / "r.json", BASE, BF16, COMPILED)
     work = replace(mlp(), judge=lambda options: None)
     monkeypatch.setattr(search, "Rounds", machine.rounds)
-    search.Search(work, stored, judge, lambda event: None, clock=machine.clock).run()
+    search.Search(stored, work, judge, lambda event: None, clock=machine.clock).run()
     assert judged == [1]
-    (excluded,) = (each for each in tuning.of(stored.result).excluded if each.group == 1)
+    (excluded,) = (each for each in tuning.of(stored.result).excluded if each.entrant == 1)
     assert excluded.kind is ExclusionKind.NOT_JUDGED
 
 

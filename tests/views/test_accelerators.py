@@ -8,13 +8,13 @@ from printed import cells
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Copies, Phase, Reading
 from modelzoo.records.run import Run
-from modelzoo.records.timing import DEVICE, ISSUE, SECONDS, Role, Series
+from modelzoo.records.timing import DEVICE, ISSUE, Series
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.views import findings, results_table
 from modelzoo.views.details import accelerator_lines, accelerator_text, lacking
 
-GPU = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30, "torch.cuda")
+GPU = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30)
 USE = AcceleratorUse(
     device=GPU,
     peak_memory=3 << 30,
@@ -35,8 +35,8 @@ USE = AcceleratorUse(
 def on_gpu(issue: float, setting: Setting | None = None, **changes: object) -> list[Run]:
     """Three processes with calls of 2 ms on the host and 1.9 ms on the device."""
     found = timing([2e-3] * 60)
-    spans = {ISSUE: (Role.ISSUE, issue), DEVICE: (Role.DEVICE, 1.9e-3)}
-    series = [Series(name, SECONDS, role, (value,) * 60) for name, (role, value) in spans.items()]
+    spans = {ISSUE: issue, DEVICE: 1.9e-3}
+    series = [Series(name, (value,) * 60) for name, value in spans.items()]
     timed = replace(found, series=(*found.series, *series))
     setting = setting or Setting(device="cuda:1")
     return [

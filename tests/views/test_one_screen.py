@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gzip
 from pathlib import Path
 
@@ -13,13 +12,12 @@ from places import DATA
 from printed import printed
 from shown_documents import VIEWS
 
-from modelzoo.cli import report
 from modelzoo.cli.output import result_lines
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.results import store, summary
 from modelzoo.setting import Setting
-from modelzoo.views import run
+from modelzoo.views import kinds, run
 
 AFTER = 3
 """Lines of a run after its document: the file of a plot, that of the result, and how to see the details."""
@@ -126,8 +124,8 @@ def test_stored_results_fit_one_screen_and_begin_with_the_answer(name: str, tmp_
     content = (DATA / "results" / name).read_bytes()
     path.write_bytes(gzip.decompress(content) if name.endswith(".gz") else content)
     result = store.read(path)
-    arguments = argparse.Namespace(details=False, kernels=False)
-    said = [*printed(report._blocks(result, arguments)).splitlines(), *report._lines(result)]
+    view = kinds.of(result)
+    said = [*printed(view.document(result, False, False)).splitlines(), *result_lines(result, view.rows(result))]
     assert len(said) + AFTER <= 50
     first = " ".join(said[:10])
     assert [fact for fact in STORED[name] if fact not in first] == []

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Sequence
+from typing import Any
 
+import pytest
+from fake_runs import WEIGHTS, make
 from instances import configuration, placement, ran, result
 
 from modelzoo.cli.app import explicit_values, make_parser
 from modelzoo.cli.parser import Parser
 from modelzoo.frozen import replace
+from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Confirmation, Dropped, MachinePrice, Slower
+from modelzoo.records.throughput import MachinePrice
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import NO_WINDOW
 from modelzoo.stats import Interval
+from modelzoo.stats.race import Choice
 from modelzoo.views import throughput
 
 ONE, FOUR = configuration(1), configuration(4)
@@ -83,15 +89,70 @@ def test_the_answer_says_what_its_figure_rests_on() -> None:
     said = throughput.answer(chosen)
     assert "rows/s, which is not confirmed: it comes from the rounds that chose it" in said
     again = [ran(1, FOUR, 3 + number, [0.13] * 4) for number in range(2)]
-    planned = Confirmation(1, 0, 3, 2)
+    planned = Stage(StageKind.CONFIRMATION, (0, 1), 2, None, 3)
     runs = (*chosen.payload.runs, *again, ran(0, ONE, 3, [0.1], errors={0: "ended by SIGKILL"}))
-    found = replace(chosen, payload=replace(chosen.payload, runs=runs, confirmation=planned))
+    found = replace(chosen, payload=replace(chosen.payload, runs=runs, stages=(planned,), choice=Choice(1, 1)))
     said = throughput.answer(found)
     assert said.startswith("4 × 1 core, batch 1 has the highest throughput: 30.")
     assert " rows/s, measured again in 2 rounds after the choice, with a median latency of 130 ms" in said
     assert cells(found)["rows/s"][1].startswith("32.0 ±")
     notes = throughput.notes(found, results.rows(found))
     assert "1 × 1 core, batch 1, measured again: failed: instance 0 in round 4: ended by SIGKILL" in notes
+
+
+@pytest.mark.parametrize(
+    ("one", "changes", "said"),
+    [
+        ((0.1, 0.1, 0.1), {}, ", 3.077× [3.077, 3.077] the throughput of one instance"),
+        (
+            (0.02, 0.06, 0.03),
+            {},
+            ", 1.02× [0.26, 4.04] the throughput of one instance, which is AMBIGUOUS (p = 0.97, and a verdict needs "
+            "p ≤ 0.02)",
+        ),
+        (
+            (0.1, 0.1, 0.1),
+            {"is_complete": False},
+            ", 3.077× [3.077, 3.077] the throughput of one instance, which is AMBIGUOUS (3 rounds are fewer than were "
+            "planned for a verdict)",
+        ),
+    ],
+)
+def test_the_confirmation_has_a_verdict(one: Sequence[float], changes: dict[str, Any], said: str) -> None:
+    """By the rule of every comparison, once all of its rounds are there."""
+    chosen = measured()
+    again = [
+        run
+        for number, seconds in enumerate(one)
+        for run in (ran(0, ONE, 3 + number, [seconds]), ran(1, FOUR, 3 + number, [0.13] * 4))
+    ]
+    stages = (Stage(StageKind.CONFIRMATION, (0, 1), 3, None, 3),)
+    payload = replace(chosen.payload, runs=(*chosen.payload.runs, *again), stages=stages, choice=Choice(1, 1))
+    found = replace(chosen, payload=replace(payload, **{"is_complete": True, **changes}))
+    assert throughput.answer(found).endswith(said)
+
+
+def test_other_weights_are_not_compared_with_one_instance() -> None:
+    """The ratio would be of two models."""
+    chosen = measured()
+    own = [ONE, replace(FOUR, group=1)]
+    again = [run for number in (3, 4) for run in (ran(0, ONE, number, [0.1]), ran(1, FOUR, number, [0.13] * 4))]
+    stages = (Stage(StageKind.CONFIRMATION, (0, 1), 2, None, 3),)
+    payload = replace(
+        chosen.payload,
+        configurations=tuple(own),
+        runs=(*chosen.payload.runs, *again),
+        stages=stages,
+        choice=Choice(1, 1),
+        is_complete=True,
+    )
+    reports = [make([], group=group, weights=replace(WEIGHTS, sha256=str(group))) for group in range(2)]
+    requested = (*chosen.requested, *chosen.requested)
+    found = replace(chosen, payload=payload, requested=requested, runs=tuple(reports))
+    assert (
+        ", which cannot be compared with one instance: baseline and candidate ran different weights"
+        in throughput.answer(found)
+    )
 
 
 def test_a_bound_of_which_nothing_can_be_said_is_no_answer_to_it() -> None:
@@ -178,13 +239,13 @@ def test_notes_name_stragglers_the_dead_and_the_short() -> None:
         ran(1, FOUR, 0, [0.1, 0.1, 0.1, 0.15]),
         ran(1, FOUR, 1, [0.1] * 4, errors={2: "the worker process was ended by SIGKILL"}),
     ]
-    found = result([ONE, FOUR], runs, dropped=(Dropped(0, Slower(0.1, 1)),))
+    found = result([ONE, FOUR], runs, excluded=(Exclusion(0, ExclusionKind.SLOWER),))
     said = throughput.notes(found, results.rows(found))
     assert "1 × 1 core, batch 1: one round, so there is no interval" in said
     assert any("completed only 20 batches inside the window, fewer than 50" in each for each in said)
     assert any("instance 3 on CPU 3 completed 67 % of the median instance's batches in 1 of 1" in each for each in said)
     assert "4 × 1 core, batch 1: failed: instance 2 in round 2: the worker process was ended by SIGKILL" in said
-    assert "1 × 1 core, batch 1: slower: 0.10× the throughput of 4 × 1 core, batch 1" in said
+    assert "1 × 1 core, batch 1: slower: 0.05× the throughput of 4 × 1 core, batch 1" in said
 
 
 def test_what_holds_everywhere_is_said_once() -> None:

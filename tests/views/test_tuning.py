@@ -10,9 +10,11 @@ from stored_search import SETTINGS, STAGES, TUNING, process, searched, with_othe
 from modelzoo.document import Lines, Notices, Table, Tone
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import KernelCalls, KernelDigest, ProofVerdict
+from modelzoo.records.race import Exclusion, ExclusionKind
 from modelzoo.records.run import SettingRequest, ValidityEntry
-from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, LeftOut, Obstacle
+from modelzoo.records.tuning import LeftOut, Obstacle
 from modelzoo.setting import Setting
+from modelzoo.stats.race import Choice
 from modelzoo.views import tuning
 
 

@@ -487,7 +487,7 @@ def test_ten_changes_are_listed() -> None:
     """And how many there are; the others are among the details."""
     found = replace(CLASSIFIED, shown=replace(CLASSIFIED.shown, changed=(FLIP,) * 12))
     found = replace(found, figures={**found.figures, "flips": 30.0})
-    _, flips = validity_tables.changed_tables(found)
+    _, flips = validity_tables.tables(found, is_brief=True)
     assert len(flips.rows) == 10
     assert str(flips.note) == "the first 10 of 30: --details"
     assert len(tables(found)["Flips"].rows) == 12

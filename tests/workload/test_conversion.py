@@ -27,18 +27,7 @@ def test_names_values_and_types_stay_the_same(tmp_path: Path) -> None:
         parameter=torch.nn.Parameter(torch.ones(2)),
         empty=torch.empty(0, 3),
         scalar=torch.tensor(7),
-        **{
-            str(dtype): torch.tensor([1, 0, 3]).to(dtype)
-            for dtype in (
-                torch.float64,
-                torch.float16,
-                torch.bfloat16,
-                torch.int8,
-                torch.uint8,
-                torch.int64,
-                torch.bool,
-            )
-        },
+        **{str(dtype): torch.tensor([1, 0, 3]).to(dtype) for dtype in TYPES},
     )
     torch.save({"state_dict": state, "epoch": 3}, tmp_path / "x.pth")
     written = convert_weights(tmp_path / "x.pth")

@@ -30,6 +30,7 @@ import msgspec
 
 from modelzoo.directories import cache_directory
 from modelzoo.engines.export.source import CHANGED, PLAIN, ROUNDED, Structure, flatten, rebuild
+from modelzoo.engines.protocol import RawOutputs
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import files_sha256, replace_atomically, sync, write_atomically
 from modelzoo.records.codec import decode, encode_json
@@ -85,13 +86,6 @@ class Batch(msgspec.Struct, frozen=True):
     outputs: Structure
     heads: tuple[str, ...] = ()
     flops: Flops | None = None
-
-
-class StoredOutputs(msgspec.Struct, frozen=True):
-    """What torch computes from a batch: the arrays of the output, and those of the raw heads."""
-
-    outputs: tuple[NDArray[Any], ...]
-    heads: tuple[NDArray[Any], ...]
 
 
 def prune(exports: Path, limit: int = LIMIT) -> None:
@@ -268,7 +262,7 @@ def read_inputs(export: Export) -> Inputs:
     return Inputs(rebuild(batch.inputs, arrays), batch.items)
 
 
-def read_expected(export: Export, *, rounded: bool = False) -> StoredOutputs:
+def read_expected(export: Export, *, rounded: bool = False) -> RawOutputs:
     """Return torch's outputs for the batch of ``export`` in fp32; with every number ``rounded`` to bf16 if asked for.
 
     Raises:
@@ -277,14 +271,14 @@ def read_expected(export: Export, *, rounded: bool = False) -> StoredOutputs:
     return _outputs(*_read(export, ROUNDED if rounded else PLAIN))
 
 
-def read_changed(export: Export) -> StoredOutputs | None:
+def read_changed(export: Export) -> RawOutputs | None:
     """Return torch's outputs for inputs that differ slightly, as ``read_expected``; ``None`` if the inputs cannot."""
     batch, arrays = _read(export, CHANGED)
     return _outputs(batch, arrays) if arrays else None
 
 
-def _outputs(batch: Batch, arrays: Sequence[NDArray[Any]]) -> StoredOutputs:
-    return StoredOutputs(tuple(arrays[: batch.outputs.count]), tuple(arrays[batch.outputs.count :]))
+def _outputs(batch: Batch, arrays: Sequence[NDArray[Any]]) -> RawOutputs:
+    return RawOutputs(tuple(arrays[: batch.outputs.count]), tuple(arrays[batch.outputs.count :]))
 
 
 def flat_arrays(args: tuple[Any, ...]) -> list[NDArray[Any]]:

@@ -303,9 +303,8 @@ class TorchModel:
             return budget_after(seconds, emulated=read_machine().emulator is not None)
 
         plan = Plan(
-            module=self.module,
+            model=self.module or self._executable.model,
             eager=None if self.module is not None else lambda: self._call_eager(args),
-            model=self._executable.model,
             intercepts=self._setting.mode not in compilation.COMPILING or follows_compiled_code(),
             budget=budget if replay else None,
             asked=arithmetic_of(self._setting),

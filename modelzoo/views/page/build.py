@@ -8,7 +8,7 @@ import msgspec
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Block, Figure, Notices, Page, Section, Tone, first_line, lines, named
+from modelzoo.document import Block, Notices, Page, Section, lines
 from modelzoo.frozen import replace
 from modelzoo.records.load import Load
 from modelzoo.records.run import Result
@@ -17,12 +17,11 @@ from modelzoo.records.tuning import Tuning
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import differences, findings, results_table, throughput, tuning, validity
-from modelzoo.views import load as load_view
+from modelzoo.views import differences, kinds
 from modelzoo.views.differences import conditions
+from modelzoo.views.kinds import drawn, section
 from modelzoo.views.page import circumstances, comparisons, history, workloads
-from modelzoo.views.plots import forest, roofline, scatter
-from modelzoo.views.plots.plot import Plot
+from modelzoo.views.plots import roofline
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -45,10 +44,6 @@ class ResultSet(msgspec.Struct, frozen=True):
     def latest(self) -> Result:
         """The result that is shown in full; of a search, what it says of the speed of settings."""
         return results_tuning.measured(self.sessions[-1].result)
-
-
-KINDS = {Throughput: "Throughput", Load: "Load test", Tuning: "Tuning"}
-"""What a page is called, by the payload of its result."""
 
 
 def page(given: Sequence[ResultSet], question: Question) -> Page:
@@ -86,9 +81,7 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
     ]
     # Of a single directory, the latest results come first, then what happened before.
     place = 1 if len(given) == 1 else len(sections)
-    whole = given[0].sessions[-1].result
-    judged = "Accuracy check" if whole.validity and not whole.runs else "Inference benchmark"
-    kind = "Comparison" if len(given) > 1 else KINDS.get(type(whole.payload), judged)
+    kind = "Comparison" if len(given) > 1 else kinds.of(given[0].sessions[-1].result).title
     names = dict.fromkeys(requested.workload for each in given for requested in each.latest.requested)
     machines = dict.fromkeys(filter(None, map(_machine, given, shown)))
     days = sorted({session.result.created[:10] for each in given for session in each.sessions})
@@ -110,44 +103,19 @@ def _rows(given: ResultSet) -> list[SummaryRow]:
 def _of_kind(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
     """The answer to what this kind of call asks, with its plot, and the sections that explain it."""
     whole, result = given.sessions[-1].result, given.latest
-    payload, index = whole.payload, _index(shown, mark)
-    parts: list[Block]
-    if isinstance(payload, Throughput):
-        first, *rest = throughput.document(whole)
-        parts = [first, *_drawn(scatter.frontier(whole), f"{mark}-frontier"), *rest, *index]
-    elif isinstance(payload, Load):
-        first, *rest = load_view.document(payload)
-        parts = [first, *_drawn(scatter.load_curve(payload), f"{mark}-curve"), *rest]
-    elif isinstance(payload, Tuning):
-        first, *steps = tuning.answer(whole)
-        plot = forest.of_search(whole) or forest.latencies(shown)
-        searched = tuple(tuning.search(whole))
-        parts = [first, *_drawn(plot, f"{mark}-ladder"), *steps, *index]
-        parts += [Section("Search", searched, f"{mark}-search")] if searched else []
-    else:
-        parts = answer(whole, shown, mark)
-        parts += _section("Speedups", _drawn(forest.of_rows(shown), f"{mark}-forest"), f"{mark}-ratios")
+    parts = kinds.of(whole).answer(whole, shown, mark)
     by_workload = differences.by_workload(shown)
     for number, name in enumerate(dict.fromkeys([*by_workload, *(entry.workload for entry in result.validity)]), 1):
         parts.append(workloads.section(result, name, by_workload.get(name, []), f"{mark}-w{number}", pictures))
     names = dict(zip((row.runs[0].group for row in shown), differences.full_names(shown)))
-    parts += _section("Roofline", _drawn(roofline.of_result(result, names), f"{mark}-roofs"), f"{mark}-roofline")
+    parts += section("Roofline", drawn(roofline.of_result(result, names), f"{mark}-roofs"), f"{mark}-roofline")
     notices = conditions(shown)
     listed = [Notices(tuple(notices), f"{mark}-condition")] if notices else []
-    parts += _section("Conditions", listed, f"{mark}-conditions")
-    parts += _section("Machine", circumstances.machine(result), f"{mark}-machine")
+    parts += section("Conditions", listed, f"{mark}-conditions")
+    parts += section("Machine", circumstances.machine(result), f"{mark}-machine")
     settings = [*circumstances.settings(shown), *circumstances.plan(result, shown), *circumstances.build(result)]
-    parts += _section("Settings", settings, f"{mark}-settings")
+    parts += section("Settings", settings, f"{mark}-settings")
     return [*parts, Section("Command", tuple(circumstances.command(result)), f"{mark}-command")]
-
-
-def _section(title: str, blocks: Sequence[Block], mark: str) -> list[Block]:
-    """A section; none if it would be empty."""
-    return [Section(title, tuple(blocks), mark)] if blocks else []
-
-
-def _drawn(plot: Plot | None, mark: str) -> list[Figure]:
-    return [plot.figure(mark)] if plot is not None else []
 
 
 def _machine(given: ResultSet, shown: Sequence[SummaryRow]) -> str:
@@ -161,37 +129,3 @@ def _machine(given: ResultSet, shown: Sequence[SummaryRow]) -> str:
     judged = [entry.report.provenance for entry in result.validity if entry.report is not None]
     known = [each for each in judged if each is not None]
     return differences.ran_on([each.machine for each in known], known)
-
-
-def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
-    """Return the answer: headline, latencies and verdicts; then what qualifies them, and what is open.
-
-    Args:
-        result: what was measured.
-        shown: its rows.
-        mark: what ids in it begin with.
-    """
-    blocks: list[Block] = []
-    timed = {row.workload for row in shown}
-    judged = [entry for entry in result.validity if entry.workload not in timed]
-    said = list(findings.remarks(shown).items())
-    if shown:
-        blocks.append(findings.headline(shown))
-        blocks += _drawn(forest.latencies(shown), f"{mark}-latencies")
-        blocks.append(results_table.page_table(shown))
-    for each in judged:
-        blocks += [*validity.wrong_results(each.report), validity.verdict(each.report.validity)] if each.report else []
-    unknown = [(each.workload, each.error or "no reason is known") for each in judged if each.report is None]
-    blocks += [first_line(f"{name}: no accuracy check: {why}", Tone.BAD) for name, why in unknown]
-    blocks += _index(shown, mark)
-    if said:
-        blocks.append(named(said))
-    if not blocks:
-        blocks.append(lines("This result is empty: nothing was measured or judged."))
-    return blocks
-
-
-def _index(shown: Sequence[SummaryRow], mark: str) -> list[Notices]:
-    """What distorts the numbers, with links to what helps."""
-    notices = conditions(shown)
-    return [Notices(tuple(notices), f"{mark}-condition", is_index=True)] if notices else []

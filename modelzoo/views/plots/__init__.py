@@ -1,5 +1,5 @@
-"""Plots of results: five kinds (``forest``, ``panels``, ``bars``, ``scatter``, ``samples``), which take rows.
+"""Plots of results: five kinds, ``forest``, ``panels``, ``bars``, ``scatter`` (with ``roofline``) and ``samples``.
 
-The functions that make rows from results are beside the kind that draws them; each returns a ``Plot``
-(``modelzoo.views.plots.plot``): its table, and what draws it.
+Each function makes rows from results and returns a ``Plot`` (``modelzoo.views.plots.plot``): its table, and what draws
+it.
 """

@@ -56,31 +56,21 @@ class Segment(msgspec.Struct, frozen=True):
     number: int = 0
 
 
-class Bar(msgspec.Struct, frozen=True):
-    """One setting: the text above the bar, and its segments from left to right."""
-
-    label: str
-    segments: tuple[Segment, ...]
-
-
-def draw(bars: Sequence[Bar], axis: str, figure: Figure) -> float:
-    """Draw the bars; ``axis`` says what their length is, with its unit."""
-    axes: Axes = figure.add_subplot()
-    end = max(sum(each.length for each in bar.segments) for bar in bars)
-    axes.set_xlim(0, end)
-    axes.set_xlabel(axis)
-    middles, height = draw_lanes(axes, [(bar.label, "") for bar in bars], _HEIGHT)
+def draw(bars: Sequence[tuple[str, Sequence[Segment]]], axis: str, figure: Figure) -> float:
+    """Draw the bars, each with the text above it and its segments; ``axis``: what their length is, with its unit."""
+    end = max(sum(each.length for each in segments) for _, segments in bars)
+    axes: Axes = figure.add_subplot(xlim=(0, end), xlabel=axis)
+    middles, height = draw_lanes(axes, [(label, "") for label, _ in bars], _HEIGHT)
     named: set[str] = set()
-    for bar, middle in zip(bars, middles):
+    for (_, segments), middle in zip(bars, middles):
         left = 0.0
-        for each in bar.segments:
+        for each in segments:
             name = wrapped(f"{each.number} {each.name}" if each.number else each.name, 0.85)
-            label = name if name not in named else None
+            label = None if name in named else name
             named.add(name)
             colour, hatch = each.look
-            axes.barh(
-                middle, each.length, _HEIGHT, left=left, color=colour, hatch=hatch, ec=theme.PAGE, lw=0.5, label=label
-            )
+            (bar,) = axes.barh(middle, each.length, _HEIGHT, left=left, label=label, color=colour, hatch=hatch)
+            bar.set(edgecolor=theme.PAGE, linewidth=0.5)
             if each.number and each.length >= NUMBERED_FROM * end:
                 write_number(axes, each.number, (left + each.length / 2, middle))
             left += each.length
@@ -93,21 +83,12 @@ def stages(workload: str, found: Sequence[PipelineLevels]) -> Plot:
     levels = [{(each.stage.name, each.stage.place): each for each in one.stages} for one in found]
     keys = list(dict.fromkeys(key for own in levels for key in own))
     unit, scale = time_unit(max(one.sum for one in few(found)))
-    bars = [
-        Bar(
-            f"{one.label}: {seconds(one.sum)}",
-            tuple(
-                Segment(
-                    f"{name}, on the {place}",
-                    scale * own[name, place].seconds.value if (name, place) in own else 0.0,
-                    _PLACES[place],
-                    number,
-                )
-                for number, (name, place) in enumerate(keys, 1)
-            ),
-        )
-        for one, own in zip(few(found), levels)
-    ]
+    bars = []
+    for one, own in zip(few(found), levels):
+        lengths = [scale * own[key].seconds.value if key in own else 0.0 for key in keys]
+        parts = enumerate(zip(keys, lengths), 1)
+        segments = [Segment(f"{name}, on the {on}", length, _PLACES[on], n) for n, ((name, on), length) in parts]
+        bars.append((f"{one.label}: {seconds(one.sum)}", segments))
     cells = [
         [f"{seconds(own[key].seconds.value)} ({share(own[key].share)})" if key in own else MISSING for own in levels]
         for key in keys
@@ -161,7 +142,7 @@ def kernels(workload: str, audits: Sequence[tuple[str, dict[Key, float]]]) -> Pl
             for number, ((name, precision), value) in enumerate(found.items(), 1)
         ]
         by_precision = _by_precision((precision, value) for (_, precision), value in found.items())
-        bars.append(Bar(f"{label}: {by_precision}", tuple(segments)))
+        bars.append((f"{label}: {by_precision}", segments))
     caption = (
         "Share of the time of the audited passes by kernel and precision. Audited passes run after the timed ones and "
         "log every kernel, so their length says nothing about the latency and is not shown."
@@ -209,8 +190,8 @@ def network(workload: str, settings: Sequence[tuple[str, Sequence[Product]]]) ->
     for label, products in few(found):
         total = sum(each.share or 0.0 for each in products)
         parts = [(each.precision, (each.share or 0.0) / total) for each in products]
-        segments = tuple(Segment(kind, 100 * part, theme.precision_style(kind)) for kind, part in parts)
-        bars.append(Bar(f"{label}: {_by_precision(parts)}", segments))
+        segments = [Segment(kind, 100 * part, theme.precision_style(kind)) for kind, part in parts]
+        bars.append((f"{label}: {_by_precision(parts)}", segments))
     caption = (
         "Each segment is one product with its own shape, or several calls of it, in the order in which they first ran. "
         "Its length is its share of the audited passes' time in products, its colour the precision that was shown."

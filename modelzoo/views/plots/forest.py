@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from modelzoo.comparison.compare import Comparison
-from modelzoo.document import Column, Text, Tone, theme
+from modelzoo.document import Tone, theme
 from modelzoo.formatting import MISSING, capitalized, time_unit
 from modelzoo.records.run import Result
 from modelzoo.results import tuning
@@ -20,8 +20,7 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import EQUIVALENCE, Interval
 from modelzoo.views.differences import by_workload, short_names
 from modelzoo.views.plots.plot import Plot, captioned, columns, draw_lanes, log_scale
-from modelzoo.views.results_table import OUTCOME_TONE, interval, timed_unit
-from modelzoo.views.results_table import ratio as ratio_text
+from modelzoo.views.results_table import OUTCOME_TONE, interval, ratio, timed_unit
 from modelzoo.views.speed import outcome_text, reason
 
 if TYPE_CHECKING:
@@ -62,16 +61,20 @@ class ForestRow(msgspec.Struct, frozen=True):
     """One value.
 
     Attributes:
-        label: what it is of.
+        label: what it is of; of a ratio, what is compared.
+        value: where its mark is; of a ratio, how many times better the other side is. ``None`` if there is none.
+        verdict: of a ratio: ``FASTER``, ``NOT COMPARABLE`` …; empty for the mean, and for the steps of a search.
+        reason: of the verdict, for the table.
         said: the value as text.
-        value: where its mark is; ``None`` if there is none.
-        look: colour and marker.
+        look: colour and marker; ``None``: those of the verdict.
     """
 
     label: str
-    said: str
     value: Interval | None
-    look: tuple[str, str]
+    verdict: str = ""
+    reason: str = ""
+    said: str = ""
+    look: tuple[str, str] | None = None
 
 
 def limits(found: Sequence[Interval | None], also: Sequence[float] = ()) -> tuple[float, float]:
@@ -86,32 +89,25 @@ def limits(found: Sequence[Interval | None], also: Sequence[float] = ()) -> tupl
 
 def _draw(rows: Sequence[ForestRow], axis: str, is_ratio: bool, figure: Figure) -> float:
     """Draw the rows from top to bottom; behind ratios, the band of what is the same, and a line at 1."""
-    axes: Axes = figure.add_subplot()
+    axes: Axes = figure.add_subplot(xlabel=axis)
     around_one = (1 - 2 * EQUIVALENCE, 1 + 2 * EQUIVALENCE) if is_ratio else ()
-    log_scale(axes.xaxis, *limits([row.value for row in rows], around_one))
-    middles, height = draw_lanes(axes, [(row.label, row.said) for row in rows], _HEIGHT)
+    left, right = limits([row.value for row in rows], around_one)
+    log_scale(axes.xaxis, left, right)
+    middles, height = draw_lanes(axes, [(row.label, f"{row.said} {row.verdict}".strip()) for row in rows], _HEIGHT)
     for row, y in zip(rows, middles):
-        if row.value is not None:
-            if is_ratio:
-                axes.barh(y, _BAND[1] - _BAND[0], _HEIGHT, left=_BAND[0], color=theme.BAND, lw=0, zorder=0)
-                axes.vlines([1], y - _HEIGHT / 2, y + _HEIGHT / 2, color=theme.FAINT, lw=1, zorder=1)
-            _draw_interval(axes, row.value, y, row.look)
-    axes.set_xlabel(axis)
+        if row.value is None:
+            continue
+        if is_ratio:
+            axes.barh(y, _BAND[1] - _BAND[0], _HEIGHT, left=_BAND[0], color=theme.BAND, lw=0, zorder=0)
+            axes.vlines([1], y - _HEIGHT / 2, y + _HEIGHT / 2, color=theme.FAINT, lw=1, zorder=1)
+        colour, marker = row.look or _MARKS.get(row.verdict, _UNDECIDED)
+        ends = [max(row.value.low, left), min(row.value.high, right)]
+        axes.plot(ends, [y, y], color=colour, lw=2, solid_capstyle="butt")
+        for end, limit, arrow in ((row.value.low, left, "<"), (row.value.high, right, ">")):
+            shape, place = ("|", end) if left <= end <= right else (arrow, limit)
+            axes.plot([place], [y], color=colour, marker=shape, mec=colour, mew=2, clip_on=False)
+        axes.plot([row.value.value], [y], color=colour, marker=marker, ms=9, clip_on=False)
     return height
-
-
-def _draw_interval(axes: Axes, value: Interval, y: float, look: tuple[str, str]) -> None:
-    left, right = axes.get_xlim()
-    colour, marker = look
-    axes.plot([max(value.low, left), min(value.high, right)], [y, y], color=colour, lw=2, solid_capstyle="butt")
-    for end, limit, arrow in ((value.low, left, "<"), (value.high, right, ">")):
-        beyond = end < left or end > right
-        shape, place = (arrow, limit) if beyond else ("|", end)
-        axes.plot([place], [y], color=colour, marker=shape, mec=colour, mew=2, clip_on=False)
-    axes.plot([value.value], [y], color=colour, marker=marker, ms=9, clip_on=False)
-
-
-# Latencies
 
 
 def latencies(shown: Sequence[SummaryRow]) -> Plot | None:
@@ -131,35 +127,14 @@ def latencies(shown: Sequence[SummaryRow]) -> Plot | None:
     for workload, name, latency in found[:MOST_LATENCIES]:
         style = theme.series_style(names.index(name))
         scaled = Interval(factor * latency.value, factor * latency.low, factor * latency.high)
-        rows.append(ForestRow(f"{workload} {name}".strip(), interval(latency), scaled, (style.colour, style.marker)))
+        label, look = f"{workload} {name}".strip(), (style.colour, style.marker)
+        rows.append(ForestRow(label, scaled, said=interval(latency), look=look))
     timed = ", or of ".join(dict.fromkeys(timed_unit(row) for row in shown if row.latency is not None))
     caption = f"Latency of {timed} with its 95 % interval; shorter is better."
-    table = columns(
-        ("workload", "setting", "latency"),
-        [(workload or MISSING, name, interval(latency)) for workload, name, latency in found],
-        numbers=("latency",),
-    )
+    cells = [(workload or MISSING, name, interval(latency)) for workload, name, latency in found]
+    table = columns(("workload", "setting", "latency"), cells, numbers=("latency",))
     draw = partial(_draw, rows, f"← faster;  latency in {unit}, log scale", False)
     return Plot(f"latency of {timed}", captioned(caption, found, MOST_LATENCIES), table, draw)
-
-
-# Ratios
-
-
-class RatioRow(msgspec.Struct, frozen=True):
-    """One ratio.
-
-    Attributes:
-        label: what is compared.
-        ratio: how many times better the other side is; ``None`` if the sides cannot be compared.
-        verdict: ``FASTER``, ``NOT COMPARABLE`` …; empty for the mean, and for the steps of a search.
-        reason: of the verdict, for the table.
-    """
-
-    label: str
-    ratio: Interval | None
-    verdict: str = ""
-    reason: str = ""
 
 
 def of_comparison(comparison: Comparison) -> Plot | None:
@@ -167,10 +142,10 @@ def of_comparison(comparison: Comparison) -> Plot | None:
     rows = []
     for row in comparison.rows:
         other = f" / {row.other_label}" if row.other_label != row.label else ""
-        said = outcome_text(row.speed)
-        rows.append(RatioRow(f"{row.workload} {row.label}{other}", row.ratio, said, reason(row.speed)))
+        label = f"{row.workload} {row.label}{other}"
+        rows.append(ForestRow(label, row.ratio, outcome_text(row.speed), reason(row.speed)))
     if comparison.mean is not None:
-        rows.append(RatioRow(MEAN, comparison.mean))
+        rows.append(ForestRow(MEAN, comparison.mean))
     axis, *ends = _AXES[comparison.metric]
     return ratios(rows, f"{axis} {comparison.base.name}", *ends)
 
@@ -181,19 +156,20 @@ def of_rows(shown: Sequence[SummaryRow]) -> Plot | None:
     for workload, own in by_workload(shown).items():
         names = short_names(own)
         base = next((name for name, row in zip(names, own) if row.is_baseline), MISSING)
-        for name, row in zip(names, own):
-            if row.speed is not None:
-                said = outcome_text(row.speed)
-                rows.append(RatioRow(f"{workload} {name} / {base}", row.speed.ratio, said, reason(row.speed)))
+        rows += [
+            ForestRow(f"{workload} {name} / {base}", row.speed.ratio, outcome_text(row.speed), reason(row.speed))
+            for name, row in zip(names, own)
+            if row.speed is not None
+        ]
     return ratios(rows, "speedup over the baseline")
 
 
 def of_search(result: Result) -> Plot | None:
     """Return the plot of a confirmation: how much faster each step is than the one before, and all of them together."""
     steps = tuning.steps(result)
-    rows = [RatioRow(f"{step.label} / {before.label}", step.gain) for before, step in itertools.pairwise(steps)]
+    rows = [ForestRow(f"{step.label} / {before.label}", step.gain) for before, step in itertools.pairwise(steps)]
     if len(steps) > 2:
-        rows.append(RatioRow(f"{steps[-1].label} / {tuning.name(result, 0)}", steps[-1].speed))
+        rows.append(ForestRow(f"{steps[-1].label} / {tuning.name(result, 0)}", steps[-1].speed))
     caption = (
         "Each step from the default to the winner, by one option, with its 95 % interval: above 1 is faster than the "
         "step before. All were measured again, in processes that took no part in the choice."
@@ -202,7 +178,7 @@ def of_search(result: Result) -> Plot | None:
 
 
 def ratios(
-    rows: Sequence[RatioRow], title: str, worse: str = "slower", better: str = "faster", caption: str = ""
+    rows: Sequence[ForestRow], title: str, worse: str = "slower", better: str = "faster", caption: str = ""
 ) -> Plot | None:
     """Return the plot of some ratios; ``None`` if there are none.
 
@@ -220,25 +196,10 @@ def ratios(
         "around 1. The intervals are not corrected for the number of ratios, the verdicts are."
     )
     axis = f"← {worse};  log scale; shaded: same (±{100 * EQUIVALENCE:g} %);  {better} →"
-    drawn = [
-        ForestRow(
-            row.label,
-            f"{_text(row.ratio)} {row.verdict}".strip(),
-            row.ratio,
-            _MARKS.get(row.verdict, _UNDECIDED),
-        )
-        for row in rows
-    ]
-    return Plot(title, Text(caption), _ratio_columns(rows, title), partial(_draw, drawn, axis, True))
-
-
-def _ratio_columns(rows: Sequence[RatioRow], title: str) -> list[Column]:
-    cells = [(row.label, _text(row.ratio) or MISSING, row.verdict, row.reason) for row in rows]
-    found = columns(("", title, "verdict", "reason"), cells, numbers=(title,))
+    drawn = [msgspec.structs.replace(row, said="" if row.value is None else ratio(row.value)) for row in rows]
+    cells = [(row.label, row.said or MISSING, row.verdict, row.reason) for row in drawn]
+    table = columns(("", title, "verdict", "reason"), cells, numbers=(title,))
     tones = tuple(_TONES.get(row.verdict, Tone.PLAIN) for row in rows)
-    found[2] = msgspec.structs.replace(found[2], tones=tones)
-    return [column for column in found if column.is_number or any(column.cells)]
-
-
-def _text(ratio: Interval | None) -> str:
-    return ratio_text(ratio) if ratio is not None else ""
+    table[2] = msgspec.structs.replace(table[2], tones=tones)
+    table = [column for column in table if column.is_number or any(column.cells)]
+    return Plot(title, caption, table, partial(_draw, drawn, axis, True))

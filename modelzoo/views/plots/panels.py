@@ -59,19 +59,37 @@ def draw(panels: Sequence[Panel], axis: str, are_dates: bool, figure: Figure) ->
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.ticker import MaxNLocator
 
-    half = _half_span(panels)
-    xs = [x for panel in panels for x, _ in panel.points]
-    margin = 0.06 * (max(xs) - min(xs)) or 0.5
+    # Half the height of every panel, as a logarithm, is what the most scattered one needs.
+    centres, spans = [], [math.log1p(LEAST_SPAN)]
+    for panel in panels:
+        logs = [math.log(point.value) for _, point in panel.points]
+        centre = (min(logs) + max(logs)) / 2
+        intervals = [*(point for _, point in panel.points), *([panel.level] if panel.level is not None else [])]
+        ends = [math.log(end) for each in intervals for end in (each.low, each.high) if 0 < end < math.inf]
+        spans += [max(logs) - centre, *(min(abs(end - centre), WIDEST_SPAN) for end in ends)]
+        centres.append(centre)
+    half = 1.12 * max(spans)
+    places = [x for panel in panels for x, _ in panel.points]
+    margin = 0.06 * (max(places) - min(places)) or 0.5
+    across = (min(places) - margin, max(places) + margin)
     areas: list[Axes] = list(figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0])
-    for index, (area, panel) in enumerate(zip(areas, panels)):
+    for index, (area, panel, centre) in enumerate(zip(areas, panels, centres)):
         unit, scale = time_unit(panel.value)
-        centre = scale * math.exp(_centre(panel))
-        log_scale(area.yaxis, centre / math.exp(half), centre * math.exp(half), most=5)
+        bottom, top = scale * math.exp(centre - half), scale * math.exp(centre + half)
+        log_scale(area.yaxis, bottom, top, most=5)
         area.grid(False, axis="x")
-        area.set_xlim(min(xs) - margin, max(xs) + margin)
-        area.set_title(wrapped(panel.title, 0.8))
-        area.set_ylabel(unit)
-        _draw_panel(area, panel, theme.series_style(index), scale)
+        area.set(xlim=across, title=wrapped(panel.title, 0.8), ylabel=unit)
+        style = theme.series_style(index)
+        if panel.level is not None:
+            low, high = max(scale * panel.level.low, bottom), min(scale * panel.level.high, top)
+            area.axhspan(low, high, color=theme.BAND, lw=0, zorder=0.5)
+            area.axhline(scale * panel.level.value, color=style.colour, lw=1.6, ls=style.line, zorder=2)
+        for x, point in panel.points:
+            if point.low < point.high:
+                low, high = max(scale * point.low, bottom), min(scale * point.high, top)
+                area.plot([x, x], [low, high], color=style.colour, lw=1.6, zorder=3)
+        xs, values = [x for x, _ in panel.points], [scale * point.value for _, point in panel.points]
+        area.plot(xs, values, ls="none", marker=style.marker, color=style.colour, zorder=4)
     figure.supylabel("latency (log scale)", fontsize=SMALL)
     areas[-1].set_xlabel(axis)
     dates = AutoDateLocator(minticks=2, maxticks=7)
@@ -80,38 +98,6 @@ def draw(panels: Sequence[Panel], axis: str, are_dates: bool, figure: Figure) ->
     if are_dates:
         areas[-1].xaxis.set_major_formatter(ConciseDateFormatter(dates))
     return _HEIGHT * len(panels)
-
-
-def _half_span(panels: Sequence[Panel]) -> float:
-    """Half the height of every panel, as a logarithm: what the most scattered one needs."""
-    spans = [math.log1p(LEAST_SPAN)]
-    for panel in panels:
-        centre = _centre(panel)
-        spans += [abs(math.log(point.value) - centre) for _, point in panel.points]
-        intervals = [point for _, point in panel.points] + ([panel.level] if panel.level is not None else [])
-        ends = [end for each in intervals for end in (each.low, each.high) if 0 < end < math.inf]
-        spans += [min(abs(math.log(end) - centre), WIDEST_SPAN) for end in ends]
-    return 1.12 * max(spans)
-
-
-def _centre(panel: Panel) -> float:
-    logs = [math.log(point.value) for _, point in panel.points]
-    return (min(logs) + max(logs)) / 2
-
-
-def _draw_panel(area: Axes, panel: Panel, style: theme.SeriesStyle, scale: float) -> None:
-    bottom, top = area.get_ylim()
-    if panel.level is not None:
-        across, level = area.get_xlim(), panel.level
-        low, high = max(scale * level.low, bottom), min(scale * level.high, top)
-        area.fill_between(across, [low, low], [high, high], color=theme.BAND, lw=0, zorder=0.5)
-        area.plot(across, [scale * level.value] * 2, color=style.colour, lw=1.6, ls=style.line, zorder=2)
-    for x, point in panel.points:
-        ends = [max(scale * point.low, bottom), min(scale * point.high, top)]
-        if point.low < point.high:
-            area.plot([x, x], ends, color=style.colour, lw=1.6, zorder=3)
-    xs, values = [x for x, _ in panel.points], [scale * point.value for _, point in panel.points]
-    area.plot(xs, values, ls="none", marker=style.marker, color=style.colour, zorder=4)
 
 
 def processes(shown: Sequence[SummaryRow]) -> Plot | None:
@@ -132,14 +118,11 @@ def processes(shown: Sequence[SummaryRow]) -> Plot | None:
     ran = sorted(
         ((run, name) for name, _, runs in timed for run in runs), key=lambda each: (each[0].round, each[0].started)
     )
-    table = columns(
-        ("started (UTC)", "round", "setting", "median latency"),
-        [
-            (run.started.replace("+00:00", ""), str(run.round + 1), name, seconds(median(run.steady)))
-            for run, name in ran
-        ],
-        numbers=("round", "median latency"),
-    )
+    cells = [
+        (run.started.replace("+00:00", ""), str(run.round + 1), name, seconds(median(run.steady))) for run, name in ran
+    ]
+    titles = ("started (UTC)", "round", "setting", "median latency")
+    table = columns(titles, cells, numbers=("round", "median latency"))
     caption = (
         "Median latency of each process, in the order in which they ran; every panel has the same relative scale. Line "
         "and band: the level with its 95 % interval."
@@ -182,15 +165,12 @@ def history(workload: str, sessions: Mapping[str, Sequence[tuple[str, Interval]]
         )
         for label, own in few(timed)
     ]
-    table = columns(
-        ("setting", "session (UTC)", "latency"),
-        [
-            (label, created.replace("+00:00", ""), interval(level))
-            for label, own in sessions.items()
-            for created, level in own
-        ],
-        numbers=("latency",),
-    )
+    cells = [
+        (label, created.replace("+00:00", ""), interval(level))
+        for label, own in sessions.items()
+        for created, level in own
+    ]
+    table = columns(("setting", "session (UTC)", "latency"), cells, numbers=("latency",))
     caption = captioned("Latency in each session with its interval.", timed)
     title = f"{workload}: latency by session"
     return Plot(title, caption, table, partial(draw, panels, "start of the session (UTC)", True))

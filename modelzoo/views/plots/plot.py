@@ -34,8 +34,8 @@ MOST_DRAWN = 7
 """Settings of one workload that are drawn: as many as there are colours. The tables have all of them."""
 TEXT, SMALL, LINE = 12.0, 11.0, 16.0
 """Sizes of text, and the height of a line, in CSS pixels."""
-HALO = "halo"
-"""Text in a group with this id gets an outline in the colour of the page, to be readable on lines."""
+GROUND = {"facecolor": theme.PAGE, "edgecolor": "none", "pad": 0.5}
+"""Behind text that stands on lines or colours (``bbox``)."""
 _TALL = 5000.0
 """Of a figure that is not laid out yet, in CSS pixels: more than any legend takes."""
 _SETTINGS = {
@@ -77,10 +77,9 @@ _SETTINGS = {
 _SIDES = ((13.0, 0.0), (-13.0, 0.0), (0.0, 13.0), (0.0, -13.0))
 """Where the number of a mark may be."""
 _TAG = re.compile("<[^>]+>")
-_GROUP = re.compile(r'^<g id="[^"]*"')
-_DECIMALS = re.compile(r"(\.\d\d)\d+")
 _COLOUR = re.compile("|".join(theme.VARIABLES))
-_OUTLINE = f'<g style="paint-order: stroke; stroke: {theme.PAGE}; stroke-width: 3px"'
+_SUPERFLUOUS = re.compile(r'(?<=^<g) id="[^"]*"|(?<=\.\d\d)\d+|xlink:(?=href)')
+"""In a tag: ids of groups, to which nothing refers and which would not be unique in a page; digits; a namespace."""
 T = TypeVar("T")
 
 
@@ -96,15 +95,19 @@ class Plot(msgspec.Struct, frozen=True):
     """
 
     title: str
-    caption: Text
+    caption: str
     columns: Sequence[Column]
     draw: Callable[[Canvas], float]
     width: float = WIDTH
 
     def figure(self, name: str) -> Figure:
         """Return the plot as a part of a page; ``name`` is unique in it, as an id."""
-        drawing = _TAG.sub(_follow_page, self._drawn(name, "The data are in a table."))
-        return Figure(self.caption, drawing, Table("The data of the plot", tuple(self.columns)))
+
+        def follow_page(tag: re.Match[str]) -> str:
+            return _COLOUR.sub(lambda found: f"var({theme.VARIABLES[found.group()]}, {found.group()})", tag.group())
+
+        drawing = _TAG.sub(follow_page, self._drawn(name, "The data are in a table."))
+        return Figure(Text(self.caption), drawing, Table("The data of the plot", tuple(self.columns)))
 
     def write(self, path: Path) -> Path:
         """Write the plot as an SVG file of its own, whose description has the data; return ``path``.
@@ -142,7 +145,7 @@ class Plot(msgspec.Struct, frozen=True):
             canvas.set_figheight(height / 72)
             canvas.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
         # The first definitions are a style sheet, which would hold for the whole page.
-        drawn = _TAG.sub(_shorten, out.getvalue().partition("</defs>")[2])
+        drawn = _TAG.sub(lambda tag: _SUPERFLUOUS.sub("", tag.group()), out.getvalue().partition("</defs>")[2])
         said = f"{self.caption} {data}".strip()
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" width="{self.width:.0f}" height="{height:.0f}" '
@@ -151,16 +154,6 @@ class Plot(msgspec.Struct, frozen=True):
             f'{escape(printable(self.title))}</title><desc id="{name}-desc">{escape(printable(said))}</desc>'
             + re.sub(r">\s+<", "><", drawn).strip()
         )
-
-
-def _shorten(tag: re.Match[str]) -> str:
-    """Ids of groups, to which nothing refers, would not be unique in a page."""
-    found = _GROUP.sub(_OUTLINE if HALO in tag.group() else "<g", tag.group())
-    return _DECIMALS.sub(r"\1", found.replace("xlink:href", "href"))
-
-
-def _follow_page(tag: re.Match[str]) -> str:
-    return _COLOUR.sub(lambda found: f"var({theme.VARIABLES[found.group()]}, {found.group()})", tag.group())
 
 
 def columns(titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> list[Column]:
@@ -177,11 +170,17 @@ def few(found: Sequence[T]) -> Sequence[T]:
     return found[:MOST_DRAWN]
 
 
-def captioned(text: str, found: Sequence[object], most: int = MOST_DRAWN) -> Text:
+def captioned(text: str, found: Sequence[object], most: int = MOST_DRAWN) -> str:
     """A caption that says how many settings are drawn if not all are."""
-    if len(found) > most:
-        text += f" Drawn are the first {most} of {len(found)} settings; the table has all of them."
-    return Text(text)
+    if len(found) <= most:
+        return text
+    return f"{text} Drawn are the first {most} of {len(found)} settings; the table has all of them."
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Return at most so many of the indices of ``count`` values, at equal distances, the first and the last of them."""
+    kept = min(count, most)
+    return [round(index * (count - 1) / max(kept - 1, 1)) for index in range(kept)]
 
 
 def wrapped(text: str, share: float = 1.0, lines: int = 3) -> str:
@@ -211,13 +210,12 @@ def draw_lanes(axes: Axes, lanes: Sequence[tuple[str, str]], height: float) -> t
     left, right = axes.get_xlim()
     ticks = [tick for tick in axes.get_xticks() if left <= tick <= right]
     middles, top = [], 0.0
+    where = axes.get_yaxis_transform()
     for texts in lanes:
         for text, weight in zip(texts, ("normal", "bold")):
-            if text:
-                shown = wrapped(text, 0.95)
-                where = axes.get_yaxis_transform()
-                axes.text(0, top, shown, transform=where, va="top", fontweight=weight, in_layout=False)
-                top += LINE * (1 + shown.count("\n"))
+            shown = wrapped(text, 0.95)
+            axes.text(0, top, shown, transform=where, va="top", fontweight=weight, in_layout=False)
+            top += LINE * len(shown.splitlines())
         middles.append(top + 2 + height / 2)
         axes.vlines(ticks, top + 2, top + 2 + height, color=theme.GRID, lw=0.8, zorder=0.5)
         top += height + 8
@@ -232,18 +230,12 @@ def log_scale(axis: Axis, low: float, high: float, most: int = 8) -> None:
     """Make an axis logarithmic from ``low`` to ``high``, with at most about ``most`` ticks in plain round numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-    axes: Axes = axis.axes
-    if axis is axes.xaxis:
-        axes.set_xscale("log")
-        axes.set_xlim(low, high)
-    else:
-        axes.set_yscale("log")
-        axes.set_ylim(low, high)
+    name = "x" if axis is axis.axes.xaxis else "y"
+    axis.axes.set(**{f"{name}scale": "log", f"{name}lim": (low, high)})
     # A decade or less has too few powers of ten, and round numbers are as good as evenly spaced there.
     narrow = high < 6 * low
-    locator = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]) if narrow else LogLocator(subs=(1, 2, 5), numticks=most)
-    if high > 10**3 * low:
-        locator = LogLocator(numticks=most)
+    subs = (1,) if high > 10**3 * low else (1, 2, 5)
+    locator = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]) if narrow else LogLocator(subs=subs, numticks=most)
     axis.set_major_locator(locator)
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.10g}"))
@@ -251,17 +243,8 @@ def log_scale(axis: Axis, low: float, high: float, most: int = 8) -> None:
 
 def write_number(axes: Axes, number: int, place: tuple[float, float], offset: tuple[float, float] = (0, 0)) -> None:
     """Write the number of a mark whose name is in the legend, so many CSS pixels beside it."""
-    axes.annotate(
-        str(number),
-        place,
-        xytext=offset,
-        textcoords="offset points",
-        ha="center",
-        va="center",
-        fontweight="bold",
-        gid=HALO,
-        zorder=5,
-    )
+    text = axes.annotate(str(number), place, xytext=offset, textcoords="offset points", ha="center", va="center")
+    text.set(fontweight="bold", bbox=GROUND, zorder=5)
 
 
 def number_marks(axes: Axes, places: Sequence[tuple[float, float]], height: float) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from typing import TYPE_CHECKING
 
-from modelzoo.document import Text, theme
+from modelzoo.document import theme
 from modelzoo.formatting import MISSING, counted, share, significant
 from modelzoo.records.profile import Bound, Ceilings
 from modelzoo.records.run import Result
 from modelzoo.results.summary import labels_as_run
-from modelzoo.views.plots.plot import Plot, columns
-from modelzoo.views.plots.scatter import Scale, Series, draw
+from modelzoo.views.plots.plot import Plot, add_legend, columns, log_scale, number_marks, wrapped
+from modelzoo.views.plots.scatter import HEIGHT, LEGEND
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MARKERS = {"fp32": "o", "bf16": "s", "tf32": "^", "fp16": "v", "int8": "D"}
 _DASHES: dict[str, tuple[float, ...]] = {
@@ -50,43 +54,53 @@ def of_result(result: Result, names: Mapping[int, str] | None = None) -> Plot | 
 
 def plot(points: Sequence[tuple[str, Bound]], ceilings: Ceilings) -> Plot:
     """Return the plot: the limits, and one numbered mark for each setting, which has a name and an intensity."""
-    placed = [(label, bound, bound.intensity or 0.0) for label, bound in points]
-    peaks = {precision: ceilings.gflops(precision) or 0.0 for precision in _MARKERS}
-    highest, bandwidth = max(peaks.values()) or 1.0, ceilings.gb_per_second()
+    places = [(bound.intensity or 0.0, bound.gflops) for _, bound in points]
+    peaks = {precision: speed for precision in _MARKERS if (speed := ceilings.gflops(precision))}
+    highest, bandwidth = max(peaks.values(), default=1.0), ceilings.gb_per_second()
     ridge = highest / (bandwidth or highest)
     # Every setting and both slopes of the roof.
-    left = min(min((each for _, _, each in placed), default=ridge) / 3, ridge / 10)
-    right = max(max((each for _, _, each in placed), default=ridge) * 4, ridge * 10)
-    speeds = [highest, *(bound.gflops for _, bound, _ in placed)]
-    x = Scale("arithmetic intensity in FLOP per byte (log scale)", left, right, is_log=True)
-    y = Scale("GFLOP/s (log scale)", min(min(speeds) / 2.5, highest / 12), max(speeds) * 1.8, is_log=True)
-    series, limits = [], []
-    for precision, peak in peaks.items():
-        if peak:
-            name, speed = f"{precision} matrix product", f"{significant(peak, 3)} GFLOP/s"
+    left = min(min((each for each, _ in places), default=ridge) / 3, ridge / 10)
+    right = max(max((each for each, _ in places), default=ridge) * 4, ridge * 10)
+    named = {precision: f"{significant(peak, 3)} GFLOP/s" for precision, peak in peaks.items()}
+    copies = f"{significant(bandwidth, 3)} GB/s" if bandwidth and peaks else ""
+
+    def draw(figure: Figure) -> float:
+        label = "arithmetic intensity in FLOP per byte (log scale)"
+        axes: Axes = figure.add_subplot(xlabel=label, ylabel="GFLOP/s (log scale)")
+        speeds = [highest, *(speed for _, speed in places)]
+        log_scale(axes.xaxis, left, right)
+        log_scale(axes.yaxis, min(min(speeds) / 2.5, highest / 12), max(speeds) * 1.8)
+        for precision, peak in peaks.items():
             start = max(left, peak / bandwidth) if bandwidth else left
-            colour = theme.precision_style(precision)[0]
-            series.append(Series((start, right), (peak, peak), colour, f"{name}: {speed}", dashes=_DASHES[precision]))
-            limits.append((f"limit: {name}", precision, speed, MISSING, MISSING))
-    if bandwidth and any(peaks.values()):
-        xs, ys = (left, highest / bandwidth), (left * bandwidth, highest)
-        speed = f"{significant(bandwidth, 3)} GB/s"
-        series.append(Series(xs, ys, theme.INK, f"memory copy: {speed}", dashes=_MEMORY_DASHES))
-        limits.append(("limit: memory copy", "", speed, MISSING, MISSING))
-    rows = []
-    for number, (label, bound, intensity) in enumerate(placed, 1):
-        speed, of_roof = f"{significant(bound.gflops, 3)} GFLOP/s", bound.share_of_roof
-        colour, marker = theme.precision_style(bound.precision)[0], _MARKERS.get(bound.precision, "D")
-        series.append(Series([intensity], [bound.gflops], colour, f"{number} {label}: {speed}", marker))
-        known = share(of_roof, 0) if of_roof is not None else MISSING
-        rows.append((label, bound.precision, speed, significant(intensity, 3), known))
+            (line,) = axes.plot((start, right), (peak, peak), lw=1.7, ls=(0, _DASHES[precision] or None))
+            line.set(color=theme.precision_style(precision)[0], label=f"{precision} matrix product: {named[precision]}")
+        if bandwidth and copies:
+            (line,) = axes.plot((left, ridge), (left * bandwidth, highest), color=theme.INK, lw=1.7)
+            line.set(ls=(0, _MEMORY_DASHES), label=f"memory copy: {copies}")
+        for number, ((label, bound), (x, y)) in enumerate(zip(points, places), 1):
+            name = wrapped(f"{number} {label}: {significant(y, 3)} GFLOP/s", LEGEND)
+            colour, marker = theme.precision_style(bound.precision)[0], _MARKERS.get(bound.precision, "D")
+            axes.plot(x, y, ls="none", color=colour, marker=marker, label=name, clip_on=False, zorder=4)
+        number_marks(axes, places, HEIGHT)
+        add_legend(figure)
+        return HEIGHT
+
+    rows = [
+        (
+            label,
+            bound.precision,
+            f"{significant(speed, 3)} GFLOP/s",
+            significant(intensity, 3),
+            MISSING if bound.share_of_roof is None else share(bound.share_of_roof, 0),
+        )
+        for (label, bound), (intensity, speed) in zip(points, places)
+    ]
+    rows += [(f"limit: {each} matrix product", each, speed, MISSING, MISSING) for each, speed in named.items()]
+    rows += [("limit: memory copy", "", copies, MISSING, MISSING)] if copies else []
     titles = ("", "precision", "speed", "FLOP per byte", "of the limit there")
     caption = (
         "Speed of each setting below the limits that were measured on this machine: matrix products, and copies in "
         "memory. The bytes are those of all inputs and outputs, so what stays in a cache counts as well."
     )
-    threads = ceilings.threads
-    where = ceilings.device or counted(threads, "thread")
-    places = [(intensity, bound.gflops) for _, bound, intensity in placed]
-    table = columns(titles, [*rows, *limits], numbers=titles[2:])
-    return Plot(f"Roofline, {where}", Text(caption), table, partial(draw, series, x, y, places, None))
+    where = ceilings.device or counted(ceilings.threads, "thread")
+    return Plot(f"Roofline, {where}", caption, columns(titles, rows, numbers=titles[2:]), draw)

@@ -14,10 +14,9 @@ from modelzoo import stats
 from modelzoo.document import theme
 from modelzoo.formatting import seconds, time_unit
 from modelzoo.records.run import Run
-from modelzoo.views.plots.plot import SMALL, Plot, add_legend, captioned, columns, few, log_scale, wrapped
+from modelzoo.views.plots.plot import SMALL, Plot, add_legend, captioned, columns, few, log_scale, spread, wrapped
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_POINTS = 400
@@ -65,10 +64,7 @@ def curve(samples: Sequence[float], most: int = MOST_POINTS) -> list[tuple[float
     among them, each with its own exact share.
     """
     ordered = sorted(samples)
-    count = len(ordered)
-    kept = min(count, most)
-    ranks = range(count) if kept == count else [round(i * (count - 1) / (kept - 1)) for i in range(kept)]
-    return [(ordered[rank], (rank + 1) / count) for rank in ranks]
+    return [(ordered[rank], (rank + 1) / len(ordered)) for rank in spread(len(ordered), most)]
 
 
 def plot(workload: str, found: Sequence[SampleSeries]) -> Plot | None:
@@ -103,52 +99,38 @@ def plot(workload: str, found: Sequence[SampleSeries]) -> Plot | None:
 
 
 def _draw(drawn: Sequence[SampleSeries], figure: Figure) -> float:
-    unit, scale = time_unit(max(median(one.steady) for one in drawn))
+    """Draw the curves up to the end of the axis, and a lane for each setting below them."""
+    middles = [median(one.steady) for one in drawn]
+    unit, scale = time_unit(max(middles))
     upper, lower = figure.subplots(2, height_ratios=[_CURVES, _LANE * len(drawn)])
-    beyond = _draw_curves(upper, drawn, scale)
-    upper.set_xlabel(f"latency in {unit} (log scale)" + beyond)
-    upper.set_ylabel("share of the steady samples")
-    _draw_lanes(lower, drawn, scale)
-    lower.set_title("not in the curves: | warm-up, × first timed call", fontsize=SMALL)
-    lower.set_xlabel(f"latency in {unit} (log scale); dotted: steady median")
-    add_legend(figure)
-    return _CURVES + _LANE * len(drawn)
-
-
-def _draw_curves(axes: Axes, drawn: Sequence[SampleSeries], scale: float) -> str:
-    """Draw the curves up to the end of the axis; say how many samples are beyond it."""
     every = [scale * sample for one in drawn for sample in one.steady]
-    end = min(max(every), FARTHEST * scale * max(median(one.steady) for one in drawn))
+    end = min(max(every), FARTHEST * scale * max(middles))
     margin = (end / min(every)) ** 0.04 if end > min(every) else 1.02
-    log_scale(axes.xaxis, min(every) / margin, end * margin)
-    axes.set_ylim(0, 1.02)
-    for index, one in enumerate(drawn):
-        points, style = curve(one.steady), theme.series_style(index)
-        xs = [scale * points[0][0], *(scale * x for x, _ in points)]
-        shares = [0.0, *(share for _, share in points)]
-        axes.plot(xs, shares, drawstyle="steps-post", color=style.colour, lw=2, ls=style.line)
-        middle = scale * median(one.steady)
-        entry = wrapped(f"{one.label}: {len(one.steady)} samples", 0.85)
-        axes.plot(middle, 0.5, marker=style.marker, color=style.colour, lw=2, ls=style.line, label=entry)
+    log_scale(upper.xaxis, min(every) / margin, end * margin)
     count = sum(sample > end * margin for sample in every)
-    return f"; {count} beyond, up to {seconds(max(every) / scale)} →" if count else ""
-
-
-def _draw_lanes(axes: Axes, drawn: Sequence[SampleSeries], scale: float) -> None:
+    beyond = f"; {count} beyond, up to {seconds(max(every) / scale)} →" if count else ""
+    upper.set(xlabel=f"latency in {unit} (log scale){beyond}", ylabel="share of the steady samples", ylim=(0, 1.02))
     every = [scale * sample for one in drawn for sample in (*one.warmup, *one.cold, median(one.steady))]
     margin = (max(every) / min(every)) ** 0.05 if max(every) > min(every) else 1.1
-    log_scale(axes.xaxis, min(every) / margin, max(every) * margin)
-    axes.set_ylim(len(drawn) - 0.5, -0.5)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    for lane, one in enumerate(drawn):
-        style, middle = theme.series_style(lane), scale * median(one.steady)
+    log_scale(lower.xaxis, min(every) / margin, max(every) * margin)
+    lower.set(ylim=(len(drawn) - 0.5, -0.5), yticks=[], xlabel=f"latency in {unit} (log scale); dotted: steady median")
+    lower.set_title("not in the curves: | warm-up, × first timed call", fontsize=SMALL)
+    lower.spines["left"].set_visible(False)
+    for lane, (one, steady) in enumerate(zip(drawn, middles)):
+        style, middle = theme.series_style(lane), scale * steady
+        points, colour = curve(one.steady), style.colour
+        steps, shares = zip((points[0][0], 0.0), *points)
+        upper.plot([scale * x for x in steps], shares, drawstyle="steps-post", color=colour, lw=2, ls=style.line)
+        entry = wrapped(f"{one.label}: {len(one.steady)} samples", 0.85)
+        upper.plot(middle, 0.5, marker=style.marker, color=colour, lw=2, ls=style.line, label=entry)
         # The marker of the curve at the left edge tells whose lane it is.
-        where = axes.get_yaxis_transform()
-        axes.plot([-0.02], [lane], transform=where, marker=style.marker, color=style.colour, clip_on=False)
-        axes.plot([middle, middle], [lane - 0.45, lane + 0.45], color=theme.INK, lw=1.4, ls=(0, (1, 1)))
+        edge = lower.get_yaxis_transform()
+        lower.plot([-0.02], [lane], transform=edge, marker=style.marker, color=colour, clip_on=False)
+        lower.plot([middle, middle], [lane - 0.45, lane + 0.45], color=theme.INK, lw=1.4, ls=(0, (1, 1)))
         # One path with gaps instead of a marker for each call, which would take ten times the space.
         xs = [x for sample in one.warmup for x in (scale * sample, scale * sample, math.nan)]
-        axes.plot(xs, [lane - 0.35, lane - 0.05, math.nan] * len(one.warmup), lw=1.2, color=style.colour)
+        lower.plot(xs, [lane - 0.35, lane - 0.05, math.nan] * len(one.warmup), lw=1.2, color=colour)
         cold = [scale * sample for sample in one.cold]
-        axes.plot(cold, [lane + 0.24] * len(cold), ls="none", marker="x", mew=1.6, color=style.colour, mec=style.colour)
+        lower.plot(cold, [lane + 0.24] * len(cold), ls="none", marker="x", mew=1.6, color=colour, mec=colour)
+    add_legend(figure)
+    return _CURVES + _LANE * len(drawn)

@@ -66,8 +66,8 @@ def test_both_namings_are_timed_alike(name: str, monkeypatch: pytest.MonkeyPatch
     device = devices.select_device(name)
     assert device is not None and device.timed_events
     sample = clock.clock_for(device).time(simulated.launch)
-    assert sample.issue == pytest.approx(1e-6)
-    assert sample.latency == pytest.approx(501e-6) == sample.device
+    assert sample["issue"] == pytest.approx(1e-6)
+    assert sample["latency"] == pytest.approx(501e-6) == sample["device"]
 
 
 def test_what_a_device_lacks_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from printed import printed
 from record_strategies import is_record
 from shown_documents import several_workloads
 
-from modelzoo.cli import app, report
+from modelzoo.cli import app
 from modelzoo.cli.parser import Parser
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
@@ -25,6 +25,7 @@ from modelzoo.records.doctor import DoctorReport
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.views import kinds
 from modelzoo.views.page import build
 from modelzoo.views.page.build import ResultSet
 from modelzoo.views.page.redaction import mapped, redacted, redacted_record, redacted_text
@@ -117,8 +118,7 @@ def test_no_private_field_of_a_result_is_shown(name: str, form: str) -> None:
     assert CANARY.encode() in encode_json(result)
     found = redacted(result)
     assert CANARY.encode() not in encode_json(found)
-    args = argparse.Namespace(details=True, kernels=True)
-    assert CANARY not in printed(report._blocks(found, args), width=200, details=True)
+    assert CANARY not in printed(kinds.of(found).document(found, True, True), width=200, details=True)
 
 
 @pytest.mark.parametrize("name", ["mlp", "several", "tune", "throughput", "load"])

@@ -11,13 +11,13 @@ from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY, MODEL
 from modelzoo.results import summary as rows_of
 from modelzoo.setting import Setting
-from modelzoo.views.page import build
+from modelzoo.views import kinds
 from modelzoo.warning import Severity
 
 
 def answer(result: Result) -> list[object]:
     """The first screen of a result."""
-    return list(build.answer(result, rows_of.rows(result), "r"))
+    return list(kinds.of(result).answer(result, rows_of.rows(result), "r"))
 
 
 def runs(*values: float, setting: Setting, **changes: object) -> list[object]:

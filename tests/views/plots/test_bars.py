@@ -20,7 +20,7 @@ from modelzoo.records.timing import LATENCY, MODEL
 from modelzoo.results import store
 from modelzoo.results.pipeline import pipelines
 from modelzoo.views.plots import bars
-from modelzoo.views.plots.bars import NO_PRODUCT, Bar, Key, Segment
+from modelzoo.views.plots.bars import NO_PRODUCT, Key, Segment
 from modelzoo.views.plots.plot import Plot
 
 FP32: dict[Key, float] = {("jit:avx512", "fp32"): 0.6, ("native", NO_PRODUCT): 0.4}
@@ -48,8 +48,8 @@ DATA = _kernels(("fp32", FP32), ("bf16", BF16))
 def test_segments_follow_each_other_and_a_wide_label_does_not_squeeze_them() -> None:
     """The axis ends with the longest bar; matplotlib would make room for the label at the expense of the axes."""
     look, other = (theme.SKY, ""), (theme.GREY, "////")
-    first = Bar("W" * 60, (Segment("long", 300, look, 1), Segment("short", 100, other, 2)))
-    second = Bar("second", (Segment("long", 200, look, 1), Segment("short", 0, other, 2)))
+    first = ("W" * 60, (Segment("long", 300, look, 1), Segment("short", 100, other, 2)))
+    second = ("second", (Segment("long", 200, look, 1), Segment("short", 0, other, 2)))
     figure = Figure(figsize=(6, 4), layout="constrained")
     bars.draw([first, second], "time in ms", figure)
     (axes,) = figure.axes

@@ -11,22 +11,22 @@ from fake_runs import make, result_of
 from stored_search import STAGES, searched
 
 from modelzoo.document import Column
-from modelzoo.records.tuning import Choice
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.stats import Interval
+from modelzoo.stats.race import Choice
 from modelzoo.views.plots import forest
-from modelzoo.views.plots.forest import RatioRow
+from modelzoo.views.plots.forest import ForestRow
 from modelzoo.views.plots.plot import Plot
 
 BF16 = Setting(precision="bf16")
 ROWS = (
-    RatioRow("resnet50 fp32", Interval(1.01, 0.99, 1.03), "SAME"),
-    RatioRow("resnet50 bf16 batch=8 threads=2 memory-format=channels_last", Interval(1.5, 1.3, 1.8), "FASTER"),
-    RatioRow("ssd bf16", Interval(0.62, 0.58, 0.67), "SLOWER", "a reason"),
-    RatioRow("bert fp32", Interval(1.05, 0.0, math.inf), "AMBIGUOUS"),
-    RatioRow("bert bf16", None, "NOT COMPARABLE", "other weights"),
-    RatioRow(forest.MEAN, Interval(1.1, 1.0, 1.2)),
+    ForestRow("resnet50 fp32", Interval(1.01, 0.99, 1.03), "SAME"),
+    ForestRow("resnet50 bf16 batch=8 threads=2 memory-format=channels_last", Interval(1.5, 1.3, 1.8), "FASTER"),
+    ForestRow("ssd bf16", Interval(0.62, 0.58, 0.67), "SLOWER", "a reason"),
+    ForestRow("bert fp32", Interval(1.05, 0.0, math.inf), "AMBIGUOUS"),
+    ForestRow("bert bf16", None, "NOT COMPARABLE", "other weights"),
+    ForestRow(forest.MEAN, Interval(1.1, 1.0, 1.2)),
 )
 RUNS = [
     make([level + round / 100] * 3, setting=setting, group=group, round=round)
@@ -35,7 +35,7 @@ RUNS = [
 ]
 
 
-def _ratios(*rows: RatioRow, title: str = "speed relative to base") -> Plot:
+def _ratios(*rows: ForestRow, title: str = "speed relative to base") -> Plot:
     found = forest.ratios(rows, title)
     assert found is not None
     return found
@@ -65,7 +65,7 @@ def test_each_ratio_has_a_mark_and_an_unbounded_interval_two_arrows() -> None:
     assert counts == {"blue": 1, "vermillion": 1, "ink": 2, "faint": 1}
     assert filled(text, "--plot-band") == 5
     assert arrows(text) == 2
-    assert arrows(svg(_ratios(RatioRow("a", Interval(1.05, 0.9, 1.2), "AMBIGUOUS")))) == 0
+    assert arrows(svg(_ratios(ForestRow("a", Interval(1.05, 0.9, 1.2), "AMBIGUOUS")))) == 0
 
 
 def test_the_axis_shows_all_values_and_is_not_stretched_by_a_wide_interval() -> None:
@@ -78,7 +78,7 @@ def test_the_axis_shows_all_values_and_is_not_stretched_by_a_wide_interval() -> 
 
 def test_hostile_names_are_text() -> None:
     """In the label and in the name of the base, which is a file's."""
-    plot = _ratios(RatioRow(HOSTILE, Interval(1, 0.9, 1.1), "SAME"), title=HOSTILE)
+    plot = _ratios(ForestRow(HOSTILE, Interval(1, 0.9, 1.1), "SAME"), title=HOSTILE)
     text = svg(plot)
     check(text)
     assert "<script>" in "".join(texts(text)) and "<script>" in "".join(parsed(text)[0].itertext())
@@ -133,5 +133,5 @@ def test_many_latencies_are_in_the_table_only() -> None:
     assert forest.latencies([]) is None
     many = forest.latencies(summary.rows(result_of(*RUNS)) * 20)
     assert many is not None
-    assert "the first 16 of 40 settings" in str(many.caption)
+    assert "the first 16 of 40 settings" in many.caption
     assert len(many.columns[0].cells) == 40

@@ -98,7 +98,7 @@ def test_more_settings_than_colours_are_in_the_table_only() -> None:
     runs = [run for i in range(1, 10) for run in _runs(0.1, 0.11, group=i, setting=Setting(batch=i))]
     found = panels.processes(summary.rows(result_of(*runs)))
     assert found is not None
-    assert "Drawn are the first 7 of 9 settings" in str(found.caption)
+    assert "Drawn are the first 7 of 9 settings" in found.caption
     assert any("batch=9" in each for each in found.columns[2].cells)
     assert "batch=7" in svg(found) and "batch=8" not in svg(found)
 

@@ -96,6 +96,7 @@ def test_every_generation_has_a_line() -> None:
 
 def test_long_generations_are_thinned_out() -> None:
     """Both ends are kept."""
-    points = scatter.thinned_out([0.04 + 1e-6 * n for n in range(1000)])
-    assert len(points) == scatter.MOST_POINTS
-    assert (points[0][0], points[-1][0]) == (2, 1001)
+    plot = scatter.tokens("llm", [("fp32", [0.04 + 1e-6 * n for n in range(1000)])])
+    assert plot is not None
+    numbers = plot.columns[1].cells
+    assert (len(numbers), numbers[0], numbers[-1]) == (scatter.MOST_POINTS, "2", "1001")
