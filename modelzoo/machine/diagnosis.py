@@ -84,8 +84,10 @@ def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) ->
     limit = quiet_limit(machine.threads.affinity, usage.resolution)
     if usage.other_cores is not None and usage.other_cores > limit:
         warnings.append(warning_for(WarningCode.OTHER_LOAD, cores=usage.other_cores))
-    if usage.steal_percent is not None and _is_stolen_from(usage):
-        warnings.append(warning_for(WarningCode.STOLEN_TIME, percent=usage.steal_percent))
+    # On an idle machine, a few stolen ticks are a large percentage of very little CPU time.
+    stolen = usage.steal_percent or 0.0
+    if stolen > STEAL_PERCENT and (usage.own_cores + (usage.other_cores or 0.0)) * stolen / 100 > usage.resolution:
+        warnings.append(warning_for(WarningCode.STOLEN_TIME, percent=stolen))
     if usage.throttled_seconds and usage.throttled_seconds > THROTTLED_FRACTION * usage.seconds:
         warnings.append(
             warning_for(
@@ -99,14 +101,6 @@ def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) ->
     if faults and rate > FAULTS_PER_SECOND:
         warnings.append(warning_for(WarningCode.PAGE_FAULTS, faults=rate, when="per second"))
     return tuple(warnings)
-
-
-def _is_stolen_from(usage: CpuUsage) -> bool:
-    if usage.steal_percent is None or usage.steal_percent <= STEAL_PERCENT:
-        return False
-    # On an idle machine, a few stolen ticks are a large percentage of very little CPU time.
-    busy = usage.own_cores + (usage.other_cores or 0.0)
-    return busy * usage.steal_percent / 100 > usage.resolution
 
 
 def system_warnings(machine: Machine) -> list[WarningMessage]:

@@ -10,7 +10,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -278,21 +278,16 @@ def _cgroup_folders(controller: str, root: Path) -> list[Path]:
         for name in names.split(","):  # version 2 has one line with an empty name
             paths[name] = path
     folders: list[Path] = []
-    for mount, mount_root, kind, options in _cgroup_mounts(root):
-        if kind == "cgroup2":
-            folders += _existing_folders(root, mount, mount_root, paths.get("", "/"))
-        elif controller in options:
-            folders += _existing_folders(root, mount, mount_root, paths.get(controller, "/"))
-    return folders
-
-
-def _cgroup_mounts(root: Path) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield mount point, root within the file system, type and options of each mount (source: proc(5))."""
-    for line in (read_text(root / "proc/self/mountinfo") or "").splitlines():
+    for line in (read_text(root / "proc/self/mountinfo") or "").splitlines():  # source: proc(5)
         fields, _, tail = line.partition(" - ")
         words, kind = fields.split(" "), tail.split(" ")
-        if len(words) >= 5 and len(kind) >= 3 and kind[0] in ("cgroup", "cgroup2"):
-            yield words[4], words[3], kind[0], kind[2].split(",")
+        if len(words) < 5 or len(kind) < 3:
+            continue
+        if kind[0] == "cgroup2":
+            folders += _existing_folders(root, words[4], words[3], paths.get("", "/"))
+        elif kind[0] == "cgroup" and controller in kind[2].split(","):
+            folders += _existing_folders(root, words[4], words[3], paths.get(controller, "/"))
+    return folders
 
 
 def _existing_folders(root: Path, mount: str, mount_root: str, path: str) -> list[Path]:

@@ -118,7 +118,7 @@ def require_mode(setting: Setting) -> None:
     """Check that this machine and the device have the mode of ``setting``.
 
     Raises:
-        EnvironmentProblem: this machine cannot compile at all.
+        EnvironmentProblem: this machine cannot compile at all, or others may write to inductor's cache.
         UsageError: the device has no such mode.
     """
     mode = setting.mode
@@ -131,19 +131,11 @@ def require_mode(setting: Setting) -> None:
         return
     if shutil.which("g++") is None and shutil.which("clang++") is None:
         raise EnvironmentProblem(f"--mode {mode} needs a C++ compiler: install g++, or use --mode script")
-    _own_inductor_cache()
-
-
-def _own_inductor_cache() -> None:
-    """Check that nobody else can write to inductor's default cache, from which it loads pickles and libraries.
-
-    Its name can be predicted (``default_cache_dir`` in ``torch/_inductor/runtime/cache_dir_utils.py``). A cache that
-    the user chose is the user's decision.
-    """
-    if INDUCTOR_CACHE in os.environ:
-        return
-    name = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
-    make_own(Path(tempfile.gettempdir()) / f"torchinductor_{name}", INDUCTOR_CACHE, with_group=True)
+    if INDUCTOR_CACHE not in os.environ:  # a cache that the user chose is the user's decision
+        # Nobody else may write to the default one, from which inductor loads pickles and libraries, and whose name can
+        # be predicted (default_cache_dir in torch/_inductor/runtime/cache_dir_utils.py).
+        name = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
+        make_own(Path(tempfile.gettempdir()) / f"torchinductor_{name}", INDUCTOR_CACHE, with_group=True)
 
 
 def compiled(
@@ -178,7 +170,9 @@ def compiled(
                 device.synchronize()
             first_answer = first_answer or perf_counter() - started
     seconds = perf_counter() - started
-    _end_compile_processes()
+    if inductor_pool := sys.modules.get("torch._inductor.async_compile"):  # only if it is loaded
+        # It keeps the processes that it has started for the kernels of a GPU; nothing else is compiled.
+        inductor_pool.shutdown_compile_workers()
     return run, Compilation(seconds, first_answer, None if cached is None else len(_cached_libraries() - cached))
 
 
@@ -191,12 +185,6 @@ def _cached_libraries() -> set[tuple[str, int]]:
 
     found = (path for pattern in COMPILED for path in Path(cache_dir()).rglob(pattern))
     return {(str(path), path.stat().st_mtime_ns) for path in found}
-
-
-def _end_compile_processes() -> None:
-    """End those that inductor has started for the kernels of a GPU, and keeps: nothing else is compiled."""
-    if inductor_pool := sys.modules.get("torch._inductor.async_compile"):  # only if it is loaded
-        inductor_pool.shutdown_compile_workers()
 
 
 def captured(model: Any, args: tuple[Any, ...], setting: Setting) -> tuple[GraphedModel, Compilation]:

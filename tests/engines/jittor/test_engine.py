@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from places import ROOT
 from toy_workloads import runs_of
 
-from modelzoo.engines import create_engine
 from modelzoo.engines.jittor import environment
 from modelzoo.engines.jittor.engine import JittorEngine
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.errors import UsageError
 from modelzoo.measure import jobs
 from modelzoo.measure.jobs import Request
 from modelzoo.plan import Plan
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
-from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.setting import Setting
 from modelzoo.workload.discovery import load_workload
-
-
-def test_it_is_created_without_jittor() -> None:
-    """By its name; its module imports nothing of Jittor."""
-    assert isinstance(create_engine("jittor"), JittorEngine)
-    assert "jittor" not in sys.modules
 
 
 @pytest.mark.parametrize(
@@ -46,34 +37,6 @@ def test_what_jittor_lacks_is_refused_in_one_line(changes: dict[str, Any]) -> No
     with pytest.raises(UsageError, match="Jittor") as caught:
         JittorEngine().check(Setting(engine="jittor", **changes))
     assert "\n" not in str(caught.value)
-
-
-def test_a_setting_is_resolved() -> None:
-    """Batch and threads are the user's, or those of the workload and the machine."""
-    engine = JittorEngine()
-    setting = Setting(engine="jittor")
-    engine.check(setting)
-    found = engine.resolve(setting, batch=4, threads=2)
-    assert (found.engine, found.batch, found.threads, found.bf16_method) == ("jittor", 4, 2, None)
-    assert engine.resolve(setting.replace(batch=1, threads=1), batch=4, threads=2).threads == 1
-    assert engine.variables(found)["OMP_NUM_THREADS"] == "2"
-    assert engine.reference(found).engine == "torch"
-
-
-def test_a_missing_environment_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything else happens, with the command that makes it."""
-    monkeypatch.setenv(environment.DIRECTORY_VARIABLE, str(tmp_path))
-    engine = JittorEngine()
-    for use in (engine.load, engine.interpreter):
-        with pytest.raises(EnvironmentProblem, match=r"run scripts/setup-jittor$"):
-            use()
-
-
-def test_a_model_that_was_not_exported_is_refused() -> None:
-    """There is nothing that Jittor could run."""
-    session = JittorEngine().open(ResolvedSetting(engine="jittor"))
-    with pytest.raises(UsageError, match="has not been exported for Jittor"):
-        session.load(load_workload(ROOT / "resnet50"), None, None)  # type: ignore[arg-type]  # neither is used
 
 
 @pytest.fixture(scope="module")

@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import platform
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from exportable_workloads import DETECTOR, resolved, source_of
 
-from modelzoo.engines import create_engine
-from modelzoo.engines.export import engine as export_engine
 from modelzoo.engines.onnxruntime import engine
 from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.errors import UsageError
 from modelzoo.machine import installation
 from modelzoo.setting import Setting
 
 SETTING = Setting(engine="onnxruntime")
 ENGINE = OnnxRuntimeEngine()
-
-
-def test_it_is_created_by_name_and_imports_nothing() -> None:
-    """Neither torch nor ONNX Runtime, before it is loaded."""
-    code = (
-        "import sys; from modelzoo.engines import create_engine; create_engine('onnxruntime');"
-        "sys.exit('torch' in sys.modules or 'onnxruntime' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    assert create_engine("onnxruntime").name == "onnxruntime"
-
-
-@pytest.mark.parametrize("package", ["onnxruntime", "onnx"])
-def test_a_missing_package_is_named_with_its_install_command(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one line."""
-
-    def absent(name: str) -> None:
-        if name == package:
-            raise ModuleNotFoundError(name)
-
-    monkeypatch.setattr(export_engine, "installed_version", lambda name: None)
-    monkeypatch.setattr(importlib, "import_module", absent)
-    with pytest.raises(EnvironmentProblem, match=rf"^{package} is not installed: run pip install onnxruntime "):
-        ENGINE.load()
 
 
 def test_bf16_is_refused_on_x86_and_fast_math_on_arm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,14 +41,6 @@ def test_a_setting_of_torch_is_refused() -> None:
     """A mode, for example."""
     with pytest.raises(UsageError, match="--mode script is an option of torch, and ONNX Runtime runs"):
         ENGINE.check(SETTING.replace(mode="script"))
-
-
-def test_open_values_are_decided() -> None:
-    """What the user gave stays."""
-    found = ENGINE.resolve(SETTING.replace(batch=4), batch=1, threads=2)
-    assert (found.batch, found.threads, found.bf16_method, found.engine) == (4, 2, None, "onnxruntime")
-    assert ENGINE.reference(found).engine == "torch"
-    assert ENGINE.variables(found)["OMP_NUM_THREADS"] == "2"
 
 
 def test_versions_and_build_are_recorded(tmp_path: Path) -> None:

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from exportable_workloads import CLASSIFIER, resolved, source_of
 
-from modelzoo.engines import create_engine
-from modelzoo.engines.export import engine as export_engine
 from modelzoo.engines.openvino.engine import OpenVinoEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
 
 SETTING = Setting(engine="openvino")
 ENGINE = OpenVinoEngine()
-
-
-def test_it_is_created_by_name_and_imports_nothing() -> None:
-    """Neither torch nor OpenVINO, before it is loaded."""
-    code = (
-        "import sys; from modelzoo.engines import create_engine; create_engine('openvino');"
-        "sys.exit('torch' in sys.modules or 'openvino' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    assert create_engine("openvino").name == "openvino"
-
-
-def test_a_missing_package_is_named_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one line; one that is broken is told from one that is missing."""
-
-    def absent(name: str) -> None:
-        raise ModuleNotFoundError(f"no {name}")
-
-    monkeypatch.setattr(importlib, "import_module", absent)
-    with pytest.raises(EnvironmentProblem, match=r"^openvino cannot be imported \(no openvino\): run pip install"):
-        monkeypatch.setattr(export_engine, "installed_version", lambda name: "2026.4.1")
-        ENGINE.load()
-    monkeypatch.setattr(export_engine, "installed_version", lambda name: None)
-    with pytest.raises(EnvironmentProblem, match=r"^openvino is not installed: run pip install openvino$"):
-        ENGINE.load()
 
 
 def test_bf16_needs_a_cpu_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,14 +44,6 @@ def test_settings_that_it_does_not_have_are_refused(changes: dict[str, str], lin
     """A mode of torch, and other precisions."""
     with pytest.raises(UsageError, match=line):
         ENGINE.check(SETTING.replace(**changes))
-
-
-def test_open_values_are_decided() -> None:
-    """What the user gave stays."""
-    found = ENGINE.resolve(SETTING.replace(batch=4), batch=1, threads=2)
-    assert (found.batch, found.threads, found.bf16_method, found.engine) == (4, 2, None, "openvino")
-    assert ENGINE.reference(found).engine == "torch"
-    assert ENGINE.variables(found)["OMP_NUM_THREADS"] == "2"
 
 
 def test_versions_and_build_are_recorded() -> None:
