@@ -142,12 +142,12 @@ def confirmed(result: Result) -> list[Row]:
 def confirmed_speed(result: Result) -> Speed | None:
     """How many times the throughput of the single instance the best configuration has in the confirmation.
 
-    ``None`` if not both were measured again. One that was interrupted has no verdict, because whoever interrupts it may
-    do so because of what it shows.
+    ``None`` unless exactly these two were measured again. One that was interrupted has no verdict, because whoever
+    interrupts it may do so because of what it shows.
     """
     found, both = of(result), [row for row in confirmed(result) if row.rates]
     stage = found.stage(StageKind.CONFIRMATION)
-    if stage is None or len(both) < 2:
+    if stage is None or len(both) != 2:
         return None
     shared = sorted(set(both[0].rates) & set(both[1].rates))
     planned = None if found.is_complete else NOT_LOOKED_AT
