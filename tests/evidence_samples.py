@@ -51,8 +51,10 @@ def called(
     name: str, dtype: str, seconds: float, *shapes: tuple[int, ...], flop: int | None = None, lines: str = ""
 ) -> RecordedCall:
     """A call of an operator with tensors of these shapes, during which ``lines`` were printed."""
-    found = product_flop(name, shapes) if flop is None else flop
-    call = Call(name, shapes, found, 0, (dtype,) * len(shapes))
+    kind, factors = operator_class(name), shapes["add" in name :]
+    if flop is None and kind is not None and len(factors) > 1:
+        flop = product_flop(kind, factors, (*factors[0][:-1], factors[-1][-1]))
+    call = Call(name, shapes, flop, 0, (dtype,) * len(shapes))
     return RecordedCall(call, seconds, printed=Printed(parse_onednn(lines), parse_mkl(lines)))
 
 

@@ -13,4 +13,4 @@ from modelzoo.evidence.recording import Plan, Recording, record_once
 def replayed(call: Callable[[], object], module: Any = None, *, replays: bool = True) -> Recording:
     """What the operators of ``call`` did, in inference mode."""
     with torch.inference_mode():
-        return record_once(call, Plan(module=module, budget=(lambda seconds: 6.0) if replays else None))
+        return record_once(call, Plan(model=module, budget=(lambda seconds: 6.0) if replays else None))

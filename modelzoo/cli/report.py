@@ -25,7 +25,6 @@ from modelzoo.formatting import for_people, printable
 
 if TYPE_CHECKING:
     from modelzoo.records.run import Result
-    from modelzoo.views.page.build import ResultSet
 
 
 FORMATS = ("terminal", "markdown", "html", "csv", "json")
@@ -74,7 +73,10 @@ def report(args: argparse.Namespace) -> int:
     target = output_file(args.output)
     form = format_of(args.format, target, FORMATS)
     if target is not None:
-        _check_target(target, args.results)
+        files = [file for path in args.results for file in result_files(Path(path))]
+        if any(target.resolve() == file.resolve() for file in files):
+            raise UsageError(f"{target} is one of the results; name another file with -o FILE")
+        check_directory(target)
     if form == "html":
         if target is None:
             raise UsageError("--format html is a page; name its file with -o FILE")
@@ -85,14 +87,6 @@ def report(args: argparse.Namespace) -> int:
         return _print(args)
     deliver(_rendered(read_all(args.results), form, args), target)
     return 0
-
-
-def _check_target(target: Path, results: Sequence[str]) -> None:
-    """Raise ``UsageError`` if ``target`` is one of the results, or its directory does not exist."""
-    files = [file for path in results for file in result_files(Path(path))]
-    if any(target.resolve() == file.resolve() for file in files):
-        raise UsageError(f"{target} is one of the results; name another file with -o FILE")
-    check_directory(target)
 
 
 def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Namespace) -> str:
@@ -146,35 +140,24 @@ def _print(args: argparse.Namespace) -> int:
 
 def _write_page(args: argparse.Namespace, target: Path) -> int:
     from modelzoo.comparison.compare import Question
+    from modelzoo.comparison.model import StoredResult
     from modelzoo.document.html import html
     from modelzoo.views.page import build
+    from modelzoo.views.page.history import start
+    from modelzoo.views.page.redaction import names_here, redacted
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")
     names = short_names([Path(path) for path in args.results])
-    if args.redact:
-        names = [f"Result {number}" for number in range(1, len(names) + 1)]
-    given = [_given(name, path, args.redact) for name, path in zip(names, args.results)]
-    page = html(build.page(given, Question()))
-    write_output(target, page)
+    given = []
+    for number, (name, path) in enumerate(zip(names, args.results), 1):
+        stored = [StoredResult(file, result) for file, result in read_all([path])]
+        stored.sort(key=lambda each: start(each.result))
+        if args.redact:
+            people, name = names_here(), f"Result {number}"
+            results = [redacted(each.result, people) for each in stored]
+            stored = [StoredResult(f"session {session}", result) for session, result in enumerate(results, 1)]
+        given.append(build.ResultSet(name, tuple(stored), Path(path).is_dir()))
+    write_output(target, html(build.page(given, Question())))
     print_lines([f"page: {target}"])
     return 0
-
-
-def _given(name: str, path: str, redact: bool) -> ResultSet:
-    """What is at ``path``, the oldest session first."""
-    from modelzoo.comparison.model import StoredResult
-    from modelzoo.views.page.build import ResultSet
-    from modelzoo.views.page.history import start
-    from modelzoo.views.page.redaction import names_here, redacted
-
-    is_directory = Path(path).is_dir()
-    stored = [StoredResult(file, result) for file, result in read_all([path])]
-    stored.sort(key=lambda each: start(each.result))
-    if not redact:
-        return ResultSet(name, tuple(stored), is_directory)
-    people = names_here()
-    hidden = [
-        StoredResult(f"session {session}", redacted(each.result, people)) for session, each in enumerate(stored, 1)
-    ]
-    return ResultSet(name, tuple(hidden), is_directory)

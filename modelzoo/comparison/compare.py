@@ -225,15 +225,14 @@ def _of_stage(side: SideSetting | None, name: str) -> SideSetting | None:
     """``side`` as if only the stage ``name`` had been timed; ``None`` if it has no such stage."""
     if side is None or name not in _names(side):
         return None
-    return replace(side, sessions=tuple(tuple(_watching(run, name) for run in runs) for runs in side.sessions))
 
+    def watching(run: Run) -> Run:
+        report = run.report
+        if report is None or report.timing is None:
+            return run
+        return replace(run, report=replace(report, timing=replace(report.timing, watched=name)))
 
-def _watching(run: Run, name: str) -> Run:
-    """``run`` with the series ``name`` in place of the latency."""
-    report = run.report
-    if report is None or report.timing is None:
-        return run
-    return replace(run, report=replace(report, timing=replace(report.timing, watched=name)))
+    return replace(side, sessions=tuple(tuple(map(watching, runs)) for runs in side.sessions))
 
 
 class StageRow(msgspec.Struct, frozen=True):
@@ -297,18 +296,13 @@ def gate(comparison: Comparison, conditions: Sequence[FailOn]) -> Gate:
     row passes unless ``ambiguous`` is a condition.
     """
     rows = comparison.rows
-    met: list[list[FailOn]] = [[] for _ in rows]
-    for condition in conditions:
-        for index in _meeting(comparison, condition):
-            met[index].append(condition)
-    code = FAILED if any(met) else PASSED
-    if all(row.ratio is None for row in rows):
-        code = NOTHING
-    return Gate(tuple(conditions), tuple(map(tuple, met)), code)
+    meeting = [(condition, _meeting(rows, condition)) for condition in conditions]
+    met = tuple(tuple(condition for condition, of in meeting if index in of) for index in range(len(rows)))
+    code = NOTHING if all(row.ratio is None for row in rows) else FAILED if any(met) else PASSED
+    return Gate(tuple(conditions), met, code)
 
 
-def _meeting(comparison: Comparison, condition: FailOn) -> list[int]:
-    rows = comparison.rows
+def _meeting(rows: Sequence[Row], condition: FailOn) -> list[int]:
     if condition.fraction == 0:  # a difference that is shown, but does not matter, is SAME
         return [index for index, row in enumerate(rows) if row.outcome in (Outcome.SLOWER, Outcome.MORE)]
     if condition.fraction is not None:

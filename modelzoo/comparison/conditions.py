@@ -16,6 +16,7 @@ import msgspec
 from modelzoo.comparison.model import Row
 from modelzoo.formatting import DIGEST_DIGITS
 from modelzoo.frozen import field_names
+from modelzoo.records.evidence import OperatorUse
 from modelzoo.records.libraries import Library
 from modelzoo.records.machine import THREAD_VARIABLES
 from modelzoo.records.run import Result, RunReport
@@ -152,31 +153,17 @@ def groups(report: RunReport, result: Result) -> list[Group | None]:
     variables = {**machine.environment, **provenance.environment.applied}
     follows = {name for name in THREAD_VARIABLES if variables.get(name) == str(setting.threads)}
     weights, export, commit = report.prepared.weights, report.prepared.export, result.commit
+    digests = {"inputs": report.inputs_digest, "calibration": report.calibration_digest}
+    digests["workload file"] = provenance.digest
     suite_and_work = {
         "modelzoo": result.version,
         "commit of modelzoo": commit and commit[:DIGEST_DIGITS] + ("+" if commit.endswith("+") else ""),
         "weights": f"{weights.name} ({weights.sha256[:DIGEST_DIGITS]})",
-        "inputs": _short(report.inputs_digest),
-        "calibration": _short(report.calibration_digest),
-        "workload file": _short(provenance.digest),
+        **{name: digest and digest[:DIGEST_DIGITS] for name, digest in digests.items()},
     }
-    software: list[tuple[Facts | None, str | None]] = [(None, None)] * 3
-    if libraries is not None:
-        software = [
-            ([*_fields(libraries.build, "settings", "torch's "), ("backends", libraries.backends)], None),
-            # The other settings say again what the versions say.
-            (
-                ((f"torch's {x}", libraries.build.settings[x]) for x in libraries.build.settings if x[:4] == "USE_"),
-                NOT_SET,
-            ),
-            (map(_library, libraries.loaded), NOT_LOADED),
-        ]
-    kernels: list[tuple[Facts | None, str | None]] = [(None, None)] * 2
-    if evidence is not None:
-        used_kernels = [
-            (f"kernels of {x.operator_class}", f"{x.implementation} ({x.precision})") for x in evidence.operators
-        ]
-        kernels = [([("oneDNN instruction set", evidence.onednn_isa)], None), (used_kernels, NONE)]
+    build = None if libraries is None else libraries.build
+    # torch's other settings say again what the versions say.
+    uses = None if build is None else [(f"torch's {x}", build.settings[x]) for x in build.settings if x[:4] == "USE_"]
     found: list[tuple[Facts | None, str | None]] = [
         (_fields(machine, "mhz has_bf16 environment numa_allowed nodes caches threads image_id"), None),
         (((f"{each.name} cache", f"{each.instances} × {each.bytes / 2**10:g} KiB") for each in machine.caches), None),
@@ -184,22 +171,24 @@ def groups(report: RunReport, result: Result) -> list[Group | None]:
         ([*_fields(used.device, "index", "accelerator "), ("locked clock", used.locked_mhz)] if used else (), NONE),
         ([("engine", provenance.engine), *(_fields(export.conversion, "", "exporter ") if export else ())], None),
         (((x, versions[x]) for x in versions if x != "python") if versions else None, None),
-        *software,
+        ([*_fields(build, "settings", "torch's "), ("backends", libraries.backends)] if libraries else None, None),
+        (uses, NOT_SET),
+        (map(_library, libraries.loaded) if libraries else None, NOT_LOADED),
         (((name, value_text(value)) for name, value in chosen.items()), NONE),
         (((f"variable {x}", variables[x]) for x in variables if x not in follows and x[:9] != "MODELZOO_"), NOT_SET),
         (((name, value or "set") for name, _, value in (each.partition("=") for each in report.switches)), NOT_SET),
         (suite_and_work.items(), None),
-        *kernels,
+        ([("oneDNN instruction set", evidence.onednn_isa)] if evidence else None, None),
+        (map(_kernel, evidence.operators) if evidence else None, NONE),
     ]
-    return [None if facts is None else _group(facts, absent) for facts, absent in found]
-
-
-def _group(facts: Facts, absent: str | None) -> Group:
-    values: dict[str, set[str]] = {}
-    for name, value in facts:
-        text = _text(name, value)
-        values.setdefault(name, set()).update([text] if text else [])
-    return Group({name: frozenset(each) for name, each in values.items()}, absent)
+    groups: list[Group | None] = []
+    for facts, absent in found:
+        values: dict[str, Values] = {}
+        for name, value in facts or ():
+            text = _text(name, value)
+            values[name] = values.get(name, frozenset()) | ({text} if text else set())
+        groups.append(None if facts is None else Group(values, absent))
+    return groups
 
 
 def _fields(record: Any, left_out: str, prefix: str = "") -> list[tuple[str, Any]]:
@@ -219,12 +208,12 @@ def _text(name: str, value: Any) -> str | None:
     return f"{value:g}" if isinstance(value, float) else value_text(value)
 
 
-def _short(digest: str | None) -> str | None:
-    return digest and digest[:DIGEST_DIGITS]
-
-
 def _library(library: Library) -> tuple[str, str]:
     """One library; the size of its pool is left out, because it follows the threads."""
     parts = (library.version, library.architecture, library.threading)
     text = " ".join(part for part in parts if part) or PurePath(library.file).name
     return f"{library.kind} of {library.owner}", text
+
+
+def _kernel(use: OperatorUse) -> tuple[str, str]:
+    return f"kernels of {use.operator_class}", f"{use.implementation} ({use.precision})"

@@ -1,9 +1,9 @@
-"""Which operations explain the difference of a row, from the audited or profiled passes of both sides. Pure.
+"""What explains the difference of a row: operations and kernels in the audited or profiled passes of both sides. Pure.
 
 Kernels of two libraries or two precisions have different names, so a list of kernels would only say that all of the
 baseline's are gone and all of the other side's are new. The time is therefore divided by operation: the operators that
 multiply matrices by what they compute (conv, linear …), with the kernels that did it beside it, all others by
-the operator's name.
+the operator's name. ``kernel_changes`` says shape by shape which kernels computed the products.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from modelzoo import stats
 from modelzoo.comparison.model import Row
 from modelzoo.evidence.kernel_names import PASS_EVENT, operator_class
-from modelzoo.records.evidence import Evidence
+from modelzoo.records.evidence import Evidence, OperatorClass
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile
 from modelzoo.records.run import RunReport
 from modelzoo.records.timing import model_times
@@ -32,8 +32,6 @@ MAIN_KERNEL = 0.1
 """Kernels that took less than this fraction of an operation's time are not named."""
 EXPLAINED = (Outcome.FASTER, Outcome.SLOWER, Outcome.AMBIGUOUS)
 """The outcomes with a difference to explain."""
-_DISPATCH = "dispatch of products"
-_BETWEEN = "between operators"
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -93,12 +91,8 @@ class Explanation(msgspec.Struct, frozen=True):
         return math.fsum(part.other for part in self.parts)
 
 
-class _Time(msgspec.Struct, frozen=True):
-    """Seconds of one pass that belong to an operation, and the kernel if it is known."""
-
-    operation: str
-    seconds: float
-    kernel: str = ""
+_Time = tuple[str, float, str]
+"""An operation, the seconds of one pass that belong to it, and the kernel, empty if it is not known."""
 
 
 class _Passes(msgspec.Struct, frozen=True):
@@ -184,10 +178,10 @@ def _passes(reports: Sequence[RunReport], source: str) -> _Passes | None:
     operations: dict[str, float] = defaultdict(float)
     by_kernel: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for _, _, times in found:
-        for time in times:
-            operations[time.operation] += time.seconds / count
-            if time.kernel:
-                by_kernel[time.operation][time.kernel] += time.seconds
+        for operation, seconds, kernel in times:
+            operations[operation] += seconds / count
+            if kernel:
+                by_kernel[operation][kernel] += seconds
     main: dict[str, tuple[str, ...]] = {}
     for operation, spent in by_kernel.items():
         longest = sorted(spent, key=lambda name: (-spent[name], name))
@@ -200,25 +194,124 @@ def _evidence_times(evidence: Evidence) -> Iterator[_Time]:
     in_products: dict[str, float] = defaultdict(float)
     for use in evidence.operators:
         name = use.operator_class
-        yield _Time(f"{name}: kernels", use.kernel_seconds, use.implementation)
-        yield _Time(f"{name}: reorders and set-up", use.seconds - use.kernel_seconds)
+        yield f"{name}: kernels", use.kernel_seconds, use.implementation
+        yield f"{name}: reorders and set-up", use.seconds - use.kernel_seconds, ""
         in_products[use.operator] += use.seconds
     for share in evidence.by_operator:
         # Sums in another order differ in the last digits.
         rest = round(share.seconds - in_products[share.name], 12)
         if rest:
-            yield _Time(_other_operation(share.name), rest)
+            yield _other_operation(share.name), rest, ""
 
 
 def _profile_times(profile: Profile) -> Iterator[_Time]:
     for row in profile.operators:
-        kind = operator_class(row.name)
         if row.name != OTHERS:
-            yield _Time(str(kind) if kind else _other_operation(row.name), row.seconds, row.kernel)
+            yield str(operator_class(row.name) or _other_operation(row.name)), row.seconds, row.kernel
 
 
 def _other_operation(name: str) -> str:
     """What an operator does besides multiplying matrices; one that calls a product only dispatches."""
     if name in (PASS_EVENT, BETWEEN_OPERATORS):
-        return _BETWEEN
-    return _DISPATCH if operator_class(name) is not None else name
+        return "between operators"
+    return "dispatch of products" if operator_class(name) is not None else name
+
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+class ShapeUse(msgspec.Struct, frozen=True):
+    """What one side did with one set of shapes.
+
+    Attributes:
+        kernels: the kernels that ran, with their precision, the one that took the most time first; empty if none did.
+        seconds: per audited pass, reorders and set-up included.
+        calls: per audited pass.
+    """
+
+    kernels: tuple[str, ...] = ()
+    seconds: float = 0.0
+    calls: float = 0.0
+
+
+class KernelChange(msgspec.Struct, frozen=True):
+    """Shapes of which the two sides computed the product in different kernels.
+
+    Attributes:
+        operator_class: what is computed.
+        shapes: of the inputs.
+        base: what the baseline did.
+        other: what the other side did.
+    """
+
+    operator_class: OperatorClass
+    shapes: Shapes
+    base: ShapeUse
+    other: ShapeUse
+
+    @property
+    def change(self) -> float:
+        """Seconds per pass that the other side takes more."""
+        return self.other.seconds - self.base.seconds
+
+
+class KernelChanges(msgspec.Struct, frozen=True):
+    """The products of a row.
+
+    Attributes:
+        workload: of the row.
+        label: of the row.
+        changes: the shapes that have other kernels, the largest change of time first.
+        shapes: number of different shapes that were audited on either side.
+    """
+
+    workload: str
+    label: str
+    changes: tuple[KernelChange, ...]
+    shapes: int
+
+
+def kernel_changes(row: Row) -> KernelChanges | None:
+    """Return which shapes have other kernels; ``None`` if a side was not audited, or its audit names no product.
+
+    The operator's name is no part of what is compared: releases of torch call the same product by different names.
+    """
+    if row.base is None or row.other is None:
+        return None
+    base, other = _uses(row.base.reports), _uses(row.other.reports)
+    if not base or not other:
+        return None
+    nothing = ShapeUse()
+    found = [
+        KernelChange(*key, base.get(key, nothing), other.get(key, nothing))
+        for key in {**base, **other}
+        if set(base.get(key, nothing).kernels) != set(other.get(key, nothing).kernels)
+    ]
+    changes = sorted(found, key=lambda each: (-abs(each.change), each.operator_class, each.shapes))
+    return KernelChanges(row.workload, row.setting, tuple(changes), len({**base, **other}))
+
+
+_Key = tuple[OperatorClass, Shapes]
+
+
+def _uses(reports: Sequence[RunReport]) -> dict[_Key, ShapeUse]:
+    """What the audited processes of a side did with each set of shapes, the mean of their passes."""
+    audits = [each.observed.evidence for each in reports if each.observed.evidence is not None]
+    passes = sum(each.iterations for each in audits)
+    if not passes:
+        return {}
+    seconds: dict[_Key, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    calls: dict[_Key, int] = defaultdict(int)
+    for audit in audits:
+        for use in audit.operators:
+            key = (use.operator_class, use.shapes)
+            seconds[key][f"{use.implementation} ({use.precision})"] += use.seconds
+            calls[key] += use.count
+    return {
+        key: ShapeUse(
+            kernels=tuple(sorted(found, key=lambda name: (-found[name], name))),
+            seconds=sum(found.values()) / passes,
+            calls=calls[key] / passes,
+        )
+        for key, found in seconds.items()
+    }

@@ -14,7 +14,7 @@ from modelzoo.comparison.estimate import skewness
 from modelzoo.comparison.model import Row, Side
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.machine import Machine, fingerprint
+from modelzoo.records.machine import fingerprint
 from modelzoo.results.counting import per_million
 from modelzoo.results.refusals import RATED, Metric, SideSetting
 
@@ -113,10 +113,9 @@ def row_rates(row: Row, metric: Metric) -> RowRates | None:
     """
     if row.ratio is None:
         return None
-    base, other = (
-        rates(side, value, metric) if side is not None and value is not None else None
-        for side, value in ((row.base, row.base_value), (row.other, row.other_value))
-    )
+    sides = ((row.base, row.base_value), (row.other, row.other_value))
+    found = [rates(side, value, metric) for side, value in sides if side is not None and value is not None]
+    base, other = found if len(found) == len(sides) else (None, None)
     if base is None or other is None or row.base is None:
         return None
     return RowRates(row.workload, row.setting, row.base.reports[0].unit, base, other)
@@ -140,7 +139,13 @@ def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Rates | N
     # the system shows them; in a virtual machine they may be halves of physical ones.
     used = min(report.setting.threads, limits.physical_cores, limits.quota or math.inf)
     whole = items if used >= machine.cores else multiplied(items, machine.cores / used)
-    cores, assumed = _physical_cores(machine)
+    cores, assumed = float(machine.cores), None
+    if machine.hypervisor is not None:
+        vcpus = machine.vcpus_per_core
+        if vcpus is None:
+            vcpus = VCPUS_PER_CORE.get(machine.architecture, 1)
+            assumed = AssumedCores(vcpus, machine.architecture)
+        cores = machine.logical / vcpus
     return Rates(
         machine=whole,
         core=multiplied(whole, 1 / cores),
@@ -153,16 +158,6 @@ def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Rates | N
 def multiplied(interval: stats.Interval, factor: float) -> stats.Interval:
     """Return ``interval`` times a positive number."""
     return stats.Interval(interval.value * factor, interval.low * factor, interval.high * factor)
-
-
-def _physical_cores(machine: Machine) -> tuple[float, AssumedCores | None]:
-    """The number of physical cores, and what had to be assumed for it."""
-    if machine.hypervisor is None:
-        return machine.cores, None
-    if machine.vcpus_per_core is not None:
-        return machine.logical / machine.vcpus_per_core, None
-    vcpus = VCPUS_PER_CORE.get(machine.architecture, 1)
-    return machine.logical / vcpus, AssumedCores(vcpus, machine.architecture)
 
 
 COLUMNS = ("name", "per_hour", "currency", "date")

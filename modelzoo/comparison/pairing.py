@@ -7,7 +7,6 @@ is a matter of its digest (``modelzoo.results.refusals``).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import PurePath
@@ -61,14 +60,14 @@ def parse_pairing(text: str) -> Pairing:
     return Pairing(before, after)
 
 
-def words(requested: Setting) -> dict[str, str]:
+def words(requested: Setting, left_out: Collection[str] = ()) -> dict[str, str]:
     """Return a setting in the notation of ``--setting``. Paths are shortened to what says something elsewhere."""
     found = {option_name(name): _text(getattr(requested, name)) for name in SHOWN}
     own = option_name(METHODS.get(requested.precision, ""))
     found.update({name: (requested.method or "auto") if name == own else "off" for name in METHOD_OPTIONS})
     for name, value in sorted(requested.options.items()):
         found.setdefault(name, _text(value))
-    return found
+    return {name: value for name, value in found.items() if name not in left_out}
 
 
 def _text(value: OptionValue) -> str:
@@ -89,7 +88,14 @@ def pairs(base: Sequence[SideSetting], other: Sequence[SideSetting], on_purpose:
         UsageError: one of ``on_purpose`` pairs nothing.
     """
     known = _known_options(base, other)
-    mine, theirs = _keyed(base, known), _keyed(other, known)
+
+    def keyed(sides: Sequence[SideSetting]) -> dict[Key, SideSetting]:
+        left_out = [set(side.requested.options) - known[side.workload] for side in sides]
+        return dict(
+            zip(_keys((side.workload, words(side.requested, out)) for side, out in zip(sides, left_out)), sides)
+        )
+
+    mine, theirs = keyed(base), keyed(other)
     chosen = [pair for each in on_purpose for pair in _chosen(each, mine, theirs)]
     used_mine = {pair[0] for pair in chosen}
     used_theirs = {pair[1] for pair in chosen}
@@ -126,21 +132,11 @@ class Key(NamedTuple):
 
 def _keys(settings: Iterable[tuple[str, Mapping[str, str]]]) -> list[Key]:
     """The keys of the settings of one side: workloads, with settings as text."""
-    seen: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
-    found = []
+    found: list[Key] = []
     for workload, shown in settings:
-        seen[workload, tuple(shown.items())] += 1
-        found.append(Key(workload, tuple(shown.items()), seen[workload, tuple(shown.items())]))
+        before = sum(key[:2] == (workload, tuple(shown.items())) for key in found)
+        found.append(Key(workload, tuple(shown.items()), before + 1))
     return found
-
-
-def _keyed(sides: Sequence[SideSetting], known: Mapping[str, set[str]]) -> dict[Key, SideSetting]:
-    shown = []
-    for side in sides:
-        unknown = set(side.requested.options) - known[side.workload]
-        own = {name: value for name, value in words(side.requested).items() if name not in unknown}
-        shown.append((side.workload, own))
-    return dict(zip(_keys(shown), sides))
 
 
 def _known_options(base: Sequence[SideSetting], other: Sequence[SideSetting]) -> dict[str, set[str]]:

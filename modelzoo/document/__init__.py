@@ -25,25 +25,3 @@ from modelzoo.document.content import (
     lines,
     named,
 )
-
-__all__ = [
-    "Block",
-    "Column",
-    "Command",
-    "Details",
-    "Figure",
-    "Line",
-    "Lines",
-    "Notice",
-    "Notices",
-    "Page",
-    "Picture",
-    "Pictures",
-    "Section",
-    "Table",
-    "Text",
-    "Tone",
-    "first_line",
-    "lines",
-    "named",
-]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from modelzoo.evidence.audited import AttributedAudit, AttributedTime
+from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.device_attribution import DeviceKernel, kernel_part
 from modelzoo.evidence.kernel_names import (
@@ -25,12 +25,11 @@ from modelzoo.evidence.kernel_names import (
     UNREAD_KERNEL,
     converts_back,
     is_native_loop,
-    library_kernel,
     moves_memory,
     multiplies_nothing,
-    onednn_kernels,
     operator_class,
     precision_of,
+    shows_its_operands,
 )
 from modelzoo.evidence.mkl_log import BlasCall
 from modelzoo.evidence.onednn_log import OneDnnLog, Primitive, logged_types, problem_flop
@@ -60,30 +59,39 @@ def attribute_recording(
         bf16_method: how bf16 was requested; ``None`` for other precisions.
         is_compiled: whether ``torch.compile`` generated the code between operators.
     """
-    if recording.device != "cpu":
-        return _attribute_device(recording, canary, bf16_method)
-    prover = PrecisionProver(canary, bf16_method)
-    parts = [part for each in recording.calls for part in _call_parts(each, recording, prover)]
-    in_operators = sum(part.seconds for part in parts)
-    rest = max(sum(recording.seconds.values()) - in_operators, 0.0)
-    hidden = [part for each in recording.outside for part in log_parts(each.log, each.blas_calls, prover)]
-    needed = sum(part.seconds for part in hidden)
-    scale = min(1.0, rest / needed) if needed else 0.0
-    parts += [replace(part, seconds=part.seconds * scale) for part in hidden]
-    if left := rest - needed * scale:
-        where = (INDUCTOR, NATIVE) if is_compiled else (BETWEEN_OPERATORS, DISPATCH)
-        parts.append(AttributedTime(PASS_EVENT, None, (), *where, ProofSource.NOTHING, left))
+    prover, is_cpu = PrecisionProver(canary, bf16_method), recording.device == "cpu"
     printed = [each.printed for each in recording.calls] + list(recording.outside)
-    replayed = recording.products if recording.replay_seconds is not None else ()
-    unread, unread_in_products = _unread(recording)
     primitives = [primitive for each in printed for primitive in each.log.primitives]
+    replayed = recording.products if recording.replay_seconds is not None else ()
+    counted, lists_all = recording.counted(), False
+    if is_cpu:
+        parts = [part for each in recording.calls for part in _call_parts(each, recording, prover)]
+        rest = max(sum(recording.seconds.values()) - sum(part.seconds for part in parts), 0.0)
+        hidden = [part for each in recording.outside for part in log_parts(each.log, each.blas_calls, prover)]
+        hidden = _within(hidden, rest)
+        parts += hidden
+        if left := rest - sum(part.seconds for part in hidden):
+            where = (INDUCTOR, NATIVE) if is_compiled else (BETWEEN_OPERATORS, DISPATCH)
+            parts.append(Node(PASS_EVENT, None, (), *where, ProofSource.NOTHING, left))
+    else:
+        parts = [part for each in recording.calls for part in _device_parts(each, recording, prover)]
+        outside = [kernel for each in recording.outside for kernel in each.kernels]
+        parts += [kernel_part(k, None, recording.operands.get(k.name, "unknown"), prover) for k in outside]
+        # Kernels that no operator launched have no sizes; those of a graph may do all of the work.
+        lists_all = bool(outside) and not can_be_compared(parts, counted)
+        ran = {(part.product, part.implementation): None for part in parts if part.is_compute}
+        replayed = tuple(
+            replace(each, kernels=tuple(name for place, name in ran if place == n)) for n, each in enumerate(replayed)
+        )
+    unread, unread_in_products = _unread(recording)
     return AttributedAudit(
         parts=parts,
         iterations=recording.iterations,
         log_source=recording.log_source,
-        library="oneDNN",
+        library="oneDNN" if is_cpu else "the device's libraries",
         bf16_allowed=onednn_allowed_bf16(primitives),
-        counted=recording.counted(),
+        counted=counted,
+        lists_all=lists_all,
         logged=logged_types(primitives),
         dequantized=tuple(sorted({each.call.name for each in recording.calls if _converts_back(each)})),
         unread=unread,
@@ -100,36 +108,14 @@ def attribute_recording(
     )
 
 
-def _attribute_device(recording: Recording, canary: Canary | None, bf16_method: str | None) -> AttributedAudit:
-    """Attribute a pass of an accelerator to its kernels; the times of calls stand for those that are not known."""
-    prover = PrecisionProver(canary, bf16_method)
-    parts = [part for each in recording.calls for part in _device_parts(each, recording, prover)]
-    for each in recording.outside:
-        parts += [kernel_part(k, None, recording.operands.get(k.name, "unknown"), prover) for k in each.kernels]
-    counted, products = recording.counted(), recording.products if recording.replay_seconds is not None else ()
-    ran = {(part.product, part.implementation): None for part in parts if part.is_compute}
-    products = tuple(
-        replace(each, kernels=tuple(name for place, name in ran if place == n)) for n, each in enumerate(products)
-    )
-    # Kernels that no operator launched have no sizes; those of a graph may do all of the work.
-    has_others = any(each.kernels for each in recording.outside)
-    return AttributedAudit(
-        parts=parts,
-        iterations=recording.iterations,
-        log_source=recording.log_source,
-        library="the device's libraries",
-        bf16_allowed=None,
-        counted=counted,
-        lists_all=has_others and not can_be_compared(parts, counted),
-        dequantized=tuple(sorted({each.call.name for each in recording.calls if _converts_back(each)})),
-        products=answered(products, parts),
-        replay_seconds=recording.replay_seconds,
-        outputs_differ=recording.outputs_differ,
-        problems=recording.problems,
-    )
+def _within(parts: Sequence[Node], seconds: float) -> list[Node]:
+    """``parts``, which the logs of several threads show, in no more than so many ``seconds`` together."""
+    total = sum(part.seconds for part in parts)
+    scale = min(1.0, seconds / total) if total else 0.0
+    return [replace(part, seconds=part.seconds * scale) for part in parts]
 
 
-def _device_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProver) -> Iterator[AttributedTime]:
+def _device_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProver) -> Iterator[Node]:
     """What an operator's time was spent on: by its kernels, the longest of which multiplies if no name says so."""
     call, kernels = noted.call, noted.printed.kernels
     product = recording.products[noted.product] if noted.product is not None else None
@@ -137,7 +123,7 @@ def _device_parts(noted: RecordedCall, recording: Recording, prover: PrecisionPr
     if not kernels:
         if product is None:
             named = _other_kernel(call.name, ())
-            yield AttributedTime(call.name, None, call.shapes, *named, ProofSource.DATA_TYPES, noted.seconds)
+            yield Node(call.name, None, call.shapes, *named, ProofSource.DATA_TYPES, noted.seconds)
             return
         kernels = (DeviceKernel(call.name, noted.seconds),)
     parts = [replace(kernel_part(each, proof, given, prover, call.name), shapes=call.shapes) for each in kernels]
@@ -145,15 +131,14 @@ def _device_parts(noted: RecordedCall, recording: Recording, prover: PrecisionPr
     if proof is not None and product is not None:
         kind, how = product.operator_class, (proof.precision, proof.decided_by)
         parts[longest] = replace(parts[longest], operator_class=kind, precision=how[0], decided_by=how[1])
+    place = noted.product if recording.replay_seconds is not None else None
     for n, part in enumerate(parts):
-        if not part.is_compute or product is None:
-            yield part
-        else:
-            place = noted.product if recording.replay_seconds is not None else None
-            yield replace(part, flop=call.flop if n == longest or call.flop is None else 0, product=place)
+        if part.is_compute and product is not None:
+            part = replace(part, flop=call.flop if n == longest or call.flop is None else 0, product=place)
+        yield part
 
 
-def answered(products: Sequence[Product], parts: Sequence[AttributedTime]) -> tuple[Product, ...]:
+def answered(products: Sequence[Product], parts: Sequence[Node]) -> tuple[Product, ...]:
     """``products`` with their precision, and the share of the time of ``parts``; those that no part is of are left."""
     total = sum(part.seconds for part in parts)
     seconds: dict[int, float] = defaultdict(float)
@@ -182,55 +167,53 @@ def onednn_allowed_bf16(primitives: Sequence[Primitive]) -> bool | None:
     return not modes <= {"strict", ""} if modes else None
 
 
-def _call_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProver) -> Iterator[AttributedTime]:
+def _call_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProver) -> Iterator[Node]:
     """What an operator's time was spent on."""
     call, log = noted.call, noted.printed.log
     kind = operator_class(call.name)
     computing = [each for each in log.primitives if each.is_compute]
     if kind is None or noted.product is None:
-        hidden = list(log_parts(OneDnnLog(primitives=tuple(computing)), noted.printed.blas_calls, prover))
-        inside = sum(part.seconds for part in hidden)
-        scale = min(1.0, noted.seconds / inside) if inside else 0.0
-        yield from (replace(part, seconds=part.seconds * scale) for part in hidden)
+        hidden = log_parts(OneDnnLog(primitives=tuple(computing)), noted.printed.blas_calls, prover)
+        inside = _within(list(hidden), noted.seconds)
+        rest = noted.seconds - sum(part.seconds for part in inside)
         kernel, category = _other_kernel(call.name, log.primitives)
-        rest = noted.seconds - inside * scale
-        yield AttributedTime(call.name, None, call.shapes, kernel, category, ProofSource.DATA_TYPES, rest)
+        yield from (*inside, Node(call.name, None, call.shapes, kernel, category, ProofSource.DATA_TYPES, rest))
         return
     product = recording.products[noted.product]
     proof = prover.prove_product(product, noted.printed.log, noted.printed.blas_calls, recording.shows_onednn)
-    in_kernels, in_reorders = sum(each.seconds for each in computing), _reorder_seconds(log)
+    in_kernels = sum(each.seconds for each in computing)
+    in_reorders = sum(each.seconds for each in log.primitives if each.kind == "reorder")
     # Attention calls oneDNN from several threads at once, whose times overlap.
     is_whole = not computing or kind is OperatorClass.ATTENTION or in_kernels + in_reorders > noted.seconds
-    part = AttributedTime(
+    taken = noted.seconds if is_whole else in_kernels
+    flops = [problem_flop(each) for each in computing]
+    logged = None if None in flops or not flops else sum(each for each in flops if each is not None)
+    node = Node(
         operator=call.name,
         operator_class=kind,
         shapes=call.shapes,
-        implementation=_kernel(noted, kind, product, recording),
+        implementation=_kernel(noted, kind, product, recording, computing),
         precision=proof.precision,
         decided_by=proof.decided_by,
-        seconds=noted.seconds if is_whole else in_kernels,
+        seconds=taken,
         is_reference=recording.shows_onednn and not computing and is_native_loop(call.name),
-        flop=_logged_flop(computing) if call.flop is None else call.flop,
+        flop=logged if call.flop is None else call.flop,
         product=noted.product if recording.replay_seconds is not None else None,
     )
-    yield from _with_reference_apart(part, computing)
+    slow, fast = ([each for each in computing if each.is_reference is wanted] for wanted in (True, False))
+    part = sum(each.seconds for each in slow) / in_kernels if in_kernels else 1.0
+    if slow and fast:
+        yield replace(node, implementation=_onednn_kernels(fast, kind), seconds=taken * (1 - part))
+        node = replace(node, implementation=_onednn_kernels(slow, kind), seconds=taken * part, count=0)
+        node = replace(node, flop=None if node.flop is None else 0)
+    yield replace(node, is_reference=bool(slow) or node.is_reference)
     if not is_whole:
         rest = noted.seconds - in_kernels - in_reorders
-        around = replace(part, count=0, flop=None, is_reference=False, decided_by=ProofSource.KERNEL_LOG)
+        around = replace(node, count=0, flop=None, is_reference=False, decided_by=ProofSource.KERNEL_LOG)
         yield replace(around, implementation="oneDNN reorder", precision=MOVEMENT, seconds=in_reorders)
         yield replace(around, implementation="oneDNN set-up", precision=DISPATCH, seconds=min(rest, SETUP_SECONDS))
         unexplained = max(rest - SETUP_SECONDS, 0.0)
         yield replace(around, implementation=UNATTRIBUTED, precision=UNATTRIBUTED, seconds=unexplained)
-
-
-def _logged_flop(primitives: Sequence[Primitive]) -> int | None:
-    """The operations of an operator whose arguments do not show them, as of packed weights; ``None`` if no log does."""
-    found = [problem_flop(each) for each in primitives]
-    return None if None in found or not found else sum(each for each in found if each is not None)
-
-
-def _reorder_seconds(log: OneDnnLog) -> float:
-    return sum(each.seconds for each in log.primitives if each.kind == "reorder")
 
 
 def _other_kernel(name: str, primitives: Sequence[Primitive]) -> tuple[str, str]:
@@ -243,61 +226,73 @@ def _other_kernel(name: str, primitives: Sequence[Primitive]) -> tuple[str, str]
     return next(named, "native"), NATIVE
 
 
-def _kernel(noted: RecordedCall, kind: OperatorClass, product: Product, recording: Recording) -> str:
+def _onednn_kernels(primitives: Sequence[Primitive], kind: OperatorClass) -> str:
+    """What the kernels of a product are called together, such as ``im2col and oneDNN gemm:acl``."""
+    names = f"oneDNN {', '.join(sorted({each.implementation or each.kind for each in primitives}))}"
+    return _around(names, kind, all(each.kind in ("matmul", "gemm_api") for each in primitives), "flash attention")
+
+
+def _around(names: str, kind: OperatorClass, is_matrix: bool, attention: str) -> str:
+    """What multiplies matrices, within attention or a convolution."""
+    if kind is OperatorClass.ATTENTION:
+        return f"{attention} over {names}"
+    return f"im2col and {names}" if kind is OperatorClass.CONV and is_matrix else names
+
+
+def _kernel(
+    noted: RecordedCall, kind: OperatorClass, product: Product, recording: Recording, computing: Sequence[Primitive]
+) -> str:
     """What multiplied: by the libraries' logs, by the operator's name, or by the library that has no log."""
-    log, calls = noted.printed.log, [each for each in noted.printed.blas_calls if each.is_product]
-    computing = [each for each in log.primitives if each.is_compute]
+    name, operands, library = noted.call.name, product.operands, recording.blas.split(" ")[0]
     if computing:
-        return onednn_kernels(computing, kind)
-    if log.unread:
+        return _onednn_kernels(computing, kind)
+    if noted.printed.log.unread:
         return UNREAD_KERNEL
-    if not recording.shows_onednn and not calls:
+    functions = sorted({each.function.lower() for each in noted.printed.blas_calls if each.is_product})
+    if not recording.shows_onednn and not functions:
         return "no kernel log"
-    functions = sorted({each.function.lower() for each in calls}) if recording.logs_mkl else None
-    return library_kernel(noted.call.name, kind, product.operands, functions, recording.blas, recording.sbgemm)
+    if "nnpack" in name:
+        return "nnpack"
+    if functions:
+        names = f"mkl {', '.join(functions)}"
+    elif not shows_its_operands(name):
+        names = f"{name} ({operands})" if operands != "unknown" else name
+    elif not recording.logs_mkl and operands in _IN_BLAS:
+        names = _IN_BLAS[operands].format(blas=library)
+    else:
+        names = f"native {operands}"
+    return _around(names, kind, True, "flash attention" if "flash" in name else "attention")
 
 
-def _with_reference_apart(part: AttributedTime, products: Sequence[Primitive]) -> Iterator[AttributedTime]:
-    """Divide a product's time by what its kernels took, reference kernels and others, if it ran both."""
-    slow, others = ([each for each in products if each.is_reference is wanted] for wanted in (True, False))
-    if not slow or not others or part.operator_class is None:
-        yield replace(part, is_reference=bool(slow) or part.is_reference)
-        return
-    total = sum(each.seconds for each in products)
-    taken = part.seconds * (sum(each.seconds for each in slow) / total if total else 1.0)
-    fast, reference = (onednn_kernels(some, part.operator_class) for some in (others, slow))
-    yield replace(part, implementation=fast, seconds=part.seconds - taken)
-    part = replace(part, implementation=reference, seconds=taken, count=0, is_reference=True)
-    yield replace(part, flop=None if part.flop is None else 0)
+_IN_BLAS = {"fp32": "{blas} sgemm", "fp64": "{blas} dgemm", "bf16": "{blas} sbgemm or native bf16"}
+"""What computes a product in a BLAS without a log; torch passes bf16 on only if its build found ``sbgemm_``."""
 
 
-def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionProver) -> Iterator[AttributedTime]:
+def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionProver) -> Iterator[Node]:
     """What the libraries' logs alone show."""
     for each in log.primitives:
         if each.is_compute:
             proof = prover.prove_primitive(each)
             kind = OperatorClass.CONV if "convolution" in each.kind else OperatorClass.LINEAR
-            kernel = onednn_kernels([each], kind)
+            kernel = _onednn_kernels([each], kind)
             precision, decided_by, flop = proof.precision, proof.decided_by, problem_flop(each)
         else:
             kind, kernel, flop, decided_by = None, f"oneDNN {each.kernel}", None, ProofSource.KERNEL_LOG
             precision = MOVEMENT if each.kind in ("reorder", "transform") else NATIVE
         operator = f"onednn::{each.kind}"
-        yield AttributedTime(
-            operator, kind, (), kernel, precision, decided_by, each.seconds, 1, each.is_reference, flop
-        )
+        yield Node(operator, kind, (), kernel, precision, decided_by, each.seconds, 1, each.is_reference, flop)
     for call in blas_calls:
         if call.is_product:
             proof = prover.prove_library_call(call.precision, "aten::mm", ProofSource.KERNEL_LOG)
             name = call.function.lower()
-            yield AttributedTime(
+            yield Node(
                 operator=f"mkl::{name}",
                 operator_class=OperatorClass.MATMUL,
                 shapes=(),
                 implementation=f"mkl {name}",
                 precision=proof.precision,
                 decided_by=proof.decided_by,
-                seconds=call.main_seconds,
+                seconds=call.seconds,
                 count=call.count,
                 flop=call.flop,
             )

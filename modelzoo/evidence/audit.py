@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -149,32 +148,6 @@ def _loaded_blas() -> str:
         fields = (library.get("internal_api"), library.get("version"), library.get("architecture"))
         return " ".join(str(value).lower() for value in fields if value)
     return ""
-
-
-def calls_sbgemm(library: Path | None = None) -> bool | None:
-    """Return whether torch passes bf16 products to its BLAS.
-
-    If the build found ``sbgemm_`` in the BLAS (``BLAS_HAS_SBGEMM``), ``at::native::cpublas::gemm`` calls it for every
-    bf16 product, and the symbol is named in ``libtorch_cpu.so``, whether OpenBLAS is linked statically or loaded.
-    Otherwise ATen's own loops compute them.
-
-    Args:
-        library: the file to search, by default torch's ``libtorch_cpu.so``.
-
-    Returns:
-        ``None`` if the library was not found, and with MKL, whose verbose output shows it.
-    """
-    if library is None:
-        if blas_name().startswith("mkl"):
-            return None
-        import torch
-
-        library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-    try:
-        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return content.find(b"\0sbgemm_\0") >= 0
-    except OSError:  # a build with its libraries elsewhere
-        return None
 
 
 def onednn_version() -> str:

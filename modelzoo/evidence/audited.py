@@ -13,7 +13,7 @@ from modelzoo.records.profile import Flops, Shape
 _NOT_A_PRECISION = (MOVEMENT, NATIVE, DISPATCH, UNATTRIBUTED, UNKNOWN_KERNEL)
 
 
-class AttributedTime(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True):
     """A node: a call of an operator or of a kernel, or a part of its time, and what it was spent on.
 
     ``precision`` is that of the product, or a category (``MOVEMENT``, ``NATIVE``, ``DISPATCH``, ``UNATTRIBUTED``,
@@ -66,7 +66,7 @@ class AttributedAudit(msgspec.Struct, frozen=True):
         onednn_version: as in ``Evidence``, and so are the following.
     """
 
-    parts: Sequence[AttributedTime]
+    parts: Sequence[Node]
     iterations: int
     log_source: LogSource
     library: str

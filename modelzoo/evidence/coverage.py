@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from modelzoo.evidence.audited import AttributedAudit, AttributedTime
+from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNATTRIBUTED, UNKNOWN_KERNEL, operator_class
 from modelzoo.evidence.precision import UNKNOWN, is_narrower
 from modelzoo.records.coverage import KNOWN_SHARE, Coverage, TimeShare
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource
 from modelzoo.records.profile import Flops, Shape
 
-Name = Callable[[AttributedTime], str]
+Name = Callable[[Node], str]
 
 
 def fraction(parts: Iterable[float], whole: float) -> float:
@@ -26,7 +26,7 @@ def fraction(parts: Iterable[float], whole: float) -> float:
     return sum(parts) / whole if whole > 0 else 0.0
 
 
-def time_shares(parts: Sequence[AttributedTime], name: Name, total: float) -> tuple[TimeShare, ...]:
+def time_shares(parts: Sequence[Node], name: Name, total: float) -> tuple[TimeShare, ...]:
     """Sum ``parts`` by ``name``, longest time first; shares are of ``total`` seconds."""
     seconds: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
@@ -37,7 +37,7 @@ def time_shares(parts: Sequence[AttributedTime], name: Name, total: float) -> tu
     return tuple(sorted(shares, key=lambda share: -share.seconds))
 
 
-def longest(parts: Sequence[AttributedTime], name: Name) -> list[str]:
+def longest(parts: Sequence[Node], name: Name) -> list[str]:
     """Return the names by their total time, longest first."""
     seconds: dict[str, float] = defaultdict(float)
     for part in parts:
@@ -45,7 +45,7 @@ def longest(parts: Sequence[AttributedTime], name: Name) -> list[str]:
     return sorted(seconds, key=lambda each: -seconds[each])
 
 
-def operator_uses(parts: Sequence[AttributedTime]) -> tuple[OperatorUse, ...]:
+def operator_uses(parts: Sequence[Node]) -> tuple[OperatorUse, ...]:
     """Sum the operators that multiply matrices by name, shapes, kernel and precision, longest time first.
 
     The other operators are left out: a detector runs thousands of them, each with other shapes.
@@ -126,7 +126,7 @@ def coverage(audit: AttributedAudit, requested: str) -> Coverage:
     )
 
 
-def can_be_compared(parts: Sequence[AttributedTime], counted: Flops | None) -> bool:
+def can_be_compared(parts: Sequence[Node], counted: Flops | None) -> bool:
     """Return whether what an engine's own list of nodes says can be compared with what torch counted.
 
     It cannot if torch knows no formula for an operator, or the list has no sizes for a product. The list suffices then:
@@ -136,7 +136,7 @@ def can_be_compared(parts: Sequence[AttributedTime], counted: Flops | None) -> b
     return counted is not None and not counted.missing and has_sizes
 
 
-def arithmetic_share(parts: Sequence[AttributedTime], iterations: int, counted: Flops | None) -> float | None:
+def arithmetic_share(parts: Sequence[Node], iterations: int, counted: Flops | None) -> float | None:
     """Return the share of the counted operations that ``parts`` do, ``None`` if they were not counted; more than was
     counted of one kind makes up for no other."""
     if counted is None or not counted.total:
@@ -154,7 +154,7 @@ def _by_kind(operations: Iterable[tuple[OperatorClass | None, int]]) -> dict[boo
     return sums
 
 
-def _uncounted(parts: Sequence[AttributedTime], missing: Sequence[str]) -> tuple[str, ...]:
+def _uncounted(parts: Sequence[Node], missing: Sequence[str]) -> tuple[str, ...]:
     """The operators that may hide a product of another precision.
 
     Those that are neither known products nor known to be none, and those without a formula whose precision is not
@@ -166,7 +166,7 @@ def _uncounted(parts: Sequence[AttributedTime], missing: Sequence[str]) -> tuple
     return tuple(sorted(unknown | {name for name in missing if name not in proven}))
 
 
-def _is_known(part: AttributedTime, is_whole: bool) -> bool:
+def _is_known(part: Node, is_whole: bool) -> bool:
     """Whether it is known in which precision, if any, something was multiplied in this time."""
     if part.precision in (UNKNOWN, UNKNOWN_KERNEL):
         return False
@@ -174,6 +174,6 @@ def _is_known(part: AttributedTime, is_whole: bool) -> bool:
     return is_whole or not is_around
 
 
-def _name(part: AttributedTime) -> str:
+def _name(part: Node) -> str:
     """What the time is called: by the operator, or by the place where it was spent."""
     return part.implementation if part.implementation in (BETWEEN_OPERATORS, INDUCTOR) else part.operator

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from modelzoo.evidence.audited import AttributedTime
+from modelzoo.evidence.audited import Node
 from modelzoo.evidence.kernel_names import (
     MOVEMENT,
     NATIVE,
@@ -47,12 +47,12 @@ class DeviceKernel(msgspec.Struct, frozen=True):
 def device_digest(kernels: Sequence[DeviceKernel]) -> KernelDigest | None:
     """Say which kernels one pass ran; ``None`` if none of them multiplies matrices."""
     names = [kernel.name for kernel in kernels if kernel_class(kernel.name) is not None]
-    return digest_of((short_name(name), named_precision(name) or "unknown", (), 1) for name in names)
+    return digest_of((short_name(name), kernel_precision(name) or "unknown", (), 1) for name in names)
 
 
 def kernel_part(
     kernel: DeviceKernel, proof: PrecisionProof | None, given: str, prover: PrecisionProver, operator: str = NO_OPERATOR
-) -> AttributedTime:
+) -> Node:
     """Attribute the time of a kernel.
 
     Args:
@@ -73,9 +73,7 @@ def kernel_part(
         kind = kind or kernel_class(kernel.name)
         found = _by_name(kernel.name, kind, given, prover) if kind is not None else NO_PROOF
         kind = kind or OperatorClass.MATMUL  # a name that nobody knows may be a product
-    return AttributedTime(
-        operator, kind, (), short_name(kernel.name), found.precision, found.decided_by, kernel.seconds
-    )
+    return Node(operator, kind, (), short_name(kernel.name), found.precision, found.decided_by, kernel.seconds)
 
 
 def _category(name: str) -> str | None:
@@ -87,7 +85,7 @@ def _category(name: str) -> str | None:
 
 def _by_name(name: str, kind: OperatorClass, given: str, prover: PrecisionProver) -> PrecisionProof:
     """What a product's kernel is called decides, or else the types of its operands and the canary."""
-    named = named_precision(name)
+    named = kernel_precision(name)
     if named is not None:
         return PrecisionProof(named, ProofSource.KERNEL_NAME)
     like = OperatorClass.MATMUL if kind is OperatorClass.ATTENTION else kind
@@ -153,12 +151,12 @@ def is_other(name: str) -> bool:
     return _OTHER.search(name.partition("<")[0]) is not None and not _SIMPLE_PRODUCT.search(name.partition("<")[0])
 
 
-def named_precision(name: str) -> str | None:
+def kernel_precision(name: str) -> str | None:
     """The precision of a product's operands, ``tf32``, ``bf16``, ``fp16`` …; ``None`` if its name does not say it.
 
-    >>> named_precision("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16")
+    >>> kernel_precision("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16")
     'tf32'
-    >>> named_precision("nvjet_tst_128x256_64x6_2x1_2cta_v_bz_TNT") is None
+    >>> kernel_precision("nvjet_tst_128x256_64x6_2x1_2cta_v_bz_TNT") is None
     True
     """
     if "cudnn_generated" in name or "fmha_cutlassF_f32" in name:

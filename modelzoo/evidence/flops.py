@@ -19,6 +19,7 @@ from modelzoo.evidence.kernel_names import (
     multiplies_nothing,
     named_precision,
     operator_class,
+    shows_its_operands,
 )
 from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.profile import Flops, Shape
@@ -267,49 +268,60 @@ def call_flop(name: str, args: Sequence[Any], output: Any) -> int | None:
     kind = operator_class(name)
     if kind is None:
         return 0 if multiplies_nothing(name) else None
-    base = base_name(name)
+    base = base_name(name).removesuffix("_")
     shapes = [tuple(map(int, x.shape)) if hasattr(x, "shape") else () for x in args]
-    found = product_flop(name, shapes)
-    if found is not None:
-        return found
-    written = tuple(map(int, output.shape)) if hasattr(output, "shape") else ()
-    if base in _CONVOLUTIONS:
-        is_transposed = base != "mkldnn_convolution" and len(args) > 6 and bool(args[6])
-        # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
-        positions = shapes[0] if is_transposed else written
-        return 2 * math.prod(positions) * math.prod(shapes[1][1:])
+    first = output[0] if isinstance(output, (tuple, list)) and output else output
+    written = tuple(map(int, first.shape)) or (1,) if hasattr(first, "shape") else ()
+    if base in _QUANTIZED_GATES:
+        return _quantized_rnn_flop(_QUANTIZED_GATES[base], args)
+    if base == "mkldnn_rnn_layer":
+        # At each step, the weights of all gates by the input, and the recurrent weights by the hidden state.
+        return 2 * math.prod(shapes[0][:-1]) * (math.prod(shapes[1]) + math.prod(shapes[2]))
     if base == "_cudnn_rnn":
         # At each step, the weights of all layers and directions, which are matrices; biases are vectors.
         return 2 * math.prod(shapes[0][:-1]) * sum(int(each.numel()) for each in args[1] if each.dim() == 2)
-    if base in _QUANTIZED_GATES:
-        return _quantized_rnn_flop(_QUANTIZED_GATES[base], args)
-    is_product = kind in (OperatorClass.LINEAR, OperatorClass.MATMUL)
-    if is_product and (base in _PACKED or named_precision(name)) and shapes and shapes[0] and written:
-        return 2 * math.prod(shapes[0]) * written[-1]  # the weights are packed; their size is that of a row of both
-    return None
+    if kind is OperatorClass.CONV:
+        is_transposed = base != "mkldnn_convolution" and len(args) > 6 and bool(args[6])
+        is_known = base in _CONVOLUTIONS
+        return product_flop(kind, shapes, written, is_transposed=is_transposed) if is_known else None
+    if base == "addbmm":
+        written = (*shapes[1][:1], *written)  # it adds up the products of a batch
+    is_listed = base in _PACKED or "scaled_dot_product" in base or named_precision(name) is not None
+    if base in _OUTER or not (is_listed or shows_its_operands(name)):
+        return None
+    return product_flop(kind, shapes[base in _ADDING :], written)
 
 
-def product_flop(name: str, shapes: Sequence[Shape]) -> int | None:
-    """Return the operations of a product from the shapes of its arguments, () for those that are no tensors.
+def product_flop(
+    kind: OperatorClass, inputs: Sequence[Shape], output: Shape, *, is_transposed: bool = False
+) -> int | None:
+    """Return the operations of one product, a multiplication and an addition being two; ``None`` if sizes are missing.
 
-    Returns:
-        ``None`` if these do not show them: a convolution's also depend on its strides.
+    A causal mask does not reduce those of attention, as in ``torch.utils.flop_counter.sdpa_flop_count``.
+
+    Args:
+        kind: what it computes.
+        inputs: its operands. Groups of a convolution may be an axis of their own in the weights; the weights of a layer
+            may be missing.
+        output: what it computes.
+        is_transposed: whether it is a transposed convolution.
     """
-    base = base_name(name).removesuffix("_")
-    places = _PRODUCT_OPERANDS.get(base, ())
-    if places and len(shapes) > max(places) and shapes[places[1]]:
-        left, right = (shapes[index] for index in places)
-        return 2 * math.prod(left) * right[-1]
-    if base in _VECTOR_OPERAND and len(shapes) > _VECTOR_OPERAND[base]:
-        return 2 * math.prod(shapes[_VECTOR_OPERAND[base]])
-    if base == "_mkl_linear" and len(shapes) > 2 and len(shapes[2]) == 2:
-        return 2 * math.prod(shapes[0]) * shapes[2][0]  # (input, packed weights, weights (out, in), …)
-    if "scaled_dot_product" in base and len(shapes) >= 3 and all(shapes[:3]):
-        return _attention_flop(*shapes[:3])
-    if base == "mkldnn_rnn_layer" and len(shapes) >= 3 and all(shapes[:3]):
-        # At each step, the weights of all gates by the input, and the recurrent weights by the hidden state.
-        return 2 * math.prod(shapes[0][:-1]) * (math.prod(shapes[1]) + math.prod(shapes[2]))
-    return None
+    left = inputs[0] if inputs else ()
+    if not left or not output:
+        return None
+    if kind is OperatorClass.CONV:
+        if len(inputs) < 2 or len(inputs[1]) < 3:
+            return None
+        # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
+        positions = left if is_transposed else output
+        return 2 * math.prod(positions) * math.prod(inputs[1][1 + len(inputs[1]) - len(left) :])
+    if kind is OperatorClass.ATTENTION:
+        if len(inputs) < 3 or len(inputs[1]) != len(left) or len(left) < 3:
+            return None
+        return 2 * inputs[1][-2] * (math.prod(left) + math.prod(output))  # Q·Kᵀ and P·V
+    # How many products each element of the output sums up; the left operand may be transposed.
+    is_matrix = min(len(left), len(output)) > 1
+    return 2 * math.prod(output) * (math.prod(left[-2:]) // max(output[-2], 1) if is_matrix else left[-1])
 
 
 _QUANTIZED_GATES = {"quantized_lstm": 4, "quantized_gru": 3}
@@ -330,22 +342,9 @@ def _quantized_rnn_flop(gates: int, args: Sequence[Any]) -> int | None:
     return 2 * math.prod(rows[:-1]) * per_step
 
 
-_PRODUCT_OPERANDS = {
-    "mm": (0, 1),
-    "bmm": (0, 1),
-    "addmm": (1, 2),
-    "addbmm": (1, 2),
-    "baddbmm": (1, 2),
-    "_addmm_activation": (1, 2),
-}
-"""The arguments that are multiplied."""
-_VECTOR_OPERAND = {"mv": 0, "dot": 0, "vdot": 0, "addmv": 1}
-"""The argument that is multiplied by a vector, element by element."""
+_ADDING = ("addmm", "addbmm", "addmv", "baddbmm", "_addmm_activation")
+"""Products whose first argument is added to them."""
 _PACKED = ("mkldnn_linear", "onednn_linear")
 """Layers whose weights may be packed, besides the quantized ones."""
+_OUTER = ("addr", "ger")
 _CONVOLUTIONS = ("convolution", "_convolution", "mkldnn_convolution", "convolution_overrideable")
-
-
-def _attention_flop(query: Shape, key: Shape, value: Shape) -> int:
-    """Q·Kᵀ and P·V, as in ``torch.utils.flop_counter.sdpa_flop_count``; a causal mask does not reduce the count."""
-    return 2 * math.prod(query[:-2]) * query[-2] * key[-2] * (query[-1] + value[-1])

@@ -12,12 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from modelzoo.records.evidence import OperatorClass
-
-if TYPE_CHECKING:  # compare needs the names, and no parser of logs
-    from modelzoo.evidence.onednn_log import Primitive
 
 MOVEMENT = "memory movement"
 NATIVE = "no matrix arithmetic"
@@ -46,10 +42,6 @@ _TYPES = {
     "int4": "quint4x2, int4, uint4, s4, u4, i4",
 }
 _PRECISION_OF = {name: precision for precision, names in _TYPES.items() for name in names.split(", ")}
-_BF16_PRODUCT = {True: "{blas} sbgemm", False: "native bf16", None: "{blas} sbgemm or native bf16"}
-"""What computes a bf16 product outside oneDNN, by whether torch passes it to its BLAS."""
-_VECTOR_PRODUCTS = ("mv", "addmv", "addmv_", "dot", "vdot")
-"""torch computes these itself in bf16: it calls a BLAS for a matrix by a matrix only (``BLAS_HAS_SBGEMM``)."""
 
 
 def precision_of(dtype: str) -> str | None:
@@ -60,48 +52,6 @@ def precision_of(dtype: str) -> str | None:
             names of CUDA kernels (``e4m3``).
     """
     return _PRECISION_OF.get(dtype)
-
-
-def library_kernel(
-    name: str, kind: OperatorClass, operands: str, functions: Sequence[str] | None, blas: str, sbgemm: bool | None
-) -> str:
-    """Name the kernel of a product outside oneDNN, such as ``im2col and mkl sgemm``.
-
-    Args:
-        name: of the operator.
-        kind: its class.
-        operands: the precision of its operands.
-        functions: those of MKL that were logged; ``None`` if MKL has no log.
-        blas: torch's BLAS library.
-        sbgemm: whether torch passes bf16 products to it.
-    """
-    library = _gemm(name, operands, functions, blas.split(" ")[0], sbgemm)
-    if kind is OperatorClass.ATTENTION:
-        return f"{'flash attention' if 'flash' in name else 'attention'} over {library}"
-    if "nnpack" in name:
-        return "nnpack"
-    return f"im2col and {library}" if kind is OperatorClass.CONV else library
-
-
-def _gemm(name: str, operands: str, functions: Sequence[str] | None, blas: str, sbgemm: bool | None) -> str:
-    """Name what multiplies the matrices of an operator outside oneDNN."""
-    if functions:
-        return f"mkl {', '.join(functions)}"
-    if not shows_its_operands(name):
-        return f"{name} ({operands})" if operands != "unknown" else name
-    if functions is not None or (operands == "bf16" and base_name(name) in _VECTOR_PRODUCTS):
-        return f"native {operands}"
-    names = {"fp32": f"{blas} sgemm", "fp64": f"{blas} dgemm", "bf16": _BF16_PRODUCT[sbgemm].format(blas=blas)}
-    return names.get(operands, f"native {operands}")
-
-
-def onednn_kernels(primitives: Sequence[Primitive], kind: OperatorClass) -> str:
-    """Name the kernels of an operator that computes its products with oneDNN, such as ``oneDNN jit:avx512_core``."""
-    names = f"oneDNN {', '.join(sorted({each.implementation or each.kind for each in primitives}))}"
-    if kind is OperatorClass.ATTENTION:
-        return f"flash attention over {names}"
-    is_unfolded = kind is OperatorClass.CONV and all(each.kind in ("matmul", "gemm_api") for each in primitives)
-    return f"im2col and {names}" if is_unfolded else names
 
 
 PASS_EVENT = "modelzoo::pass"

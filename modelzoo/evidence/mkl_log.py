@@ -11,14 +11,13 @@ import msgspec
 class BlasCall(msgspec.Struct, frozen=True):
     """The calls of one BLAS function.
 
-    ``seconds`` is the time that it reports, summed over all threads; ``main_seconds`` is the part of the main thread.
-    ``flop`` counts the operations of the calls whose sizes can be read.
+    ``seconds`` is the time that it reports for the main thread. ``flop`` counts the operations of the calls whose sizes
+    can be read.
     """
 
     function: str
     count: int
-    seconds: float
-    main_seconds: float = 0.0
+    seconds: float = 0.0
     flop: int = 0
 
     @property
@@ -54,13 +53,12 @@ def parse_mkl(text: str) -> tuple[BlasCall, ...]:
     """Parse MKL's verbose output (``MKL_VERBOSE SGEMM(…) 1.2ms … TID:0``) into calls by function name."""
     calls: dict[str, BlasCall] = {}
     for function, arguments, value, unit, thread in _MKL.findall(text):
-        seconds = float(value) * _UNIT[unit]
-        call = calls.get(function, BlasCall(function, 0, 0.0))
+        seconds = float(value) * _UNIT[unit] if thread in ("", "0") else 0.0
+        call = calls.get(function, BlasCall(function, 0))
         calls[function] = BlasCall(
             function,
             call.count + 1,
             call.seconds + seconds,
-            call.main_seconds + (seconds if thread in ("", "0") else 0.0),
             call.flop + _mkl_flop(function, arguments.split(",")),
         )
     return tuple(calls[name] for name in sorted(calls))

@@ -1,18 +1,17 @@
 """Judge the nodes of a graph that an engine lists itself, each with its kernel, its types and its time. Pure.
 
-An engine yields ``AttributedTime``, whose ``precision`` is that of the operands of a product. What the kernel made of
+An engine yields ``Node``, whose ``precision`` is that of the operands of a product. What the kernel made of
 them, an operator of the canary shows that runs the same kernel.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 
 import msgspec
 
-from modelzoo.evidence.audited import AttributedAudit, AttributedTime
+from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.kernel_names import DISPATCH, MOVEMENT, NATIVE, UNKNOWN_KERNEL
 from modelzoo.evidence.observation import digest_of
@@ -20,7 +19,7 @@ from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence, KernelDigest, LogSource, OperatorClass
+from modelzoo.records.evidence import Evidence, KernelDigest, LogSource
 from modelzoo.records.profile import Flops, Shape
 
 CONTROL_FLOW = ("If", "Loop", "Scan", "TensorIterator")
@@ -47,7 +46,7 @@ class ListedPasses(msgspec.Struct, frozen=True):
 
     library: str
     passes: int
-    nodes: tuple[AttributedTime, ...]
+    nodes: tuple[Node, ...]
     flops: Flops | None = None
     isa: str = ""
     problems: tuple[str, ...] = ()
@@ -86,7 +85,7 @@ def judge_nodes(
     return judge_attributed(audit, canary, requested, bf16_method)
 
 
-def node_digest(nodes: Sequence[AttributedTime]) -> KernelDigest | None:
+def node_digest(nodes: Sequence[Node]) -> KernelDigest | None:
     """Summarize which kernels the nodes of one pass are; ``None`` if none of them multiplies matrices.
 
     The first size of each operand is left out: it is the number of items, which in detectors depends on the data.
@@ -118,33 +117,3 @@ def canary_convolution(shapes: Sequence[Shape]) -> str | None:
     if len(weights) > len(image) > 0 or (len(weights) > 1 and len(image) > 1 and weights[1] < image[1]):
         return None
     return "pointwise" if is_pointwise(shapes) else "conv"
-
-
-def product_flop(
-    kind: OperatorClass, inputs: Sequence[Shape], output: Shape, *, is_transposed: bool = False
-) -> int | None:
-    """Return the operations of one product, a multiplication and an addition being two; ``None`` if sizes are missing.
-
-    Args:
-        kind: what it computes.
-        inputs: its operands. Groups of a convolution may be an axis of their own in the weights; the weights of a layer
-            may be missing.
-        output: what it computes.
-        is_transposed: whether it is a transposed convolution.
-    """
-    left = inputs[0] if inputs else ()
-    if not left or not output:
-        return None
-    if kind is OperatorClass.CONV:
-        if len(inputs) < 2 or len(inputs[1]) < 3:
-            return None
-        # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
-        positions = left if is_transposed else output
-        return 2 * math.prod(positions) * math.prod(inputs[1][1 + len(inputs[1]) - len(left) :])
-    if kind is OperatorClass.ATTENTION:
-        if len(inputs) < 3 or len(inputs[1]) != len(left) or len(left) < 3:
-            return None
-        return 2 * inputs[1][-2] * (math.prod(left) + math.prod(output))  # Q·Kᵀ and P·V
-    # How many products each element of the output sums up; the left operand may be transposed.
-    is_matrix = min(len(left), len(output)) > 1
-    return 2 * math.prod(output) * (math.prod(left[-2:]) // max(output[-2], 1) if is_matrix else left[-1])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from modelzoo.evidence.audited import AttributedTime
+from modelzoo.evidence.audited import Node
 from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.recording import Recording
 from modelzoo.records.evidence import Evidence
@@ -56,7 +56,7 @@ def recorded_profile(recording: Recording, kinds: Mapping[str, str], evidence: E
     )
 
 
-def timed_calls(nodes: Sequence[AttributedTime]) -> list[Timed]:
+def timed_calls(nodes: Sequence[Node]) -> list[Timed]:
     """The calls of an engine's nodes."""
     return [
         Timed(each.operator, tuple(filter(None, each.shapes)), each.seconds / each.count)

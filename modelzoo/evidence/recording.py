@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from modelzoo.evidence.audit import blas_name, calls_sbgemm, library_logs, onednn_version, shows_onednn
+from modelzoo.evidence.audit import blas_name, library_logs, onednn_version, shows_onednn
 from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
 from modelzoo.evidence.kernel_names import operator_class
@@ -26,7 +26,7 @@ from modelzoo.evidence.observation import RANDOM_OUTPUTS, logged_call_of
 from modelzoo.evidence.onednn_log import OneDnnLog, logged_precision, parse_onednn
 from modelzoo.evidence.outputs import differ, kept
 from modelzoo.evidence.precision import operand_precision
-from modelzoo.evidence.profiler import CALL, Written, captured_output, run_device_profiled
+from modelzoo.evidence.profiler import CALL, Written, run_device_profiled
 from modelzoo.evidence.provenance import Provenance
 from modelzoo.evidence.replay import Collector, ask_products
 from modelzoo.frozen import replace
@@ -76,7 +76,6 @@ class Recording(msgspec.Struct, frozen=True):
         shows_onednn: whether it is known what oneDNN ran.
         blas: the library that computes products outside oneDNN, such as ``mkl 2024.2``.
         logs_mkl: whether MKL logged anything.
-        sbgemm: whether torch passes bf16 products to it; ``None`` if unknown.
         onednn_version: as torch reports it.
         modules: how often each module's forward ran, by path; empty if modules were not followed.
         foreign: floating-point numbers that operators read, and that no operator had computed.
@@ -99,7 +98,6 @@ class Recording(msgspec.Struct, frozen=True):
     shows_onednn: bool = True
     blas: str = ""
     logs_mkl: bool = False
-    sbgemm: bool | None = None
     onednn_version: str = ""
     modules: Mapping[str, int] = {}
     foreign: int = 0
@@ -161,9 +159,8 @@ class Plan(msgspec.Struct, frozen=True):
     """How a pass is recorded.
 
     Attributes:
-        module: the ``torch.nn.Module`` that runs in eager mode; ``None`` if compiled or scripted code does.
-        eager: a pass of the eager model, for its operations, if ``call`` is compiled or scripted.
-        model: the module that ``eager`` runs.
+        model: the ``torch.nn.Module`` that runs in eager mode, in the call or in ``eager``.
+        eager: a pass of ``model``, for its operations, if the call is compiled or scripted.
         intercepts: whether operators are intercepted; otherwise only the libraries' logs show what ran.
         budget: how many seconds products may be called again, given what a pass takes; ``None``: none is.
         asked: the precision that was asked for.
@@ -172,9 +169,8 @@ class Plan(msgspec.Struct, frozen=True):
         synchronize: waits for it.
     """
 
-    module: Any = None
-    eager: Callable[[], object] | None = None
     model: Any = None
+    eager: Callable[[], object] | None = None
     intercepts: bool = True
     budget: Callable[[float], float] | None = None
     asked: str = "fp32"
@@ -197,7 +193,7 @@ _NOT_INTERCEPTED = "this torch does not intercept what compiled code calls: the 
 
 def record_pass(call: Callable[[], object], plan: Plan) -> Recording:
     """Run ``call`` once unobserved and once observed, and compare the outputs; call its distinct products again."""
-    phases, is_cpu = plan.phases, plan.device == "cpu"
+    phases = plan.phases
 
     def whole() -> object:
         output = call()
@@ -210,7 +206,7 @@ def record_pass(call: Callable[[], object], plan: Plan) -> Recording:
         seconds = time.perf_counter() - began
         unobserved = Printed(parse_onednn(written()), parse_mkl(written()))
     first, outputs = kept(output), list[object]()
-    taken = (dict(phases.seconds), dict(phases.entered)) if phases is not None else ({"": seconds}, {})
+    taken, entered = (dict(phases.seconds), dict(phases.entered)) if phases is not None else ({"": seconds}, {})
     found = record_once(lambda: outputs.append(whole()), plan, seconds)
     differs = differ(first, tensors_in(outputs[-1]))
     # Even those of two passes that nobody observes may differ.
@@ -218,14 +214,26 @@ def record_pass(call: Callable[[], object], plan: Plan) -> Recording:
     printed = [each.printed for each in found.calls] + list(found.outside)
     is_other = not _precisions([unobserved]) <= _precisions(printed)
     if plan.eager is not None:
-        found = _with_eager(found, plan.eager, plan)
-    if not is_cpu and phases is not None:
-        in_phases = {name: [call.seconds for call in found.calls if call.printed.phase == name] for name in taken[1]}
-        found = replace(found, seconds={name: sum(each) for name, each in in_phases.items()})
+        eager = record_once(plan.eager, replace(plan, eager=None, intercepts=True, budget=None))
+        launched = [(kernel.name, each.call.dtypes) for each in eager.calls for kernel in each.printed.kernels]
+        found = replace(
+            found,
+            eager=eager.eager,
+            operands={name: operand_precision(dtypes) for name, dtypes in launched},
+            foreign=eager.foreign,
+            subnormal=eager.subnormal,
+            problems=tuple(dict.fromkeys((*found.problems, *eager.problems))),
+        )
+    if plan.device != "cpu":
+        taken = {
+            name: sum(each.seconds for each in found.calls if each.printed.phase == name)
+            + sum(kernel.seconds for each in found.outside if each.phase == name for kernel in each.kernels)
+            for name in taken
+        }
     return replace(
         found,
-        seconds=taken[0] if is_cpu else found.seconds,
-        passes=taken[1],
+        seconds=taken,
+        passes=entered,
         outputs_differ=(differs and not is_random) or is_other,
         problems=(*found.problems, RANDOM_OUTPUTS) if is_random else found.problems,
     )
@@ -240,11 +248,12 @@ def _precisions(printed: Iterable[Printed]) -> set[str]:
 def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) -> Recording:
     """Run ``call`` once, observed, and its distinct products again; ``seconds``: what it takes unobserved."""
     problems = [] if plan.intercepts else [_NOT_INTERCEPTED]
-    with library_logs(problems) as (written, source), layers_followed(plan.module) as (layers, modules):
+    module = plan.model if plan.eager is None else None
+    with library_logs(problems) as (written, source), layers_followed(module) as (layers, modules):
         is_logged, is_cpu = shows_onednn(source), plan.device == "cpu"
         recorder, calls = _Recorder(written, is_logged, layers, plan), None
         # Compiled code writes memory that no operator has written: there, the numbers of the eager pass are followed.
-        provenance = Provenance(plan.module) if plan.eager is None else None
+        provenance = Provenance(module) if plan.eager is None else None
         kernels: tuple[DeviceKernel, ...] = ()
 
         def observed() -> None:
@@ -275,13 +284,12 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
         calls=noted,
         outside=outside,
         products=products,
-        seconds={"": seconds if is_cpu else sum(k.seconds for k in kernels) or sum(each.seconds for each in noted)},
+        seconds={"": seconds},
         replay_seconds=replay_seconds,
         log_source=source if is_cpu else LogSource.PROFILER if kernels else LogSource.NONE,
         shows_onednn=is_logged,
         blas=blas_name() if is_cpu else "",
         logs_mkl=any(each.printed.blas_calls for each in noted),
-        sbgemm=calls_sbgemm(),
         onednn_version=onednn_version() if is_cpu else "",
         modules=modules,
         foreign=provenance.foreign if provenance is not None else 0,
@@ -309,37 +317,6 @@ def _with_kernels(
     )
     others = [Printed(kernels=tuple(launched[None]))] if launched[None] else []
     return within, (*outside, *others)
-
-
-def _with_eager(found: Recording, eager: Callable[[], object], plan: Plan) -> Recording:
-    """``found`` with the operators of an eager pass, and the numbers that it reads and no operator has computed."""
-    provenance, running, phases = Provenance(plan.model), list[str](), plan.phases or Phases()
-    calls: list[Call] = []
-
-    def run(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        running.append(phases.running)
-        with plan.range(len(running) - 1):
-            return operator(*args, **named)
-
-    def observed() -> None:
-        calls.extend(record_calls(eager, provenance.following(run), plan.device))
-
-    kernels: tuple[DeviceKernel, ...] = ()
-    try:
-        if any(each.kernels for each in found.outside):  # what launched them shows what they were given
-            with captured_output([]) as written:
-                kernels = run_device_profiled(observed, plan.device, plan.synchronize, written, [])
-        else:
-            observed()
-    except FlopCountError as error:
-        return replace(found, eager=None, problems=(*found.problems, str(error)))
-    return replace(
-        found,
-        eager=tuple(zip(running, calls)),
-        operands={each.name: operand_precision(calls[each.call].dtypes) for each in kernels if each.call is not None},
-        foreign=provenance.foreign,
-        subnormal=provenance.subnormal,
-    )
 
 
 class _Recorder:

@@ -61,71 +61,48 @@ def _spread(size: int, most: int) -> list[int]:
     return sorted({round(each * (size - 1) / max(count - 1, 1)) for each in range(count)})
 
 
-def _product(left: Any, right: Any, added: Any = None, beta: Any = 1, alpha: Any = 1) -> Expected:
-    """(m, k) by (k, n), with ``added`` broadcast to (m, n)."""
+def _product(left: Any, right: Any, added: Any = None, *, beta: Any = 1, alpha: Any = 1, **named: Any) -> Expected:
+    """(…, m, k) by (…, k, n), with ``added`` broadcast to (…, m, n); vectors are matrices of one column."""
     import torch
 
-    length, width = left.shape[0], right.shape[1]
+    if right.dim() == 1:
+        right, added = right[:, None], added if added is None else added[..., None]
+    left = left.reshape(-1, *left.shape[-2:]) if left.dim() > 1 else left[None, None]
+    right = right[None] if right.dim() == 2 else right
+    size = batches, length, width = left.shape[0], left.shape[1], right.shape[-1]
     blocks: list[tuple[list[int], Any]] = [(_spread(length, _ROWS), _spread(width, _COLUMNS))]
     if width > _COLUMNS:
         whole = _spread(length, _WHOLE_ROWS)
         blocks += [(whole, slice(begin, begin + _CHUNK)) for begin in range(0, width, _CHUNK)]
-    added = torch.broadcast_to(added, (length, width)) if added is not None and beta != 0 else None
+    places = [(item, *block) for item in _spread(batches, _BATCHES) for block in blocks]
+    added = torch.broadcast_to(added, size) if added is not None and beta != 0 else None
     exact = []
-    for rows, columns in blocks:
-        found = alpha * (left[rows].double() @ right[:, columns].double())
-        found = found if added is None else found + beta * added[rows][:, columns].double()
+    for item, rows, columns in places:
+        found = alpha * (left[item][rows].double() @ right[item][:, columns].double())
+        found = found if added is None else found + beta * added[item][rows][:, columns].double()
         exact.append(found.flatten())
-    return Expected(
-        torch.cat(exact), lambda output: torch.cat([output[rows][:, columns].flatten() for rows, columns in blocks])
-    )
+
+    def sample(output: Any) -> Any:
+        output = output.reshape(size)
+        return torch.cat([output[item][rows][:, columns].flatten() for item, rows, columns in places])
+
+    return Expected(torch.cat(exact), sample)
 
 
-def _addmm(added: Any, left: Any, right: Any, *, beta: Any = 1, alpha: Any = 1, **named: Any) -> Expected:
-    return _product(left, right, added, beta, alpha)
+def _added(added: Any, left: Any, right: Any, **named: Any) -> Expected:
+    return _product(left, right, added, **named)
 
 
-def _addmm_activation(added: Any, left: Any, right: Any, *, use_gelu: bool = False, **named: Any) -> Expected:
+def _addmm_activation(*args: Any, use_gelu: bool = False, **named: Any) -> Expected:
     from torch.nn import functional
 
-    found = _addmm(added, left, right, **named)
+    found = _added(*args, **named)
     return found._replace(exact=functional.gelu(found.exact) if use_gelu else found.exact.relu())
-
-
-def _batched(left: Any, right: Any, added: Any = None, beta: Any = 1, alpha: Any = 1) -> Expected:
-    import torch
-
-    chosen = _spread(left.shape[0], _BATCHES)
-    if added is not None:
-        added = torch.broadcast_to(added, (left.shape[0], left.shape[1], right.shape[2]))
-    each = [_product(left[i], right[i], None if added is None else added[i], beta, alpha) for i in chosen]
-    exact = torch.stack([one.exact for one in each])
-    return Expected(exact, lambda output: torch.stack([one.sample(output[i]) for i, one in zip(chosen, each)]))
-
-
-def _baddbmm(added: Any, left: Any, right: Any, *, beta: Any = 1, alpha: Any = 1, **named: Any) -> Expected:
-    return _batched(left, right, added, beta, alpha)
-
-
-def _mv(matrix: Any, vector: Any, **named: Any) -> Expected:
-    found = _product(matrix, vector[:, None])
-    return Expected(found.exact, lambda output: found.sample(output[:, None]))
-
-
-def _addmv(added: Any, matrix: Any, vector: Any, *, beta: Any = 1, alpha: Any = 1, **named: Any) -> Expected:
-    added = added.expand(matrix.shape[0])[:, None]
-    found = _product(matrix, vector[:, None], added, beta, alpha)
-    return Expected(found.exact, lambda output: found.sample(output[:, None]))
-
-
-def _dot(left: Any, right: Any, **named: Any) -> Expected:
-    return Expected((left.double() @ right.double()).reshape(1), lambda output: output.reshape(1))
 
 
 def _linear(rows: Any, weight: Any, bias: Any = None, *rest: Any) -> Expected:
     """(…, k) by the transposed (n, k), which may be packed for oneDNN."""
-    found = _product(rows.reshape(-1, rows.shape[-1]), _unpacked(weight).t(), bias)
-    return Expected(found.exact, lambda output: found.sample(output.reshape(-1, output.shape[-1])))
+    return _product(rows.reshape(-1, rows.shape[-1]), _unpacked(weight).t(), bias)
 
 
 def _unpacked(weight: Any) -> Any:
@@ -333,17 +310,10 @@ def _rnn(
     if mode != _LSTM or len(batch_sizes):
         raise NotImplementedError("of recurrent layers, only the LSTM over sequences of one length is known")
     steps = list(range(inputs.shape[0]))[:: -1 if reverse else 1][:_MOST_STEPS]
-    weight, recurrent = weight.double(), recurrent.double()
-    biases = bias.double() + recurrent_bias.double()
-    h, c = hidden.reshape(-1, hidden.shape[-1])[:1].double(), cell.reshape(-1, cell.shape[-1])[:1].double()
-    exact = []
-    for step in steps:
-        gates = inputs[step, :1].double() @ weight.t() + h @ recurrent.t() + biases
-        enter, forget, candidate, leave = gates.chunk(4, 1)
-        c = forget.sigmoid() * c + enter.sigmoid() * candidate.tanh()
-        h = leave.sigmoid() * c.tanh()
-        exact.append(h)
-    return Expected(torch.cat(exact), lambda output: output[steps, 0])
+    state = tuple(each.double().reshape(1, -1, each.shape[-1])[:, :1] for each in (hidden, cell))
+    weights = [each.double() for each in (weight, recurrent, bias, recurrent_bias)]
+    exact = torch.lstm(inputs[steps, :1].double(), state, weights, True, 1, 0.0, False, False, False)[0]
+    return Expected(exact[:, 0], lambda output: output[steps, 0])
 
 
 def _rnn_scales(inputs: Operand, weight: Operand, recurrent: Operand, *rest: Any) -> Mapping[int, float]:
@@ -353,14 +323,14 @@ def _rnn_scales(inputs: Operand, weight: Operand, recurrent: Operand, *rest: Any
 _CONVOLUTION = Rule(_convolution, (0, 1))
 _BIASED = Rule(_biased_attention, kept=(3,), scales=_attention_scales, rows=0, is_linear=False)
 _RULES = {
-    "mm": Rule(lambda left, right, **named: _product(left, right), (0, 1), rows=0),
-    "addmm": Rule(_addmm, (1, 2), rows=1),
+    "mm": Rule(_product, (0, 1), rows=0),
+    "addmm": Rule(_added, (1, 2), rows=1),
     "_addmm_activation": Rule(_addmm_activation, (1, 2), is_linear=False),
-    "bmm": Rule(lambda left, right, **named: _batched(left, right), (0, 1), rows=0),
-    "baddbmm": Rule(_baddbmm, (1, 2), rows=1),
-    "mv": Rule(_mv, (0, 1)),
-    "addmv": Rule(_addmv, (1, 2)),
-    "dot": Rule(_dot, (0, 1)),
+    "bmm": Rule(_product, (0, 1), rows=0),
+    "baddbmm": Rule(_added, (1, 2), rows=1),
+    "mv": Rule(_product, (0, 1)),
+    "addmv": Rule(_added, (1, 2)),
+    "dot": Rule(_product, (0, 1)),
     "linear": Rule(_linear, (0, 1), rows=0),
     "onednn_linear": Rule(_linear, rows=0),
     "_mkl_linear": Rule(lambda rows, packed, *rest: _linear(rows, *rest), kept=(2,), rows=0),

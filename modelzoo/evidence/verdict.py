@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from modelzoo.evidence.audited import AttributedAudit, AttributedTime
+from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.coverage import (
     arithmetic_share,
     coverage,
@@ -51,7 +51,7 @@ class _Findings(msgspec.Struct, frozen=True):
     audit: AttributedAudit
     requested: str
     bf16_method: str | None
-    compute: Sequence[AttributedTime]
+    compute: Sequence[Node]
     classes: Sequence[ClassVerdict]
     checks: Mapping[str, OperatorCheck]
     coverage: Coverage
@@ -63,12 +63,12 @@ class _Findings(msgspec.Struct, frozen=True):
         return Disagreement(products) if products else None
 
     @property
-    def asked(self) -> Sequence[AttributedTime]:
+    def asked(self) -> Sequence[Node]:
         """The products that were to run in the precision: a recipe for int8 quantizes those with weights only."""
         is_quantized = self.requested in QUANTIZED
         return [part for part in self.compute if not is_quantized or has_weights(part.operator, part.operator_class)]
 
-    def share(self, precision: str, parts: Sequence[AttributedTime]) -> float:
+    def share(self, precision: str, parts: Sequence[Node]) -> float:
         """The share of ``parts`` in ``precision``, 0 to 1: of their operations, or of their time if those of one are
         not known."""
         has_all = all(part.flop is not None for part in parts) and any(part.flop for part in parts)
@@ -138,7 +138,7 @@ def judge_attributed(
     )
 
 
-def _as_probed(parts: Sequence[AttributedTime], products: Sequence[Product]) -> Sequence[AttributedTime]:
+def _as_probed(parts: Sequence[Node], products: Sequence[Product]) -> Sequence[Node]:
     """``parts``, with bf16 operands multiplied in fp32 if subnormal products show that of all products that were tried.
 
     Of the others only the types of their operands are known.
@@ -214,7 +214,7 @@ def _judge_what_is_known(findings: _Findings) -> ProofVerdict:
     name, audit = findings.requested, findings.audit
     total = sum(part.seconds for part in audit.parts)
 
-    def of_all(parts: Sequence[AttributedTime]) -> float:
+    def of_all(parts: Sequence[Node]) -> float:
         if audit.lists_all:
             return fraction((part.seconds for part in parts), total)
         return arithmetic_share(parts, audit.iterations, audit.counted) or 0.0
@@ -225,7 +225,7 @@ def _judge_what_is_known(findings: _Findings) -> ProofVerdict:
     return ProofVerdict.PARTLY if shows_both else ProofVerdict.UNKNOWN
 
 
-def _other_precision(parts: Sequence[AttributedTime]) -> OtherPrecision | None:
+def _other_precision(parts: Sequence[Node]) -> OtherPrecision | None:
     """What ran in another precision; ``None`` if there are no ``parts``."""
     if not parts:
         return None

@@ -9,7 +9,7 @@ degrees of freedom. It contains everything by which sessions on equal hosts diff
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median, stdev
 
 import msgspec
@@ -39,9 +39,10 @@ Levels = Sequence[float | None]
 def host_ratios(levels: Sequence[Levels]) -> list[list[Speed | None]]:
     """Compare each host with the others: in the mean over all settings, and in each setting.
 
-    The first finds what slows a host as a whole, the second what concerns one setting. Their verdicts hold together, as
-    those of any table (``stats.verdicts``): FASTER and SLOWER are odd, SAME is not. The mean is over the settings that
-    all hosts have. In each setting, the hosts that have it are compared if there are at least three.
+    The first finds what slows a host as a whole, the second what concerns one setting. Each is a table whose verdicts
+    hold together (``stats.verdicts``) with half of the error, so that all of them do: FASTER and SLOWER are odd, SAME
+    is not. The mean is over the settings that all hosts have. In each setting, the hosts that have it are compared if
+    there are at least three.
 
     Args:
         levels: by host and setting, of at least three hosts.
@@ -53,19 +54,24 @@ def host_ratios(levels: Sequence[Levels]) -> list[list[Speed | None]]:
     columns: list[Levels] = list(zip(*levels))
     whole = [[level for level in column if level is not None] for column in columns if None not in column]
     means: Levels = list(map(fmean, zip(*whole))) if whole else [None] * len(levels)
-    table = [means, *columns] if len(columns) > 1 else [means]
-    found = [[_ratio(column, host) for column in table] for host in range(len(levels))]
-    verdicts = iter(stats.verdicts([each for row in found for each in row if each is not None]))
-    return [[None if each is None else Speed(each, next(verdicts)) for each in row] for row in found]
+    tables = [[means], columns] if len(columns) > 1 else [[means]]
+    found: list[list[Speed | None]] = [[] for _ in levels]
+    for table in tables:
+        ratios = [[_ratio(column, host, 1 / len(tables)) for column in table] for host in range(len(levels))]
+        verdicts = iter(stats.verdicts([each for row in ratios for each in row if each is not None]))
+        for of_host, row in zip(found, ratios):
+            of_host += [None if each is None else Speed(each, next(verdicts)) for each in row]
+    return found
 
 
-def _ratio(column: Levels, host: int) -> stats.Ratio | None:
-    """How many times faster a host is than the others that have a level."""
+def _ratio(column: Levels, host: int, share: float) -> stats.Ratio | None:
+    """How many times faster a host is than the others that have a level; ``share``: of the error that may be spent."""
     level, others = column[host], [each for other, each in enumerate(column) if other != host and each is not None]
     if level is None or len(others) < LEAST_HOSTS - 1:
         return None
     error = stdev(others) * math.sqrt(1 + 1 / len(others))
-    return stats.ratio_of(stats.LogRatio(fmean(others) - level, error, len(others) - 1), len(others), ())
+    log = stats.LogRatio(fmean(others) - level, error, len(others) - 1)
+    return replace(stats.ratio_of(log, len(others), (), (stats.Seen(log, share),)), interval=log.interval())
 
 
 MOST_DIFFERENCES = 5
@@ -132,9 +138,14 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
     of_members = [(each, _subjects(each.host, each.result)) for each in members]
     timed = [_Timed(each, found) for each, found in of_members if found]
     keys = list(dict.fromkeys(key for each in timed for key in each.subjects))
-    missing = tuple(_missing(of_members, keys))
+    # Which hosts lack what others have.
+    empty = tuple(each.host for each, found in of_members if not found)
+    missing = [NotTimed(empty)] if empty else []
+    for key in keys:
+        lacking = tuple(each.host for each, found in of_members if found and key not in found)
+        missing += [NotTimed(lacking, key)] if lacking else []
     if len(timed) < LEAST_HOSTS:
-        return HostKind(name, names, uncompared=Uncompared.FEW_TIMED, missing=missing)
+        return HostKind(name, names, uncompared=Uncompared.FEW_TIMED, missing=tuple(missing))
     found = host_ratios([[each.level(key) for key in keys] for each in timed])
     compared = [
         _level(each.host.host, subject, speed)
@@ -143,7 +154,7 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
         if speed is not None
     ]
     if not compared:
-        return HostKind(name, names, uncompared=Uncompared.NO_COMMON_SETTING, missing=missing)
+        return HostKind(name, names, uncompared=Uncompared.NO_COMMON_SETTING, missing=tuple(missing))
     odd = [index for index, each in enumerate(timed) if any(of.odd and of.host == each.host.host for of in compared)]
     whole = [key for key in keys if all(key in each.subjects for each in timed)]
     return HostKind(
@@ -152,7 +163,7 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
         levels=tuple(compared),
         differences=tuple(each for index in odd for each in _differences(timed, index)),
         spread=stdev(fmean(each.subjects[key].level for key in whole) for each in timed) if whole else None,
-        missing=missing,
+        missing=tuple(missing),
     )
 
 
@@ -173,17 +184,6 @@ class _Timed(msgspec.Struct, frozen=True):
 
     def level(self, key: str) -> float | None:
         return self.subjects[key].level if key in self.subjects else None
-
-
-def _missing(members: Sequence[tuple[HostResult, Mapping[str, _Subject]]], keys: Sequence[str]) -> Iterator[NotTimed]:
-    """Which hosts lack what others have."""
-    empty = tuple(each.host for each, found in members if not found)
-    if empty:
-        yield NotTimed(empty)
-    for key in keys:
-        lacking = tuple(each.host for each, found in members if found and key not in found)
-        if lacking:
-            yield NotTimed(lacking, key)
 
 
 def _unlike(largest: Sequence[HostResult], members: Sequence[HostResult]) -> tuple[HostDifference, ...]:
@@ -229,7 +229,12 @@ def _differences(hosts: Sequence[_Timed], index: int) -> list[HostDifference]:
     for key, subject in here.subjects.items():
         others = [each.subjects[key].side for each in hosts if each is not here and key in each.subjects]
         if others:
-            pairs.append(_row(key, _joined(others), subject.side))
+            joined = replace(
+                others[0],
+                sessions=tuple(runs for side in others for runs in side.sessions),
+                results=tuple(result for side in others for result in side.results),
+            )
+            pairs.append(_row(key, joined, subject.side))
     found = [HostDifference(here.host.host, each.name, each.other, each.base) for each in _apart(*pairs)]
     return found[:MOST_DIFFERENCES]
 
@@ -237,15 +242,6 @@ def _differences(hosts: Sequence[_Timed], index: int) -> list[HostDifference]:
 def _apart(*pairs: Row) -> list[Difference]:
     """The conditions that both sides of the rows know, and of which they share no value."""
     return [each for each in conditions(pairs).differing if each.is_apart and each.base and each.other]
-
-
-def _joined(sides: Sequence[SideSetting]) -> SideSetting:
-    return replace(
-        sides[0],
-        sessions=tuple(runs for side in sides for runs in side.sessions),
-        results=tuple(result for side in sides for result in side.results),
-        groups=tuple(group for side in sides for group in side.groups),
-    )
 
 
 def _row(name: str, base: SideSetting, other: SideSetting) -> Row:

@@ -14,9 +14,7 @@ from modelzoo.files import write_atomically
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import OnEvent, OnExhibit, Request, Shards, divided
 from modelzoo.plan import Plan
-from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.codec import encode_json
-from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.fleet import JudgedBy, JudgedPart, Shard, ShardedCall, ShardPlan, ShardResult
 from modelzoo.records.hosts import FleetHost, PrecisionDifference, ShardingReport
 from modelzoo.records.run import SideReport, ValidityReport
@@ -220,19 +218,14 @@ def proven_otherwise(judges: Sequence[JudgedBy]) -> Iterator[PrecisionDifference
     first = judges[0]
     for each in judges[1:]:
         for of_reference, there, here in ((False, first.tested, each.tested), (True, first.reference, each.reference)):
-            verdicts = {
-                "canary": (there.observed.canary_verdict, here.observed.canary_verdict),
-                "audit": (_verdict(there), _verdict(here)),
-            }
-            for check, (wanted, found) in verdicts.items():
+            for check in ("canary", "audit"):
+                wanted, found = _verdict(check, there), _verdict(check, here)
                 if found != wanted:
-                    yield PrecisionDifference(of_reference, check, each.host, _name(found), first.host, _name(wanted))
+                    yield PrecisionDifference(of_reference, check, each.host, found, first.host, wanted)
                     break
 
 
-def _verdict(side: SideReport) -> ProofVerdict | None:
-    return None if side.observed.evidence is None else side.observed.evidence.verdict
-
-
-def _name(verdict: CanaryVerdict | ProofVerdict | None) -> str | None:
+def _verdict(check: str, side: SideReport) -> str | None:
+    canary, evidence = side.observed.canary_verdict, side.observed.evidence
+    verdict = canary if check == "canary" else evidence and evidence.verdict
     return None if verdict is None else str(verdict)

@@ -28,6 +28,14 @@ def installed_version(distribution: str) -> str | None:
         return None
 
 
+def installed_release(distribution: str) -> tuple[int, int]:
+    """Return the first two numbers of the version of a distribution; zeros if it is not installed.
+
+    Everything that depends on torch's version, or another's, asks this function.
+    """
+    return _release(installed_version(distribution) or "") or (0, 0)
+
+
 def import_torch() -> ModuleType:
     """Import torch.
 

@@ -118,12 +118,6 @@ class ConfigurationRun(msgspec.Struct, frozen=True):
         """Batches that all instances completed inside the window."""
         return sum(each.counted for each in self.instances)
 
-    @property
-    def start_spread(self) -> float | None:
-        """Seconds between the first batches of the first and of the last instance to start."""
-        starts = [each.start for each in self.instances if each.start is not None]
-        return max(starts) - min(starts) if starts else None
-
 
 class MachinePrice(msgspec.Struct, frozen=True):
     """What the machine costs.

@@ -175,19 +175,15 @@ def searches(load: Load) -> list[Found]:
     for repeat in sorted({run.repeat for run in load.runs}):
         runs = [run for run in load.runs if run.repeat == repeat and run.rate is not None]
         valid = max((run.rate for run in runs if run.rate is not None and run.is_valid), default=None)
-        over = [run.rate for run in runs if run.rate is not None and _has_failed(run)]
+        # A search counts a rate as too high if the bound was not met, whatever else was wrong.
+        flaws = [(run.rate, {reason.flaw for reason in run.reasons}) for run in runs if run.rate is not None]
+        over = [rate for rate, found_flaws in flaws if Flaw.DIED not in found_flaws and found_flaws & set(OVERLOAD)]
         limit = min((rate for rate in over if valid is None or rate > valid), default=None)
         # An interruption, or a generator that was late again and again, ends a search before it is known how much
         # higher the rate could be.
         is_done = valid is not None and limit is not None and limit <= valid * (1 + RESOLUTION)
         found.append(Found(repeat, valid if is_done else None, valid, limit))
     return found
-
-
-def _has_failed(run: LoadRun) -> bool:
-    """Whether a search counts the rate as too high: the bound was not met, whatever else was wrong."""
-    flaws = {reason.flaw for reason in run.reasons}
-    return Flaw.DIED not in flaws and not flaws.isdisjoint(OVERLOAD)
 
 
 def answer(load: Load) -> Answer | None:

@@ -12,7 +12,7 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.records.run import Result, Run
-from modelzoo.records.timing import LATENCY, SYNCHRONIZED, UNDIVIDED, Pipeline, PipelineStage, Place, Timing
+from modelzoo.records.timing import LATENCY, SYNCHRONIZED, UNDIVIDED, PipelineStage, Place, Timing
 from modelzoo.results.summary import by_precision, labels_as_run
 
 SUM_TOLERANCE = 0.02
@@ -96,11 +96,17 @@ def _levels(result: Result, runs: Sequence[Run], label: str) -> PipelineLevels |
         columns = [each.values(stage.name) for stage in pipeline.stages]
         within.append(median(sum(row) / whole for *row, whole in zip(*columns, each.values(LATENCY))))
     other = next((name for name in (SYNCHRONIZED, UNDIVIDED) if timings[0].find(name) is not None), "")
+    levels = [(stage, level) for stage in pipeline.stages if (level := _level(timings, stage.name)) is not None]
+    whole = sum(level.value for _, level in levels)
+    within = []
+    for timing in timings:
+        columns = [timing.values(stage.name) for stage in pipeline.stages]
+        within.append(median(sum(row) / end for *row, end in zip(*columns, timing.values(LATENCY))))
     return PipelineLevels(
         workload=first.workload,
         label=label,
         device=first.setting.device,
-        stages=_stages(pipeline, timings),
+        stages=tuple(StageLevel(stage, level, level.value / whole) for stage, level in levels),
         end_to_end=end_to_end,
         other_series=other,
         timing_cost=stats.level_interval([_cost(each, other) for each in timings]) if other else None,
@@ -111,12 +117,6 @@ def _levels(result: Result, runs: Sequence[Run], label: str) -> PipelineLevels |
 def _level(timings: Sequence[Timing], name: str, by_precision: bool = False) -> stats.Interval | None:
     samples = [values for timing in timings if (values := timing.values(name))]
     return stats.setting_interval(samples, by_precision=by_precision) if samples else None
-
-
-def _stages(pipeline: Pipeline, timings: Sequence[Timing]) -> tuple[StageLevel, ...]:
-    levels = [(stage, level) for stage in pipeline.stages if (level := _level(timings, stage.name)) is not None]
-    whole = sum(level.value for _, level in levels)
-    return tuple(StageLevel(stage, level, level.value / whole) for stage, level in levels)
 
 
 def _cost(timing: Timing, other: str) -> float:

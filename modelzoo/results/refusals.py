@@ -324,21 +324,19 @@ def _of_work(base: SideSetting, other: SideSetting, *, is_interleaved: bool) -> 
     counted = [next((each for each in reports if each.observed.counts), None) for reports in (mine, theirs)]
     if counted[0] is not None and counted[1] is not None:
         compared = rounds if is_interleaved else [(counted[0], counted[1])]
-        differing = (work for each in compared if (work := _other_work(*each)))
-        yield from (Refusal(Obstacle.WORK, fact=work) for work in next(differing, ()))
+        for one, two in compared:
+            differing = [
+                OtherWork(mine.name, mine.value, theirs.value)
+                for mine, theirs in zip(one.observed.counts, two.observed.counts)
+                if abs(theirs.value - mine.value) > WORK_DIFFERENCE * max(mine.value, theirs.value)
+            ]
+            if differing:
+                yield from (Refusal(Obstacle.WORK, fact=work) for work in differing)
+                break
     elif _is_same_work(mine, counted[0]) or _is_same_work(theirs, counted[1]):
         return
     elif counted[0] is not None or counted[1] is not None:
         yield Refusal(Obstacle.UNRECORDED, fact=Unrecorded.WORK)
-
-
-def _other_work(base: RunReport, other: RunReport) -> list[OtherWork]:
-    """The counts by which two processes did different amounts of work."""
-    return [
-        OtherWork(mine.name, mine.value, theirs.value)
-        for mine, theirs in zip(base.observed.counts, other.observed.counts)
-        if abs(theirs.value - mine.value) > WORK_DIFFERENCE * max(mine.value, theirs.value)
-    ]
 
 
 def _is_same_work(reports: Sequence[RunReport], counted: RunReport | None) -> bool:

@@ -177,9 +177,13 @@ def of_rounds(pair: Pair, *, at_looks: bool = False) -> stats.Ratio | Doubt:
     """Compare the rounds that both sides have; ``at_looks`` as for ``speeds``."""
     assert pair.base is not None and pair.other is not None  # otherwise it is refused
     planned = looks(pair.base.results[0], pair.base.workload)
-    first, second = (
-        {run.round: _seconds_per_item(run) for run in side.sessions[0] if run.steady}
-        for side in (pair.base, pair.other)
+    first, second = (  # per item, because batch sizes may differ
+        {
+            run.round: [sample / run.report.setting.batch for sample in run.steady]
+            for run in runs
+            if run.report and run.steady
+        }
+        for runs in (pair.base.sessions[0], pair.other.sessions[0])
     )
     shared = sorted(set(first) & set(second))
     if at_looks and planned is not None:
@@ -187,12 +191,6 @@ def of_rounds(pair: Pair, *, at_looks: bool = False) -> stats.Ratio | Doubt:
     if not shared:
         return Doubt.NO_COMMON_ROUND if first else Doubt.NO_BASELINE
     return stats.ratio_test([first[number] for number in shared], [second[number] for number in shared], planned)
-
-
-def _seconds_per_item(run: Run) -> list[float]:
-    """The samples of a run, comparable with those of another batch size."""
-    batch = run.report.setting.batch if run.report is not None else 1
-    return [sample / batch for sample in run.steady]
 
 
 def _outlook(verdict: Verdict, found: stats.Ratio, pair: Pair) -> stats.Outlook | None:

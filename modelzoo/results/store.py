@@ -182,7 +182,18 @@ def read(path: Path) -> Result:
         InputError: the file cannot be read, is damaged, or is of another format.
     """
     data = _parse(path)
-    major, minor = _version(data, path)
+    stored = data.get("format", data.get("schema"))  # the first format had another name for it
+    match = _FORMAT.fullmatch(stored) if isinstance(stored, str) else None
+    if match is None:
+        raise InputError(f"{path} is not a result of modelzoo; {_HINT}")
+    major, minor = int(match[1]), int(match[2] or 0)
+    if major > MAJOR:
+        raise InputError(f"{path} has format {major}, newer than this suite's {MAJOR}; update modelzoo to read it")
+    if major < MAJOR:
+        reader = ", or use release 0.1" if major == 3 else ""
+        raise InputError(f"{path} has format {major}, older than this suite's {MAJOR}; measure again{reader}")
+    if "version" not in data:
+        raise InputError(f"{path} does not say which version of modelzoo wrote it; {_HINT}")
     try:
         _check_numbers(data)
         result = decode(Result, data)
@@ -215,27 +226,6 @@ def _parse(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InputError(f"{path} is not a result of modelzoo; {_HINT}")
     return data
-
-
-def _version(data: dict[str, Any], path: Path) -> tuple[int, int]:
-    """Return the major and minor version of the file's format, if it can be read.
-
-    Raises:
-        InputError: it is of another format.
-    """
-    stored = data.get("format", data.get("schema"))  # the first format had another name for it
-    match = _FORMAT.fullmatch(stored) if isinstance(stored, str) else None
-    if match is None:
-        raise InputError(f"{path} is not a result of modelzoo; {_HINT}")
-    major, minor = int(match[1]), int(match[2] or 0)
-    if major > MAJOR:
-        raise InputError(f"{path} has format {major}, newer than this suite's {MAJOR}; update modelzoo to read it")
-    if major < MAJOR:
-        reader = ", or use release 0.1" if major == 3 else ""
-        raise InputError(f"{path} has format {major}, older than this suite's {MAJOR}; measure again{reader}")
-    if "version" not in data:
-        raise InputError(f"{path} does not say which version of modelzoo wrote it; {_HINT}")
-    return major, minor
 
 
 def _check(result: Result) -> None:

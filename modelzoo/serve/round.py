@@ -18,13 +18,12 @@ from typing import TypeVar
 import msgspec
 
 from modelzoo.errors import ModelzooError, WorkerError
-from modelzoo.frozen import replace
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure.jobs import Event, OnEvent, Request
 from modelzoo.measure.process import Remote, each_answer
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Preparation, Progress
-from modelzoo.records.run import RunReport, now
+from modelzoo.records.run import Observed, RunReport, now
 from modelzoo.records.serving import InstanceReport, LatencyBound, Ready, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
 from modelzoo.results.counting import LEAST, Counted, Series, count
@@ -202,28 +201,23 @@ class InstanceGroup:
     def _instance(
         self, number: int, window: Window | None, counted: Counted | None, report: InstanceReport | None
     ) -> InstanceRun:
-        problem = self._problems.get(number)
-        found = InstanceRun(
+        problem, ran = self._problems.get(number), window if window is not None and window.started else None
+        latencies = () if counted is None else tuple(round(value, 6) for value in counted.latencies[number])
+        observed = Observed() if report is None else report.observed
+        return InstanceRun(
             place=self._task.configuration.places[number],
+            batches=0 if ran is None else len(ran.ended),
+            counted=len(latencies),
+            latencies=latencies,
+            start=None if ran is None else ran.started[0] - self._started,
+            memory=None if ran is None else ran.memory,
+            peak_memory=None if report is None else report.peak_memory,
+            placement=None if report is None else report.placement,
+            kernels=None if observed.kernels is None else observed.kernels.sha256,
+            canary_verdict=None if report is None else observed.canary_verdict,
             error=None if problem is None else str(problem),
             error_kind=None if problem is None else type(problem).__name__,
         )
-        if window is not None and window.started:
-            found = replace(
-                found, batches=len(window.ended), start=window.started[0] - self._started, memory=window.memory
-            )
-        if counted is not None:
-            latencies = tuple(round(value, 6) for value in counted.latencies[number])
-            found = replace(found, counted=len(latencies), latencies=latencies)
-        if report is not None:
-            found = replace(
-                found,
-                peak_memory=report.peak_memory,
-                placement=report.placement,
-                kernels=None if report.observed.kernels is None else report.observed.kernels.sha256,
-                canary_verdict=report.observed.canary_verdict,
-            )
-        return found
 
 
 def worker_problem(run: ConfigurationRun) -> str | None:

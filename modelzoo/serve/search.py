@@ -87,11 +87,6 @@ class CalibratedInstances(msgspec.Struct, frozen=True):
     session: LoadSession
     throttling: Callable[[], Throttling | None] = lambda: None
 
-    def throttled(self, run: LoadRun, before: Throttling | None) -> LoadRun:
-        """Return ``run`` with how the quota stopped it, given what ``throttling`` returned when it began."""
-        after = self.throttling()
-        return run if before is None or after is None else replace(run, throttling=after.since(before))
-
 
 Open = Callable[[int], "AbstractContextManager[CalibratedInstances]"]
 """Starts the instances of a repeat, given its number; they end with the context."""
@@ -126,7 +121,8 @@ def runs(load: Load, open_session: Open, on_session: Callable[[LoadSession], Non
 def _measured(opened: CalibratedInstances, plan: LoadPlan, rate: float | None, repeat: int, seed: int) -> LoadRun:
     before = opened.throttling()
     run = measure(opened.server, plan, rate, repeat, seed, opened.session.calibration)
-    return opened.throttled(run, before)
+    after = opened.throttling()
+    return run if before is None or after is None else replace(run, throttling=after.since(before))
 
 
 def _search(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[LoadRun]:

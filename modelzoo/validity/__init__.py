@@ -2,7 +2,7 @@
 
 A workload declares its task: ``Workload.judge(options)`` returns a ``Classification``, ``Detection``,
 ``Answers`` or ``LanguageModeling``, or a task of its own, such as a ``ScoredTask``.
-``judging.judge`` runs two ``Predictor``s over a data set and returns a ``Validity``. Judging writes no files: what
+``judging`` runs two ``Predictor``s over a data set and returns a ``Validity``. Judging writes no files: what
 explains a judgement is handed to a callback as an ``Exhibit``. Importing this package imports neither torch nor
 ``judging``, so that who only declares or times a workload does not wait for them.
 """
@@ -25,29 +25,3 @@ from modelzoo.validity.squad import (
     paragraph_offsets,
 )
 from modelzoo.validity.task import ScoredTask, Task, stacked
-
-__all__ = [
-    "Answers",
-    "Classification",
-    "Detection",
-    "LanguageModeling",
-    "Predictor",
-    "PreparedItem",
-    "Question",
-    "ScoredTask",
-    "Task",
-    "TaskContext",
-    "Validity",
-    "ValidityRequest",
-    "ValidityVerdict",
-    "Windows",
-    "best_span",
-    "builtin_passages",
-    "builtin_questions",
-    "listed",
-    "paragraph_offsets",
-    "qa_arguments",
-    "sampled",
-    "stacked",
-    "wnids",
-]

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modelzoo.records.exhibits import ShownAnswers
 from modelzoo.records.partial import AnsweredQuestion, Row, ScoredAnswer
@@ -19,9 +19,6 @@ from modelzoo.validity.protocol import PreparedItem
 from modelzoo.validity.rows import Metric, Rule, clusters, mean, means_and_largest, ratio, share
 from modelzoo.validity.squad import FIELDS, AnswerSpan, Question, Windows, best_span, cut_into_windows, span_score
 from modelzoo.validity.task import Task, any_layer
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 IMPOSSIBLE = -1e30
 """What a logit of -inf is taken for, so that sums of two stay comparable."""
@@ -119,35 +116,28 @@ class Answers(Task):
     def compare(self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]) -> Row:
         import numpy as np
 
-        first, second = (np.stack(logits).transpose(1, 0, 2) for logits in (reference, tested))
-        return row(self._answered(index, prepared.source, first, second), prepared.source.question.context)
-
-    def _answered(
-        self, index: int, windows: Windows, reference: NDArray[Any], tested: NDArray[Any]
-    ) -> AnsweredQuestion:
-        """Compare the logits [2, W, L] of both models for one question."""
-        import numpy as np
-
+        windows: Windows = prepared.source
         question = windows.question
-        are_usable, is_possible = usable(reference, tested), np.isfinite(reference)
-        reference, tested = (np.maximum(logits, IMPOSSIBLE) for logits in (reference, tested))
+        first, second = (np.stack(logits).transpose(1, 0, 2) for logits in (reference, tested))  # [2, W, L]
+        are_usable, is_possible = usable(first, second), np.isfinite(first)
+        first, second = (np.maximum(logits, IMPOSSIBLE) for logits in (first, second))
         spans = [
             best_span(windows, each, self, self.may_be_empty) if ok else None
-            for ok, each in zip(are_usable, (reference, tested))
+            for ok, each in zip(are_usable, (first, second))
         ]
         margin = change = error = None
         near_tie, agreement_f1 = False, 0.0
         if spans[0] is not None and spans[1] is not None:
-            margin = spans[0].score - span_score(spans[1], reference)
+            margin = spans[0].score - span_score(spans[1], first)
             bits = self.context.significant_bits
             near_tie = bits is not None and margin <= 2 * rounding_step(spans[0].score / 2, bits)
             agreement_f1 = squad.f1(spans[1].text, spans[0].text, question.rules)
             tokens = windows.fields["attention_mask"].astype(bool) & is_possible
-            expected, observed = reference[tokens], tested[tokens]
+            expected, observed = first[tokens], second[tokens]
             size = float(np.linalg.norm(expected))
             error = float(np.linalg.norm(observed - expected)) / size if size else 0.0
             change = float(np.abs(observed - expected).max())
-        return AnsweredQuestion(
+        answered = AnsweredQuestion(
             index,
             question.id,
             question.question,
@@ -160,6 +150,7 @@ class Answers(Task):
             logit_change=change,
             logit_error=error,
         )
+        return row(answered, question.context)
 
     def counts(self, rows: Sequence[Row]) -> dict[str, int]:
         return {**super().counts(rows), "passages": len(set(clusters(rows)))}

@@ -161,8 +161,9 @@ def category_ap(matches: CategoryMatches, weights: Any) -> NDArray[Any]:
         if not len(places):
             continue
         hits = np.cumsum(drawn[:, places], axis=1)
-        detections = every[:, places]
-        detections -= _counted_before(drawn, ignored, places)
+        (uncounted,) = np.nonzero(ignored)
+        before = np.cumsum(np.pad(drawn[:, uncounted], ((0, 0), (1, 0))), axis=1)
+        detections = every[:, places] - before[:, np.searchsorted(uncounted, places)]
         precision = hits / np.maximum(detections, SMALLEST)
         precision = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
         recall = hits / np.maximum(objects, SMALLEST)[:, None]
@@ -170,17 +171,6 @@ def category_ap(matches: CategoryMatches, weights: Any) -> NDArray[Any]:
         total += (precision * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(recalls)
     total[objects == 0] = np.nan
     return total / len(matches.hit)
-
-
-def _counted_before(drawn: NDArray[Any], chosen: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
-    """[draws, places] how many of the ``chosen`` detections [D] are drawn before each place in the order of scores."""
-    import numpy as np
-
-    (rows,) = np.nonzero(chosen)
-    counted = np.zeros((len(drawn), len(rows) + 1))
-    np.cumsum(drawn[:, rows], axis=1, out=counted[:, 1:])
-    before: NDArray[Any] = counted[:, np.searchsorted(rows, places)]
-    return before
 
 
 class Resampled(msgspec.Struct, frozen=True):

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from modelzoo.stats.intervals import incomplete_beta
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -76,25 +78,12 @@ def mcnemar(worse: int, better: int) -> float:
 
 
 def binomial_tail(successes: int, trials: int, probability: float) -> float:
-    """Return the probability of ``successes`` or more in ``trials``."""
+    """Return the probability of ``successes`` or more in ``trials`` (https://dlmf.nist.gov/8.17.E5)."""
     if successes <= 0 or probability >= 1:
         return 1.0
     if successes > trials or probability <= 0:
         return 0.0
-    if successes <= trials * probability:  # sum the shorter side, so that the terms only get smaller
-        return 1.0 - binomial_tail(trials - successes + 1, trials, 1 - probability)
-    total, term, k = 0.0, _binomial(successes, trials, probability), successes
-    while k <= trials and term > total * 1e-17:
-        total += term
-        term *= (trials - k) / (k + 1) * probability / (1 - probability)
-        k += 1
-    return total
-
-
-def _binomial(successes: int, trials: int, probability: float) -> float:
-    """The probability of exactly ``successes``; ``probability`` is neither 0 nor 1."""
-    ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(trials - successes + 1)
-    return math.exp(ways + successes * math.log(probability) + (trials - successes) * math.log1p(-probability))
+    return incomplete_beta(probability, successes, trials - successes + 1)
 
 
 def lower_bound(successes: int, trials: int, significance: float) -> float:
@@ -107,10 +96,7 @@ def lower_bound(successes: int, trials: int, significance: float) -> float:
     low, high = 0.0, successes / trials
     for _ in range(50):
         middle = (low + high) / 2
-        if binomial_tail(successes, trials, middle) < significance:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if binomial_tail(successes, trials, middle) < significance else (low, middle)
     return low
 
 

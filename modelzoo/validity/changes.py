@@ -88,11 +88,7 @@ def class_changes(rows: Iterable[Row], limit: float) -> list[ClassChange]:
     p_values = holm([binomial_tail(lost_items(each), each.items, limit) for each in enough])
     judged = [replace(each, p_value=p, broken=p < SIGNIFICANCE) for each, p in zip(enough, p_values)]
     judged += [each for each in found if each.items < FEWEST_ITEMS]
-    return sorted(judged, key=_order)
-
-
-def _order(change: ClassChange) -> tuple[bool, float, float, str]:
-    return (not change.broken, -certain_loss(change, SIGNIFICANCE), -change.loss * change.items, change.name)
+    return sorted(judged, key=lambda x: (not x.broken, -certain_loss(x, SIGNIFICANCE), -x.loss * x.items, x.name))
 
 
 def lost_items(change: ClassChange) -> int:

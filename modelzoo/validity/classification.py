@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from modelzoo.errors import UsageError
@@ -69,7 +67,8 @@ class Classification(PictureTask):
     csv = ("top5.csv", ("picture", "label", "rank", "fp32", "fp32_probability", "tested", "tested_probability"))
 
     def read(self, request: ValidityRequest) -> Sequence[PictureItem]:
-        self.names = list(self.labels())
+        self.names = list(self.labels())  # ImageNet has two classes "crane" and two "maillot"
+        self.is_imagenet = tuple(self.wnids() or ()) == picture_sets.wnids()
         if request.data is None:
             items: Sequence[PictureItem] = self.builtin(request)
         else:
@@ -143,18 +142,9 @@ class Classification(PictureTask):
             label = picture.reference.classes[0]
         else:
             return {}
-        # ImageNet has two classes "crane" and two "maillot".
         name = self.names[label]
-        found = {name if self._counted[name] == 1 else f"{name} ({label})": pair}
-        return {**found, f"all {picture_sets.class_group(label)}": pair} if self._is_imagenet else found
-
-    @cached_property
-    def _counted(self) -> Counter[str]:
-        return Counter(self.names)
-
-    @cached_property
-    def _is_imagenet(self) -> bool:
-        return tuple(self.wnids() or ()) == picture_sets.wnids()
+        found = {name if self.names.count(name) == 1 else f"{name} ({label})": pair}
+        return {**found, f"all {picture_sets.class_group(label)}": pair} if self.is_imagenet else found
 
     def _cells(self, picture: ClassifiedPicture) -> tuple[tuple[str, ...], ...]:
         """The five classes of a picture, one row per rank."""
@@ -197,8 +187,10 @@ def compare_logits(
     import numpy as np
 
     p, q = (np.asarray(x, dtype="float64") for x in logits)
-    finite = usable(p, q)
-    tops = [top_classes(x) if each else TopClasses((), (), False) for x, each in zip((p, q), finite)]
+    finite, tops = usable(p, q), []
+    for values, is_usable in zip((p, q), finite):
+        order = np.argsort(-values, kind="stable")[:TOP].tolist() if is_usable else []
+        tops.append(TopClasses(tuple(order), tuple(softmax(values)[order].tolist()) if order else (), is_usable))
     if not all(finite):
         return ClassifiedPicture(index, name, label, tops[0], tops[1], None, None, None, 0.0, False)
     first, other = tops[0].classes[0], tops[1].classes[0]
@@ -222,15 +214,6 @@ def compare_logits(
     )
 
 
-def top_classes(logits: NDArray[Any]) -> TopClasses:
-    """The five most likely classes of logits [C] that can be judged, with their softmax probabilities."""
-    import numpy as np
-
-    order = np.argsort(-logits, kind="stable")[:TOP]
-    probabilities = softmax(logits)
-    return TopClasses(tuple(int(i) for i in order), tuple(float(probabilities[i]) for i in order), True)
-
-
 def rounding_step(value: float, bits: int) -> float:
     """The distance between neighbouring numbers of ``bits`` significant bits at ``value``."""
     return math.ldexp(1.0, math.frexp(value)[1] - bits) if value else 0.0
@@ -240,17 +223,21 @@ def softmax(logits: Any) -> NDArray[Any]:
     """Softmax over the last axis in double precision."""
     import numpy as np
 
+    normalized: NDArray[Any] = np.exp(log_softmax(logits))
+    return normalized
+
+
+def log_softmax(logits: Any) -> NDArray[Any]:
+    """Logarithm of the softmax over the last axis in double precision."""
+    import numpy as np
+
     shifted = np.asarray(logits, dtype="float64")
-    shifted = np.exp(shifted - shifted.max(axis=-1, keepdims=True))
-    normalized: NDArray[Any] = shifted / shifted.sum(axis=-1, keepdims=True)
+    shifted = shifted - shifted.max(axis=-1, keepdims=True)
+    normalized: NDArray[Any] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return normalized
 
 
 def kl_divergence(reference: Any, tested: Any) -> float:
     """KL(reference ‖ tested) of two logit vectors [C] in nats; at least 0."""
-    import numpy as np
-
-    p, q = (np.asarray(x, dtype="float64") for x in (reference, tested))
-    log_p = p - p.max() - np.log(np.exp(p - p.max()).sum())
-    log_q = q - q.max() - np.log(np.exp(q - q.max()).sum())
-    return max(0.0, float((np.exp(log_p) * (log_p - log_q)).sum()))
+    p, q = log_softmax(reference), log_softmax(tested)
+    return max(0.0, float((softmax(reference) * (p - q)).sum()))

@@ -115,12 +115,17 @@ def read(
             another size than the file says, or no category in common.
     """
     data = Path(request.data or "")
-    file = data if data.suffix.lower() == ".json" else _annotation_file(data)
-    if file is None:
+    files = [data] if data.suffix.lower() == ".json" else []
+    if not files and not data.is_file():
+        files = sorted(data.glob("instances_*.json")) or sorted(data.glob("annotations/instances_*.json"))
+    if len(files) > 1:
+        raise InputError(f"{data} holds {len(files)} instances_*.json files; give one of them as --data")
+    if not files:
         paths = pictures_at(data).items()
         items = [PictureItem(name, PictureSource(str(path), upright=True)) for name, path in paths]
         items, notes = readable(items, request)
         return items, None, notes
+    (file,) = files
     found: Instances = read_json(file, Instances, "a COCO instances file")
     for problem in _inconsistent(found):
         raise InputError(f"{file} is not a COCO instances file: {problem}")
@@ -132,9 +137,18 @@ def read(
     for each in found.annotations:
         if each.image_id in objects and each.category_id in known:
             objects[each.image_id].append(each)
-    folder = _picture_folder(file, [image.file_name for image in found.images])
+    # The folder that holds the most of the pictures, among the usual places.
+    split = file.stem.replace("instances_", "", 1)
+    folders = [p / sub for p in (file.parent, file.parent.parent) for sub in (split, f"images/{split}", "images", ".")]
+    folder = max(folders, key=lambda each: sum((each / image.file_name).is_file() for image in found.images))
     items, sizes, more = _fitting(images, folder, objects, request.skip_bad)
-    content = _content(file, objects, sizes, masks)
+    content: list[dict[str, Any]] = []
+    for each in (each for image_id in sizes for each in objects[image_id]):
+        area = each.bbox[2] * each.bbox[3] if each.area is None else each.area
+        mask = _mask(file, each, sizes[each.image_id]) if masks else None
+        ids = {"id": len(content) + 1, "image_id": each.image_id, "category_id": each.category_id}
+        box = {"bbox": list(each.bbox), "area": area, "iscrowd": int(each.iscrowd)}
+        content.append({**ids, **box, **({"segmentation": mask} if mask else {})})
     if not content:
         raise InputError(f"{file}: none of the {len(items)} pictures has an object of a category that the model knows")
     lacking = sum("segmentation" not in each for each in content)
@@ -146,15 +160,6 @@ def read(
         "categories": [{"id": number, "name": name} for number, name in known.items()],
     }
     return items, Annotations(file, dataset, category_of, masks and not lacking), [*notes, *more]
-
-
-def _annotation_file(directory: Path) -> Path | None:
-    if directory.is_file():
-        return None
-    files = sorted(directory.glob("instances_*.json")) or sorted(directory.glob("annotations/instances_*.json"))
-    if len(files) > 1:
-        raise InputError(f"{directory} holds {len(files)} instances_*.json files; give one of them as --data")
-    return files[0] if files else None
 
 
 def _inconsistent(found: Instances) -> Iterator[str]:
@@ -183,13 +188,6 @@ def _inconsistent(found: Instances) -> Iterator[str]:
             yield f"annotations[{number}] has a box of negative size"
     if found.annotations and max(max(each.bbox) for each in found.annotations) <= 1:
         yield "its boxes are fractions of the pictures' sizes, not pixels"
-
-
-def _picture_folder(file: Path, names: Sequence[str]) -> Path:
-    """The folder that holds the most of the pictures, among the usual places."""
-    split = file.stem.replace("instances_", "", 1)
-    folders = [p / sub for p in (file.parent, file.parent.parent) for sub in (split, f"images/{split}", "images", ".")]
-    return max(folders, key=lambda folder: sum((folder / name).is_file() for name in names))
 
 
 def _categories(
@@ -237,7 +235,8 @@ def _fitting(
     ]
     kept, notes = without_bad(list(zip(items, images, stored)), problems, skip_bad)
     sound = [(item, image.size, each) for item, image, each in kept if not isinstance(each, str)]
-    known = [_is_upright(size, each) for _, size, each in sound]
+    # Whether the size is that of the upright picture; unknown if that and the stored one are equal.
+    known = [None if _turned(each) == each[0] else size == _turned(each) for _, size, each in sound]
     others = set(known) - {None}
     upright = [others == {True} if each is None else each for each in known]
     turned = [item.name for (item, _, each), applied in zip(sound, upright) if each[1] != 1 and applied]
@@ -256,11 +255,6 @@ def _turned(stored: Stored) -> tuple[int, int]:
     return (size[1], size[0]) if orientation in EXIF_QUARTER_TURNS else size
 
 
-def _is_upright(size: tuple[int, int] | None, stored: Stored) -> bool | None:
-    """Whether ``size`` is that of the upright picture; ``None`` if that and the stored one are equal."""
-    return None if _turned(stored) == stored[0] else size == _turned(stored)
-
-
 def _misfit(image: Image, stored: Stored, objects: Sequence[Object]) -> str:
     """How a picture differs from what the file says of it; empty if it does not."""
     turned, size = _turned(stored), image.size or stored[0]
@@ -274,20 +268,6 @@ def _misfit(image: Image, stored: Stored, objects: Sequence[Object]) -> str:
         if min(left, top, size[0] - left - width, size[1] - top - height) < -OUTSIDE:
             return f"{image.file_name}: the box {list(each.bbox)} (x, y, width, height) leaves the picture of {shown}"
     return ""
-
-
-def _content(
-    file: Path, objects: Mapping[ImageId, Sequence[Object]], sizes: Mapping[ImageId, tuple[int, int]], masks: bool
-) -> list[dict[str, Any]]:
-    """The objects of the pictures in ``sizes`` as pycocotools takes them, with their masks if those are judged."""
-    content: list[dict[str, Any]] = []
-    for each in (each for image_id in sizes for each in objects[image_id]):
-        area = each.bbox[2] * each.bbox[3] if each.area is None else each.area
-        mask = _mask(file, each, sizes[each.image_id]) if masks else None
-        ids = {"id": len(content) + 1, "image_id": each.image_id, "category_id": each.category_id}
-        box = {"bbox": list(each.bbox), "area": area, "iscrowd": int(each.iscrowd)}
-        content.append({**ids, **box, **({"segmentation": mask} if mask else {})})
-    return content
 
 
 def _mask(file: Path, entry: Object, size: tuple[int, int]) -> Any:

@@ -118,10 +118,19 @@ class Detection(PictureTask):
         return self.arguments([tensor for tensor, _ in rows])
 
     def output_tensor(self, output: Any, rows: Sequence[PreparedRow]) -> Any:
-        return score_tensor(self.detections, output, [picture for _, picture in rows])
+        """The scores of each picture, best first, padded with 0: [pictures, COMPARED_SCORES]."""
+        import torch
+
+        filled = torch.zeros(len(rows), COMPARED_SCORES)
+        for row, found in zip(filled, self.detections(output, _sizes(rows))):
+            best = found["scores"].detach().float().cpu().sort(descending=True).values[:COMPARED_SCORES]
+            row[: len(best)] = best
+        return filled
 
     def predictions(self, output: Any, rows: Sequence[PreparedRow]) -> Sequence[Detections]:
-        return detections_of(self.detections, output, [picture for _, picture in rows])
+        """The detections of each picture, in pixels of the original pictures, best first."""
+        not_finite, found = places(output), self.detections(output, _sizes(rows))
+        return [_detections(each, picture, not_finite) for each, (_, picture) in zip(found, rows)]
 
     def compare(self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]) -> Row:
         item, picture, (first,), (second,) = self.items[index], prepared.rows[0][1], reference, tested
@@ -205,26 +214,8 @@ class Detection(PictureTask):
         return ShownObjects(pictures, tuple(changes[:SHOWN]), len(changes), tuple(each for each in worst if each.fell))
 
 
-def score_tensor(detections: Extract, output: Any, pictures: Sequence[Picture]) -> Any:
-    """The scores of each picture, best first, padded with 0: [pictures, COMPARED_SCORES]."""
-    import torch
-
-    filled = torch.zeros(len(pictures), COMPARED_SCORES)
-    for row, found in zip(filled, detections(output, _sizes(pictures))):
-        best = found["scores"].detach().float().cpu().sort(descending=True).values[:COMPARED_SCORES]
-        row[: len(best)] = best
-    return filled
-
-
-def detections_of(detections: Extract, output: Any, pictures: Sequence[Picture]) -> list[Detections]:
-    """The detections of each picture, in pixels of the original pictures, best first."""
-    not_finite = places(output)
-    found = detections(output, _sizes(pictures))
-    return [_detections(each, picture, not_finite) for each, picture in zip(found, pictures)]
-
-
-def _sizes(pictures: Sequence[Picture]) -> list[tuple[int, int]]:
-    return [(picture.image.size[1], picture.image.size[0]) for picture in pictures]
+def _sizes(rows: Sequence[PreparedRow]) -> list[tuple[int, int]]:
+    return [(picture.image.size[1], picture.image.size[0]) for _, picture in rows]
 
 
 def _detections(found: Mapping[str, Any], picture: Picture, not_finite: str) -> Detections:

@@ -86,6 +86,9 @@ def match(reference: Detections, tested: Detections, threshold: float) -> Matche
             continue
         used[0].add(row)
         used[1].add(other)
+        before, after = reference.boxes[row], tested.boxes[other]
+        size = np.maximum(before[2:] - before[:2], 1e-6)
+        shifts = ((after - before) / np.tile(size, 2)).tolist()
         pairs.append(
             MatchedPair(
                 reference_row=row,
@@ -94,7 +97,7 @@ def match(reference: Detections, tested: Detections, threshold: float) -> Matche
                 reference_score=float(scores[0][row]),
                 tested_score=float(scores[1][other]),
                 iou=float(overlap[row, other]),
-                edge_shifts=_edge_shifts(reference.boxes[row], tested.boxes[other]),
+                edge_shifts=(shifts[0], shifts[1], shifts[2], shifts[3]),
             )
         )
     return Matches(tuple(pairs), _unmatched(reference, used[0], threshold), _unmatched(tested, used[1], threshold))
@@ -106,12 +109,6 @@ def _unmatched(detections: Detections, used: set[int], threshold: float) -> tupl
         for row, score in enumerate(detections.scores)
         if score >= threshold and row not in used
     )
-
-
-def _edge_shifts(before: Any, after: Any) -> tuple[float, float, float, float]:
-    width, height = max(float(before[2] - before[0]), 1e-6), max(float(before[3] - before[1]), 1e-6)
-    moved = [float(a - b) for a, b in zip(after, before)]
-    return moved[0] / width, moved[1] / height, moved[2] / width, moved[3] / height
 
 
 class AveragePrecisions(msgspec.Struct, frozen=True):

@@ -1,9 +1,9 @@
 """Judge a setting: run both models over the items of a data set, compare them, and conclude.
 
-``judge`` does all of it. A data set may also be judged in shards: ``compare`` each shard, store the
-``PartialResult``s, ``merge`` them and ``conclude``. Merging gives exactly the result of one pass over all items, if
-the shards are cut between batches; otherwise a kernel may round an item differently in another batch.
-Shards are the same on every host that has the same data.
+``bind`` a task to its data set, ``compare`` both models on its items, and ``conclude``. A data set may also be judged
+in shards: ``compare`` each shard, store the ``PartialResult``s, ``merge`` them and ``conclude``. Merging gives exactly
+the result of one pass over all items, if the shards are cut between batches; otherwise a kernel may round an item
+differently in another batch. Shards are the same on every host that has the same data.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from modelzoo.files import file_sha256
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.fleet import Shard, ShardPlan
 from modelzoo.records.partial import JudgedSoFar, PartialResult, PictureNote, Row
-from modelzoo.records.validity import Validity, ValidityRequest
+from modelzoo.records.validity import Validity
 from modelzoo.validity import verdict
-from modelzoo.validity.checks import SIGNIFICANT_BITS, check_tolerances
+from modelzoo.validity.checks import check_tolerances
 from modelzoo.validity.layers import ComparedLayers, compare_layers
 from modelzoo.validity.layers import exhibits as layer_exhibits
 from modelzoo.validity.prefetch import batches, padded, prefetch
@@ -49,54 +49,13 @@ CSV_CHUNK = 1000
 """Items per exhibit of the CSV file."""
 
 
-def judge(
-    workload: str,
-    task: Task | None,
-    reference: Predictor,
-    tested: Predictor,
-    request: ValidityRequest,
-    *,
-    progress: Progress = no_progress,
-    exhibit: ExhibitSink = no_exhibit,
-) -> Validity:
-    """Run both models over the same inputs and judge ``tested`` by the metrics of its task.
-
-    Args:
-        workload: its name in the ``[VALID]`` line.
-        task: what ``Workload.judge(options)`` returns.
-        reference: fp32, eager. Its layers are hooked, and its weights are rounded during one pass.
-        tested: the setting under test, with the same weights.
-        request: data, limits and tolerances.
-        progress: called after every batch.
-        exhibit: called with each file or picture to write, as soon as it is complete.
+def bind(task: Task | None, context: TaskContext) -> Task:
+    """Return the task with the items of its data set.
 
     Raises:
         InputError: the data is missing, unreadable, empty or malformed.
         UsageError: no task of ``modelzoo.validity``, an unknown tolerance, a limit or batch below 1.
     """
-    bound = bind(workload, task, reference, tested, request)
-    return conclude(bound, compare(bound, reference, tested, progress=progress, exhibit=exhibit), exhibit)
-
-
-def bind(
-    workload: str,
-    task: Task | None,
-    reference: Predictor,
-    tested: Predictor,
-    request: ValidityRequest,
-) -> Task:
-    """Return the task with the items of its data set.
-
-    Raises:
-        InputError: the data is missing or malformed.
-        UsageError: no task of ``modelzoo.validity``, an unknown tolerance, a limit or batch below 1.
-    """
-    names = reference.name, tested.name
-    return bind_task(task, TaskContext(workload, request, *names, SIGNIFICANT_BITS.get(tested.precision)))
-
-
-def bind_task(task: Task | None, context: TaskContext) -> Task:
-    """As ``bind``, without models: to merge what shards gave, or to divide a data set."""
     request = context.request
     check_tolerances(request.tolerance)
     for name, value in (("limit", request.limit), ("batch", request.batch)):
@@ -149,6 +108,8 @@ def _compared_batches(
     task: Task, reference: Predictor, tested: Predictor, indices: Sequence[int], exhibit: ExhibitSink
 ) -> Iterator[list[tuple[PreparedItem, Row]]]:
     """Run both models batch by batch; yield the items that each batch completed."""
+    import torch
+
     batch = task.context.request.batch
     waiting: deque[tuple[int, PreparedItem]] = deque()
     predictions: tuple[deque[Any], deque[Any]] = (deque(), deque())
@@ -165,7 +126,12 @@ def _compared_batches(
         full = padded(group, batch)
         args = task.batch_arguments(full)
         for predictor, collected in zip((reference, tested), predictions):
-            collected.extend(_predict(predictor, task, args, full)[: len(group)])
+            with torch.no_grad(), predictor.active():
+                found = task.predictions(predictor.call(*args), full)
+            if len(found) != len(full):
+                count = f"{len(found)} predictions of {len(full)} rows"
+                raise UsageError(f"task {task.name} makes {count}; make one of each")
+            collected.extend(found[: len(group)])
         completed = []
         while waiting and len(waiting[0][1].rows) <= len(predictions[0]):
             index, prepared = waiting.popleft()
@@ -175,16 +141,6 @@ def _compared_batches(
                 exhibit(picture)
         if completed:
             yield completed
-
-
-def _predict(predictor: Predictor, task: Task, args: tuple[Any, ...], rows: Sequence[Any]) -> Sequence[Any]:
-    import torch
-
-    with torch.no_grad(), predictor.active():
-        found = task.predictions(predictor.call(*args), rows)
-    if len(found) != len(rows):
-        raise UsageError(f"task {task.name} makes {len(found)} predictions of {len(rows)} rows; make one of each")
-    return found
 
 
 def merge(results: Sequence[PartialResult]) -> PartialResult:
@@ -210,17 +166,13 @@ def merge(results: Sequence[PartialResult]) -> PartialResult:
 
 def conclude(task: Task, result: PartialResult, exhibit: ExhibitSink = no_exhibit) -> Validity:
     """Judge the results of all items, and hand over the files that list them."""
-    for each in chain(_csv_file(task, result.rows), layer_exhibits(result.layers, task.context)):
+    name, columns = task.csv
+    for chunk in batches(result.rows, CSV_CHUNK):
+        if cells := tuple(chain.from_iterable(row.cells for row in chunk)):
+            exhibit(Exhibit(name, csv=CsvRows(columns, cells)))
+    for each in layer_exhibits(result.layers, task.context):
         exhibit(each)
     return verdict.conclude(task, result)
-
-
-def _csv_file(task: Task, rows: Sequence[Row]) -> Iterator[Exhibit]:
-    """The file that lists all items, if the task has one."""
-    name, columns = task.csv
-    for chunk in batches(rows, CSV_CHUNK):
-        if cells := tuple(chain.from_iterable(row.cells for row in chunk)):
-            yield Exhibit(name, csv=CsvRows(columns, cells))
 
 
 def plan_shards(task: Task, facts: Mapping[str, str], size: int | None = None) -> ShardPlan:

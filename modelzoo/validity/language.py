@@ -145,11 +145,12 @@ class LanguageModeling(Task):
         found = [scored(*each) for each in zip(reference, tested, prepared.rows)]
         nll = [math.fsum(each.reference_nll for each in found), math.fsum(each.tested_nll for each in found)]
         same = sum(each.same_top for each in found)
+        tokens = sum(len(row) - 1 for row in prepared.rows)
         row = Row(
             index,
             self.items[index].name,
             {
-                "tokens": float(sum(len(row) - 1 for row in prepared.rows)),
+                "tokens": float(tokens),
                 **{"nll_reference": nll[0], "nll_tested": nll[1], "loss": nll[1] - nll[0], "same_top": float(same)},
                 "kl": tuple(value for each in found for value in each.divergences),
             },
@@ -157,7 +158,10 @@ class LanguageModeling(Task):
             all(each.tested_finite for each in found),
             in_common=same > 0,
         )
-        return replace(row, cells=(_cells(row),))
+        cells = (row.name, str(tokens), *["nan"] * 5)
+        if row.reference_finite and row.tested_finite:
+            cells = (*cells[:2], *(f"{number:.6g}" for number in msgspec.structs.astuple(scores(row))[2:]))
+        return replace(row, cells=(cells,))
 
     def counts(self, rows: Sequence[Row]) -> dict[str, int]:
         return {**super().counts(rows), "positions": round(sum(column(rows, "tokens")))}
@@ -254,10 +258,3 @@ def scores(row: Row) -> PassageScores:
         max_kl=max(divergences),
         same_top=same / tokens,
     )
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    if not (row.reference_finite and row.tested_finite):
-        return (row.name, f"{row.values('tokens')[0]:.0f}", *["nan"] * 5)
-    name, tokens, *numbers = msgspec.structs.astuple(scores(row))
-    return (name, str(tokens), *(f"{number:.6g}" for number in numbers))

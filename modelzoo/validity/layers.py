@@ -14,6 +14,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -101,27 +102,14 @@ def observe(
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(predictor.active())
-        if is_observable(predictor):
-            stack.enter_context(_hooked(predictor.model, wanted, observed.add))
+        for name, module in predictor.model.named_modules() if is_observable(predictor) else ():
+            if name and wanted(name) and (hasattr(module, PACKED) or not list(module.children())):
+                add = partial(observed.add, name)
+                stack.callback(module.register_forward_hook(lambda it, _, out, add=add: add(it, out)).remove)
         output = predictor.call(*args)
     if output_tensor is not None:
         observed.add(OUTPUT, output, output_tensor(output))
     return observed
-
-
-@contextlib.contextmanager
-def _hooked(model: Any, wanted: Callable[[str], bool], receive: Callable[[str, Any, Any], None]) -> Iterator[None]:
-    """Call ``receive(name, module, output)`` after every leaf module that is ``wanted``."""
-    handles = [
-        module.register_forward_hook(lambda module, _, output, name=name: receive(name, module, output))
-        for name, module in model.named_modules()
-        if name and wanted(name) and (hasattr(module, PACKED) or not list(module.children()))
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class ComparedLayers(msgspec.Struct, frozen=True):
@@ -138,19 +126,28 @@ def layer_errors(
     wanted: Callable[[str], bool],
     output_tensor: Callable[[Any], Any] | None = None,
 ) -> ComparedLayers:
-    """Compare both models layer by layer on ``args``, and the reference with itself.
+    """Compare both models layer by layer on ``args``, and the reference with itself, which must be equal but for
+    rounding.
 
     If one of them cannot be observed (traced, compiled), the output alone is compared. If that is the reference, or
     if the rounding of the recipe cannot be predicted, the expected rounding error is unknown.
     """
     expected = observe(reference, args, wanted, output_tensor)
-    unrepeatable = _unrepeatable(expected, observe(reference, args, wanted, output_tensor))
+    again, changes = observe(reference, args, wanted, output_tensor), dict[str, float]()
+    for name, sample in expected.samples.items():
+        is_same = name in again.samples and again.samples[name].shape == sample.shape
+        is_same = is_same and expected.not_finite[name] == again.not_finite[name]
+        change = relative_error(again.samples[name], sample) if is_same else math.nan
+        if not change <= FP32_DRIFT:
+            changes[name] = change
+    unrepeatable = Unrepeatable(next(iter(changes)), _finite_or_none([*changes.values()][-1])) if changes else None
     observed = observe(tested, args, wanted, output_tensor)
     baseline, floor, magnified = LayerOutputs(), 2.0 ** -SIGNIFICANT_BITS.get(tested.precision, 0), 1.0
     if tested.precision not in SIGNIFICANT_BITS:
-        floor, changed = FP32_DRIFT, _slightly_changed(args)
-        if changed is not None:
-            baseline, magnified = observe(reference, changed, wanted, output_tensor), EVERY_LAYER_ROUNDS
+        floor, (structure, values) = FP32_DRIFT, flatten(args)
+        if (changed := slightly_changed(values)) is not None:
+            magnified = EVERY_LAYER_ROUNDS
+            baseline = observe(reference, tuple(rebuild(structure, changed)), wanted, output_tensor)
     elif is_observable(reference) and is_predictable(tested.precision, tested.recipe):
         with rounded_to(tested.precision, reference.model, tested.recipe):
             baseline = observe(reference, args, wanted, output_tensor)
@@ -163,21 +160,6 @@ def layer_errors(
     return ComparedLayers(tuple(errors), unrepeatable)
 
 
-def _unrepeatable(first: LayerOutputs, second: LayerOutputs) -> Unrepeatable | None:
-    """The first layer, and the last change, of two passes on the same inputs; ``None`` if they are equal but for
-    rounding."""
-    changes: dict[str, float] = {}
-    for name, sample in first.samples.items():
-        again = second.samples.get(name)
-        is_same = (
-            again is not None and again.shape == sample.shape and first.not_finite[name] == second.not_finite[name]
-        )
-        change = relative_error(again, sample) if is_same else math.nan
-        if not change <= FP32_DRIFT:
-            changes[name] = change
-    return Unrepeatable(next(iter(changes)), _finite_or_none([*changes.values()][-1])) if changes else None
-
-
 class _Explained(msgspec.Struct, frozen=True):
     """The expected rounding error: ``magnified`` times the error of ``baseline``, at least ``floor``.
 
@@ -188,12 +170,6 @@ class _Explained(msgspec.Struct, frozen=True):
     floor: float
     magnified: float
     is_known: bool
-
-
-def _slightly_changed(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    structure, values = flatten(args)
-    changed = slightly_changed(values)
-    return None if changed is None else tuple(rebuild(structure, changed))
 
 
 def _layer_error(name: str, expected: LayerOutputs, observed: LayerOutputs, explains: _Explained) -> LayerError:

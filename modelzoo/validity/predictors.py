@@ -15,18 +15,17 @@ import msgspec
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import in_fp32
-from modelzoo.engines.protocol import Engine, Model, value_and_problem
+from modelzoo.engines.protocol import Engine, value_and_problem
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence.precision import is_narrower
 from modelzoo.frozen import replace
-from modelzoo.records.canary import Canary, CanaryVerdict
-from modelzoo.records.evidence import Evidence
+from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import Observed, SideReport
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.records.workload import Export, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.checks import SIGNIFICANT_BITS
-from modelzoo.validity.judging import bind_task, compare, conclude
+from modelzoo.validity.judging import bind, compare, conclude
 from modelzoo.validity.protocol import ExhibitSink, Predictor, Progress, TaskContext, no_exhibit, no_progress
 from modelzoo.validity.task import Task
 from modelzoo.workload.declaration import Inputs, Workload
@@ -111,9 +110,16 @@ def bound_task(workload: Workload, setting: ResolvedSetting, weights: Weights, r
         InputError: the data is missing or malformed.
         UsageError: the workload does not say how its predictions are judged; a wrong tolerance, limit or batch.
     """
-    complete, bits = complete_request(request, setting, weights), SIGNIFICANT_BITS.get(setting.precision)
-    task = None if workload.judge is None else workload.judge(setting.options)
-    return bind_task(task, TaskContext(workload.name, complete, REFERENCE_NAME, setting.label, bits))
+    complete = replace(
+        request,
+        seed=setting.seed,
+        batch=setting.batch,
+        weights_are_random=weights.kind == WeightsKind.RANDOM,
+        own_weights=weights.kind == WeightsKind.PATH,
+        model_path=weights.path if Path(weights.path).is_dir() else None,
+    )
+    task, bits = workload.judge and workload.judge(setting.options), SIGNIFICANT_BITS.get(setting.precision)
+    return bind(task, TaskContext(workload.name, complete, REFERENCE_NAME, setting.label, bits))
 
 
 def load_pair(
@@ -142,25 +148,14 @@ def load_pair(
             f"no fp32 reference in this process, its operators compute otherwise: {canary.summary}; "
             "unset fast-math variables, or use a torch with torch.backends.mkldnn.conv.fp32_precision (2.9 or newer)"
         )
-    if narrower := _narrower_products(observed.evidence):
+    classes = observed.evidence.classes if observed.evidence is not None else ()
+    if narrower := sorted({each for kind in classes for each in kind.precisions if is_narrower(each, "fp32")}):
         raise UsageError(
             f"no fp32 reference: {workload.name} itself multiplies in {', '.join(narrower)}; leave autocast and casts "
             "out of forward, and load weights that are not quantized"
         )
     tested = load_predictor(engine, workload, setting, weights, inputs, export, name=setting.label)
     return Pair(reference, tested, observed)
-
-
-def complete_request(request: ValidityRequest, setting: ResolvedSetting, weights: Weights) -> ValidityRequest:
-    """Fill in what follows from the setting and the weights."""
-    return replace(
-        request,
-        seed=setting.seed,
-        batch=setting.batch,
-        weights_are_random=weights.kind == WeightsKind.RANDOM,
-        own_weights=weights.kind == WeightsKind.PATH,
-        model_path=weights.path if Path(weights.path).is_dir() else None,
-    )
 
 
 def load_predictor(
@@ -183,8 +178,13 @@ def load_predictor(
         canary, canary_problem = value_and_problem(session.canary())
 
     def observe(replay: bool) -> Observed:
-        with session.active():
-            evidence, problem = _audited(model, inputs, canary, replay)
+        try:
+            with session.active():
+                args = model.prepare(deepcopy(inputs.args))
+                evidence, problem = value_and_problem(model.audit(args, passes=1, canary=canary, replay=replay))
+        except Exception as error:  # the judgement is more important than its proof
+            reason = (str(error).strip().splitlines() or [""])[0]
+            evidence, problem = None, f"the audit failed: {type(error).__name__}: {reason}"
         return Observed(
             canary=canary,
             canary_problem=canary_problem,
@@ -194,26 +194,8 @@ def load_predictor(
             warnings=model.warnings(),
         )
 
-    call = _in_fp32(model.predict) if is_converted else model.predict
+    def call(*args: Any) -> Any:
+        return model.predict(*(in_fp32(args) if is_converted else args))
+
     predictor = Predictor(name, call, setting.precision, model.module, session.active, setting.recipe)
     return LoadedPredictor(predictor, setting, observe)
-
-
-def _audited(model: Model, inputs: Inputs, canary: Canary | None, replay: bool) -> tuple[Evidence | None, str | None]:
-    """Prove which kernels the model runs, in which precision, by observing one pass on ``inputs``; or why not."""
-    try:
-        args = model.prepare(deepcopy(inputs.args))
-        return value_and_problem(model.audit(args, passes=1, canary=canary, replay=replay))
-    except Exception as error:  # the judgement is more important than its proof
-        reason = (str(error).strip().splitlines() or [""])[0]
-        return None, f"the audit failed: {type(error).__name__}: {reason}"
-
-
-def _narrower_products(evidence: Evidence | None) -> list[str]:
-    """The precisions below fp32 in which products ran, as far as it is known."""
-    classes = evidence.classes if evidence is not None else ()
-    return sorted({each for kind in classes for each in kind.precisions if is_narrower(each, "fp32")})
-
-
-def _in_fp32(predict: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args: predict(*in_fp32(args))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelzoo.comparison.compare import Comparison, Gate
-from modelzoo.comparison.kernel_changes import KernelChanges, kernel_changes
+from modelzoo.comparison.explanations import KernelChanges, kernel_changes
 from modelzoo.comparison.model import Row
 from modelzoo.document import Block, Column, Notices, Section, Table, Text, lines, named
 from modelzoo.formatting import MISSING, counted, seconds

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
 from modelzoo.formatting import MISSING, counted, share
-from modelzoo.records.doctor import AcceleratorReport, CeilingSeries, DoctorReport
-from modelzoo.records.libraries import ComputeLibrary, Libraries, Library
+from modelzoo.records.doctor import CeilingSeries, DoctorReport
+from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine, Threads
 from modelzoo.records.profile import Ceilings
 from modelzoo.views.details import accelerator_text, lacking
@@ -23,8 +23,11 @@ def document(report: DoctorReport) -> list[Block]:
     else:
         notes = _ceiling_notes(report.ceilings, report.ceilings_kept)
         found.append(Section("Peaks", (_ceilings(report.ceilings), lines(*notes))))
-    if report.accelerator is not None:
-        found.append(_accelerator(report.accelerator))
+    there = report.accelerator
+    if there is not None:
+        origin = f"({_origin(there.ceilings, there.ceilings_kept)})"
+        peaks = _ceilings(there.ceilings, on_device=True)
+        found.append(Section(accelerator_text(there.device), (lines(*lacking(there.device), origin), peaks)))
     warnings = tuple(
         Notice(rank(each.code)[0], each.code, "", Text(each.message), Command(each.hint)) for each in report.warnings
     )
@@ -42,36 +45,43 @@ def progress_text(series: CeilingSeries) -> str:
 def machine_rows(machine: Machine) -> list[tuple[str, str]]:
     """Return name and value of each fact that is shown."""
     smt = f", {machine.threads_per_core} threads per core" if machine.threads_per_core > 1 else ""
-    cores = [
-        str(machine.cores),
-        counted(machine.sockets, "socket"),
-        counted(machine.numa_nodes, "NUMA node") + smt,
-    ]
-    clock = [
+    cores = f"{machine.cores}, {counted(machine.sockets, 'socket')}, {counted(machine.numa_nodes, 'NUMA node')}{smt}"
+    clock = _joined(
         f"{machine.mhz / 1000:.2f} GHz now" if machine.mhz else None,
         f"{machine.max_mhz / 1000:.2f} GHz at most" if machine.max_mhz else None,
         f"governor {machine.governor}" if machine.governor else None,
-    ]
+    )
+    cloud = f" ({machine.instance_type or machine.cloud})" if machine.cloud else ""
+    surroundings = _joined(
+        f"{machine.hypervisor} virtual machine{cloud}" if machine.hypervisor else None,
+        f"{machine.container} container" if machine.container else None,
+        f"emulated by {machine.emulator}" if machine.emulator else None,
+    )
     caches = [f"{cache.instances} × {cache.name} {_binary_size(cache.bytes)}" for cache in machine.caches]
     sve = f", {machine.sve_bits}-bit SVE" if machine.sve_bits else ""
     rows = [
         ("CPU", machine.cpu + (f" ({machine.product})" if machine.product else "")),
         ("features", (", ".join(machine.features) or "none that affects the kernels") + sve),
-        ("cores", ", ".join(cores)),
+        ("cores", cores),
         ("threads", f"{machine.threads.count} by default (limit: {_limit(machine.threads)})"),
         ("caches", ", ".join(caches) or "unknown"),
         ("memory", f"{_binary_size(machine.memory)}, {_binary_size(machine.memory_limit)} usable"),
-        ("clock", ", ".join(part for part in clock if part) or "unknown"),
+        ("clock", clock or "unknown"),
         ("huge pages", machine.huge_pages or "unknown"),
         ("malloc", machine.allocator or "unknown"),
-        ("runs in", _surroundings(machine)),
-        ("system", _system(machine)),
+        ("runs in", surroundings or f"bare metal{cloud}"),
+        ("system", _joined(f"{machine.system} {machine.kernel}", machine.libc, f"Python {machine.python}")),
     ]
     if machine.image:
         rows.append(("image", machine.image))
     if machine.environment:
         rows.append(("variables", "\n".join(f"{k}={v}" for k, v in machine.environment.items())))
     return rows
+
+
+def _joined(*parts: str | None, by: str = ", ") -> str:
+    """What is known of these."""
+    return by.join(filter(None, parts))
 
 
 def _limit(threads: Threads) -> str:
@@ -88,21 +98,22 @@ def _limit(threads: Threads) -> str:
 def library_rows(libraries: Libraries) -> list[tuple[str, str]]:
     """Return name and value of each fact about the libraries."""
     packages = (f"{name} {version}" for name, version in libraries.versions.items() if name != "python")
+    loaded = (
+        _joined(f"{each.owner}:", each.kind, each.version, each.architecture, f"× {each.threads}", by=" ")
+        for each in libraries.loaded
+    )
     rows = [
         ("build", libraries.build_line),
         ("packages", ", ".join(packages)),
         ("backends", ", ".join(libraries.backends) or "ATen's own kernels only"),
-        ("loaded", "\n".join(map(_describe_library, libraries.loaded)) or "no library that can be recognized"),
+        ("loaded", "\n".join(loaded) or "no library that can be recognized"),
     ]
-    if libraries.acl is not None:
-        rows.append(("ACL", _acl_text(libraries.acl)))
+    acl = libraries.acl
+    if acl is not None and acl.file is None:
+        rows.append(("ACL", "torch.backends.mkldnn.is_acl_available()"))
+    elif acl is not None:
+        rows.append(("ACL", f"{acl.file} is loaded" if acl.is_loaded else f"{acl.file} comes with torch"))
     return rows
-
-
-def _acl_text(acl: ComputeLibrary) -> str:
-    if acl.file is None:
-        return "torch.backends.mkldnn.is_acl_available()"
-    return f"{acl.file} is loaded" if acl.is_loaded else f"{acl.file} comes with torch"
 
 
 def usage_rows(usage: CpuUsage) -> list[tuple[str, str]]:
@@ -110,26 +121,6 @@ def usage_rows(usage: CpuUsage) -> list[tuple[str, str]]:
     other = "unknown" if usage.other_cores is None else f"{usage.other_cores:.2f} cores"
     steal = "" if usage.steal_percent is None else f", {usage.steal_percent:.1f} % stolen"
     return [("other load", f"{other}{steal} in {usage.seconds:.0f} s")]
-
-
-def _surroundings(machine: Machine) -> str:
-    cloud = f" ({machine.instance_type or machine.cloud})" if machine.cloud else ""
-    parts = [
-        f"{machine.hypervisor} virtual machine{cloud}" if machine.hypervisor else None,
-        f"{machine.container} container" if machine.container else None,
-        f"emulated by {machine.emulator}" if machine.emulator else None,
-    ]
-    return ", ".join(part for part in parts if part) or f"bare metal{cloud}"
-
-
-def _system(machine: Machine) -> str:
-    parts = [f"{machine.system} {machine.kernel}", machine.libc, f"Python {machine.python}"]
-    return ", ".join(part for part in parts if part)
-
-
-def _describe_library(library: Library) -> str:
-    parts = [f"{library.owner}:", library.kind, library.version, library.architecture, f"× {library.threads}"]
-    return " ".join(part for part in parts if part)
 
 
 def _ceilings(ceilings: Ceilings, on_device: bool = False) -> Table:
@@ -151,11 +142,9 @@ def _ceilings(ceilings: Ceilings, on_device: bool = False) -> Table:
         blank = ("" for _ in sizes)
         rows.append(("copy, GB/s read + write", str(count), *blank, MISSING if speed is None else f"{speed:.1f}"))
     titles = ("", "threads", *(f"{size}³" for size in sizes), "best")
-    columns = (
-        Column(title, tuple(row[index] for row in rows), is_number=index > 0)
-        for index, title in enumerate(titles)
-        if title != "threads" or not on_device or len(counts) > 1
-    )
+    columns = [Column(title, cells, is_number=title != "") for title, cells in zip(titles, zip(*rows))]
+    if on_device and len(counts) == 1:
+        del columns[1]
     return Table("Peaks", tuple(columns))
 
 
@@ -182,12 +171,6 @@ def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
         speed = ceilings.gflops(precision)
         if fp32 and speed:
             yield f"{precision} matrix products reach {speed / fp32:.2f} × fp32's speed"
-
-
-def _accelerator(report: AcceleratorReport) -> Section:
-    origin = _origin(report.ceilings, report.ceilings_kept)
-    title = accelerator_text(report.device)
-    return Section(title, (lines(*lacking(report.device), f"({origin})"), _ceilings(report.ceilings, on_device=True)))
 
 
 def _binary_size(size: int | None) -> str:

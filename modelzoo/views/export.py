@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison, Gate
-from modelzoo.comparison.machines import Cost, Rates, RowRates
+from modelzoo.comparison.machines import Cost, Rates
 from modelzoo.comparison.model import Row, Side
 from modelzoo.document.delimited import csv_lines
 from modelzoo.formatting import printable, shown_json
@@ -39,8 +39,9 @@ Judged = Sequence[tuple[Comparison, Gate]]
 """The comparisons of one call, and what became of their rows."""
 
 
-def _processes(side: SideSetting | None) -> int:
-    return sum(map(len, side.sessions)) if side is not None else 0
+def _sessions(side: SideSetting | None) -> list[int]:
+    """The number of processes of each session."""
+    return list(map(len, side.sessions)) if side is not None else []
 
 
 COMPARED: dict[str, Callable[[Row], Any]] = {
@@ -49,17 +50,16 @@ COMPARED: dict[str, Callable[[Row], Any]] = {
     "other_label": attrgetter("other_label"),
     "base": attrgetter("base_value"),  # the baseline's level in the unit of the metric
     "other": attrgetter("other_value"),
-    "base_sessions": lambda row: len(row.base.sessions) if row.base is not None else 0,
-    "other_sessions": lambda row: len(row.other.sessions) if row.other is not None else 0,
-    "base_processes": lambda row: _processes(row.base),  # of these sessions together
-    "other_processes": lambda row: _processes(row.other),
+    "base_sessions": lambda row: len(_sessions(row.base)),
+    "other_sessions": lambda row: len(_sessions(row.other)),
+    "base_processes": lambda row: sum(_sessions(row.base)),  # of these sessions together
+    "other_processes": lambda row: sum(_sessions(row.other)),
     "ratio": attrgetter("ratio"),  # how many times better the other side is
     "p_value": lambda row: row.speed.found and row.speed.found.p_value,  # two-sided, not corrected for the other rows
     "outcome": lambda row: str(row.outcome),  # corrected for all comparable rows
     "reason": lambda row: reason(row.speed),
-    "basis": lambda row: (
-        row.speed.found and str(row.speed.found.basis)
-    ),  # where the variance between sessions comes from
+    # Where the variance between sessions comes from.
+    "basis": lambda row: row.speed.found and str(row.speed.found.basis),
     "basis_text": lambda row: basis_text(row.speed.found) if row.speed.found is not None else "",
     "refused": lambda row: [{"obstacle": each.obstacle, "text": refusal(each)} for each in row.speed.refused],
     "allowed": lambda row: [{"obstacle": each.obstacle, "text": refusal(each)} for each in row.speed.allowed],
@@ -123,18 +123,31 @@ def _comparison(found: Comparison, gate: Gate) -> Json:
         {**encode(each), "base": values_text(each.base), "other": values_text(each.other)}
         for each in found.conditions.differing
     ]
+
+    def side(each: Side) -> Json:
+        created = [stored.result.created for stored in each.results]
+        return {"name": each.name, "paths": [stored.path for stored in each.results], "created": created}
+
+    def rates(each: Rates) -> Json:
+        texts = {"extrapolated": extrapolation_text(each.extrapolated), "assumed": cores_text(each.assumed)}
+        return {**encode(each), **texts}
+
+    def cost(each: Cost) -> Json:
+        base, other = map(extrapolation_text, (each.base_extrapolated, each.other_extrapolated))
+        return {**encode(each), "base_extrapolated": base, "other_extrapolated": other}
+
     return {
         "metric": found.metric,
         "unit": UNITS[found.metric],
-        "base": _side(found.base),
-        "other": _side(found.other),
+        "base": side(found.base),
+        "other": side(found.other),
         "same_machine": found.same_machine,
         "rows": _rows(found, gate),
         "geometric_mean": found.mean,
         "conditions": {"shared": shared, "differing": differing},
         "explanations": found.explanations,
-        "rates": list(map(_row_rates, found.rates)),
-        "costs": list(map(_cost, found.costs)),
+        "rates": [{**encode(each), "base": rates(each.base), "other": rates(each.other)} for each in found.rates],
+        "costs": list(map(cost, found.costs)),
         "stages": found.stages,
         "notes": notes(found),
         "fail_on": list(map(str, gate.conditions)),
@@ -147,29 +160,6 @@ def _rows(found: Comparison, gate: Gate) -> list[Json]:
         {**{field: get(row) for field, get in COMPARED.items()}, "failures": list(map(str, failures))}
         for row, failures in zip(found.rows, gate.failures)
     ]
-
-
-def _side(side: Side) -> Json:
-    stored = side.results
-    return {
-        "name": side.name,
-        "paths": [each.path for each in stored],
-        "created": [each.result.created for each in stored],
-    }
-
-
-def _row_rates(found: RowRates) -> Json:
-    return {**encode(found), "base": _rates(found.base), "other": _rates(found.other)}
-
-
-def _rates(found: Rates) -> Json:
-    texts = {"extrapolated": extrapolation_text(found.extrapolated), "assumed": cores_text(found.assumed)}
-    return {**encode(found), **texts}
-
-
-def _cost(found: Cost) -> Json:
-    base, other = map(extrapolation_text, (found.base_extrapolated, found.other_extrapolated))
-    return {**encode(found), "base_extrapolated": base, "other_extrapolated": other}
 
 
 def comparisons_csv(judged: Judged) -> str:
@@ -214,32 +204,24 @@ def junit(judged: Judged) -> str:
     """
     root = ElementTree.Element("testsuites", name="modelzoo compare")
     for found, gate in judged:
-        rows = list(zip(found.rows, gate.failures))
-        skipped = [row.outcome is Outcome.NOT_COMPARABLE and not failures for row, failures in rows]
-        suite = ElementTree.SubElement(
-            root,
-            "testsuite",
-            name=printable(f"{found.other.name} compared with {found.base.name}"),
-            tests=str(len(rows)),
-            failures=str(sum(map(bool, gate.failures))),
-            errors="0",
-            skipped=str(sum(skipped)),
-        )
-        for (row, failures), is_skipped in zip(rows, skipped):
-            name = printable(row.setting)
-            case = ElementTree.SubElement(suite, "testcase", classname=printable(row.workload), name=name)
-            said = printable(_sentence(row))
+        suite = ElementTree.SubElement(root, "testsuite")
+        skipped = 0
+        for row, failures in zip(found.rows, gate.failures):
+            names = {"classname": printable(row.workload), "name": printable(row.setting)}
+            case = ElementTree.SubElement(suite, "testcase", names)
+            shown = f" {ratio(row.ratio)}" if row.ratio is not None else ""
+            allowed = "".join(f"; allowed: {refusal(each)}" for each in row.speed.allowed)
+            said = printable(f"{outcome_text(row.speed)}{shown}: {reason(row.speed)}{allowed}")
             if failures:  # the schema allows one failure per case
                 text = f"{', '.join(map(str, failures))}: {said}"
                 ElementTree.SubElement(case, "failure", type=failures[0].name, message=text).text = text
-            if is_skipped:
+            elif row.outcome is Outcome.NOT_COMPARABLE:
                 ElementTree.SubElement(case, "skipped", message=said)
+                skipped += 1
             ElementTree.SubElement(case, "system-out").text = f"{printable(row.name)}: {said}"
+        suite.set("name", printable(f"{found.other.name} compared with {found.base.name}"))
+        counts = {"tests": len(found.rows), "failures": sum(map(bool, gate.failures)), "errors": 0, "skipped": skipped}
+        for name, count in counts.items():
+            suite.set(name, str(count))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
-
-
-def _sentence(row: Row) -> str:
-    shown = f" {ratio(row.ratio)}" if row.ratio is not None else ""
-    allowed = "".join(f"; allowed: {refusal(each)}" for each in row.speed.allowed)
-    return f"{outcome_text(row.speed)}{shown}: {reason(row.speed)}{allowed}"

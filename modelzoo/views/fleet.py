@@ -12,8 +12,6 @@ from modelzoo.records.hosts import (
     HostDifference,
     HostKind,
     HostLevel,
-    NotTimed,
-    PrecisionDifference,
     ShardingReport,
     Uncompared,
 )
@@ -27,46 +25,38 @@ def sharding_document(reports: Sequence[ShardingReport]) -> list[Block]:
     """Return the hosts that judged a data set, and what tells them apart."""
     found: list[Block] = []
     for report in reports:
-        found += [Table("Hosts", tuple(sharding_columns(report))), lines(*sharding_notes(report))]
+        hosts, items = report.hosts, plural(report.item_name)
+        rates = (significant(each.items / each.seconds, 3) if each.seconds > 0 else MISSING for each in hosts)
+        columns = (
+            Column("host", tuple(host.host for host in hosts)),
+            Column(f"{items} judged", tuple(str(host.items) for host in hosts), is_number=True),
+            Column("time", tuple(duration(host.seconds) for host in hosts), is_number=True),
+            Column(f"{items}/s", tuple(rates), is_number=True),
+        )
+        found += [Table("Hosts", columns), lines(*sharding_notes(report))]
     return found
-
-
-def sharding_columns(report: ShardingReport) -> list[Column]:
-    """Return one row per host."""
-    hosts, items = report.hosts, plural(report.item_name)
-    return [
-        Column("host", tuple(host.host for host in hosts)),
-        Column(f"{items} judged", tuple(str(host.items) for host in hosts), is_number=True),
-        Column("time", tuple(duration(host.seconds) for host in hosts), is_number=True),
-        Column(f"{items}/s", tuple(map(_rate, hosts)), is_number=True),
-    ]
 
 
 def sharding_notes(report: ShardingReport) -> list[str]:
     """Say how much was finished before, and on which processors and in which precision it was judged."""
     noun = plural(report.item_name)
-    found = [
-        f"{report.items} {noun} in {report.shards} shards; {report.reused} of them were finished before.",
-        *map(_precision_differs, report.otherwise),
-    ]
+    found = [f"{report.items} {noun} in {report.shards} shards; {report.reused} of them were finished before."]
+    for each in report.otherwise:
+        model = "reference" if each.of_reference else "model under test"
+        other, first = (
+            "nothing" if verdict is None else verdict.replace("_", " ").lower()
+            for verdict in (each.verdict, each.first_verdict)
+        )
+        found.append(
+            f"The {each.check} of the {model} says {other} on host {each.host}, and {first} on host "
+            f"{each.first_host}: not all predictions have the same precision."
+        )
     if len(report.processors) > 1:
         found.append(
             f"The hosts have different processors ({', '.join(report.processors)}), whose kernels may round "
             "differently."
         )
     return found
-
-
-def _precision_differs(found: PrecisionDifference) -> str:
-    model = "reference" if found.of_reference else "model under test"
-    return (
-        f"The {found.check} of the {model} says {_verdict(found.verdict)} on host {found.host}, and "
-        f"{_verdict(found.first_verdict)} on host {found.first_host}: not all predictions have the same precision."
-    )
-
-
-def _verdict(verdict: str | None) -> str:
-    return "nothing" if verdict is None else verdict.replace("_", " ").lower()
 
 
 def open_text(address: str) -> str:
@@ -83,10 +73,6 @@ def ticks_text(hosts: Sequence[str]) -> str:
         f"warning: the idle Dask worker wakes up often on {', '.join(hosts)}, which may take a few per cent of a core "
         "from what is timed there; start workers with the variables of docs/scale.md."
     )
-
-
-def _rate(host: FleetHost) -> str:
-    return significant(host.items / host.seconds, 3) if host.seconds > 0 else MISSING
 
 
 def comparison_document(found: FleetComparison) -> list[Block]:
@@ -126,10 +112,22 @@ def comparison_notes(found: FleetComparison) -> list[str]:
         odd = list(dict.fromkeys(each.host for each in kind.levels if each.odd))
         notes += [odd_line(kind, host) for host in odd]
         if kind.uncompared is not None:
-            notes.append(f"{kind.name} ({', '.join(kind.hosts)}): {_uncompared(kind, kind.uncompared)}.")
+            count = "one host" if len(kind.hosts) == 1 else "two hosts"
+            why = {
+                Uncompared.NOT_MEASURED: "nothing was measured on these hosts",
+                Uncompared.FEW_HOSTS: f"{count} of this kind, and it takes three to say which one is odd",
+                Uncompared.FEW_TIMED: "fewer than three of these hosts timed anything",
+                Uncompared.NO_COMMON_SETTING: "no setting was timed on three of these hosts",
+            }[kind.uncompared]
+            notes.append(f"{kind.name} ({', '.join(kind.hosts)}): {why}.")
         elif not odd:
             notes.append(f"{kind.name}: none of {len(dict.fromkeys(each.host for each in kind.levels))} hosts is odd.")
-        notes += map(_not_timed, kind.missing)
+        for each in kind.missing:
+            hosts = ", ".join(each.hosts)
+            is_all = each.subject is None
+            notes.append(
+                f"Nothing was timed on {hosts}." if is_all else f"On {hosts}, {each.subject} was not timed to the end."
+            )
         if kind.unlike:
             notes.append(f"What makes {', '.join(kind.hosts)} another kind: {'; '.join(map(_instead, kind.unlike))}.")
         if kind.spread is not None:
@@ -143,23 +141,6 @@ def comparison_notes(found: FleetComparison) -> list[str]:
             "'modelzoo fleet run'."
         )
     return notes
-
-
-def _uncompared(kind: HostKind, why: Uncompared) -> str:
-    count = "one host" if len(kind.hosts) == 1 else "two hosts"
-    return {
-        Uncompared.NOT_MEASURED: "nothing was measured on these hosts",
-        Uncompared.FEW_HOSTS: f"{count} of this kind, and it takes three to say which one is odd",
-        Uncompared.FEW_TIMED: "fewer than three of these hosts timed anything",
-        Uncompared.NO_COMMON_SETTING: "no setting was timed on three of these hosts",
-    }[why]
-
-
-def _not_timed(found: NotTimed) -> str:
-    hosts = ", ".join(found.hosts)
-    if found.subject is None:
-        return f"Nothing was timed on {hosts}."
-    return f"On {hosts}, {found.subject} was not timed to the end."
 
 
 def _instead(difference: HostDifference) -> str:
@@ -211,19 +192,13 @@ def odd_line(kind: HostKind, host: str) -> str:
     """Say how odd a host is, and why: "host 3 is 6.1 % slower [4.2, 8.0]; governor powersave instead of …"."""
     levels = [each for each in kind.levels if each.host == host and each.odd]
     worst = next((each for each in levels if not each.subject), levels[0])
-    direction = "slower" if worst.ratio > 1 else "faster"
-    ends = sorted(_percent_of(end, worst.ratio > 1) for end in (worst.low, worst.high))
-    amount = _percent_of(worst.ratio, worst.ratio > 1)
+    sign, direction = (1, "slower") if worst.ratio > 1 else (-1, "faster")
+    amount, *ends = (100 * sign * (each - 1) for each in (worst.ratio, worst.low, worst.high))
     where = f" in {worst.subject}" if worst.subject else ""
-    interval = ", ".join(significant(each, 2) for each in ends)
+    interval = ", ".join(significant(each, 2) for each in sorted(ends))
     text = f"host {host} is {significant(amount, 2)} % {direction}{where} [{interval}]"
     differences = [_instead(each) for each in kind.differences if each.host == host]
     return f"{text}; {'; '.join(differences) or 'nothing that was recorded is different about it'}"
-
-
-def _percent_of(ratio: float, slower: bool) -> float:
-    """How many per cent longer a latency is than the others', or how many per cent shorter."""
-    return 100 * (ratio - 1) if slower else 100 * (1 - ratio)
 
 
 def _ratio(level: HostLevel) -> str:

@@ -12,6 +12,7 @@ from modelzoo.formatting import (
     MISSING,
     apart,
     counted,
+    cpus,
     rounded,
     rounded_down,
     seconds,
@@ -19,11 +20,10 @@ from modelzoo.formatting import (
     significant,
     without_options,
 )
-from modelzoo.records.load import Flaw, InvalidReason, Load, LoadRun, LoadSession, Scenario
+from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.intervals import Interval
-from modelzoo.views import generator
 from modelzoo.warning import Severity
 
 _MOST_SIZES = 8
@@ -72,7 +72,7 @@ def session_lines(session: LoadSession, load: Load) -> list[str]:
     said = f"{size} takes {seconds(median(found.seconds))} while all instances are busy, {significant(found.rate, 3)} "
     lines = [f"repeat {session.repeat + 1} of {load.plan.repeats}: {said}requests/s"]
     if session.repeat == 0:
-        lines.append(f"generator: {generator.where(session.generator, load)}")
+        lines.append(f"generator: {generator_text(session.generator, load)}")
         if load.fixed_size is not None and load.fixed_size > 1:
             lines.append(
                 f"padding: this engine or mode has fixed shapes, so each batch is computed as one of {load.fixed_size}"
@@ -108,20 +108,16 @@ def _flaws(run: LoadRun) -> str:
 
 def document(load: Load) -> list[Block]:
     """Return the answer and what qualifies it, the runs, and why runs are INVALID or failed."""
-    found: list[Block] = [first_line(f"{load.workload}: {headline(load)}", _tone(load))]
+    no_answer = Tone.OPEN if load.plan.is_search else Tone.BAD
+    tone = Tone.BETTER if results.is_valid(load) else no_answer
+    found: list[Block] = [first_line(f"{load.workload}: {headline(load)}", tone)]
     if load.runs:
         found.append(Table("Runs", tuple(columns(load)), Text(caption(load))))
-    reasons = tuple(Notice(Severity.INVALIDATES, failing(load), "", Text(each)) for each in reason_lines(load))
+    failing = "failed" if load.plan.is_search else "INVALID"
+    reasons = tuple(Notice(Severity.INVALIDATES, failing, "", Text(each)) for each in reason_lines(load))
     found += [Notices(reasons)] if reasons else []
     qualified = notes(load)
     return [*found, named(("note", each) for each in qualified)] if qualified else found
-
-
-def _tone(load: Load) -> Tone:
-    """Whether there is a good answer."""
-    if results.is_valid(load):
-        return Tone.BETTER
-    return Tone.OPEN if load.plan.is_search else Tone.BAD
 
 
 def columns(load: Load) -> list[Column]:
@@ -157,6 +153,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
     percent = results.shown_percent(load)
     name = f"p{percent:g}"
     busy = results.utilization(run)
+    low, high = (f"{100 * each:.0f}" for each in (min(busy, default=0.0), max(busy, default=0.0)))
     found = {
         "repeat": str(run.repeat + 1),
         "asked, requests/s": MISSING if run.rate is None else significant(run.rate, 3),
@@ -176,20 +173,14 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
         {
             "late p99": MISSING if load.plan.scenario is not Scenario.SERVER else seconds(run.lateness.p99),
             "batches": sizes(run) if load.plan.batch > 1 else MISSING,
-            "busy": _range(busy),
+            "busy": f"{low} %" if low == high else f"{low}–{high} %",
             "throttled": MISSING
             if not run.throttling or not run.throttling.periods
-            else generator.stopped(run.throttling),
+            else f"{significant(run.throttling.seconds, 2)} s in {counted(run.throttling.periods, 'period')}",
             "reason": _flaws(run) or MISSING,
         }
     )
     return found
-
-
-def _range(shares: Sequence[float]) -> str:
-    """``71 %``, or the lowest and the highest of several instances: ``68–74 %``."""
-    low, high = (f"{100 * each:.0f}" for each in (min(shares, default=0.0), max(shares, default=0.0)))
-    return f"{low} %" if low == high else f"{low}–{high} %"
 
 
 def sizes(run: LoadRun) -> str:
@@ -252,45 +243,67 @@ def _search_headline(load: Load) -> str:
     return f"{said}; the level of the repeats is {level}"
 
 
-def how(load: Load) -> str | None:
-    """Say how the interval of a search was computed; ``None`` if there is none."""
-    found = results.answer(load)
-    if found is None or len(found.found) < 2:
-        return None
-    return (
-        f"95 % interval: Student's t on the logarithms of what {len(found.found)} repeats found, each with instances "
-        "and schedules of its own, and half the distance from the highest rate that passed to the lowest that failed"
-    )
-
-
-def _of_runs(load: Load) -> str | None:
-    """Say what the runs of a search show; ``None`` of other runs."""
-    if not load.plan.is_search:
-        return None
-    return (
-        "a run of a search passes by MLPerf's rule, as if requests did not follow each other in the queue; whether the "
-        "rate meets the bound is for a longer run of its own to show"
-    )
-
-
 def notes(load: Load) -> list[str]:
     """What qualifies the answer."""
+    found, answer = [], results.answer(load)
+    if answer is not None and len(answer.found) > 1:
+        found.append(
+            f"95 % interval: Student's t on the logarithms of what {len(answer.found)} repeats found, each with "
+            "instances and schedules of its own, and half the distance from the highest rate that passed to the lowest "
+            "that failed"
+        )
+    if load.plan.is_search:
+        found.append(
+            "a run of a search passes by MLPerf's rule, as if requests did not follow each other in the queue; whether "
+            "the rate meets the bound is for a longer run of its own to show"
+        )
     place = load.sessions[0].generator if load.sessions else None
+    if place is not None and not place.polls:
+        found.append(f"generator: {generator_text(place, load)}")
+    throttled = throttling_text(load)
+    found += [throttled] if throttled is not None else []
     padded, items = sum(run.padded for run in load.runs), sum(len(run.latencies) for run in load.runs)
-    padding = f"padding: {padded:,} items beside {items:,} requests only filled batches up to {load.fixed_size}"
-    found = [
-        how(load),
-        _of_runs(load),
-        f"generator: {generator.where(place, load)}" if place is not None and not place.polls else None,
-        generator.throttling(load),
-        padding if padded else None,
-    ]
-    return [each for each in found if each is not None]
+    if padded:
+        found.append(f"padding: {padded:,} items beside {items:,} requests only filled batches up to {load.fixed_size}")
+    return found
 
 
-def failing(load: Load) -> str:
-    """What a run is that is not ``VALID``, or that did not pass."""
-    return "failed" if load.plan.is_search else "INVALID"
+def generator_text(place: GeneratorPlace, load: Load) -> str:
+    """Where the generator runs; if it has no core of its own, or no time of the quota, why, and what helps."""
+    first = f" (niceness {place.nice}, so that it does not wait for them)" if place.nice < 0 else ""
+    fewer = f"{_fewer(load, 'leave a core free for it')}{first}"
+    if not place.is_own:
+        cores = f"the instances use all {len(load.topology.cores)} cores, so the generator takes time from them"
+        return f"{cores}{fewer}"
+    own = f"on {cpus(place.cpus)}, which no instance uses"
+    if place.has_quota:
+        return own
+    quota = f"the instances may use up the whole quota of {load.topology.quota:g} CPUs"
+    return f"{own}, but it sleeps between events, because {quota}{fewer}"
+
+
+def _fewer(load: Load, advice: str) -> str:
+    """``advice`` with the option that follows it; empty if a single instance has a single core."""
+    plan = load.plan
+    if plan.instances > 1 and plan.cores_per_instance <= plan.instances:
+        return f"; {advice}: --instances {plan.instances - 1} --cores-per-instance {plan.cores_per_instance}"
+    if plan.cores_per_instance > 1:
+        count = f"--instances {plan.instances} " if plan.instances > 1 else ""
+        return f"; {advice}: {count}--cores-per-instance {plan.cores_per_instance - 1}"
+    return ""
+
+
+def throttling_text(load: Load) -> str | None:
+    """Say that the quota stopped the instances, or the generator, while requests were timed; ``None`` if it did not."""
+    found = [run.throttling for run in load.runs if run.throttling is not None and run.throttling.periods]
+    if not found:
+        return None
+    periods, total = sum(each.periods for each in found), sum(each.seconds for each in found)
+    runs = f"in {len(found)} of {len(load.runs)} runs" if len(load.runs) > 1 else "in the run"
+    quota = "the quota" if load.topology.quota is None else f"the quota of {load.topology.quota:g} CPUs"
+    said = f"{quota} was used up {counted(periods, 'time')} {runs}, and CPUs stopped for"
+    fewer = _fewer(load, "give the instances less")
+    return f"throttling: {said} {seconds(total)} in all, which is part of the latencies{fewer}"
 
 
 def reason_lines(load: Load) -> list[str]:

@@ -9,13 +9,12 @@ from modelzoo.formatting import MISSING, counted, duration, percent
 from modelzoo.machine.diagnosis import system_warnings
 from modelzoo.machine.linux import format_cpu_list
 from modelzoo.plan import Effort
-from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, Scenario
+from modelzoo.records.load import GeneratorPlace, Load, Scenario
 from modelzoo.records.machine import Machine, Topology
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Configuration, InstancePlace, Throughput
 from modelzoo.serve.places import idle_cores, most_cores, most_instances, quota_in_cores
-from modelzoo.views import generator
-from modelzoo.views.load import caption
+from modelzoo.views.load import caption, generator_text
 from modelzoo.warning import rank
 
 NOTHING = "Nothing was started."
@@ -37,8 +36,18 @@ def document(result: Result, machine: Machine, effort: Effort, budget: float | N
         budget: seconds as the schedule has them; ``None``: it ends after fixed rounds.
         validates: whether accuracy is checked as well.
     """
-    rounds = (_processes(effort), _time(effort, budget, validates))
-    return [_settings(result), lines(_threads(result, machine), *rounds, NOTHING), *_warnings(machine)]
+    if effort.processes is not None:
+        processes = f"{effort.processes} per setting, one in each round"
+    else:
+        processes = f"one per setting in each round, as many rounds as ±{percent(effort.margin)} needs"
+    if budget is None:
+        time = "not known, it depends on the model; --budget TIME sets a limit"
+    elif effort.budget is not None:
+        time = f"at most {duration(budget)}, but not less than one round"
+    else:
+        time = f"about {duration(budget)}, longer if the first rounds, which an interval needs, take longer"
+        time += "; that of the accuracy checks, which come first, is not known" if validates else ""
+    return _of_settings(result, machine, f"processes: {processes}", f"time: {time}")
 
 
 def search_document(result: Result, machine: Machine, stages: Sequence[int], budget: float) -> list[Block]:
@@ -52,7 +61,7 @@ def search_document(result: Result, machine: Machine, stages: Sequence[int], bud
     """
     found = f"search: {_stages(stages)} settings beside the default, the slower half is dropped after each stage"
     time = f"time: about {duration(budget)}, accuracy checks included"
-    return [_settings(result), lines(_threads(result, machine), found, time, NOTHING), *_warnings(machine)]
+    return _of_settings(result, machine, found, time)
 
 
 def instances_document(found: Throughput, stages: Sequence[int], runs: int, seconds: float) -> list[Block]:
@@ -106,31 +115,26 @@ def load_document(
     if plan.is_search:
         runs += ", less if they cannot pass"
         time = f"about {duration(plan.repeats * (before + _RUNS * seconds))} if a search takes {_RUNS} runs, as most do"
-    opened = _opened(plan)
+    # What follows from the speed of the instances.
+    is_open = plan.scenario is Scenario.OFFLINE and plan.queries is None
+    opened = "the first rate, and after each run the next one" if plan.is_search else "how many requests there are"
     idle = idle_cores(found.topology, plan.instances, plan.cores_per_instance) - place.polls
     said = lines(
         f"machine: {found.topology.text}",
         *_quota(found.topology),
-        f"generator: {generator.where(place, found)}",
+        f"generator: {generator_text(place, found)}",
         *([f"idle: {idle} cores; 'modelzoo throughput' shows which --instances make use of them"] if idle > 0 else []),
         f"load: {caption(found)}",
         f"{again}{runs}",
         *(
             [f"decided when it runs: {opened}, from what full batches take while all instances are busy"]
-            if opened
+            if plan.is_search or is_open
             else []
         ),
         f"time: {time}; loading and warming up come on top",
         NOTHING,
     )
     return [Table(f"Plan for {found.workload}", (*cells, Column("CPUs", (_cpus(places),)))), said]
-
-
-def _opened(plan: LoadPlan) -> str:
-    """What follows from the speed of the instances; empty if nothing does."""
-    if plan.is_search:
-        return "the first rate, and after each run the next one"
-    return "how many requests there are" if plan.scenario is Scenario.OFFLINE and plan.queries is None else ""
 
 
 def _columns(rows: Sequence[tuple[int, int, int, Sequence[InstancePlace]]]) -> list[Column]:
@@ -170,8 +174,8 @@ def _idle(each: Configuration, idle: int, found: Throughput) -> str:
     return f"{name}: whole instances of {each.cores} do not fill {' and '.join(map(str, sizes))} cores"
 
 
-def _settings(result: Result) -> Table:
-    """The settings of each workload, the baseline first."""
+def _of_settings(result: Result, machine: Machine, *said: str) -> list[Block]:
+    """The settings of each workload, the baseline first; threads, what is said, and what every run will warn of."""
     workloads = [requested.workload for requested in result.requested]
     is_first = [name not in workloads[:index] for index, name in enumerate(workloads)]
     roles = tuple("baseline" if first and workloads.count(name) > 1 else "" for first, name in zip(is_first, workloads))
@@ -180,37 +184,15 @@ def _settings(result: Result) -> Table:
         Column("setting", tuple(result.label(group) for group in range(len(workloads)))),
         Column("", roles),
     ]
-    return Table("Plan", tuple(column for column in columns if any(column.cells)))
-
-
-def _threads(result: Result, machine: Machine) -> str:
-    """How many threads a process has, and where."""
+    table = Table("Plan", tuple(column for column in columns if any(column.cells)))
     threads = machine.threads
     given = dict.fromkeys(requested.setting.threads for requested in result.requested)
     limit = "" if threads.quota is None or threads.quota >= threads.physical_cores else f" (quota {threads.quota:g})"
     # Only the engine knows how its libraries were built.
     limit += "" if None not in given or threads.count == 1 else " (fewer if torch's OpenBLAS was built for fewer)"
-    said = f"threads: {' or '.join(str(each or threads.count) for each in given)}{limit}, one process at a time"
-    return said if threads.cpus_allowed is None else f"{said}, on CPUs {threads.cpus_allowed}"
-
-
-def _warnings(machine: Machine) -> list[Block]:
-    """What every run on this machine will warn of."""
+    cpus = "" if threads.cpus_allowed is None else f", on CPUs {threads.cpus_allowed}"
+    counts = " or ".join(str(each or threads.count) for each in given)
     found = sorted(system_warnings(machine), key=lambda each: rank(each.code))
     notices = (Notice(rank(each.code)[0], each.code, "", Text(each.message), Command(each.hint)) for each in found)
-    return [Notices(tuple(notices))] if found else []
-
-
-def _processes(effort: Effort) -> str:
-    if effort.processes is not None:
-        return f"processes: {effort.processes} per setting, one in each round"
-    return f"processes: one per setting in each round, as many rounds as ±{percent(effort.margin)} needs"
-
-
-def _time(effort: Effort, budget: float | None, validates: bool) -> str:
-    if budget is None:
-        return "time: not known, it depends on the model; --budget TIME sets a limit"
-    if effort.budget is not None:
-        return f"time: at most {duration(budget)}, but not less than one round"
-    more = "; that of the accuracy checks, which come first, is not known" if validates else ""
-    return f"time: about {duration(budget)}, longer if the first rounds, which an interval needs, take longer{more}"
+    warned = [Notices(tuple(notices))] if found else []
+    return [table, lines(f"threads: {counts}{limit}, one process at a time{cpus}", *said, NOTHING), *warned]

@@ -186,6 +186,11 @@ class LiveProgress:
 
     def _show(self, event: ProgressEvent, process: int) -> None:
         message, elapsed = event.message, self._clock() - self._started
+        levels = []
+        for group, (workload, label) in enumerate(self._names if self._medians else ()):
+            medians = self._medians.get(group, [])
+            half_width = stats.level_interval(medians).half_width if len(medians) > 1 else None
+            levels.append(LevelSoFar(workload, label, len(medians), half_width))
         self.show(
             ProgressState(
                 workload=event.workload,
@@ -194,7 +199,7 @@ class LiveProgress:
                 processes=self._processes,
                 phase=message.phase if message.judged is None else judged_so_far(message.judged),
                 calls=message.count,
-                levels=tuple(map(self._level, range(len(self._names)))) if self._medians else (),
+                levels=tuple(levels),
                 elapsed=elapsed,
                 remaining=self._remaining(elapsed),
             )
@@ -219,17 +224,8 @@ class LiveProgress:
             for group, error in self._unsaid.items():
                 self.say(f"failed: {' '.join(self._names[group])}: {error} (the other settings are timed)")
             self._unsaid = {}
-        if not self._out.is_terminal:
-            self._print_line(state)
-
-    def _level(self, group: int) -> LevelSoFar:
-        medians = self._medians.get(group, [])
-        half_width = stats.level_interval(medians).half_width if len(medians) > 1 else None
-        return LevelSoFar(*self._names[group], len(medians), half_width)
-
-    def _print_line(self, state: ProgressState) -> None:
-        now = self._clock()
-        if state.phase in QUIET_PHASES or now - self._printed_at < LINE_SECONDS:
+        now = self._shown_at
+        if self._out.is_terminal or state.phase in QUIET_PHASES or now - self._printed_at < LINE_SECONDS:
             return
         self._printed_at = now
         self._out.print(f"{doing(state)}; {times(state.elapsed, state.remaining)}", soft_wrap=True)

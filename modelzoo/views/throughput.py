@@ -23,7 +23,7 @@ from modelzoo.records.machine import quiet_limit
 from modelzoo.records.race import Exclusion, ExclusionKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import InstancePlace, Smt, Throughput
+from modelzoo.records.throughput import Smt, Throughput
 from modelzoo.results import instance_proof
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST, NO_WINDOW, RoundError
@@ -34,6 +34,10 @@ from modelzoo.stats.latency_bound import BoundOutcome
 from modelzoo.views.results_table import ratio
 from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason
 
+_OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price"}
+_OWN |= {"--rounds", "--seconds", "--output", "-o"}
+_OWN |= {"--json-dir", "--scheduler"}  # of a fleet
+"""Options of the call that do not decide the setting, each with a value."""
 _NAMED = 4
 """Stragglers that are named one by one."""
 _COUNTING = Text("counting: how far the count of batches may be off, ± 1 per instance")
@@ -160,14 +164,38 @@ CONFIRMATION = "The best configuration, measured again in rounds of their own"
 def answer(result: Result) -> str:
     """The best configuration in one sentence, to be put after the name of the workload."""
     found, recommended = results.of(result), results.recommendation(result)
+    bound = found.bound
     if recommended is None:
-        return _no_answer(found, results.rows(result))
-    best, bound = recommended.row, found.bound
-    said = f"{_subject(best, bound)}: {rate(best.throughput)} {found.unit}/s{_backed(recommended)}"
+        rows = results.rows(result)
+        if bound is None or not any(row.throughput is not None for row in rows):
+            return "no configuration could be measured"
+        none = f"no configuration is known to meet {bound.text}"
+        known = [row for row in rows if row.bounded is not None]
+        if not known:
+            return f"{none}; most batches took longer in all of them"
+        nearest = min(known, key=lambda row: row.bounded or math.inf)
+        latency = apart(nearest.bounded, bound.seconds, digits=3, show=seconds)[0]
+        return f"{none}; the nearest is {nearest.configuration.name} with a {bound.name} of {latency}"
+    best = recommended.row
+    said = best.configuration.name
+    if bound is None:
+        said += " has the highest throughput"
+    elif best.meets:
+        said += f" has the highest throughput among those that meet {bound.text}"
+    elif best.meets is False:
+        said += f" seemed the fastest that meets {bound.text}, but did not meet it when it was measured again"
+    else:
+        said += f" is the fastest that may meet {bound.text}, but whether it does cannot be said{_wanting(best)}"
+    said += f": {rate(best.throughput)} {found.unit}/s"
+    if recommended.backing is Backing.CONFIRMED:
+        said += f", measured again {'once' if best.rounds == 1 else f'in {best.rounds} rounds'} after the choice"
+    elif recommended.backing is Backing.UNCONFIRMED:
+        said += ", which is not confirmed: it comes from the rounds that chose it, and the best of several is partly "
+        said += "luck"
     if best.latency is not None:
-        shown = best.bounded if bound is not None and best.bounded is not None else best.latency
-        name = bound.name if bound is not None and best.bounded is not None else "median"
-        said += f", with a {name} latency of {seconds(shown, 3)}"
+        is_bounded = bound is not None and best.bounded is not None
+        name = bound.name if bound is not None and is_bounded else "median"
+        said += f", with a {name} latency of {seconds(best.bounded if is_bounded else best.latency, 3)}"
     said += _against_one(recommended)
     cost = results.cost_per_million(found, best)
     if cost is not None:
@@ -192,18 +220,6 @@ def _against_one(recommended: Recommendation) -> str:
     return f"{said}, which is {outcome_text(speed)} ({why})"
 
 
-def _subject(best: Row, bound: LatencyBound | None) -> str:
-    """What the recommended configuration is, and whether it meets the bound."""
-    name = best.configuration.name
-    if bound is None:
-        return f"{name} has the highest throughput"
-    if best.meets:
-        return f"{name} has the highest throughput among those that meet {bound.text}"
-    if best.meets is False:
-        return f"{name} seemed the fastest that meets {bound.text}, but did not meet it when it was measured again"
-    return f"{name} is the fastest that may meet {bound.text}, but whether it does cannot be said{_wanting(best)}"
-
-
 def _wanting(row: Row) -> str:
     """What would decide whether the bound is met, in parentheses; empty if that cannot be said."""
     if row.judged is None:
@@ -219,33 +235,6 @@ def _wanting(row: Row) -> str:
     return ""
 
 
-def _backed(recommended: Recommendation) -> str:
-    """What the throughput rests on, if anything was chosen."""
-    row = recommended.row
-    if recommended.backing is Backing.CONFIRMED:
-        again = "once" if row.rounds == 1 else f"in {row.rounds} rounds"
-        return f", measured again {again} after the choice"
-    if recommended.backing is Backing.UNCONFIRMED:
-        return (
-            ", which is not confirmed: it comes from the rounds that chose it, and the best of several is partly luck"
-        )
-    return ""
-
-
-def _no_answer(found: Throughput, rows: Sequence[Row]) -> str:
-    bound = found.bound
-    if bound is None or not any(row.throughput is not None for row in rows):
-        return "no configuration could be measured"
-    known = [row for row in rows if row.bounded is not None]
-    if not known:
-        return f"no configuration is known to meet {bound.text}; most batches took longer in all of them"
-    nearest = min(known, key=lambda row: row.bounded or math.inf)
-    return (
-        f"no configuration is known to meet {bound.text}; the nearest is {nearest.configuration.name} with a "
-        f"{bound.name} of {apart(nearest.bounded, bound.seconds, digits=3, show=seconds)[0]}"
-    )
-
-
 def command(result: Result, workload: str) -> str | None:
     """The command line that measures the best configuration alone; ``None`` if there is none."""
     found, recommended = results.of(result), results.recommendation(result)
@@ -256,22 +245,13 @@ def command(result: Result, workload: str) -> str | None:
     words += ["--cores-per-instance", str(own.cores), "--batch", str(own.batch)]
     words += ["--smt", "on"] if own.smt is Smt.ON else []
     words += ["--slo", found.bound.text] if found.bound is not None else []
-    return shlex.join([*words, *_setting_words(result.command, workload)])
-
-
-_OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price"}
-_OWN |= {"--rounds", "--seconds", "--output", "-o"}
-_OWN |= {"--json-dir", "--scheduler"}  # of a fleet
-
-
-def _setting_words(given: Sequence[str], workload: str) -> list[str]:
-    """The options of the call that decide the setting, as they were given, before or after the workload."""
-    words = list(given)
-    start = words.index("throughput") + 1 if "throughput" in words else len(words)
-    kept = without_options(words[start:], _OWN)
+    # The options of the call that decide the setting, as they were given, before or after the workload.
+    given = list(result.command)
+    start = given.index("throughput") + 1 if "throughput" in given else len(given)
+    kept = without_options(given[start:], _OWN)
     if workload in kept:
         kept.remove(workload)
-    return kept
+    return shlex.join([*words, *kept])
 
 
 def notes(result: Result, rows: Sequence[Row]) -> list[str]:
@@ -287,7 +267,12 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
             )
         if row.rounds == 1:
             said.append(f"{name}: one round, so there is no interval")
-        said += [f"{name}: {text}" for text in _straggler_lines(row)]
+        for number, (completed, rounds) in list(row.stragglers.items())[:_NAMED]:
+            instance = f"{name}: instance {number} on {cpus(row.configuration.places[number].cpus, most=4)}"
+            batches = f"{share(completed, 0)} of the median instance's batches"
+            said.append(f"{instance} completed {batches} in {rounds} of {row.rounds} rounds")
+        more = len(row.stragglers) - _NAMED
+        said += [f"{name}: and {more} more stragglers"] if more > 0 else []
         said += [f"{name}: failed: {_error(error)}" for error in row.errors]
         if row.exclusion is not None:
             said.append(f"{name}: {_excluded(row, row.exclusion, rows, found.bound)}")
@@ -296,22 +281,22 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
     said += [
         f"{row.configuration.name}, measured again: failed: {_error(error)}" for row in again for error in row.errors
     ]
-    said += _kernel_lines(rows, [instance_proof.kernels(result, row) for row in rows])
+    kernels = [instance_proof.kernels(result, row) for row in rows]
+    known = [each for each in kernels if each is not None]
+    if len({each.instances for each in known}) > 1 and all(each.are_same for each in known):
+        said.append("every configuration: the same kernels ran in all instances")
+    else:
+        said += _per_row(rows, list(map(_kernels, kernels)))
     said += _per_row(rows, [_placement(instance_proof.placement(found, row)) for row in rows])
-    said += _usage_lines(found)
+    # What else used the CPUs.
+    usages, allowed = [run.usage for run in found.runs if run.usage is not None], found.machine.threads.affinity
+    other = [each.other_cores for each in usages if (each.other_cores or 0) > quiet_limit(allowed, each.resolution)]
+    if other:
+        said.append(f"other programs used up to {max(filter(None, other)):.1f} cores during a round; stop them")
+    steal = max((each.steal_percent or 0.0 for each in usages), default=0.0)
+    if steal > 1:
+        said.append(f"the hypervisor took up to {steal:.0f} % of the CPU time away during a round")
     return said
-
-
-def _straggler_lines(row: Row) -> list[str]:
-    lines = []
-    for number, (completed, rounds) in list(row.stragglers.items())[:_NAMED]:
-        place = cpus(row.configuration.places[number].cpus, most=4)
-        lines.append(
-            f"instance {number} on {place} completed {share(completed, 0)} of the median instance's batches in "
-            f"{rounds} of {row.rounds} rounds"
-        )
-    more = len(row.stragglers) - _NAMED
-    return [*lines, f"and {more} more stragglers"] if more > 0 else lines
 
 
 def _error(error: RoundError) -> str:
@@ -340,29 +325,20 @@ def _excluded(row: Row, exclusion: Exclusion, rows: Sequence[Row], bound: Latenc
     return f"{bound.name} is {apart(row.bounded, bound.seconds, show=seconds)[0]}, over the bound"
 
 
-def _kernel_lines(rows: Sequence[Row], kernels: Sequence[InstanceKernels | None]) -> list[str]:
-    """Whether the instances ran the same kernels; what all configurations have in common is said once."""
-    known = [each for each in kernels if each is not None]
-    if len({each.instances for each in known}) > 1 and all(each.are_same for each in known):
-        return ["every configuration: the same kernels ran in all instances"]
-    return _per_row(rows, [_kernels(each) for each in kernels])
-
-
 def _kernels(found: InstanceKernels | None) -> str:
     if found is None:
         return ""
     if not found.is_known:
         return "it is not known which kernels the instances ran"
     if found.unlike:
-        first = ", ".join(_cpus(each) for each in found.unlike[:_NAMED])
+        first = ", ".join(
+            f"CPUs {'+'.join(map(str, each.cpus[:4]))}{'…' if len(each.cpus) > 4 else ''}"
+            for each in found.unlike[:_NAMED]
+        )
         return f"{len(found.unlike)} of {found.instances} instances ran other kernels than the audited one ({first})"
     if found.unknown:
         return f"the kernels of {found.unknown} of {found.instances} instances are not known"
     return f"the same kernels ran in all {found.instances} instances"
-
-
-def _cpus(place: InstancePlace) -> str:
-    return f"CPUs {'+'.join(map(str, place.cpus[:4]))}{'…' if len(place.cpus) > 4 else ''}"
 
 
 def _placement(found: InstancePlacement | None) -> str:
@@ -393,16 +369,3 @@ def _per_row(rows: Sequence[Row], texts: Sequence[str]) -> list[str]:
     if len(said) > 1 and len({text for _, text in said}) == 1:
         return [f"every configuration: {said[0][1]}"]
     return [f"{name}: {text}" for name, text in said]
-
-
-def _usage_lines(found: Throughput) -> list[str]:
-    """What else used the CPUs."""
-    usages, allowed = [run.usage for run in found.runs if run.usage is not None], found.machine.threads.affinity
-    other = [each.other_cores for each in usages if (each.other_cores or 0) > quiet_limit(allowed, each.resolution)]
-    steal = [run.usage.steal_percent for run in found.runs if run.usage is not None and run.usage.steal_percent]
-    lines = []
-    if other:
-        lines.append(f"other programs used up to {max(filter(None, other)):.1f} cores during a round; stop them")
-    if steal and max(steal) > 1:
-        lines.append(f"the hypervisor took up to {max(steal):.0f} % of the CPU time away during a round")
-    return lines

@@ -10,7 +10,7 @@ from modelzoo import formatting
 from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, Tone, named
 from modelzoo.engines import INSTALL, torchao_installation
 from modelzoo.files import write_atomically
-from modelzoo.formatting import MISSING, counted, duration
+from modelzoo.formatting import counted, duration
 from modelzoo.records.race import Exclusion, ExclusionKind, StageKind
 from modelzoo.records.run import Result, RunReport
 from modelzoo.records.tuning import PRIMITIVES, Goal, LeftOut, Obstacle
@@ -19,7 +19,7 @@ from modelzoo.results import summary
 from modelzoo.results import tuning as results
 from modelzoo.results.proof import merged_proof
 from modelzoo.results.speed import refused
-from modelzoo.results.tuning import Candidate, Step
+from modelzoo.results.tuning import Candidate
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
 from modelzoo.views import proof, recipe
@@ -57,21 +57,21 @@ def document(result: Result) -> list[Block]:
 
 def answer(result: Result) -> list[Block]:
     """Return the answer, and the steps to the winner."""
-    tied, steps = ties(result), results.steps(result)
-    said = [Line(Text(f"{results.of(result).workload}: {headline(result)}"), tone=_answer_tone(result))]
+    chosen, tied, steps = results.of(result).choice, ties(result), results.steps(result)
+    is_known = chosen is not None and not chosen.winner and any(each.speed for each in results.candidates(result))
+    tone = Tone.BETTER if results.is_faster(result) else Tone.STRONG if is_known else Tone.OPEN
+    said = [Line(Text(f"{results.of(result).workload}: {headline(result)}"), tone=tone)]
     said += [Line(Text(tied), "ties")] if tied else []
     found: list[Block] = [Lines(tuple(said), stands_out=True)]
     if len(steps) > 1:
-        found.append(Table("The steps from the default to the winner", tuple(_step_columns(steps))))
+        columns = (
+            Column("step", tuple(each.label for each in steps)),
+            Column("latency", tuple(interval(each.latency) for each in steps), True),
+            Column("speedup", tuple(ratio(each.speed) for each in steps), True),
+            Column("gain of the step", tuple(ratio(each.gain) for each in steps), True),
+        )
+        found.append(Table("The steps from the default to the winner", columns))
     return found
-
-
-def _answer_tone(result: Result) -> Tone:
-    chosen = results.of(result).choice
-    if results.is_faster(result):
-        return Tone.BETTER
-    is_known = chosen is not None and not chosen.winner and any(each.speed for each in results.candidates(result))
-    return Tone.STRONG if is_known else Tone.OPEN
 
 
 def search(result: Result) -> list[Block]:
@@ -93,7 +93,10 @@ def headline(result: Result) -> str:
     if not any(each.speed for each in results.candidates(result)):
         return f"no candidate could be measured, so it is not known what is faster than the default, {default}"
     if not tuning.choice.winner:
-        return f"nothing is faster here than the default, {default}: {_closest(result)}"
+        found = [(each, each.speed.value) for each in results.candidates(result) if each.speed is not None]
+        best, _ = max(found, key=lambda both: both[1])
+        had = f"{best.label}, had {ratio(best.speed)} its speed in {counted(best.rounds, 'round')}"
+        return f"nothing is faster here than the default, {default}: the fastest of {len(found)} candidates, {had}"
     winner, speed = results.name(result, tuning.choice.winner), results.confirmed(result)
     if speed is None or speed.ratio is None:
         why = "they cannot be compared" if speed is not None else "there was no time to measure it again"
@@ -106,13 +109,6 @@ def headline(result: Result) -> str:
         f"nothing is significantly faster here than the default, {default}: {winner} seemed so, and has {said}, which "
         f"is {outcome_text(speed)} ({reason(speed)})"
     )
-
-
-def _closest(result: Result) -> str:
-    found = [each for each in results.candidates(result) if each.speed is not None]
-    best = max(found, key=lambda each: each.speed.value if each.speed is not None else 0.0)
-    rounds = counted(best.rounds, "round")
-    return f"the fastest of {len(found)} candidates, {best.label}, had {ratio(best.speed)} its speed in {rounds}"
 
 
 def ties(result: Result) -> str:
@@ -128,16 +124,6 @@ def ties(result: Result) -> str:
     if chosen.winner == chosen.best:
         return f"the search could not tell {names} from {winner}"
     return f"the search could not tell {names} from {winner}, which is the simplest of those that seem as fast"
-
-
-def _step_columns(steps: Sequence[Step]) -> list[Column]:
-    """The steps from the default to the winner as a table."""
-    return [
-        Column("step", tuple(each.label for each in steps)),
-        Column("latency", tuple(interval(each.latency) for each in steps), True),
-        Column("speedup", tuple(ratio(each.speed) if each.speed else MISSING for each in steps), True),
-        Column("gain of the step", tuple(ratio(each.gain) if each.gain else MISSING for each in steps), True),
-    ]
 
 
 def _candidate_columns(found: Sequence[Candidate]) -> list[Column]:
@@ -194,7 +180,12 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
         reports = [run.report for run in runs if run.report is not None]
         return str(proof.sentence(merged_proof(reports)) or proof.NO_EVIDENCE)
     if exclusion.kind in (ExclusionKind.NOT_VALID, ExclusionKind.NOT_JUDGED):
-        return _judgement(result, exclusion)
+        entry = result.judged().get(exclusion.entrant)
+        validity = entry.report.validity if entry is not None and entry.report is not None else None
+        why = reason_text(validity) if validity is not None else entry.error if entry is not None else None
+        if exclusion.kind is ExclusionKind.NOT_VALID:
+            return why or "its predictions are not valid"
+        return f"{why or ValidityVerdict.CANNOT_JUDGE}{_UNJUDGED}"
     if exclusion.kind is ExclusionKind.FEW_PRIMITIVES:
         kernels = next(
             (run.report.observed.kernels for run in results.search_runs(result, 0) if run.report is not None), None
@@ -208,15 +199,6 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
         ExclusionKind.NO_LINEAR: "the model has no Linear layer",
         ExclusionKind.NOT_MEASURED: "the budget does not reach so far down the list; give more time, or --vary less",
     }.get(exclusion.kind, "")
-
-
-def _judgement(result: Result, exclusion: Exclusion) -> str:
-    entry = result.judged().get(exclusion.entrant)
-    validity = entry.report.validity if entry is not None and entry.report is not None else None
-    reason = reason_text(validity) if validity is not None else entry.error if entry is not None else None
-    if exclusion.kind is ExclusionKind.NOT_VALID:
-        return reason or "its predictions are not valid"
-    return f"{reason or ValidityVerdict.CANNOT_JUDGE}{_UNJUDGED}"
 
 
 def _left_out(result: Result) -> list[tuple[str, str]]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from modelzoo.comparison.estimate import APART, days
+from modelzoo.comparison.estimate import days
 
 START = datetime(2026, 5, 1, 22, 0, tzinfo=timezone.utc)
 
@@ -38,13 +35,6 @@ def test_a_day_begins_half_a_day_after_the_one_before(hours: tuple[float, ...], 
     assert days(at(*hours)) == expected
 
 
-def test_sessions_all_the_time_are_of_many_days() -> None:
-    """One every half hour for a week: a day holds those of half a day, and does not grow for ever."""
-    found = days(at(*(0.5 * number for number in range(2 * 24 * 7))))
-    assert max(found) == 13
-    assert found.count(3) == 24
-
-
 def test_a_time_zone_is_taken_into_account() -> None:
     """Without one it is UTC, as the suite writes it."""
     assert days(["2026-05-01T20:00:00", "2026-05-02T09:00:00+02:00"]) == (0, 0)
@@ -55,12 +45,3 @@ def test_sessions_of_unknown_times_are_of_one_day() -> None:
     """Nothing shows that they are not; results of other tools may have no time."""
     assert days(["yesterday", *at(0, 48)]) == (0, 0, 0)
     assert days(["", ""]) == (0, 0)
-
-
-@given(st.lists(st.floats(0, 1000), max_size=20))
-def test_days_are_apart_and_sessions_of_an_hour_are_seldom_divided(hours: list[float]) -> None:
-    """The first sessions of two days are at least ``APART`` from each other, and days are numbered without gaps."""
-    found = days(at(*hours))
-    assert sorted(set(found)) == list(range(len(set(found))))
-    firsts = [min(hour for hour, day in zip(hours, found) if day == number) for number in sorted(set(found))]
-    assert all(3600 * (b - a) >= APART - 1e-3 for a, b in itertools.pairwise(firsts))

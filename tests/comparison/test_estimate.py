@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from random import Random
 
 import pytest
 from hypothesis import given
@@ -195,30 +194,3 @@ def test_swapped_sides_have_the_inverse_ratio_and_the_opposite_verdict(
     found = outcome(there), outcome(back)
     if Outcome.SAME not in found and abs(there.p_value - 0.02) > 1e-6:
         assert found[1] is MIRRORED[found[0]]
-
-
-@given(SESSIONS, SESSIONS, st.floats(0.01, 100))
-def test_a_slower_clock_on_both_sides_changes_nothing(
-    mine: list[list[float]], theirs: list[list[float]], scale: float
-) -> None:
-    """Ratios and errors do not depend on the unit of time."""
-    plain = compared(side(*mine), side(*theirs, first_day=5))
-    scaled = compared(*(side(*([scale * x for x in each] for each in sessions)) for sessions in (mine, theirs)))
-    assert scaled.interval.value == pytest.approx(plain.interval.value)
-    assert log(scaled).error == pytest.approx(log(plain).error)
-
-
-@given(SESSIONS, SESSIONS, st.randoms())
-def test_the_order_of_sessions_and_processes_changes_nothing(
-    mine: list[list[float]], theirs: list[list[float]], random: Random
-) -> None:
-    """Files may be given in any order."""
-    plain = compared(side(*mine), side(*theirs, first_day=5))
-    for sessions in (mine, theirs):
-        random.shuffle(sessions)
-        for each in sessions:
-            random.shuffle(each)
-    shuffled = compared(side(*mine), side(*theirs, first_day=5))
-    assert shuffled.interval.value == pytest.approx(plain.interval.value)
-    assert (log(shuffled).error, log(shuffled).freedom) == pytest.approx((log(plain).error, log(plain).freedom))
-    assert shuffled.basis is plain.basis

@@ -5,7 +5,7 @@ from __future__ import annotations
 from interleaved_sides import CLASSIFIER, SHAPES, audited, checked, use
 
 from modelzoo.comparison.compare import compare_interleaved
-from modelzoo.comparison.kernel_changes import KernelChanges, kernel_changes
+from modelzoo.comparison.explanations import KernelChanges, kernel_changes
 from modelzoo.comparison.model import StoredResult
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, OperatorClass

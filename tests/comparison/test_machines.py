@@ -9,8 +9,6 @@ import pytest
 from compared_rows import row_of, setting_of, side_of
 from example_machine import SERVER, machine_with
 from fake_runs import make
-from hypothesis import given
-from hypothesis import strategies as st
 
 from modelzoo.comparison.machines import (
     Cost,
@@ -19,7 +17,6 @@ from modelzoo.comparison.machines import (
     Price,
     Rates,
     costs,
-    multiplied,
     parse_price,
     parse_price_list,
     prices_of,
@@ -189,16 +186,6 @@ def test_an_unbounded_interval_stays_one() -> None:
     assert (found.machine.low, found.machine.high) == (0.0, math.inf)
 
 
-@given(st.integers(1, 8), st.floats(1e-3, 1e3))
-def test_the_parts_add_up_to_the_machine(threads: int, scale: float) -> None:
-    """All cores, and all vCPUs, together achieve what the machine achieves, however few the run used."""
-    found = rates_of(threads=threads, logical=16, threads_per_core=2, architecture="x86_64")
-    assert found is not None and found.core is not None and found.vcpu is not None
-    assert 8 * found.core.value == pytest.approx(found.machine.value)
-    assert 16 * found.vcpu.value == pytest.approx(found.machine.value)
-    assert multiplied(found.machine, scale).half_width == pytest.approx(found.machine.half_width)
-
-
 LIST = """\
 # on demand
 name,per_hour,currency,date,region
@@ -340,13 +327,3 @@ def test_memory_and_the_first_call_have_no_price() -> None:
     """A price per hour buys throughput."""
     with pytest.raises(UsageError, match="--price needs --metric latency or throughput, not memory"):
         costs([], Metric.MEMORY, Price("a", 1.0), Price("b", 1.0))
-
-
-@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(0.0, 2.0), st.integers(1, 8))
-def test_cost_follows_the_price(base: float, other: float, spread: float, threads: int) -> None:
-    """Twice the price is twice the cost, and the ratio is that of the costs, whatever the threads."""
-    found, twice = cost_of(base, other, threads, spread), cost_of(2 * base, other, threads, spread)
-    assert twice.base.value == pytest.approx(2 * found.base.value)
-    assert found.ratio.value == pytest.approx(found.base.value / found.other.value)
-    assert twice.ratio.low == pytest.approx(2 * found.ratio.low)
-    assert found.base.low <= found.base.value <= found.base.high

@@ -204,13 +204,6 @@ def test_sessions_with_other_inputs_or_weights_can_be_allowed(changes: dict[str,
         make_side("a", results, set(Obstacle) - {obstacle})
 
 
-def test_the_clock_of_the_moment_does_not_make_another_machine() -> None:
-    """Frequencies wander; the machine is the same."""
-    assert side(
-        "a", session(machine=replace(MACHINE, mhz=2000.0)), session(day=2, machine=replace(MACHINE, mhz=3000.0))
-    )
-
-
 def test_results_without_measurements_are_refused() -> None:
     """'modelzoo validate' stores such results."""
     with pytest.raises(InputError, match="nothing was measured"):

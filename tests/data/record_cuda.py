@@ -81,7 +81,6 @@ def record(mode: str) -> dict[str, object]:
             canary = run_canary("cuda", torch.bfloat16 if method == "cast" else None)
         is_other = model is not eager
         plan = Plan(
-            module=None if is_other else model,
             eager=(lambda: eager(x)) if is_other else None,
             model=eager,
             budget=lambda seconds: math.inf,

@@ -99,7 +99,6 @@ def record(mode: str) -> dict[str, object]:
     is_compiled, eager = mode in ("compile", "frozen"), model
     model, x = prepared(mode, model, x)
     plan = Plan(
-        module=None if is_compiled else model,
         eager=(lambda: eager(x)) if is_compiled else None,
         model=eager,
         budget=lambda seconds: math.inf,

@@ -15,6 +15,7 @@ REORDER = (
     "src:f32::blocked:abcd::f0 dst:f32::blocked:aBcd8b::f0,,,1x8x8x8,{milliseconds}"
 )
 SGEMM = "MKL_VERBOSE SGEMM(T,N,8,4,16,0x7ffe,0x1,768) 1.2ms CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:2"
+FLASH = "flash attention over openblas sgemm"
 UNREAD = "onednn_verbose,v1,tomorrow,exec,cpu,x,0.5"
 
 
@@ -93,3 +94,23 @@ def test_operations_that_no_argument_shows_are_those_of_the_log() -> None:
     packed = called("mkldnn::_convolution_pointwise", "float32", 1.0, (1, 8, 8, 8), lines=conv_line("jit", "f32", 900))
     table = replace(recording(packed), eager=(("", conv(1.0).call),))
     assert judge(table, ALL_FP32, "fp32").coverage.known_arithmetic == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "lines", "logs_mkl", "kernel"),
+    [
+        ("aten::mm", "float32", SGEMM, True, "mkl sgemm"),
+        ("aten::mm", "float64", "", True, "native fp64"),
+        ("aten::mm", "bfloat16", "", False, "openblas sbgemm or native bf16"),
+        ("aten::_slow_conv2d_forward", "float32", "", False, "im2col and openblas sgemm"),
+        ("aten::_scaled_dot_product_flash_attention_for_cpu", "float32", "", False, FLASH),
+        ("aten::_nnpack_spatial_convolution", "float32", "", False, "nnpack"),
+        ("quantized::linear", "float32", "", False, "quantized::linear (int8)"),
+    ],
+)
+def test_products_outside_onednn_are_named_by_their_library(
+    name: str, dtype: str, lines: str, logs_mkl: bool, kernel: str
+) -> None:
+    """By the log of MKL, or else by type and BLAS; convolution and attention wrap a matrix product."""
+    table = recording(called(name, dtype, 1.0, (1, 1, 4, 4), (1, 1, 4, 4), flop=1, lines=lines), logs_mkl=logs_mkl)
+    assert judge(table, ALL_FP32, "fp32").operators[0].implementation == kernel

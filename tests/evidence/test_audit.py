@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from planted_kernels import print_line
 from modelzoo.evidence.audit import (
     NoKernelLogError,
     blas_name,
-    calls_sbgemm,
     log_kernels,
     onednn_version,
     watched_kernels,
@@ -222,17 +220,6 @@ def _refused() -> Any:
 def test_blas_name() -> None:
     """The name begins with the kind of library."""
     assert blas_name().split()[0] in ("mkl", "openblas", "blis", "generic", "accelerate", "nvpl")
-
-
-@pytest.mark.parametrize(
-    ("content", "said"), [(b"x\0sbgemm_\0sgemm_\0", True), (b"x\0sgemm_\0cblas_sbgemm_\0", False), (None, None)]
-)
-def test_whether_torch_calls_the_blas_for_bf16(tmp_path: Path, content: bytes | None, said: bool | None) -> None:
-    """Only the whole symbol name counts; without the file the answer is unknown."""
-    library = tmp_path / "libtorch_cpu.so"
-    if content is not None:
-        library.write_bytes(content)
-    assert calls_sbgemm(library) is said
 
 
 OPENBLAS_CONFIG = "  - Intel(R) MKL-DNN v3.7.1 (Git Hash 1)\n  - Build settings: BLAS_INFO=open, USE_MKL=OFF\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modelzoo.evidence import coverage as coverages
-from modelzoo.evidence.audited import AttributedAudit, AttributedTime
+from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
@@ -33,16 +33,14 @@ def part(
     name: str = "aten::x",
     kernel: str = "x",
     conv: bool = False,
-) -> AttributedTime:
+) -> Node:
     """A product if it has operations, otherwise anything else."""
     kind = OperatorClass.CONV if conv else OperatorClass.LINEAR
-    return AttributedTime(
-        name, None if flop is None else kind, (), kernel, precision, ProofSource.KERNEL_LOG, seconds, flop=flop
-    )
+    return Node(name, None if flop is None else kind, (), kernel, precision, ProofSource.KERNEL_LOG, seconds, flop=flop)
 
 
 def coverage(
-    parts: list[AttributedTime], iterations: int, counted: Flops | None, *, requested: str = "fp32", **facts: Any
+    parts: list[Node], iterations: int, counted: Flops | None, *, requested: str = "fp32", **facts: Any
 ) -> Coverage:
     """That of an audit with these parts."""
     audit = AttributedAudit(parts, iterations, LogSource.RUNTIME_SWITCH, "oneDNN", None, counted, **facts)
@@ -69,7 +67,7 @@ def test_all_of_a_pass_is_known() -> None:
         (part(UNATTRIBUTED, 3.0, name="aten::mm", kernel=UNATTRIBUTED), "aten::mm"),
     ],
 )
-def test_time_around_operators_may_hide_a_product_that_was_not_seen(around: AttributedTime, name: str) -> None:
+def test_time_around_operators_may_hide_a_product_that_was_not_seen(around: Node, name: str) -> None:
     """The convolution was counted, and no product accounts for it."""
     found = coverage([LINEAR, around], 1, COUNTED)
     assert (found.seen_arithmetic, found.known_time) == (0.4, 0.25)
@@ -131,9 +129,7 @@ def test_without_a_count_only_a_complete_list_is_enough() -> None:
     assert coverage(parts, 1, None, lists_all=True).is_enough
     assert can_be_compared(parts, COUNTED)
     assert not can_be_compared(parts, None)
-    assert not can_be_compared(
-        [*parts, AttributedTime("y", OperatorClass.CONV, (), "y", "fp32", ProofSource.BOTH, 1.0)], COUNTED
-    )
+    assert not can_be_compared([*parts, Node("y", OperatorClass.CONV, (), "y", "fp32", ProofSource.BOTH, 1.0)], COUNTED)
     assert not can_be_compared(parts, Flops(100, 0, {}, ("aten::lstm",)))
 
 

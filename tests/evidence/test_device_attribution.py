@@ -22,7 +22,7 @@ from modelzoo.evidence.device_attribution import (
     is_movement,
     is_other,
     kernel_class,
-    named_precision,
+    kernel_precision,
     short_name,
 )
 from modelzoo.evidence.recording import Plan, Printed, RecordedCall, record_pass
@@ -126,7 +126,7 @@ def test_recorded_passes(path: Path, has_names: bool, monkeypatch: pytest.Monkey
     """
     table = recordings.load_table(path)
     if not has_names:
-        for name in ("kernel_class", "named_precision"):
+        for name in ("kernel_class", "kernel_precision"):
             monkeypatch.setattr(device_attribution, name, lambda name: None)
         for name in ("is_movement", "is_other"):
             monkeypatch.setattr(device_attribution, name, lambda name: False)
@@ -171,7 +171,6 @@ def test_a_pass_on_a_device_is_recorded(device: str, monkeypatch: pytest.MonkeyP
     )
     given, waits = torch.rand(2, 3, 8, 8), list[int]()
     plan = Plan(
-        module=network,
         model=network,
         budget=lambda seconds: math.inf,
         device=device,
@@ -276,7 +275,7 @@ PRODUCTS = [
 @pytest.mark.parametrize(("name", "kind", "precision"), PRODUCTS)
 def test_products(name: str, kind: str, precision: str | None) -> None:
     """What a kernel computes, and in which precision if its name proves that."""
-    assert (str(kernel_class(name)), named_precision(name)) == (kind, precision)
+    assert (str(kernel_class(name)), kernel_precision(name)) == (kind, precision)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +329,7 @@ BY_OPERATOR = {
 def products(precision: str) -> dict[str, str | None]:
     """The products that the four networks launched on an H100 when ``precision`` was asked for, by their names."""
     names = (each["name"] for each in RECORDED if each["precision"] == precision)
-    return {name: named_precision(name) for name in names if kernel_class(name) is not None}
+    return {name: kernel_precision(name) for name in names if kernel_class(name) is not None}
 
 
 def test_every_recorded_kernel_is_known() -> None:

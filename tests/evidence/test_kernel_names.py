@@ -1,15 +1,13 @@
-"""Kernels of operators without a oneDNN primitive are named by operator, data type and BLAS."""
+"""What the names of operators say."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
 from modelzoo.evidence.kernel_names import (
     calls_operators,
-    library_kernel,
     moves_memory,
     multiplies_nothing,
     named_precision,
@@ -19,29 +17,6 @@ from modelzoo.evidence.kernel_names import (
 from modelzoo.evidence.onednn_log import OneDnnLog
 from modelzoo.evidence.precision import UNKNOWN, PrecisionProver
 from modelzoo.records.evidence import OperatorClass, Product
-
-CONV, LINEAR, MATMUL, ATTENTION = OperatorClass
-
-
-def kernel(name: str, kind: OperatorClass, operands: str = "fp32", **facts: Any) -> str:
-    """The kernel of a product outside oneDNN, with OpenBLAS unless something else is said."""
-    given = {"functions": None, "blas": "openblas 0.3.30 neoversen2", "sbgemm": None, **facts}
-    return library_kernel(name, kind, operands, given["functions"], given["blas"], given["sbgemm"])
-
-
-def test_mkl_names_its_function() -> None:
-    """MKL's own log names the function; what it did not log is native."""
-    assert kernel("aten::mm", MATMUL, functions=["sgemm"], blas="mkl 2024.2") == "mkl sgemm"
-    assert kernel("aten::mm", MATMUL, "fp64", functions=[], blas="mkl 2024.2") == "native fp64"
-
-
-@pytest.mark.parametrize(
-    ("sbgemm", "name"),
-    [(True, "openblas sbgemm"), (False, "native bf16"), (None, "openblas sbgemm or native bf16")],
-)
-def test_bf16_products_outside_onednn(sbgemm: bool | None, name: str) -> None:
-    """OpenBLAS's sbgemm_ if torch calls it, otherwise ATen's own loops; both are named if it is unknown."""
-    assert kernel("aten::mm", MATMUL, "bf16", sbgemm=sbgemm) == name
 
 
 @pytest.mark.parametrize(
@@ -68,20 +43,6 @@ def test_the_name_of_a_product_counts_more_than_its_types(name: str, expected: s
     product = Product(name, OperatorClass.MATMUL, (), named_precision(name) or "fp32", 1)
     proof = PrecisionProver(None, None).prove_product(product, OneDnnLog(), (), True)
     assert proof.precision == (UNKNOWN if expected == "unknown" else expected)
-
-
-def test_a_gemv_in_bf16_is_native() -> None:
-    """torch calls sbgemm for two matrices only; a vector goes through its own loops."""
-    assert kernel("aten::mv", MATMUL, "bf16", sbgemm=True) == "native bf16"
-    assert kernel("aten::mm", MATMUL, "bf16", sbgemm=True) == "openblas sbgemm"
-
-
-def test_kernels_of_convolution_and_attention() -> None:
-    """They wrap a matrix product; NNPACK has its own."""
-    assert kernel("aten::_slow_conv2d_forward", CONV) == "im2col and openblas sgemm"
-    flash = "aten::_scaled_dot_product_flash_attention_for_cpu"
-    assert kernel(flash, ATTENTION) == "flash attention over openblas sgemm"
-    assert kernel("aten::_nnpack_spatial_convolution", CONV) == "nnpack"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +136,9 @@ def test_products_that_show_their_operands() -> None:
     assert moves_memory("aten::copy_")
     assert not moves_memory("aten::relu")
     assert named_precision("quantized::add") is None
+
+
+CONV, LINEAR, MATMUL, ATTENTION = OperatorClass
 
 
 @pytest.mark.parametrize(

@@ -157,18 +157,6 @@ def test_dimensions() -> None:
     assert problem_dimensions(parse_onednn(product).primitives[0]) == (1, 8, 64, 10)
 
 
-def test_mkl() -> None:
-    """MKL's calls are counted by function, whatever their arguments."""
-    text = (
-        "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture\n"
-        "MKL_VERBOSE SGEMM(T,N,384,64,64,0x7fff,0x55d4) 1.50ms CNR:OFF FastMM:1 TID:0  NThr:2\n"
-        "MKL_VERBOSE SGEMM(T,N,384,64,64,0x7fff,0x55d4) 500.00us CNR:OFF FastMM:1 TID:1  NThr:2\n"
-    )
-    (call,) = parse_mkl(text)
-    assert (call.function, call.count) == ("SGEMM", 2)
-    assert call.seconds == pytest.approx(2e-3)
-
-
 def test_shared_recordings(shared: Path) -> None:
     """Every exec line of every ARM recording is parsed."""
     logs = sorted((shared / "data" / "onednn_verbose").glob("*.log"))
@@ -325,4 +313,5 @@ def test_what_mkl_multiplied_is_counted() -> None:
         "SGEMV": 2 * 16 * 8,
         "SGEMM_BATCH": 0,
     }
-    assert (calls["SGEMM"].seconds, calls["SGEMM"].main_seconds) == (pytest.approx(5e-3), pytest.approx(2e-3))
+    assert calls["SGEMM"].count == 2
+    assert calls["SGEMM"].seconds == pytest.approx(2e-3), "that of the main thread"

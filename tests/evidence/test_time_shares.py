@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.evidence.audited import AttributedTime
+from modelzoo.evidence.audited import Node
 from modelzoo.evidence.coverage import operator_uses, time_shares
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import OperatorClass, ProofSource
@@ -13,9 +13,9 @@ SHAPES = ((1, 8, 8, 8), (8, 8, 3, 3))
 CONV = OperatorClass.CONV
 
 
-def part(implementation: str, seconds: float, count: int = 1, kind: OperatorClass | None = CONV) -> AttributedTime:
+def part(implementation: str, seconds: float, count: int = 1, kind: OperatorClass | None = CONV) -> Node:
     """A part of the time of one convolution."""
-    return AttributedTime("aten::conv", kind, SHAPES, implementation, "fp32", ProofSource.BOTH, seconds, count)
+    return Node("aten::conv", kind, SHAPES, implementation, "fp32", ProofSource.BOTH, seconds, count)
 
 
 PARTS = [part("jit", 3.0), part("brg", 1.0), part("jit", 3.0), part("set-up", 0.8, 0), part("view", 0.2, 1, None)]

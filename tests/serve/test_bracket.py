@@ -36,12 +36,3 @@ def test_a_bound_that_no_rate_meets_ends_the_search() -> None:
     found, tried = searched(0.0)
     assert found.low is None
     assert min(tried) >= LOWEST * 10.0
-
-
-def test_the_bracket_only_narrows() -> None:
-    """A rate is always tried between what passed and what failed."""
-    bracket = Bracket(10.0).tried(10.0, passed=True).tried(12.0, passed=False)
-    rate = bracket.next()
-    assert rate is not None
-    assert 10.0 < rate < 12.0
-    assert bracket.tried(rate, passed=False).high == rate

@@ -91,7 +91,7 @@ def test_swapping_the_sides_inverts_the_ratio(rounds: list[tuple[float, float]])
 # False alarms and power
 
 
-@pytest.mark.parametrize("count", [3, 5, 15])
+@pytest.mark.parametrize("count", [3, 15])
 def test_heavy_tails_cause_no_more_errors(count: int) -> None:
     """Heavy tails make intervals wider, not wrong: at least 90 % cover, and A against A is seldom told apart."""
     generator = np.random.default_rng(3)
@@ -103,16 +103,6 @@ def test_heavy_tails_cause_no_more_errors(count: int) -> None:
         false += verdict.outcome in DIFFERENT
     assert covered / trials >= 0.9
     assert false / trials <= 0.05, "A against A must not be found different"
-
-
-@pytest.mark.parametrize(("scale", "outcome"), [(1.5, "SLOWER"), (1 / 1.5, "FASTER")])
-def test_a_clear_difference_is_found(scale: float, outcome: str) -> None:
-    """A factor of 1.5 between settings is detected although processes differ."""
-    generator = np.random.default_rng(5)
-    outcomes = [
-        compare(heavy_processes(generator, 5), heavy_processes(generator, 5, scale))[1].outcome for _ in range(40)
-    ]
-    assert outcomes.count(Outcome(outcome)) >= 36
 
 
 def table_is_wrong(generator: np.random.Generator, rows: int, looks: Looks, rounds: int) -> bool:
@@ -169,14 +159,6 @@ def test_a_planted_difference_is_found_in_half_the_rounds() -> None:
 # p-values and Holm
 
 
-def test_one_look_is_a_plain_test() -> None:
-    """Without a design, or with a fixed number of rounds."""
-    a, b = [[1.0], [1.1], [1.2]], [[1.1], [1.15], [1.25]]
-    plain = stats.ratio_test(a, b).p_value
-    assert stats.ratio_test(a, b).p_value == plain
-    assert stats.ratio_test(a, b, looks=Looks((3,), 3)).p_value == pytest.approx(plain)
-
-
 @given(st.lists(st.floats(-0.2, 0.25), min_size=8, max_size=32))
 def test_sequential_p_values_only_get_smaller(differences: list[float]) -> None:
     """A difference that was proven at a look remains proven."""
@@ -206,13 +188,6 @@ def test_holm_corrects_the_smallest_most() -> None:
     assert stats.holm([0.2]) == [0.2]
     assert stats.holm([]) == []
     assert stats.holm([0.9, 0.8]) == [1.0, 1.0]
-
-
-@given(st.lists(st.floats(0, 1), max_size=8))
-def test_holm_is_at_least_as_strict_as_no_correction_and_at_most_as_bonferroni(p_values: list[float]) -> None:
-    """Every corrected value lies between the two."""
-    for raw, corrected in zip(p_values, stats.holm(p_values)):
-        assert raw <= corrected <= min(1.0, raw * len(p_values)) or corrected == max(stats.holm(p_values))
 
 
 # Verdicts
@@ -312,22 +287,3 @@ def test_a_table_is_corrected_together() -> None:
     beside_a_certain_one = stats.verdicts([alone, strong])
     assert [each.outcome for each in beside_a_certain_one] == ["FASTER", "FASTER"]
     assert beside_a_certain_one[1].p_value == pytest.approx(2e-6)
-
-
-def test_one_process_gives_no_verdict() -> None:
-    """One process says nothing about the next one: the ratio is unbounded and AMBIGUOUS."""
-    samples = [1.0, 1.01, 0.99, 1.0] * 10
-    ratio, verdict = compare([samples], [[2 * x for x in samples]])
-    assert ratio.high == math.inf
-    assert verdict.outcome == "AMBIGUOUS"
-
-
-def test_a_disturbed_round_is_neither_dropped_nor_decisive() -> None:
-    """One round in ten took half as long again on one side: nothing is trimmed, so the interval shows it."""
-    generator = np.random.default_rng(2)
-    a = [autoregressive(generator, 100, 0.4, 0.003) for _ in range(10)]
-    b = [autoregressive(generator, 100, 0.4, 0.003) for _ in range(10)]
-    b[3] = [1.5 * x for x in b[3]]
-    ratio, verdict = compare(a, b)
-    assert ratio.low < 1 < ratio.high
-    assert verdict.outcome == "AMBIGUOUS"

@@ -45,29 +45,6 @@ def test_the_level_is_the_geometric_mean_and_the_interval_students_t() -> None:
     assert stats.setting_interval([[each] * 3 for each in medians]) == found
 
 
-@given(st.lists(positive, min_size=2, max_size=10), st.floats(0.01, 100))
-def test_units_do_not_matter(medians: list[float], scale: float) -> None:
-    """Level and interval in milliseconds are those in seconds, times 1,000."""
-    found, other = stats.level_interval(medians), stats.level_interval([scale * each for each in medians])
-    assert (other.value, other.low) == pytest.approx((scale * found.value, scale * found.low), rel=1e-6)
-
-
-def test_intervals_get_narrower_with_every_process() -> None:
-    """For the same spread the expected width falls monotonically with the number of processes."""
-    generator = np.random.default_rng(9)
-    trials = np.exp(generator.normal(0, 0.1, (1500, 12))).tolist()
-    simulated = [
-        np.mean(
-            [
-                math.log(stats.level_interval(medians[:count]).high / stats.geometric_mean(medians[:count]))
-                for medians in trials
-            ]
-        )
-        for count in (3, 4, 5, 6, 8, 12)
-    ]
-    assert simulated == sorted(simulated, reverse=True)
-
-
 def stopped(generator: np.random.Generator, margin: float, *, by_precision: bool) -> Interval:
     """The interval when it is first within ``margin``, from 8 to 64 processes on, with a spread of 10 %."""
     medians = np.exp(generator.normal(0, 0.1, 64)).tolist()
@@ -165,17 +142,6 @@ def test_intervals_of_long_processes_are_neither_too_narrow_nor_too_wide(rho: fl
     generator = np.random.default_rng(11)
     found = [stats.process_interval(autoregressive(generator, 1000, rho)) for _ in range(400)]
     assert 0.92 <= sum(map(covers, found)) / len(found) <= 0.99
-
-
-def test_treating_samples_as_independent_would_not_cover() -> None:
-    """The naive interval fails on the same data, so the coverage test is able to fail."""
-    generator = np.random.default_rng(7)
-    covered = 0
-    for _ in range(300):
-        samples = np.array(autoregressive(generator, 200, 0.9))
-        error = 1.2533 * samples.std() / math.sqrt(200)  # of the median of independent normal samples
-        covered += abs(np.median(samples) - 1) <= 1.96 * error
-    assert covered / 300 < 0.7
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -60,8 +60,3 @@ def test_without_freedom_nothing_is_known() -> None:
     """The interval is unbounded and every hypothesis holds."""
     ratio = LogRatio(1.0, 0.1, 0)
     assert (ratio.interval().low, ratio.interval().high, ratio.p_value) == (0, math.inf, 1)
-
-
-def test_a_multiple_of_a_variance_is_known_as_well() -> None:
-    """Only its value changes."""
-    assert Variance(2, 5).times(0.25) == Variance(0.5, 5)

@@ -73,11 +73,6 @@ def test_rounds_beyond_the_maximum_are_no_look() -> None:
     assert 0 < found.interval.low < found.interval.high < 1
 
 
-def test_a_fixed_number_of_rounds_is_one_look() -> None:
-    """The whole error at the end."""
-    assert Looks((5,), 5).taken(5) == (Look(5, 1.0),)
-
-
 @pytest.mark.parametrize("planned", [(8, 8), (12, 8), (8, 20)])
 def test_looks_that_cannot_be_are_refused(planned: tuple[int, ...]) -> None:
     """They must ascend, and end at the maximum at the latest."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from validity import toys
+from validity.toys import bind, judge
 
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownAnswers
@@ -17,7 +18,7 @@ from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnsw
 from modelzoo.records.validity import ClassChange, Reason, ReasonKind
 from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest
 from modelzoo.validity.answers import row
-from modelzoo.validity.judging import bind, conclude, judge
+from modelzoo.validity.judging import conclude
 from modelzoo.validity.squad import question_kind
 
 

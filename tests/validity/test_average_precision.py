@@ -212,15 +212,6 @@ def test_the_interval_contains_the_true_change_of_ap(monkeypatch: pytest.MonkeyP
     assert np.mean(kept) >= 0.885
 
 
-def test_fractional_weights_are_those_of_repeated_pictures() -> None:
-    """AP does not depend on the unit in which pictures are counted."""
-    (evaluation, _) = drawn_world(np.random.default_rng(0), 60, 0.0)
-    weights = np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), 5)
-    for each in evaluation.categories.values():
-        expected = ap.category_ap(each, weights)
-        assert ap.category_ap(each, weights / 1024) == pytest.approx(expected, nan_ok=True)
-
-
 def test_an_object_is_a_share_of_ap_by_its_category() -> None:
     """Two categories with one object in one picture and three in the other: 1/2 and 1/6 of AP each."""
     nothing = np.zeros((1, 0), dtype=bool)

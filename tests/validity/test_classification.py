@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 from validity import toys
+from validity.toys import bind, judge
 
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
@@ -17,7 +18,7 @@ from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, JudgedSoFar, PartialResult, TopClasses
 from modelzoo.records.validity import Reason, ReasonKind
 from modelzoo.validity import Classification, Predictor, Validity, ValidityRequest
-from modelzoo.validity.judging import bind, conclude, judge
+from modelzoo.validity.judging import conclude
 
 
 @pytest.fixture

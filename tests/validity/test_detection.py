@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from PIL import Image
 from validity import toys
+from validity.toys import judge
 
 from modelzoo.errors import InputError
 from modelzoo.records.partial import PictureNote
 from modelzoo.records.validity import ReasonKind
 from modelzoo.validity import Detection, Predictor, Validity, ValidityRequest
-from modelzoo.validity.judging import judge
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from validity import toys
+from validity.toys import bind
 
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownObjects
 from modelzoo.records.partial import MatchedPair, Matches, PartialResult, Row, UnmatchedObject
 from modelzoo.records.validity import ClassChange
 from modelzoo.validity import Detection, detection_figures
-from modelzoo.validity.judging import bind, compare, conclude
+from modelzoo.validity.judging import compare, conclude
 
 NAMES = {1: "dog", 2: "cat"}
 

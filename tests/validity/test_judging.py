@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from validity import toys
+from validity.toys import bind, judge
 
 from modelzoo.errors import UsageError
 from modelzoo.records import codec
 from modelzoo.records.partial import PartialResult
 from modelzoo.validity import Classification, Predictor, ValidityRequest, judging
-from modelzoo.validity.judging import bind, compare, conclude, judge, merge
+from modelzoo.validity.judging import compare, conclude, merge
 
 
 def stored(result: PartialResult) -> PartialResult:

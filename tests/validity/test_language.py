@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from validity.toys import bind, judge
 
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
@@ -17,7 +18,7 @@ from modelzoo.records.exhibits import ShownPassages
 from modelzoo.records.validity import ReasonKind
 from modelzoo.validity import LanguageModeling, Predictor, Validity, ValidityRequest
 from modelzoo.validity.bounds import percentile_bounds
-from modelzoo.validity.judging import bind, compare, conclude, judge, merge
+from modelzoo.validity.judging import compare, conclude, merge
 from modelzoo.validity.language import read_passages, scored
 
 VOCABULARY = 32

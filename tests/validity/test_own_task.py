@@ -12,6 +12,7 @@ import pytest
 import torch
 from places import ROOT
 from safetensors.torch import save_file
+from validity.toys import bind, judge
 
 from modelzoo.cli.app import main
 from modelzoo.errors import InputError, UsageError
@@ -20,7 +21,7 @@ from modelzoo.records.partial import PartialResult
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.results import store
 from modelzoo.validity import Predictor, ScoredTask
-from modelzoo.validity.judging import bind, compare, conclude, judge, merge, plan_shards
+from modelzoo.validity.judging import compare, conclude, merge, plan_shards
 from modelzoo.validity.protocol import PreparedItem, TaskContext
 from modelzoo.workload.discovery import load_workload
 

@@ -18,7 +18,7 @@ from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.validity import Classification
-from modelzoo.validity.predictors import complete_request, validate
+from modelzoo.validity.predictors import bound_task, validate
 from modelzoo.workload import Inputs, Workload
 
 # torch's tensors trigger it in numpy 2.
@@ -95,10 +95,13 @@ def test_data_are_read_before_models_are_loaded(tmp_path: Path, monkeypatch: pyt
 
 def test_the_request_is_completed_from_setting_and_weights(tmp_path: Path) -> None:
     """Batch, seed, and whether the weights are random, the user's, or a checkpoint directory."""
-    requested = ValidityRequest(limit=3)
-    own = complete_request(requested, resolved(seed=5), WEIGHTS)
-    assert own == ValidityRequest(limit=3, seed=5, batch=2, own_weights=True)
-    random = complete_request(requested, resolved(), replace(WEIGHTS, kind=WeightsKind.RANDOM))
+
+    def completed(weights: Weights, **setting: Any) -> ValidityRequest:
+        task = bound_task(workload(tmp_path, []), resolved(**setting), weights, ValidityRequest(limit=3))
+        return task.context.request
+
+    assert completed(WEIGHTS, seed=5) == ValidityRequest(limit=3, seed=5, batch=2, own_weights=True)
+    random = completed(replace(WEIGHTS, kind=WeightsKind.RANDOM))
     assert (random.weights_are_random, random.own_weights, random.model_path) == (True, False, None)
     directory = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, path=str(tmp_path))
-    assert complete_request(requested, resolved(), directory).model_path == str(tmp_path)
+    assert completed(directory).model_path == str(tmp_path)

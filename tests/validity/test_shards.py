@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from validity import toys
+from validity.toys import bind
 
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.fleet import ShardPlan
 from modelzoo.validity import judging
-from modelzoo.validity.judging import bind
 from modelzoo.validity.task import Task
 
 FACTS = {"torch": "2.10.0"}

@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 from validity.conftest import DATA, _needs
+from validity.toys import bind
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import PartialResult
 from modelzoo.validity import LanguageModeling, Predictor, Validity, ValidityRequest
-from modelzoo.validity.judging import bind, compare, conclude
+from modelzoo.validity.judging import compare, conclude
 from modelzoo.workload.discovery import find_workload, load_workload
 
 PASSAGES = 40

@@ -7,10 +7,33 @@ from pathlib import Path
 from typing import Any
 
 from modelzoo.records.validity import Validity, ValidityRequest
-from modelzoo.validity import Answers, Classification, Detection, Predictor
+from modelzoo.validity import Answers, Classification, Detection, Predictor, judging
+from modelzoo.validity.checks import SIGNIFICANT_BITS
+from modelzoo.validity.protocol import ExhibitSink, Progress, TaskContext, no_exhibit, no_progress
 from modelzoo.validity.task import Task
 
 CLASSES = 7
+
+
+def bind(workload: str, task: Any, reference: Predictor, tested: Predictor, request: ValidityRequest) -> Task:
+    """The task with the items of its data set."""
+    bits = SIGNIFICANT_BITS.get(tested.precision)
+    return judging.bind(task, TaskContext(workload, request, reference.name, tested.name, bits))
+
+
+def judge(
+    workload: str,
+    task: Any,
+    reference: Predictor,
+    tested: Predictor,
+    request: ValidityRequest,
+    progress: Progress = no_progress,
+    exhibit: ExhibitSink = no_exhibit,
+) -> Validity:
+    """Run both models over the data set and judge ``tested``."""
+    bound = bind(workload, task, reference, tested, request)
+    found = judging.compare(bound, reference, tested, progress=progress, exhibit=exhibit)
+    return judging.conclude(bound, found, exhibit)
 
 
 def classification(folder: Path, count: int) -> tuple[Classification, Predictor, Predictor, ValidityRequest]:

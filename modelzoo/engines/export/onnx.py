@@ -10,7 +10,6 @@ Neither file holds a tensor twice, so what is timed and what is compared differ 
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -21,12 +20,10 @@ from typing import TYPE_CHECKING, Any
 from modelzoo.engines import INSTALL
 from modelzoo.engines.export.source import ARRAY, LIST, Structure
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.machine.installation import installed_version
+from modelzoo.machine.installation import installed_release, installed_version
 from modelzoo.records.workload import Conversion
 
 if TYPE_CHECKING:
-    import onnx
-
     from modelzoo.engines.export.source import TorchSource
 
 MODEL, WITH_HEADS, WEIGHTS = "model.onnx", "heads.onnx", "weights.bin"
@@ -57,8 +54,8 @@ def onnx_conversion(source: TorchSource, newest_opset: int) -> Conversion:
     versions = {name: installed_version(name) for name in ("torch", "onnx", "onnxscript")}
     if versions["onnx"] is None:
         raise EnvironmentProblem(f"the package onnx is not installed: run {INSTALL['onnxruntime']}")
-    torch = _release(versions["torch"])
-    dynamo = versions["onnxscript"] is not None and torch >= GRAPH_TORCH and newest_opset >= GRAPH_OPSET
+    is_newer = installed_release("torch") >= GRAPH_TORCH and newest_opset >= GRAPH_OPSET
+    dynamo = versions["onnxscript"] is not None and is_newer
     if dynamo and not _dynamic_sizes_of(source):
         used, opset = ["torch", "onnx", "onnxscript"], GRAPH_OPSET
     else:
@@ -66,11 +63,6 @@ def onnx_conversion(source: TorchSource, newest_opset: int) -> Conversion:
         used, opset = ["torch", "onnx"], TRACED_OPSET
     text = ", ".join(f"{name} {versions[name]}" for name in used)
     return Conversion("torch.onnx.export", text, opset, {"dynamo": dynamo})
-
-
-def _release(version: str | None) -> tuple[int, int]:
-    match = re.match(r"(\d+)\.(\d+)", version or "")
-    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> tuple[str, ...]:
@@ -83,6 +75,11 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
     heads = [f"head.{name}" for name in expected.head_names]
     exported = directory / "exported"
     exported.mkdir()
+    # What only one of the exporters takes.
+    if conversion.options["dynamo"]:
+        options: dict[str, Any] = {"dynamo": True, "external_data": True, "verbose": False}
+    else:
+        options = {"dynamo": False, "dynamic_axes": _dynamic_sizes_of(source)}
     with _quiet(), torch.no_grad():
         torch.onnx.export(
             source.flat_module(heads=bool(heads)),
@@ -91,11 +88,16 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
             opset_version=conversion.opset,
             input_names=input_names(source.input_structure),
             output_names=outputs + heads,
-            **_exporter_options(source, bool(conversion.options["dynamo"])),
+            **options,
         )
     model = onnx.load_model(str(exported / MODEL))
     shutil.rmtree(exported)
-    _forget_output_sizes(model)
+    # torch's exporter gives different sizes of outputs one name, such as the heights of all levels of a feature
+    # pyramid, and ONNX Runtime then takes memory of one size for another.
+    for output in model.graph.output:
+        for size in output.type.tensor_type.shape.dim:
+            if size.HasField("dim_param"):
+                size.ClearField("dim_param")
     onnx.save_model(
         model,
         str(directory / (WITH_HEADS if heads else MODEL)),
@@ -107,25 +109,6 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
         del model.graph.output[len(outputs) :]
         onnx.save_model(model, str(directory / MODEL))
     return ()
-
-
-def _forget_output_sizes(model: onnx.ModelProto) -> None:
-    """Remove the names of sizes from the outputs.
-
-    torch's exporter gives different sizes one name, such as the heights of all levels of a feature pyramid, and ONNX
-    Runtime then takes memory of one size for another.
-    """
-    for output in model.graph.output:
-        for size in output.type.tensor_type.shape.dim:
-            if size.HasField("dim_param"):
-                size.ClearField("dim_param")
-
-
-def _exporter_options(source: TorchSource, dynamo: bool) -> dict[str, Any]:
-    """What only one of the exporters takes."""
-    if dynamo:
-        return {"dynamo": True, "external_data": True, "verbose": False}
-    return {"dynamo": False, "dynamic_axes": _dynamic_sizes_of(source)}
 
 
 def _dynamic_sizes_of(source: TorchSource) -> Mapping[str, Mapping[int, str]]:

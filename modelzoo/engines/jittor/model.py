@@ -17,7 +17,7 @@ from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.jittor.framework import onednn, onednn_version, reason_of
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.evidence.attribution import log_parts, onednn_allowed_bf16
-from modelzoo.evidence.audited import AttributedAudit, AttributedTime
+from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.canary import canary_cases, check_output
 from modelzoo.evidence.kernel_names import UNATTRIBUTED
 from modelzoo.evidence.observation import kernel_digest
@@ -81,7 +81,7 @@ def audit(call: Callable[[], object], passes: int, canary: Canary | None, counte
         return Unavailable(_NO_LOG)
     parts = list(log_parts(log, (), PrecisionProver(canary, None)))
     rest = max(seconds - sum(part.seconds for part in parts), 0.0)
-    parts.append(AttributedTime(UNATTRIBUTED, None, (), UNATTRIBUTED, UNATTRIBUTED, ProofSource.NOTHING, rest, count=0))
+    parts.append(Node(UNATTRIBUTED, None, (), UNATTRIBUTED, UNATTRIBUTED, ProofSource.NOTHING, rest, count=0))
     found = AttributedAudit(
         parts=parts,
         iterations=passes,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from modelzoo.engines.onnxruntime.quantization import (
 )
 from modelzoo.errors import UsageError
 from modelzoo.machine import libraries
-from modelzoo.machine.installation import installed_version
+from modelzoo.machine.installation import installed_release
 from modelzoo.records.canary import Canary
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.workload import Export
@@ -99,9 +98,7 @@ class OnnxRuntimeEngine(ExportedEngine):
 
 def newest_opset() -> int:
     """The newest ONNX operators that the installed version runs, as far as this suite exports any."""
-    release = re.match(r"(\d+)\.(\d+)", installed_version("onnxruntime") or "")
-    has_attention = release is not None and (int(release[1]), int(release[2])) >= ATTENTION
-    return GRAPH_OPSET if has_attention else TRACED_OPSET
+    return GRAPH_OPSET if installed_release("onnxruntime") >= ATTENTION else TRACED_OPSET
 
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from types import MappingProxyType
 
 import msgspec
 
-from modelzoo.evidence.audited import AttributedTime
-from modelzoo.evidence.flops import Call, sum_flops
+from modelzoo.evidence.audited import Node
+from modelzoo.evidence.flops import Call, product_flop, sum_flops
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.nodes import (
     CONTROL_FLOW,
@@ -28,7 +28,6 @@ from modelzoo.evidence.nodes import (
     canary_convolution,
     category_of,
     is_pointwise,
-    product_flop,
 )
 from modelzoo.evidence.onednn_log import BF16_ALLOWED
 from modelzoo.evidence.precision import operand_precision
@@ -141,14 +140,14 @@ def read_profile(text: bytes, passes: int, weights: Weights = NO_WEIGHTS, *, fas
     if len(runs) < passes:
         raise ProfileLogError(f"ONNX Runtime's profile has {len(runs)} runs instead of {passes}")
     kernels = [each for each in entries if each.cat == "Node" and each.name.endswith(_KERNEL_EVENT)]
-    nodes: list[AttributedTime] = []
+    nodes: list[Node] = []
     calls: list[Call] = []
     providers = set()
     for entry in _nested(runs[-passes:], kernels):
         if entry.name == _RUN_EVENT:
             calls.clear()
             rest = (BETWEEN_OPERATORS, DISPATCH, ProofSource.NOTHING, entry.own / 1e6)
-            nodes.append(AttributedTime(PASS_EVENT, None, (), *rest))
+            nodes.append(Node(PASS_EVENT, None, (), *rest))
             continue
         node = _node(entry, weights, fast_math)
         nodes.append(node)
@@ -180,12 +179,12 @@ def _nested(runs: Sequence[_Entry], nodes: Sequence[_Entry]) -> list[_Entry]:
     return found
 
 
-def _node(entry: _Entry, weights: Weights, fast_math: bool) -> AttributedTime:
+def _node(entry: _Entry, weights: Weights, fast_math: bool) -> Node:
     args, inputs = entry.args, _inputs(entry, weights)
     operator, shapes, seconds = args.op_name, tuple(shape for _, shape in inputs), entry.own / 1e6
     kind = next((kind for kind, pattern in _CLASSES if pattern.search(operator)), None)
     if kind is None:
-        return AttributedTime(operator, None, shapes, *_other_kernel(operator), ProofSource.DATA_TYPES, seconds)
+        return Node(operator, None, shapes, *_other_kernel(operator), ProofSource.DATA_TYPES, seconds)
     # A product by constants, which may have been packed and so be missing, is a layer.
     if "MatMul" in operator and (len(inputs) == 1 or args.parameter_size not in ("", "0")):
         kind = OperatorClass.LINEAR if kind is OperatorClass.MATMUL else kind
@@ -195,7 +194,7 @@ def _node(entry: _Entry, weights: Weights, fast_math: bool) -> AttributedTime:
     outputs = _tensors(args.output_type_shape)
     is_counted = outputs and _COUNTED.fullmatch(operator)
     is_transposed = operator == "ConvTranspose"
-    return AttributedTime(
+    return Node(
         operator=operator,
         operator_class=kind,
         shapes=shapes,

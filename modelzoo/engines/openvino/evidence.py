@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from modelzoo.evidence.audited import AttributedTime
+from modelzoo.evidence.audited import Node
+from modelzoo.evidence.flops import product_flop
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, PASS_EVENT, precision_of
-from modelzoo.evidence.nodes import canary_convolution, category_of, product_flop
+from modelzoo.evidence.nodes import canary_convolution, category_of
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Shape
 
@@ -74,12 +75,12 @@ def _static_shapes(ports: Sequence[openvino.Input | openvino.Output]) -> tuple[S
     return () if any(shape.is_dynamic for shape in shapes) else tuple(tuple(shape.to_shape()) for shape in shapes)
 
 
-def layer_nodes(layers: Sequence[Layer]) -> tuple[AttributedTime, ...]:
+def layer_nodes(layers: Sequence[Layer]) -> tuple[Node, ...]:
     """Return the layers without times: all but inputs, constants and outputs."""
     return tuple(_node(*each) for each in layers if each[1].get("layerType") not in _NOT_LAYERS)
 
 
-def timed_nodes(first: Sequence[Layer], last: Sequence[Layer], passes: int, total: float) -> tuple[AttributedTime, ...]:
+def timed_nodes(first: Sequence[Layer], last: Sequence[Layer], passes: int, total: float) -> tuple[Node, ...]:
     """Return the layers that ran, and the time in none of them, a ``PASS_EVENT``.
 
     OpenVINO reports averages of all passes, and in the first one it prepares kernels and weights.
@@ -97,7 +98,7 @@ def timed_nodes(first: Sequence[Layer], last: Sequence[Layer], passes: int, tota
         seconds = (passes + 1) * (_average(attributes) or 0.0) - before.get(name, 0.0)
         nodes.append(_node(name, attributes, shapes, max(seconds, 0.0), passes))
     rest = max(total - sum(node.seconds for node in nodes), 0.0)
-    between = AttributedTime(PASS_EVENT, None, (), BETWEEN_OPERATORS, DISPATCH, ProofSource.NOTHING, rest, passes)
+    between = Node(PASS_EVENT, None, (), BETWEEN_OPERATORS, DISPATCH, ProofSource.NOTHING, rest, passes)
     return (*nodes, between)
 
 
@@ -108,7 +109,7 @@ def _average(attributes: Mapping[str, str]) -> float | None:
 
 def _node(
     name: str, attributes: Mapping[str, str], sizes: Sequence[Shape], seconds: float = 0.0, count: int = 1
-) -> AttributedTime:
+) -> Node:
     """A layer, with the time of ``count`` calls."""
     operator, kernel = attributes.get("layerType", ""), attributes.get("primitiveType", "")
     kind, shapes = _CLASS_OF.get(operator), tuple(tuple(shape) for shape in sizes)
@@ -120,7 +121,7 @@ def _node(
         flop = product_flop(kind, shapes, written, is_transposed=operator == "Deconvolution")
     other = category_of(operator, is_known=_OTHERS.match(operator) is not None)
     like_layer = "linear" if kind is OperatorClass.LINEAR else "matmul"
-    return AttributedTime(
+    return Node(
         operator=operator,
         operator_class=kind,
         shapes=shapes,

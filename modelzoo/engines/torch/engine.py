@@ -271,7 +271,12 @@ class TorchModel:
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         if self._device is not None:
             return devices.digest(lambda: self.call(*args), self._device)
-        return execution.logged_kernels(lambda: self.call(*args))
+        from modelzoo.evidence.audit import NoKernelLogError, log_kernels
+
+        try:
+            return log_kernels(lambda: self.call(*args))
+        except NoKernelLogError as error:
+            return Unavailable(str(error))
 
     def audit(
         self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
@@ -298,9 +303,8 @@ class TorchModel:
             return budget_after(seconds, emulated=read_machine().emulator is not None)
 
         plan = Plan(
-            module=self.module,
+            model=self.module or self._executable.model,
             eager=None if self.module is not None else lambda: self._call_eager(args),
-            model=self._executable.model,
             intercepts=self._setting.mode not in compilation.COMPILING or follows_compiled_code(),
             budget=budget if replay else None,
             asked=arithmetic_of(self._setting),

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
-from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.engines.protocol import RawOutputs
 from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.compilation import AOT, INDUCTOR_CACHE, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem, first_line
@@ -25,7 +25,6 @@ from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, own_place
 from modelzoo.evidence.rounded import rounded_to
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import KernelDigest
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -105,19 +104,23 @@ def build(
     model = model.to(setting.device)
     dtype = dtype_of(setting) if setting.bf16_method == "cast" else torch.float32 if converted else None
 
+    def move(tensor: Any) -> Any:
+        tensor = tensor.to(setting.device)
+        return _channels_last(tensor) if setting.channels_last else tensor
+
     def prepare(args: tuple[Any, ...]) -> tuple[Any, ...]:
-        moved: tuple[Any, ...] = _moved(args, setting)
+        moved: tuple[Any, ...] = mapped(args, move)
         return moved if dtype is None else cast(moved, dtype)
 
     if setting.bf16_method == "cast":
         model = cast_model(model, dtype)
     if setting.recipe is not None:
         batches = [cast(each.args, dtype) if converted else each.args for each in calibration]
-        model = _quantized(workload, model, setting.recipe, batches)
+        with refusing_recipe(workload, setting.recipe):
+            model = quantized(model, setting.recipe, batches)
     if setting.channels_last:
         model._apply(_channels_last)
 
-    uses_autocast = setting.bf16_method == "autocast"
     if setting.mode == "graph":
         with _refusing(workload, setting):
             graph, made = captured(model, prepare(inputs.args), setting)
@@ -139,13 +142,8 @@ def build(
             return run(*args)
 
     observed = module if setting.mode == "eager" else None
-    call = call_autocast if uses_autocast else run
+    call = call_autocast if setting.bf16_method == "autocast" else run
     return Executable(model, observed, call, prepare, compilation, _own(setting), converted or {}, _in_training(model))
-
-
-def _quantized(workload: Workload, model: Any, recipe: str, calibration: Sequence[tuple[Any, ...]]) -> Any:
-    with refusing_recipe(workload, recipe):
-        return quantized(model, recipe, calibration)
 
 
 @contextmanager
@@ -213,15 +211,11 @@ def weight_bytes(module: Any, *, with_tables: bool = False) -> int | None:
 
     layers = [each for each in module.modules() if with_tables or not isinstance(each, torch.nn.Embedding)]
     read = {id(each): each for layer in layers for each in (*layer._parameters.values(), *layer._buffers.values())}
-    packed = [part() for layer in layers for part in _packed_parts(layer)]
-    sizes = [_bytes(each) for each in (*read.values(), *packed) if each is not None]
+    # Those of a quantized layer are returned by methods.
+    packed = [getattr(layer, name, None) for layer in layers for name in ("weight", "bias")]
+    parts = [part() for part in packed if callable(part)]
+    sizes = [_bytes(each) for each in (*read.values(), *parts) if each is not None]
     return None if None in sizes else sum(size for size in sizes if size is not None)
-
-
-def _packed_parts(layer: Any) -> list[Callable[[], Any]]:
-    """The methods of a quantized layer that return its weights and its biases."""
-    parts = (getattr(layer, name, None) for name in ("weight", "bias"))
-    return [part for part in parts if callable(part)]
 
 
 def _bytes(tensor: Any) -> int | None:
@@ -250,6 +244,9 @@ def refusal(
     is_capture = setting.mode == "graph"
     reason = _reason(error, comes_first=is_capture or setting.mode == AOT)
     place = own_place(error)
+    # Directories in which torch compiles, and whose path a shell would divide.
+    directories = (os.environ.get(INDUCTOR_CACHE, ""), tempfile.gettempdir())
+    unquoted = [path for path in directories if path and shlex.quote(path) != path]
     advice = "use --mode eager or compile" if is_capture else "choose another --bf16 method or --mode"
     if "does not require grad" in str(error) or "nference tensor" in str(error):
         advice = (
@@ -258,10 +255,10 @@ def refusal(
         )
     elif place and setting.precision == "fp32" and setting.mode == "eager":
         advice = f"correct {place}"
-    elif "C++ compile error" in str(error) and (unquoted := _unquoted_directory()):
+    elif "C++ compile error" in str(error) and unquoted:
         advice = (
-            f"torch gives the compiler the path {unquoted!r} without quotation marks: set TMPDIR, and {INDUCTOR_CACHE} "
-            "if you use it, to directories without spaces or other special characters"
+            f"torch gives the compiler the path {unquoted[0]!r} without quotation marks: set TMPDIR, and "
+            f"{INDUCTOR_CACHE} if you use it, to directories without spaces or other special characters"
         )
     if converted:
         advice = (
@@ -269,12 +266,6 @@ def refusal(
         )
         advice += "to another type in forward"
     return UsageError(f"{workload.name} cannot run with {setting.label}: {reason}; {advice}")
-
-
-def _unquoted_directory() -> str | None:
-    """A directory in which torch compiles, and whose path a shell would divide."""
-    found = (os.environ.get(INDUCTOR_CACHE, ""), tempfile.gettempdir())
-    return next((path for path in found if path and shlex.quote(path) != path), None)
 
 
 def _reason(error: Exception, *, comes_first: bool) -> str:
@@ -296,14 +287,6 @@ def _refusing(workload: Workload, setting: Setting) -> Iterator[None]:
         raise refusal(workload, setting, error) from error
 
 
-def _moved(value: Any, setting: Setting) -> Any:
-    def move(tensor: Any) -> Any:
-        tensor = tensor.to(setting.device)
-        return _channels_last(tensor) if setting.channels_last else tensor
-
-    return mapped(value, move)
-
-
 def _channels_last(tensor: Any) -> Any:
     """A batch of pictures or videos, or the weights of their convolutions, with channels last; others as they are."""
     import torch
@@ -318,13 +301,3 @@ def _own(setting: Setting) -> Callable[[Any], Any]:
     if setting.device != "cpu":
         return lambda outputs: mapped(outputs, lambda tensor: tensor.cpu())
     return kept if setting.mode == "graph" else lambda outputs: outputs
-
-
-def logged_kernels(call: Callable[[], object]) -> Observed[KernelDigest]:
-    """Run ``call`` once, and say which kernels ran, by the logs of the libraries."""
-    from modelzoo.evidence.audit import NoKernelLogError, log_kernels
-
-    try:
-        return log_kernels(call)
-    except NoKernelLogError as error:
-        return Unavailable(str(error))

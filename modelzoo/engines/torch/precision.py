@@ -86,17 +86,14 @@ def check_precision(setting: Setting) -> None:
     kind = setting.device.partition(":")[0]
     if setting.bf16_method == "hint":
         raise UsageError("--bf16=hint is a method of OpenVINO: use --bf16=autocast, or --engine openvino")
-    if setting.precision == "tf32":
-        _check_tf32(setting, kind)
     if setting.precision == "fp16" and setting.bf16_method == "fastmath":
         raise UsageError("fp16 has no fast math: leave the method out, or use bf16=autocast or bf16=cast")
-
-
-def _check_tf32(setting: Setting, kind: str) -> None:
-    import torch
-
+    if setting.precision != "tf32":
+        return
     if kind != "cuda":
         raise UsageError(f"tf32 is a precision of CUDA devices, not of {kind}; use --device cuda, or another precision")
+    import torch
+
     index = int(setting.device.partition(":")[2] or 0)
     capability = torch.cuda.get_device_capability(index)
     if capability < TF32_CAPABILITY:

@@ -6,7 +6,6 @@ A switch only asks for a precision. Which one the kernels really used is measure
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from modelzoo.engines.torch.quantization import engine_of
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.environment import MATH_MODE_VARIABLE
-from modelzoo.machine.installation import installed_version
+from modelzoo.machine.installation import installed_release
 from modelzoo.records.run_report import ChangedSwitch, SwitchKind
 from modelzoo.setting import ResolvedSetting, Setting
 
@@ -29,6 +28,8 @@ def applied(setting: Setting) -> Iterator[tuple[str, ...]]:
     Raises:
         EnvironmentProblem: the backend is not available.
     """
+    import torch
+
     with ExitStack() as stack:
         names: list[str] = []
         if setting.backend != "auto":
@@ -36,15 +37,9 @@ def applied(setting: Setting) -> Iterator[tuple[str, ...]]:
         names += stack.enter_context(fast_math(setting.bf16_method == "fastmath", tf32=setting.precision == "tf32"))
         engine = engine_of(setting.recipe)
         if engine is not None:
-            names.append(_select_quantized(engine, stack))
+            _switch(stack, torch.backends.quantized, "engine", engine)
+            names.append(f"torch.backends.quantized.engine={engine}")
         yield tuple(names)
-
-
-def _select_quantized(engine: str, stack: ExitStack) -> str:
-    import torch
-
-    _switch(stack, torch.backends.quantized, "engine", engine)
-    return f"torch.backends.quantized.engine={engine}"
 
 
 def _select_backend(backend: str, stack: ExitStack) -> str:
@@ -215,5 +210,4 @@ def needs_math_mode_variable() -> bool:
 
     Does not import torch.
     """
-    release = re.match(r"(\d+)\.(\d+)", installed_version("torch") or "")
-    return release is not None and (int(release[1]), int(release[2])) < (2, 9)
+    return (0, 0) < installed_release("torch") < (2, 9)

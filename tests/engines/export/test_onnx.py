@@ -20,6 +20,7 @@ from modelzoo.engines.export.onnx import (
 )
 from modelzoo.engines.export.source import ARRAY, LIST, TUPLE, Structure
 from modelzoo.errors import EnvironmentProblem
+from modelzoo.machine import installation
 from modelzoo.records.workload import Conversion
 from modelzoo.workload import Workload
 
@@ -99,7 +100,8 @@ def test_the_exporter_follows_from_the_model_and_the_versions(folder: Path, monk
     """Detectors are traced, and so is everything if a package or the engine is too old for the newer exporter."""
     classifier, detector = (source_of(each, folder, resolved("onnxruntime")) for each in (CLASSIFIER, DETECTOR))
     versions: dict[str, str | None] = {"torch": "2.9.1", "onnx": "1.20.0", "onnxscript": "0.5.0"}
-    monkeypatch.setattr(exporter, "installed_version", versions.get)
+    for module in (exporter, installation):
+        monkeypatch.setattr(module, "installed_version", versions.get)
     newest = Conversion("torch.onnx.export", "torch 2.9.1, onnx 1.20.0, onnxscript 0.5.0", 23, {"dynamo": True})
     traced = Conversion("torch.onnx.export", "torch 2.9.1, onnx 1.20.0", 17, {"dynamo": False})
     assert onnx_conversion(classifier, 23) == newest

@@ -12,7 +12,7 @@ from evidence_samples import sentence
 from onnxruntime_recordings import recorded
 
 from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, ProfileLogError, Weights, read_profile
-from modelzoo.evidence.audited import AttributedTime
+from modelzoo.evidence.audited import Node
 from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.nodes import judge_nodes, node_digest
 from modelzoo.evidence.precision import UNKNOWN
@@ -278,7 +278,7 @@ def one_node(
     return json.dumps([{"cat": "Session", "name": "model_run", "ts": 0, "dur": 3}, node]).encode()
 
 
-def node_of(text: bytes, weights: Weights = NO_WEIGHTS) -> AttributedTime:
+def node_of(text: bytes, weights: Weights = NO_WEIGHTS) -> Node:
     """The node of a run of one node."""
     run, node = read_profile(text, 1, weights).nodes
     assert run.operator == PASS_EVENT

@@ -11,7 +11,7 @@ from fake_runs import make, result_of
 from openvino_recordings import DEFAULT, F32, recorded
 
 from modelzoo.engines.openvino.evidence import LIBRARY, Layer, layer_nodes, timed_nodes
-from modelzoo.evidence.audited import AttributedTime
+from modelzoo.evidence.audited import Node
 from modelzoo.evidence.nodes import ListedPasses, judge_nodes, node_digest
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, ProofSource, ProofVerdict
@@ -147,9 +147,7 @@ def test_a_digest_counts_kernels_and_ignores_times_and_the_number_of_items() -> 
     assert node_digest([each for each in layer_nodes(last) if each.operator_class is None]) is None
 
 
-def node(
-    kind: str = "FullyConnected", shapes: Sequence[Shape] = (), written: Shape = (), **attributes: str
-) -> AttributedTime:
+def node(kind: str = "FullyConnected", shapes: Sequence[Shape] = (), written: Shape = (), **attributes: str) -> Node:
     """A layer that has not run."""
     output = ",".join(map(str, written))
     (found,) = layer_nodes([("a", {"layerType": kind, "outputShape": output, **attributes}, shapes)])
@@ -211,7 +209,7 @@ def test_a_kernel_for_fp32_may_have_quantized_weights(types: str, precision: str
     assert node(primitiveType="brgemm_avx512_f32", inputTypes=types).precision == precision
 
 
-def by_kind(nodes: Sequence[AttributedTime]) -> Mapping[str, list[AttributedTime]]:
+def by_kind(nodes: Sequence[Node]) -> Mapping[str, list[Node]]:
     return {kind: [each for each in nodes if each.operator == kind] for kind in {each.operator for each in nodes}}
 
 

@@ -10,6 +10,7 @@ import torch
 
 from modelzoo.engines.torch import switches
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine import installation
 from modelzoo.setting import ResolvedSetting, Setting
 
 FAST_MATH = Setting("bf16", "fastmath")
@@ -120,7 +121,7 @@ def test_torch_before_2_9_needs_the_variable(
     version: str | None, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """oneDNN's math mode can be switched at run time since 2.9."""
-    monkeypatch.setattr(switches, "installed_version", lambda name: version)
+    monkeypatch.setattr(installation, "installed_version", lambda name: version)
     assert switches.needs_math_mode_variable() is expected
 
 
