@@ -96,7 +96,8 @@ def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
         limit: the number of products to list; by default all.
     """
     products = sorted(evidence.products, key=lambda each: -(each.share or 0.0))
-    shown, rest = products[:limit], products[len(products[:limit]) :]
+    shown = products[:limit]
+    rest = products[len(shown) :]
     columns = (
         Column("layer", tuple(layers_text(each) for each in shown)),
         Column("shapes", tuple(shapes_text(each.shapes) for each in shown)),

@@ -24,14 +24,7 @@ from modelzoo.views.judgement import METRICS, change_in_points, items_name, poin
 
 SHOWN_CHANGES = 10
 """Changed items that are listed without ``--details``."""
-AP_TITLES = {
-    "ap": "AP",
-    "ap50": "AP50",
-    "ap75": "AP75",
-    "ap_small": "AP small",
-    "ap_medium": "AP medium",
-    "ap_large": "AP large",
-}
+AP_TITLES = {f"ap{each.replace(' ', '_')}": f"AP{each}" for each in ("", "50", "75", " small", " medium", " large")}
 T = TypeVar("T")
 
 
@@ -115,7 +108,6 @@ def own_table(table: records.Table) -> Table:
 
 def _top_classes(judged: Validity, shown: ShownClasses) -> Table:
     """The five classes of the first pictures by both models, one line per class."""
-
     names = dict(zip(shown.indices, shown.names))
 
     def listed(top: TopClasses) -> str:
@@ -166,7 +158,6 @@ def _classifier_over_the_set(judged: Validity) -> Table:
 
 def _flips(shown: ShownClasses) -> Table:
     """The pictures whose first class changed."""
-
     names = dict(zip(shown.indices, shown.names))
 
     def first(top: TopClasses) -> str:
@@ -224,8 +215,8 @@ def _changed_objects(shown: ShownObjects) -> Table:
         number_column("tested score", changes, lambda each: number(each.tested_score, ".3f")),
         number_column("IoU", changes, lambda each: number(each.iou, ".3f")),
     )
-    note = Text(f"the first {len(changes)} of {shown.changed}") if shown.changed > len(changes) else None
-    return Table("What changed", columns, note)
+    is_cut = shown.changed > len(changes)
+    return Table("What changed", columns, Text(f"the first {len(changes)} of {shown.changed}") if is_cut else None)
 
 
 def _categories(judged: Validity, found: CategoryLosses) -> Table:
@@ -398,7 +389,6 @@ def _layers(found: ExplainedLayers) -> Table:
         note = f"no layer's error is beyond the expected rounding error; the {len(layers)} closest to it"
     else:
         note = f"first layer whose error is beyond the expected rounding error: {suspect.name} ({suspect.kind})"
-
     columns = (
         text_column("layer", layers, lambda each: ("→ " if each is suspect else "") + each.name),
         text_column("kind", layers, lambda each: each.kind),

@@ -127,8 +127,10 @@ def redacted(result: Result, people: Sequence[str] = ()) -> Result:
     Args:
         people: names of users and hosts to remove wherever they are words of their own.
     """
-    command = tuple(_program(word) if number == 0 else word for number, word in enumerate(result.command))
-    result = replace(result, command=command)
+    if result.command:  # the program without its directories, if it is the suite's
+        name = PurePath(result.command[0]).name
+        program = name if name in _COMMANDS else result.command[0]
+        result = replace(result, command=(program, *result.command[1:]))
     words = {
         *(entry.workload for entry in result.requested),
         *(name for entry in result.requested for name in entry.setting.options),
@@ -230,7 +232,9 @@ class _Redactor:
             return text
         if text in self._known:
             return substitute(text)
-        assignments = _split(text)
+        assignments = [text]  # there may be several in one argument
+        with contextlib.suppress(ValueError):
+            assignments = shlex.split(text)
         if len(assignments) > 1 and all("=" in each for each in assignments):
             return " ".join(self._argument(each, substitute) for each in assignments)
         name, sign, value = text.partition("=")
@@ -254,20 +258,6 @@ class _Redactor:
 
     def _substitute(self, text: str) -> str:
         return self._seen.setdefault(self._known.get(text, text), f"hidden-{1 + len(self._seen)}")
-
-
-def _program(argument: str) -> str:
-    """The program without its directories, if it is the suite's."""
-    name = PurePath(argument).name
-    return name if name in _COMMANDS else argument
-
-
-def _split(text: str) -> list[str]:
-    """The words of several assignments in one argument."""
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return [text]
 
 
 def _parts(name: str) -> Iterator[str]:
