@@ -20,6 +20,7 @@ from modelzoo.workload.discovery import (
     CHECKOUT,
     available_workloads,
     is_checkout,
+    library_models,
     load_workload,
     workloads_directory,
 )
@@ -32,22 +33,27 @@ EXTRAS = {
     "distributed": "modelzoo fleet",
     "nvidia-ml-py": "clocks, power and temperature of NVIDIA GPUs, --lock-clocks",
     "shtab": "modelzoo --print-completion",
+    "timm": "workloads named timm:NAME",
 }
 """Optional packages, and what each is for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo list``."""
+    parser.add_argument("library", nargs="?", metavar="LIBRARY:", help="print the models of torchvision:, timm: or hf:")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of stored results instead")
     parser.set_defaults(command_function=list_command)
 
 
 def list_command(args: argparse.Namespace) -> int:
-    """Run ``modelzoo list``; torch is not imported."""
+    """Run ``modelzoo list``; torch is not imported, unless the models of a library are asked for."""
     if args.schema:
         from modelzoo.results.schema import schema_text
 
         print_lines(schema_text().splitlines())
+        return 0
+    if args.library is not None:
+        print_lines(library_models(args.library))
         return 0
     print_document(document(_workloads(), _engines(), _extras()))
     return 0
@@ -58,7 +64,11 @@ def document(
 ) -> list[Block]:
     """Return the three tables, from their rows."""
     return [
-        _table("Workloads (any other directory with a workload.py works, too)", _WORKLOAD_TITLES, workloads),
+        _table(
+            "Workloads (any other directory with a workload.py works, too; so does LIBRARY:NAME)",
+            _WORKLOAD_TITLES,
+            workloads,
+        ),
         _table("Engines, for --engine", ("engine", "version", "to install"), engines),
         _table("Optional packages", ("package", "version", "for", "to install"), extras),
     ]
@@ -95,7 +105,7 @@ def _weights(work: Workload) -> str:
     if checkpoint is None:
         return "random only"
     try:
-        return "here" if find_checkpoint(checkpoint) else f"not here ({checkpoint.megabytes} MB)"
+        return "here" if find_checkpoint(checkpoint) else f"not here ({checkpoint.size})"
     except ModuleNotFoundError as error:
         return f"unknown: {error.name} is not installed"
 

@@ -112,7 +112,7 @@ def _fetch(workloads: Sequence[Workload], every: bool) -> None:
     for workload in workloads:
         for checkpoint in _checkpoints(workload, every):
             if find_checkpoint(checkpoint) is None:
-                tell(f"fetching {checkpoint.name} ({checkpoint.megabytes} MB)")
+                tell(f"fetching {checkpoint.name} ({checkpoint.size})")
                 with _hint("without a network, put it into a directory and name that in MODELZOO_WEIGHTS"):
                     fetch_checkpoint(checkpoint)
 
@@ -132,7 +132,7 @@ def _pin(workloads: Sequence[Workload], every: bool) -> int:
     """Print, for each checkpoint, the arguments of its ``Checkpoint`` that pin what the hub has now."""
     for workload in workloads:
         for checkpoint in _checkpoints(workload, every):
-            tell(f"downloading {checkpoint.name} ({checkpoint.megabytes} MB)")
+            tell(f"downloading {checkpoint.name} ({checkpoint.size})")
             with _hint("pin it on a machine that can reach the hub"):
                 pinned = pin_checkpoint(checkpoint)
             values = (("commit", pinned.commit), ("sha256", pinned.sha256))
@@ -161,7 +161,7 @@ def _table(workloads: Sequence[Workload], verify: bool) -> tuple[list[tuple[str,
                     is_incomplete |= checksum.verification is not Verification.FULL
                     state = f"{_extent(checksum)}, sha256 {checksum.sha256[:16]}…"
             rows.append(
-                (workload.name, checkpoint.name, str(checkpoint.megabytes), state, str(path or checkpoint.source))
+                (workload.name, checkpoint.name, str(checkpoint.megabytes or ""), state, str(path or checkpoint.source))
             )
     return rows, errors, is_incomplete
 

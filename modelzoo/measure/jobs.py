@@ -131,7 +131,7 @@ def prepare_job(
         UsageError: the environment sets a math mode that oneDNN does not know.
     """
     return PrepareJob(
-        directory=str(workload.directory),
+        directory=workload.place,
         settings=settings,
         parent=os.getpid(),
         math_mode=environment.inherited_math_mode(environ),
@@ -256,7 +256,7 @@ def start_worker(
     variables = preparation.validation_variables if judges else preparation.variables
     environment = job_environment(variables, launcher.environment())
     job = Assignment(
-        directory=str(request.workload.directory),
+        directory=request.workload.place,
         requested=requested,
         prepared=prepared,
         parent=os.getpid(),

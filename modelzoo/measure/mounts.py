@@ -26,7 +26,7 @@ from modelzoo.records.protocol import Job, PrepareJob
 from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.workload.checkpoints import is_offline
 from modelzoo.workload.declaration import SOURCES
-from modelzoo.workload.discovery import STANDARD_WORKLOADS, workloads_directory
+from modelzoo.workload.discovery import LIBRARIES, STANDARD_WORKLOADS, workloads_directory
 from modelzoo.workload.state import MEMBER
 
 IMAGE_ROOT = PurePosixPath("/modelzoo")
@@ -84,7 +84,11 @@ def _path_in(environ: Mapping[str, str], name: str) -> str | None:
 
 
 def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
-    if _in_image(job.directory) is None:
+    library, _, model = job.directory.partition(":")
+    if library in LIBRARIES:
+        if Path(model).is_absolute():
+            yield model
+    elif _in_image(job.directory) is None:
         yield job.directory
     for setting in job.settings:
         if setting.weights not in SOURCES:
@@ -139,6 +143,9 @@ def inside(line: bytes, job: Job, names: Collection[str], cache: str) -> bytes:
         cache: the name of the cache of the container's image, see ``cache_name``.
     """
     places = {**{name: place(name) for name in names}, cache: str(CACHE)}
+    library, _, model = job.directory.partition(":")
+    if model in places:
+        places[job.directory] = f"{library}:{place(model)}"
     places.setdefault(job.directory, _in_image(job.directory) or job.directory)
     for end in (b'"', MEMBER.encode(), b"/"):  # a file that was named is not looked for in a directory that was
         for here, there in places.items():

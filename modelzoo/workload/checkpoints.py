@@ -38,7 +38,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         name: what the table and the result call it.
         source: a URL, or the id of a Hugging Face repository. A file name may end in the first digits of its SHA-256,
             as in torchvision's hub (``resnet50-11ad3fa6.pth``).
-        megabytes: size of the download.
+        megabytes: size of the download; ``None`` if it is not known.
         quality: published fp32 quality by metric, in percent.
         commit: the revision of the repository, 40 hexadecimal digits. If it is empty, the one that the hub calls
             ``main`` when it is asked.
@@ -51,7 +51,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     name: str
     source: str
-    megabytes: int
+    megabytes: int | None
     quality: Mapping[str, float] = msgspec.field(default_factory=dict)
     commit: str = ""
     sha256: str = ""
@@ -65,6 +65,11 @@ class Checkpoint(msgspec.Struct, frozen=True):
             raise UsageError(f"checkpoint {self.name} is a file, which has no commit")
         if self.sha256 and not self.sha256.startswith(self._digits_in_name):
             raise UsageError(f"sha256={self.sha256!r} of checkpoint {self.name} is not that in the name {self.stem}")
+
+    @property
+    def size(self) -> str:
+        """Of the download, for messages."""
+        return "size unknown" if self.megabytes is None else f"{self.megabytes} MB"
 
     @property
     def is_file(self) -> bool:

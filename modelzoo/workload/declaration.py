@@ -250,7 +250,9 @@ class Workload:
             if a call is one forward pass.
         libraries: modules that the functions import. They are imported before the model is built, so that the time of
             each is known.
-        directory: the workload's directory, set when it is loaded.
+        weights: what ``--weights auto`` means: a path, for a model that is named by its checkpoint's directory.
+        directory: of its code, set when it is loaded.
+        place: what ``modelzoo.workload.discovery.load_workload`` loaded it from, set likewise.
     """
 
     name: str
@@ -271,7 +273,9 @@ class Workload:
     stages: Callable[[InputRequest], Stages] | None = None
     generate: Callable[[Mapping[str, Any]], Generation] | None = None
     libraries: tuple[str, ...] = ()
+    weights: str = "auto"
     directory: Path = field(default=Path(), compare=False)
+    place: str = field(default="", compare=False)
 
     def option_values(self, given: Mapping[str, Any], weights: str = "auto") -> dict[str, Any]:
         """Return the value of every option: those ``given``, as text or values, and the others' defaults.

@@ -1,6 +1,7 @@
 """Find and load workload directories.
 
-Nothing is registered: ``modelzoo run path/to/directory`` takes any directory that holds a ``workload.py``.
+Nothing is registered: ``modelzoo run path/to/directory`` takes any directory that holds a ``workload.py``, and
+``LIBRARY:NAME`` a model of a library, which a module of ``modelzoo.zoo`` declares.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from modelzoo.workload.declaration import Workload
 PACKAGE = Path(__file__).resolve().parents[1]
 CHECKOUT = PACKAGE.parent
 """The directory that holds the package: the checkout's root, or site-packages (see ``is_checkout``)."""
+ZOO = PACKAGE / "zoo"
 STANDARD_WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert")
 """The workloads that run if none is named."""
+LIBRARIES = ("torchvision", "timm", "hf")
+"""The modules of ``modelzoo.zoo``."""
 
 
 def is_checkout() -> bool:
@@ -80,21 +84,28 @@ def installation_advice(module: str = "torch") -> str:
 
 
 def find_workload(name: str) -> Path:
-    """Return the directory of a workload.
+    """Return where ``load_workload`` finds a workload: its directory, or the ``LIBRARY:NAME`` that was given.
 
     Args:
-        name: path of a directory that holds a ``workload.py``, or the name of one of ``available_workloads``.
+        name: path of a directory that holds a ``workload.py``, the name of one of ``available_workloads``, or
+            ``LIBRARY:NAME``. A directory in the latter is made absolute.
 
     Raises:
-        UsageError: there is no such directory.
+        UsageError: there is no such directory, and no such library.
     """
     for directory in (Path(name), workloads_directory() / name):
         if (directory / "workload.py").is_file():
             return directory.resolve()
+    library, _, model = name.partition(":")
+    if library in LIBRARIES and model:
+        return Path(f"{library}:{Path(model).absolute() if Path(model).is_dir() else model}")
     known = available_workloads()
-    choice = f"one of {', '.join(known)}, or a" if known else "a"
+    choice = f"one of {', '.join(known)}, a" if known else "a"
     hint = suggestion(name, known)
-    raise UsageError(f"no workload {name!r}: give {choice} directory that holds a workload.py{hint}")
+    raise UsageError(
+        f"no workload {name!r}: give {choice} directory that holds a workload.py, or a model as LIBRARY:NAME "
+        f"({', '.join(LIBRARIES)}){hint}"
+    )
 
 
 def available_workloads() -> list[str]:
@@ -103,12 +114,28 @@ def available_workloads() -> list[str]:
     return [name for name in STANDARD_WORKLOADS if name in found] + sorted(found.difference(STANDARD_WORKLOADS))
 
 
+def library_models(library: str) -> list[str]:
+    """Return the models that ``LIBRARY:NAME`` can name, each as it is named.
+
+    Args:
+        library: its name, with or without the colon.
+
+    Raises:
+        UsageError: there is no such library.
+        EnvironmentProblem: it is not installed.
+    """
+    name = library.removesuffix(":")
+    if name not in LIBRARIES:
+        raise UsageError(f"no library {library!r}: give one of {', '.join(f'{each}:' for each in LIBRARIES)}")
+    return [f"{name}:{model}" for model in importlib.import_module(f"modelzoo.zoo.{name}").names()]
+
+
 def code_sha256(directory: Path) -> str:
     """Return the SHA-256 of the Python files below a workload's directory; empty if there is no ``workload.py``.
 
     Hidden directories and environments are left out.
     """
-    if not (directory / "workload.py").is_file():
+    if not (directory / "workload.py").is_file() and directory != ZOO:
         return ""
     found = []
     for folder, inner, names in os.walk(directory):
@@ -119,7 +146,12 @@ def code_sha256(directory: Path) -> str:
 
 
 def imported_sha256(directory: Path) -> str:
-    """Return the SHA-256 of a workload's ``workload.py`` and of the modules beside it that were imported so far."""
+    """Return the SHA-256 of a workload's ``workload.py`` and of the modules beside it that were imported so far.
+
+    For a ``LIBRARY:NAME``, it is that of ``modelzoo.zoo``.
+    """
+    if not directory.is_dir():
+        return code_sha256(ZOO)
     files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
     found = {Path(file) for file in files if file.startswith(f"{directory}{os.sep}")}
     return files_sha256(directory, found | {directory / "workload.py"})
@@ -150,9 +182,21 @@ def _import_from(directory: Path) -> None:
 def load_workload(directory: Path) -> Workload:
     """Import ``workload.py`` in ``directory``, and what lies beside it, and return its ``WORKLOAD``.
 
+    Args:
+        directory: it, or ``LIBRARY:NAME``, as ``find_workload`` returns it.
+
     Raises:
-        UsageError: the file cannot be imported, or does not define a workload.
+        UsageError: the file cannot be imported, or does not define a workload; the library has no such model.
     """
+    library, _, model = str(directory).partition(":")
+    if library in LIBRARIES:
+        try:
+            named: Workload = importlib.import_module(f"modelzoo.zoo.{library}").workload(model)
+        except ImportError as error:
+            raise UsageError(
+                f"{directory} cannot be loaded: {error}; {installation_advice(error.name or '')}"
+            ) from error
+        return replace(named, directory=ZOO, place=str(directory))
     path = directory / "workload.py"
     _import_from(directory)
     spec = importlib.util.spec_from_file_location(f"modelzoo_workload_{directory.name}", path)
@@ -172,4 +216,4 @@ def load_workload(directory: Path) -> Workload:
     if workload.judge is not None and not callable(workload.judge):
         name = type(workload.judge).__name__
         raise UsageError(f"{path}: judge must be a function; write judge=lambda options: {name}(...)")
-    return replace(workload, directory=directory)
+    return replace(workload, directory=directory, place=str(directory))

@@ -65,6 +65,7 @@ def resolve_weights(workload: Workload, options: Mapping[str, Any], source: str,
             the checkpoint on this machine is damaged.
         UsageError: MODELZOO_WEIGHTS is not a directory.
     """
+    source = workload.weights if source == "auto" else source
     if source not in SOURCES:
         return _named(source)
     if source == "random":

@@ -99,9 +99,7 @@ def test_an_installed_package_has_the_workloads_inside(tmp_path: Path, monkeypat
     assert discovery.available_workloads() == ["bert"]
     assert discovery.find_workload("bert") == inside
     assert discovery.find_workload(".") == tmp_path / "elsewhere"
-    with pytest.raises(
-        UsageError, match="no workload 'celery': give one of bert, or a directory that holds a workload"
-    ):
+    with pytest.raises(UsageError, match="no workload 'celery': give one of bert, a directory that holds a workload"):
         discovery.find_workload("celery")
 
 

@@ -1,0 +1,289 @@
+"""Models of transformers: ``hf:ORGANIZATION/NAME``, ``hf:DIRECTORY``, or ``hf:config=BertConfig,num_hidden_layers=2``.
+
+The architecture of a checkpoint's config, or the argument ``architecture`` of a config, decides what is measured.
+Causal language models are timed token by token and judged as ``llm`` is, question answering as ``bert`` is; what has no
+judge is timed, and its outputs in reduced precision are compared with fp32 by the audit.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from modelzoo.errors import UsageError, WeightsError, suggestion
+from modelzoo.validity import Answers, builtin_passages
+from modelzoo.workload import (
+    Checkpoint,
+    InputRequest,
+    Inputs,
+    Option,
+    Workload,
+    load_pretrained,
+    pictures,
+    read_text,
+    read_tokenizer,
+)
+from modelzoo.workload.checkpoints import fetch_checkpoint, find_checkpoint
+from modelzoo.zoo.causal import language_model
+
+TASKS = {
+    "ForCausalLM": ("causal language model", "prompts"),
+    "LMHeadModel": ("causal language model", "prompts"),
+    "ForQuestionAnswering": ("question answering", "questions"),
+    "ForSequenceClassification": ("text classification", "texts"),
+    "ForTokenClassification": ("token classification", "texts"),
+    "ForMaskedLM": ("masked language model", "texts"),
+    "ForImageClassification": ("image classification", "images"),
+    "ForCTC": ("speech recognition", "clips"),
+    "ForAudioClassification": ("audio classification", "clips"),
+}
+"""By the end of an architecture's name: what it does, and what throughput counts. Others are encoders of ``items``."""
+SEQUENCE = 128
+SAMPLE_RATE = 16_000
+"""Samples of the one second of noise that a model of raw audio gets."""
+TARGET_TOKENS = 16
+"""Tokens that a decoder gets beside the encoder's input."""
+SEQUENCE_OPTION = Option(
+    name="sequence",
+    default=SEQUENCE,
+    help="tokens of each text, 8 to 8192",
+    type=int,
+    minimum=8,
+    maximum=8192,
+    is_input=True,
+)
+
+
+def names() -> list[str]:
+    """The configs that can be named."""
+    import transformers
+
+    return [f"config={name}" for name in dir(transformers) if name.endswith("Config") and name != "PretrainedConfig"]
+
+
+def workload(name: str) -> Workload:
+    """Return the workload of a checkpoint, or of a config with random weights.
+
+    Raises:
+        UsageError: there is no such config, argument or architecture, or the model needs code of its own.
+        WeightsError: the checkpoint is not on this machine, and cannot be downloaded.
+    """
+    if name.startswith("config="):
+        config, checkpoint, place = named_config(name), None, None
+    else:
+        directory = Path(name).expanduser()
+        if directory.is_dir():
+            checkpoint, place = None, directory.absolute()
+        else:
+            checkpoint = Checkpoint(name, name, None)
+            place = find_checkpoint(checkpoint) or fetch_checkpoint(checkpoint)
+        config = read_config(place, name)
+    label = name if checkpoint is not None or place is None else place.name
+    return declared(label, config, checkpoint, "auto" if place is None or checkpoint is not None else str(place))
+
+
+def named_config(text: str) -> Any:
+    """Return the config that ``config=CLASS,argument=value,…`` describes.
+
+    Raises:
+        UsageError: there is no such class or argument, or a value is not of its default's type.
+    """
+    import transformers
+
+    (_, kind), *arguments = [each.partition("=")[::2] for each in text.split(",")]
+    known = [each.removeprefix("config=") for each in names()]
+    if kind not in known:
+        raise UsageError(f"transformers has no config {kind!r}{suggestion(kind, known)}; modelzoo list hf: prints them")
+    defaults, given = getattr(transformers, kind)(), {}
+    for argument, value in arguments:
+        if argument == "architecture":
+            given["architectures"] = [value]
+            continue
+        if not hasattr(defaults, argument):
+            hint = suggestion(argument, list(defaults.to_dict()))
+            raise UsageError(f"hf:{text}: {kind} has no argument {argument!r}{hint}")
+        default = getattr(defaults, argument)
+        try:
+            given[argument] = msgspec.convert(value, int if default is None else type(default), strict=False)
+        except msgspec.ValidationError:
+            raise UsageError(f"hf:{text}: {argument} cannot be {value!r}; its default is {default!r}") from None
+    return type(defaults)(**{"architectures": [kind.removesuffix("Config") + "Model"], **given})
+
+
+def read_config(place: Path, name: str) -> Any:
+    """Return the config of a checkpoint directory.
+
+    Raises:
+        UsageError: it needs code of its own, or names no architecture of transformers.
+    """
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(str(place), trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # a config is code's input, so it may fail anywhere
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UsageError(f"hf:{name}: its config.json cannot be read: {reason}") from error
+    if not config.architectures:
+        raise UsageError(f'hf:{name}: its config.json names no architecture; add "architectures": ["BertModel"]')
+    return config
+
+
+def declared(name: str, config: Any, checkpoint: Checkpoint | None, weights: str) -> Workload:
+    """Return the workload of the model that ``config`` describes."""
+    import transformers
+
+    architecture = config.architectures[0]
+    if architecture not in dir(transformers):
+        raise UsageError(
+            f"hf:{name}: transformers {transformers.__version__} has no architecture {architecture}, and code of a "
+            "checkpoint is never run; build it in a workload.py of your own"
+        )
+    does, unit = next((words for end, words in TASKS.items() if architecture.endswith(end)), ("encoder", "items"))
+    common: dict[str, Any] = {
+        "name": f"hf:{name}",
+        "title": f"{architecture} (transformers), {does}",
+        "weights": weights,
+    }
+
+    def untrained(options: Mapping[str, Any]) -> Any:
+        return getattr(transformers, architecture)(config)
+
+    if does == "causal language model":
+        return language_model(untrained=untrained, checkpoint=lambda options: checkpoint, **common)
+
+    def build(options: Mapping[str, Any]) -> Any:
+        return positional(untrained(options))
+
+    def load(options: Mapping[str, Any], path: Path) -> Any:
+        return positional(load_pretrained(getattr(transformers, architecture), path, unused=(".pooler.",)))
+
+    def inputs(request: InputRequest) -> Inputs:
+        return sample_inputs(getattr(transformers, architecture), config, request)
+
+    answers = architecture.endswith("ForQuestionAnswering")
+    has_text = "vocab_size" in config.to_dict() and "conv_dim" not in config.to_dict()
+    return Workload(
+        unit=unit,
+        build=build,
+        inputs=inputs,
+        checkpoint=lambda options: checkpoint,
+        load=load,
+        options=(SEQUENCE_OPTION,) if has_text else (),
+        judge=(lambda options: answering(architecture, options["sequence"])) if answers else None,
+        libraries=("transformers",),
+        **common,
+    )
+
+
+def arguments_of(architecture: Any) -> list[str]:
+    """The tensors that a model of transformers gets here, in the order of its ``forward``."""
+    taken = inspect.signature(architecture.forward).parameters
+    text = ("attention_mask", "token_type_ids") if architecture.main_input_name == "input_ids" else ()
+    wanted = (architecture.main_input_name, *text, "decoder_input_ids")
+    return [name for name in taken if name in wanted]
+
+
+def positional(model: Any) -> Any:
+    """Wrap a model of transformers so that it takes tensors by position and returns a tuple of tensors.
+
+    Tracing, compiling and exporting need that. Caches are not computed.
+    """
+    import torch
+
+    names = arguments_of(type(model))
+    if hasattr(model.config, "use_cache"):
+        model.config.use_cache = False
+
+    class Positional(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *args: Any) -> Any:
+            found = self.model(**dict(zip(names, args)), return_dict=True)
+            return tuple(each for each in found.to_tuple() if isinstance(each, torch.Tensor))
+
+    return Positional()
+
+
+def sample_inputs(architecture: Any, config: Any, request: InputRequest) -> Inputs:
+    """One batch: text of the checkpoint's tokenizer or random ids, pictures, or noise as audio.
+
+    Raises:
+        UsageError: the model takes something else.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(request.seed + 7919 * request.skip)
+    main, names, count = architecture.main_input_name, arguments_of(architecture), request.batch
+    made: dict[str, Any] = {}
+    items = [f"item {number}" for number in range(request.skip, request.skip + count)]
+    if main == "input_ids":
+        length = min(request.options["sequence"], getattr(config, "max_position_embeddings", None) or SEQUENCE)
+        if request.model_path is not None:
+            made = dict(tokenized(request, length))
+        else:
+            made["input_ids"] = torch.randint(config.vocab_size, (count, length), generator=generator)
+        made.setdefault("attention_mask", torch.ones_like(made["input_ids"]))
+        made.setdefault("token_type_ids", torch.zeros_like(made["input_ids"]))
+    elif main == "pixel_values":
+        size = getattr(config, "image_size", None) or 224
+        height, width = size if isinstance(size, (list, tuple)) else (size, size)
+        chosen = pictures(count, request.seed, request.path, request.skip)
+        made["pixel_values"] = torch.stack([normalized(picture, height, width) for picture, _ in chosen])
+        items = [name for _, name in chosen]
+    elif main == "input_values":
+        made["input_values"] = torch.randn(count, SAMPLE_RATE, generator=generator)
+    elif main == "input_features" and hasattr(config, "num_mel_bins"):
+        frames = 2 * getattr(config, "max_source_positions", SAMPLE_RATE // 320)
+        made["input_features"] = torch.randn(count, config.num_mel_bins, frames, generator=generator)
+    else:
+        raise UsageError(f"{architecture.__name__} takes {main}, which cannot be made here; write a workload.py")
+    if "decoder_input_ids" in names:
+        made["decoder_input_ids"] = torch.randint(config.vocab_size, (count, TARGET_TOKENS), generator=generator)
+    return Inputs(tuple(made[name] for name in names), tuple(items))
+
+
+def tokenized(request: InputRequest, length: int) -> Mapping[str, Any]:
+    """Texts, each of exactly ``length`` tokens."""
+    from transformers import AutoTokenizer
+
+    assert request.model_path is not None
+    tokenizer = read_tokenizer(AutoTokenizer, request.model_path)
+    text = read_text(request.path) if request.path is not None else "\n\n".join(builtin_passages())
+    words = text.split(" ")
+    texts = []
+    for number in range(request.skip, request.skip + request.batch):
+        start = (97 * number + request.seed) % len(words)
+        texts.append(" ".join((words[start:] + words[:start]) * (1 + length // len(words))))
+    found: Mapping[str, Any] = tokenizer(texts, truncation=True, max_length=length, return_tensors="pt")
+    return found
+
+
+def normalized(picture: Any, height: int, width: int) -> Any:
+    """A picture as a tensor [3, height, width] in [-1, 1], as ViT's processor makes it."""
+    from torchvision.transforms.functional import pil_to_tensor
+
+    return pil_to_tensor(picture.resize((width, height))).float() / 127.5 - 1
+
+
+def answering(architecture: str, length: int) -> Answers:
+    """SQuAD's EM and F1, in windows of ``length`` tokens, a third of which neighbouring windows share."""
+    import transformers
+
+    names = arguments_of(getattr(transformers, architecture))
+    return Answers(
+        tokenizer=lambda path: read_tokenizer(transformers.AutoTokenizer, path) if path is not None else no_tokenizer(),
+        arguments=lambda windows: tuple(windows[name] for name in names),
+        logits=lambda output: (output[0], output[1]),
+        max_length=length,
+        stride=min(128, length // 3),
+    )
+
+
+def no_tokenizer() -> Any:
+    raise WeightsError("random weights have no tokenizer, so answers cannot be judged; give --weights DIR")

@@ -1,0 +1,233 @@
+"""Models by name: what a library's metadata says becomes a workload, and a name that it lacks is one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelzoo.errors import ModelzooError
+from modelzoo.workload import InputRequest, Workload
+from modelzoo.workload.discovery import ZOO, find_workload, library_models, load_workload
+
+SMALL_BERT = "hf:config=BertConfig,num_hidden_layers=1,hidden_size=32,num_attention_heads=2,intermediate_size=64"
+
+
+def named(name: str) -> Workload:
+    return load_workload(find_workload(name))
+
+
+def batch(work: Workload, **options: Any) -> tuple[Any, ...]:
+    """The arguments of one batch of two items."""
+    return work.inputs(InputRequest(2, 0, None, work.option_values(options))).args
+
+
+def output(work: Workload, **options: Any) -> Any:
+    """What the model with random weights returns for ``batch``."""
+    import torch
+
+    model = work.build(work.option_values(options)).eval()
+    with torch.inference_mode():
+        return model(*batch(work, **options))
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "quality", "shapes"),
+    [
+        ("mobilenet_v3_small", "images", {"top1": 67.668, "top5": 87.402}, [(2, 3, 224, 224)]),
+        ("lraspp_mobilenet_v3_large", "images", {}, [(2, 3, 609, 520)]),
+        ("s3d", "clips", {}, [(2, 3, 16, 224, 224)]),
+        ("raft_small", "pairs", {}, [(2, 3, 520, 960), (2, 3, 520, 960)]),
+    ],
+)
+def test_a_model_of_torchvision_has_its_task_its_weights_and_their_quality(
+    name: str, unit: str, quality: dict[str, float], shapes: list[tuple[int, ...]]
+) -> None:
+    """The kind of model decides the inputs; only what has labels here is judged."""
+    work = named(f"torchvision:{name}")
+    checkpoint = work.checkpoint({})
+    assert (work.name, work.unit, work.directory) == (f"torchvision:{name}", unit, ZOO)
+    assert checkpoint is not None
+    assert checkpoint.digest
+    assert checkpoint.quality == quality
+    assert (work.judge is not None) == bool(quality)
+    assert [tuple(each.shape) for each in batch(work)] == shapes
+
+
+def test_a_detector_of_torchvision_gets_pictures_and_is_judged_by_box_ap() -> None:
+    """Its pictures keep their sizes; the published quality is the box AP."""
+    work = named("torchvision:ssdlite320_mobilenet_v3_large")
+    checkpoint = work.checkpoint({})
+    assert checkpoint is not None
+    assert checkpoint.quality == {"box_ap": 21.3}
+    assert work.judge is not None
+    assert [each.shape[0] for each in batch(work)[0]] == [3, 3]
+
+
+@pytest.mark.parametrize("name", ["googlenet", "mobilenet_v3_small"])
+def test_a_model_of_torchvision_has_the_layers_of_its_published_weights(name: str) -> None:
+    """Builders add layers when they load published weights, such as auxiliary classifiers; so does the workload."""
+    from torchvision.models import get_model_weights
+
+    model = named(f"torchvision:{name}").build({})
+    assert sum(each.numel() for each in model.parameters()) >= get_model_weights(name).DEFAULT.meta["num_params"]
+    assert name != "googlenet" or any(key.startswith("aux1.") for key in model.state_dict())
+
+
+def test_a_model_of_timm_has_its_own_size_and_preprocessing() -> None:
+    """Input size, weights and classes are those of the pretrained tag."""
+    work = named("timm:resnet10t.c3_in1k")
+    checkpoint = work.checkpoint({})
+    assert checkpoint is not None
+    assert (checkpoint.source, checkpoint.size) == ("timm/resnet10t.c3_in1k", "size unknown")
+    assert work.judge is not None
+    assert tuple(output(work).shape) == (2, 1000)
+    assert tuple(batch(work)[0].shape) == (2, 3, 176, 176)
+
+
+@pytest.mark.parametrize(
+    ("config", "unit", "options", "shape"),
+    [
+        (SMALL_BERT, "items", {"sequence": 16}, (2, 16, 32)),
+        (f"{SMALL_BERT},architecture=BertForSequenceClassification", "texts", {"sequence": 16}, (2, 2)),
+        (
+            "hf:config=ViTConfig,num_hidden_layers=1,hidden_size=32,num_attention_heads=2,image_size=64,"
+            "architecture=ViTForImageClassification",
+            *("images", {}, (2, 2)),
+        ),
+        (
+            "hf:config=T5Config,num_layers=1,d_model=32,d_ff=64,num_heads=2,d_kv=16,vocab_size=99",
+            *("items", {"sequence": 16}, (2, 16, 32)),
+        ),
+    ],
+)
+def test_a_config_of_transformers_is_a_network_that_needs_no_download(
+    config: str, unit: str, options: dict[str, object], shape: tuple[int, ...]
+) -> None:
+    """Text, pictures and encoders with decoders run with random weights; outputs are tensors alone."""
+    import torch
+
+    work = named(config)
+    found = output(work, **options)
+    assert work.unit == unit
+    assert work.checkpoint({}) is None
+    assert all(isinstance(each, torch.Tensor) for each in found)
+    assert tuple(found[0].shape) == shape
+
+
+def test_a_causal_language_model_is_timed_as_llm_is() -> None:
+    """Its class decides: prompts, new tokens, and the judge of language models."""
+    work = named(
+        "hf:config=LlamaConfig,num_hidden_layers=1,hidden_size=32,num_attention_heads=2,num_key_value_heads=2,"
+        "intermediate_size=64,vocab_size=300,architecture=LlamaForCausalLM"
+    )
+    assert (work.unit, [option.name for option in work.options]) == ("prompts", ["prompt-tokens", "new-tokens"])
+    assert work.generate is not None
+    assert work.judge is not None
+
+
+def test_a_checkpoint_directory_is_a_workload_whose_weights_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is made absolute for workers; the name is the directory's; the weights are its own."""
+    from modelzoo.workload.weights import load_model, resolve_weights
+
+    source = named(f"{SMALL_BERT},architecture=BertForQuestionAnswering")
+    source.build({}).model.save_pretrained(tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    work = named("hf:./mine")
+    assert (work.name, work.place) == ("hf:mine", f"hf:{tmp_path / 'mine'}")
+    assert work.judge is not None
+    weights = resolve_weights(work, work.option_values({}), "auto", 0)
+    assert weights.path == str(tmp_path / "mine")
+    assert type(load_model(work, {}, weights).module.model).__name__ == "BertForQuestionAnswering"
+
+
+def test_a_container_sees_a_checkpoint_directory_and_no_other_path() -> None:
+    """The path within the name is mounted, and translated; a model by name needs no mount."""
+    from modelzoo.measure.mounts import inside, named_files, place
+    from modelzoo.records.protocol import PrepareJob
+    from modelzoo.setting import Setting
+
+    job = PrepareJob("hf:/home/me/mine", (Setting(),), 1)
+    assert named_files(job, {}) == ("/home/me/mine",)
+    assert inside(b'{"directory":"hf:/home/me/mine"}', job, named_files(job, {}), "") == (
+        f'{{"directory":"hf:{place("/home/me/mine")}"}}'.encode()
+    )
+    assert named_files(PrepareJob("torchvision:vit_b_16", (Setting(),), 1), {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "torchvision:vitb16",
+            "torchvision has no model 'vitb16'; did you mean 'vit_b_16'?; modelzoo list torchvision: prints them",
+        ),
+        (
+            "timm:resnet10tt",
+            "timm has no model 'resnet10tt'; did you mean 'resnet10t'?; modelzoo list timm: prints them",
+        ),
+        ("timm:resnet10t.mine", "timm has no weights 'mine' of resnet10t (it has: c3_in1k)"),
+        (
+            "hf:config=BrtConfig",
+            "transformers has no config 'BrtConfig'; did you mean 'BertConfig'?; modelzoo list hf: prints them",
+        ),
+        (
+            "hf:config=BertConfig,num_layers=3",
+            "hf:config=BertConfig,num_layers=3: BertConfig has no argument 'num_layers'; did you mean "
+            "'num_hidden_layers'?",
+        ),
+        (
+            "hf:config=BertConfig,hidden_size=x",
+            "hf:config=BertConfig,hidden_size=x: hidden_size cannot be 'x'; its default is 768",
+        ),
+        (
+            "tensorflow:resnet",
+            "no workload 'tensorflow:resnet': give one of resnet50, ssd, maskrcnn, bert, llm, a directory that holds a "
+            "workload.py, or a model as LIBRARY:NAME (torchvision, timm, hf)",
+        ),
+    ],
+)
+def test_a_name_that_a_library_lacks_is_one_line(name: str, message: str) -> None:
+    """The line names the nearest one, and the command that prints all."""
+    with pytest.raises(ModelzooError) as error:
+        named(name)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"model_type": "bert"}, 'its config.json names no architecture; add "architectures": ["BertModel"]'),
+        (
+            {"model_type": "bert", "architectures": ["MyBert"]},
+            "has no architecture MyBert, and code of a checkpoint is never run; build it in a workload.py of your own",
+        ),
+    ],
+)
+def test_code_of_a_checkpoint_is_never_run(tmp_path: Path, content: dict[str, object], reason: str) -> None:
+    """Only architectures of the library itself are built."""
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(ModelzooError) as error:
+        named(f"hf:{tmp_path}")
+    assert str(error.value).endswith(reason)
+
+
+def test_a_library_that_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """timm is optional."""
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(ModelzooError, match=r"^timm cannot be imported \(.*\): run pip install timm$"):
+        named("timm:resnet10t")
+
+
+def test_list_prints_the_models_of_a_library_as_they_are_named() -> None:
+    """Each line can be given to run; int8 models are left out."""
+    found = library_models("torchvision:")
+    assert "torchvision:vit_b_16" in found
+    assert not any("quantized" in name for name in found)
+    with pytest.raises(ModelzooError, match="^no library 'keras': give one of torchvision:, timm:, hf:$"):
+        library_models("keras")
