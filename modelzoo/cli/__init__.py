@@ -12,7 +12,7 @@ except ModuleNotFoundError as error:  # a script of a checkout under the Python 
         raise
     is_checkout = (Path(__file__).parents[2] / "scripts" / "run").is_file()
     advice = "run ./scripts/run once, then use .venv/bin/python" if is_checkout else "install modelzoo with pip"
-    print(f"modelzoo: error: {sys.executable} has no module {error.name!r}: {advice}", file=sys.stderr)
+    sys.stderr.write(f"modelzoo: error: {sys.executable} has no module {error.name!r}: {advice}\n")
     raise SystemExit(2) from error
 
 __all__ = ["main", "performance", "validate"]

@@ -42,8 +42,11 @@ COMMANDS = {
     "doctor": "measure this machine's limits, and report conditions that may distort results",
 }
 """What each command does."""
-MEASURING = ("run", "validate", "throughput", "load", "tune", "fleet", "check")
-"""The commands whose arguments are in ``modelzoo.cli.measuring``; the others' are in the modules of their names."""
+OPTIONS = {
+    **dict.fromkeys(("run", "validate", "throughput", "load", "tune", "check"), "measuring"),
+    "fleet": "fleet_options",
+}
+"""The module of ``modelzoo.cli`` that adds a command's arguments, if it is not that of the command's name."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,8 +73,8 @@ def make_parser() -> Parser:
 
 
 def _add_arguments(command: str, parser: Parser) -> None:
-    module, name = ("measuring", f"add_{command}") if command in MEASURING else (command, "add_arguments")
-    getattr(import_module(f"modelzoo.cli.{module}"), name)(parser)
+    module = import_module(f"modelzoo.cli.{OPTIONS.get(command, command)}")
+    getattr(module, f"add_{command}" if command in OPTIONS else "add_arguments")(parser)
 
 
 def _parser(program: str, description: str) -> Parser:

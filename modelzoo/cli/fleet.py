@@ -12,8 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from modelzoo.cli import measuring
-from modelzoo.cli.measuring import Fleet
+from modelzoo.cli.fleet_options import Fleet, Shards
 from modelzoo.cli.options import Accuracy, Output
 from modelzoo.cli.output import INTERRUPTED, file_stem, kept_text, new_result, results_directory, stored_code, tell
 from modelzoo.cli.selection import select_settings
@@ -164,7 +163,7 @@ def _check_weights(results: Sequence[HostResult]) -> None:
 
 
 def validate_command(
-    args: argparse.Namespace, fleet: Fleet, divided: measuring.Shards, accuracy: Accuracy, output: Output
+    args: argparse.Namespace, fleet: Fleet, divided: Shards, accuracy: Accuracy, output: Output
 ) -> int:
     """Run ``modelzoo fleet validate``; return the exit code, that of ``modelzoo validate``."""
     jobs, files = select_settings(args, "bf16"), ShardFiles(divided.shards_dir)
