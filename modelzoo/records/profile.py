@@ -137,7 +137,7 @@ class Profile(msgspec.Struct, frozen=True):
     problems: tuple[Message, ...]
 
 
-CEILINGS_VERSION = 4
+CEILINGS_VERSION = 3
 """Changes when peaks are measured in another way, so that stored ones are not compared with new ones."""
 
 
