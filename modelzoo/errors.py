@@ -18,6 +18,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, or its type."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return the end of an error about ``word``: the one of ``known`` that is likely meant; empty if none is close.
 

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+NAME_LENGTH = 100
+"""Most characters of a name that is a part of a file's name; file systems allow 255 bytes in all."""
+
+
+def name_in_file(name: str) -> str:
+    """Return ``name`` as a part of a file's name: without separators, and with a checksum in place of a long end."""
+    plain = re.sub(r"[^\w.-]", "_", name)
+    if len(plain) <= NAME_LENGTH:
+        return plain
+    return f"{plain[:NAME_LENGTH]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

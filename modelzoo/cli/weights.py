@@ -136,7 +136,7 @@ def _pin(workloads: Sequence[Workload], every: bool) -> int:
             with _hint("pin it on a machine that can reach the hub"):
                 pinned = pin_checkpoint(checkpoint)
             values = (("commit", pinned.commit), ("sha256", pinned.sha256))
-            place = f"# {workload.directory / 'workload.py'}: {checkpoint.name}"
+            place = f"# {workload.place}: {checkpoint.name}"
             print_lines([place, *(f'{name}="{value}",' for name, value in values if value)])
     return 0
 

@@ -35,7 +35,7 @@ def sharded_call(
     comes_along = work.directory.parent == workloads_directory().resolve()
     paths = {name: value for name in ("weights", "input", "python") if (value := getattr(setting, name)) is not None}
     absolute = {name: str(Path(value).absolute()) for name, value in paths.items() if Path(value).exists()}
-    workload = work.directory.name if comes_along else str(work.directory)
+    workload = work.directory.name if comes_along else work.place
     return ShardedCall(workload, setting.replace(**absolute), request, items, timeout)
 
 

@@ -42,7 +42,7 @@ from modelzoo.workload.discovery import code_sha256, load_workload
 
 LOCAL_FIELDS = ("weights", "input", "python", "image")
 """Fields of a setting that name files of a host; the weights' checksum and the versions say what they are."""
-JUDGING = ("engines", "records", "validity", "workload")
+JUDGING = ("engines", "records", "validity", "workload", "zoo")
 """The packages of the suite that decide what a shard holds. A checkout changes while its version stays the same."""
 
 

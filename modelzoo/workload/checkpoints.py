@@ -19,12 +19,19 @@ from modelzoo.workload.state import INDEX, REPOSITORY_WEIGHTS, SHORTEST_DIGEST, 
 OFFLINE = ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE")
 """Variables each of which rules out downloads."""
 NETWORK_TIMEOUT_SECONDS = 20
+CONFIG = "config.json"
 REPOSITORY_FILES = (
-    "config.json",
+    CONFIG,
     "vocab.txt",
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
 )
 """What is downloaded from a Hugging Face repository beside the weights."""
 SHA256_DIGITS = 64
@@ -134,7 +141,7 @@ def find_checkpoint(checkpoint: Checkpoint) -> Path | None:
         return cached if cached.is_file() else None
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(checkpoint.source, "config.json", revision=checkpoint.commit or None)
+    config = try_to_load_from_cache(checkpoint.source, CONFIG, revision=checkpoint.commit or None)
     if not isinstance(config, str):
         return None
     directory = Path(config).parent
@@ -249,6 +256,31 @@ def _fetch_repository(checkpoint: Checkpoint, directory: Path | None) -> Path:
         patterns.append(f"{name}-*.{suffix}")
     found = snapshot_download(checkpoint.source, revision=revision, cache_dir=directory, allow_patterns=patterns)
     return Path(found)
+
+
+def find_config(repository: str) -> Path:
+    """Return the directory with the ``config.json`` of a Hugging Face repository; it is downloaded if it is not here.
+
+    Raises:
+        UsageError: ``repository`` is not an id.
+        WeightsError: it is not here, and cannot be downloaded.
+    """
+    if not re.fullmatch(r"[\w][\w.-]*(/[\w][\w.-]*)?", repository):
+        raise UsageError(f"{repository!r} is neither a directory with a config.json nor an id such as google/vit-base")
+    checkpoint = Checkpoint(repository, repository, None)
+    if (found := find_checkpoint(checkpoint)) is not None:
+        return found
+    if is_offline():
+        raise WeightsError(f"{repository} is not on this machine, and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set")
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download(repository, CONFIG, etag_timeout=NETWORK_TIMEOUT_SECONDS)).parent
+    except Exception as error:  # every hub client has its own hierarchy of network errors
+        raise WeightsError(
+            f"cannot download the config of {repository}: {_reason(error)}; download the repository on another "
+            "machine, and give its directory as hf:DIR"
+        ) from error
 
 
 def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> Checksum:

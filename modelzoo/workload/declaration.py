@@ -251,6 +251,7 @@ class Workload:
         libraries: modules that the functions import. They are imported before the model is built, so that the time of
             each is known.
         weights: what ``--weights auto`` means: a path, for a model that is named by its checkpoint's directory.
+        identity: what decides the network beside the name, the options and the code, such as a digest of its config.
         directory: of its code, set when it is loaded.
         place: what ``modelzoo.workload.discovery.load_workload`` loaded it from, set likewise.
     """
@@ -274,6 +275,7 @@ class Workload:
     generate: Callable[[Mapping[str, Any]], Generation] | None = None
     libraries: tuple[str, ...] = ()
     weights: str = "auto"
+    identity: str = ""
     directory: Path = field(default=Path(), compare=False)
     place: str = field(default="", compare=False)
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from modelzoo.directories import cache_directory
-from modelzoo.errors import EnvironmentProblem, UsageError, suggestion
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, first_line, suggestion
 from modelzoo.files import files_sha256
 from modelzoo.frozen import replace
 from modelzoo.version import DISTRIBUTION
@@ -98,7 +98,8 @@ def find_workload(name: str) -> Path:
             return directory.resolve()
     library, _, model = name.partition(":")
     if library in LIBRARIES and model:
-        return Path(f"{library}:{Path(model).absolute() if Path(model).is_dir() else model}")
+        place = Path(model).expanduser().absolute()
+        return Path(f"{library}:{place if library == 'hf' and (place / 'config.json').is_file() else model}")
     known = available_workloads()
     choice = f"one of {', '.join(known)}, a" if known else "a"
     hint = suggestion(name, known)
@@ -192,10 +193,11 @@ def load_workload(directory: Path) -> Workload:
     if library in LIBRARIES:
         try:
             named: Workload = importlib.import_module(f"modelzoo.zoo.{library}").workload(model)
-        except ImportError as error:
-            raise UsageError(
-                f"{directory} cannot be loaded: {error}; {installation_advice(error.name or '')}"
-            ) from error
+        except ModelzooError:
+            raise
+        except Exception as error:  # of the library, for a reason of its own
+            advice = f"; {installation_advice(error.name or '')}" if isinstance(error, ImportError) else ""
+            raise UsageError(f"{directory} cannot be loaded: {first_line(error)}{advice}") from error
         return replace(named, directory=ZOO, place=str(directory))
     path = directory / "workload.py"
     _import_from(directory)

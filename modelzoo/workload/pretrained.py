@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from modelzoo.errors import WeightsError
+from modelzoo.errors import WeightsError, first_line
+from modelzoo.workload.checkpoints import CONFIG
 from modelzoo.workload.state import phrases, read_state_dict, type_kind
 
-CONFIG = "config.json"
 COMPUTED = (".attn.bias", ".attention.bias", ".masked_bias", ".inv_freq", "position_ids")
 """Ends of the names of tables that models compute today, and that earlier releases stored with the weights."""
 
@@ -108,8 +108,3 @@ def read_tokenizer(kind: Any, path: Path) -> Any:
     if files and not any((path / name).is_file() for name in files):  # transformers makes one without a vocabulary
         raise WeightsError(f"{problem}: none of {', '.join(files)}")
     return found
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or its type."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -10,7 +10,6 @@ process's own memory lie differs from process to process, and with it the speed;
 from __future__ import annotations
 
 import contextlib
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ import msgspec
 
 from modelzoo.directories import cache_directory, own_temporary_directory
 from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
-from modelzoo.files import file_sha256
+from modelzoo.files import file_sha256, name_in_file
 from modelzoo.frozen import replace
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -118,9 +117,9 @@ def _random_file_name(workload: Workload, options: Mapping[str, Any], seed: int)
     import torch
 
     values = "".join(f"-{option.name}{options[option.name]}" for option in workload.options if not option.is_input)
-    recipe = f"r{RECIPE}.{code_sha256(workload.directory)[:8]}".rstrip(".")
-    name = f"{workload.name}{values}-seed{seed}-torch{torch.__version__}-{recipe}"
-    return re.sub(r"[^\w.-]", "_", name) + ".safetensors"
+    recipe = ".".join(filter(None, (f"r{RECIPE}", code_sha256(workload.directory)[:8], workload.identity)))
+    name = name_in_file(f"{workload.name}{values}")
+    return f"{name}-{name_in_file(f'seed{seed}-torch{torch.__version__}-{recipe}')}.safetensors"
 
 
 def _writable(directory: Path) -> Path:

@@ -7,6 +7,7 @@ judge is timed, and its outputs in reduced precision are compared with fp32 by t
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from modelzoo.errors import UsageError, WeightsError, suggestion
+from modelzoo.errors import UsageError, WeightsError, first_line, suggestion
 from modelzoo.validity import Answers, builtin_passages
 from modelzoo.workload import (
     Checkpoint,
@@ -27,7 +28,7 @@ from modelzoo.workload import (
     read_text,
     read_tokenizer,
 )
-from modelzoo.workload.checkpoints import fetch_checkpoint, find_checkpoint
+from modelzoo.workload.checkpoints import CONFIG, find_config
 from modelzoo.zoo.causal import language_model
 
 TASKS = {
@@ -47,22 +48,15 @@ SAMPLE_RATE = 16_000
 """Samples of the one second of noise that a model of raw audio gets."""
 TARGET_TOKENS = 16
 """Tokens that a decoder gets beside the encoder's input."""
-SEQUENCE_OPTION = Option(
-    name="sequence",
-    default=SEQUENCE,
-    help="tokens of each text, 8 to 8192",
-    type=int,
-    minimum=8,
-    maximum=8192,
-    is_input=True,
-)
+LONGEST = 8192
+"""Tokens of a text, at most, for architectures without a table of positions."""
 
 
 def names() -> list[str]:
     """The configs that can be named."""
-    import transformers
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-    return [f"config={name}" for name in dir(transformers) if name.endswith("Config") and name != "PretrainedConfig"]
+    return [f"config={name}" for name in sorted(set(CONFIG_MAPPING_NAMES.values()))]
 
 
 def workload(name: str) -> Workload:
@@ -72,18 +66,12 @@ def workload(name: str) -> Workload:
         UsageError: there is no such config, argument or architecture, or the model needs code of its own.
         WeightsError: the checkpoint is not on this machine, and cannot be downloaded.
     """
+    directory = Path(name).expanduser()
     if name.startswith("config="):
-        config, checkpoint, place = named_config(name), None, None
-    else:
-        directory = Path(name).expanduser()
-        if directory.is_dir():
-            checkpoint, place = None, directory.absolute()
-        else:
-            checkpoint = Checkpoint(name, name, None)
-            place = find_checkpoint(checkpoint) or fetch_checkpoint(checkpoint)
-        config = read_config(place, name)
-    label = name if checkpoint is not None or place is None else place.name
-    return declared(label, config, checkpoint, "auto" if place is None or checkpoint is not None else str(place))
+        return declared(name, named_config(name), None, "auto")
+    if (directory / CONFIG).is_file():
+        return declared(directory.name, read_config(directory, name), None, str(directory.absolute()))
+    return declared(name, read_config(find_config(name), name), Checkpoint(name, name, None), "auto")
 
 
 def named_config(text: str) -> Any:
@@ -98,20 +86,26 @@ def named_config(text: str) -> Any:
     known = [each.removeprefix("config=") for each in names()]
     if kind not in known:
         raise UsageError(f"transformers has no config {kind!r}{suggestion(kind, known)}; modelzoo list hf: prints them")
-    defaults, given = getattr(transformers, kind)(), {}
-    for argument, value in arguments:
-        if argument == "architecture":
-            given["architectures"] = [value]
-            continue
-        if not hasattr(defaults, argument):
-            hint = suggestion(argument, list(defaults.to_dict()))
-            raise UsageError(f"hf:{text}: {kind} has no argument {argument!r}{hint}")
-        default = getattr(defaults, argument)
-        try:
-            given[argument] = msgspec.convert(value, int if default is None else type(default), strict=False)
-        except msgspec.ValidationError:
-            raise UsageError(f"hf:{text}: {argument} cannot be {value!r}; its default is {default!r}") from None
-    return type(defaults)(**{"architectures": [kind.removesuffix("Config") + "Model"], **given})
+    try:
+        defaults = getattr(transformers, kind)()
+        values, given = defaults.to_dict(), dict[str, Any]()
+        for argument, value in arguments:
+            if argument == "architecture":
+                given["architectures"] = [value]
+                continue
+            argument = defaults.attribute_map.get(argument, argument)
+            if argument not in values:
+                raise UsageError(f"hf:{text}: {kind} has no argument {argument!r}{suggestion(argument, list(values))}")
+            default = values[argument]
+            try:
+                given[argument] = msgspec.convert(value, int | str if default is None else type(default), strict=False)
+            except msgspec.ValidationError:
+                raise UsageError(f"hf:{text}: {argument} cannot be {value!r}; its default is {default!r}") from None
+        return type(defaults)(**{"architectures": [kind.removesuffix("Config") + "Model"], **given})
+    except UsageError:
+        raise
+    except Exception as error:  # a constructor checks its arguments as it likes
+        raise UsageError(f"hf:{text}: {kind} cannot be made: {first_line(error)}") from error
 
 
 def read_config(place: Path, name: str) -> Any:
@@ -125,16 +119,20 @@ def read_config(place: Path, name: str) -> Any:
     try:
         config = AutoConfig.from_pretrained(str(place), trust_remote_code=False, local_files_only=True)
     except Exception as error:  # a config is code's input, so it may fail anywhere
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UsageError(f"hf:{name}: its config.json cannot be read: {reason}") from error
+        raise UsageError(f"hf:{name}: its config.json cannot be read: {first_line(error)}") from error
     if not config.architectures:
         raise UsageError(f'hf:{name}: its config.json names no architecture; add "architectures": ["BertModel"]')
     return config
 
 
 def declared(name: str, config: Any, checkpoint: Checkpoint | None, weights: str) -> Workload:
-    """Return the workload of the model that ``config`` describes."""
+    """Return the workload of the model that ``config`` describes.
+
+    Raises:
+        UsageError: transformers has no such architecture, or its inputs cannot be made here.
+    """
     import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES as ANSWERING
 
     architecture = config.architectures[0]
     if architecture not in dir(transformers):
@@ -143,14 +141,22 @@ def declared(name: str, config: Any, checkpoint: Checkpoint | None, weights: str
             "checkpoint is never run; build it in a workload.py of your own"
         )
     does, unit = next((words for end, words in TASKS.items() if architecture.endswith(end)), ("encoder", "items"))
+    values = config.to_dict()
+    if {"text_config", "vision_config", "audio_config"} & values.keys():
+        raise UsageError(f"hf:{name}: {architecture} has inputs that cannot be made here; write a workload.py")
+    digest = hashlib.sha256(config.to_json_string(use_diff=False).encode()).hexdigest()
     common: dict[str, Any] = {
         "name": f"hf:{name}",
         "title": f"{architecture} (transformers), {does}",
         "weights": weights,
+        "identity": f"transformers{transformers.__version__}-{digest[:8]}",
     }
 
     def untrained(options: Mapping[str, Any]) -> Any:
-        return getattr(transformers, architecture)(config)
+        try:
+            return getattr(transformers, architecture)(config)
+        except Exception as error:  # sizes that do not fit each other
+            raise UsageError(f"hf:{name}: {architecture} cannot be built: {first_line(error)}") from error
 
     if does == "causal language model":
         return language_model(untrained=untrained, checkpoint=lambda options: checkpoint, **common)
@@ -164,16 +170,28 @@ def declared(name: str, config: Any, checkpoint: Checkpoint | None, weights: str
     def inputs(request: InputRequest) -> Inputs:
         return sample_inputs(getattr(transformers, architecture), config, request)
 
-    answers = architecture.endswith("ForQuestionAnswering")
-    has_text = "vocab_size" in config.to_dict() and "conv_dim" not in config.to_dict()
+    has_text = "vocab_size" in values and not {"conv_dim", "num_mel_bins", "image_size"} & values.keys()
+    # RoBERTa's tables have two positions more than can be used.
+    positions = (getattr(config, "max_position_embeddings", None) or LONGEST) // 8 * 8
+    sequence = Option(
+        name="sequence",
+        default=min(SEQUENCE, positions),
+        help=f"tokens of each text, 8 to {positions}",
+        type=int,
+        minimum=8,
+        maximum=positions,
+        is_input=True,
+    )
     return Workload(
         unit=unit,
         build=build,
         inputs=inputs,
         checkpoint=lambda options: checkpoint,
         load=load,
-        options=(SEQUENCE_OPTION,) if has_text else (),
-        judge=(lambda options: answering(architecture, options["sequence"])) if answers else None,
+        options=(sequence,) if has_text else (),
+        judge=(lambda options: answering(architecture, options["sequence"]))
+        if has_text and architecture in ANSWERING.values()
+        else None,
         libraries=("transformers",),
         **common,
     )
@@ -222,8 +240,8 @@ def sample_inputs(architecture: Any, config: Any, request: InputRequest) -> Inpu
     main, names, count = architecture.main_input_name, arguments_of(architecture), request.batch
     made: dict[str, Any] = {}
     items = [f"item {number}" for number in range(request.skip, request.skip + count)]
-    if main == "input_ids":
-        length = min(request.options["sequence"], getattr(config, "max_position_embeddings", None) or SEQUENCE)
+    if main == "input_ids" and "sequence" in request.options:
+        length = request.options["sequence"]
         if request.model_path is not None:
             made = dict(tokenized(request, length))
         else:
@@ -236,7 +254,7 @@ def sample_inputs(architecture: Any, config: Any, request: InputRequest) -> Inpu
         chosen = pictures(count, request.seed, request.path, request.skip)
         made["pixel_values"] = torch.stack([normalized(picture, height, width) for picture, _ in chosen])
         items = [name for _, name in chosen]
-    elif main == "input_values":
+    elif main == "input_values" and hasattr(config, "conv_dim"):
         made["input_values"] = torch.randn(count, SAMPLE_RATE, generator=generator)
     elif main == "input_features" and hasattr(config, "num_mel_bins"):
         frames = 2 * getattr(config, "max_source_positions", SAMPLE_RATE // 320)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modelzoo.errors import EnvironmentProblem, UsageError, suggestion
+from modelzoo.machine.installation import import_torchvision
 from modelzoo.validity import Classification, wnids
 from modelzoo.workload import Checkpoint, InputRequest, Inputs, Workload, calibrate_batch_norm, pictures
 
@@ -21,6 +22,7 @@ def library() -> Any:
     Raises:
         EnvironmentProblem: it cannot be imported.
     """
+    import_torchvision()
     try:
         import timm
     except ImportError as error:
@@ -56,14 +58,16 @@ def workload(name: str) -> Workload:
     tags = [each.partition(".")[2] for each in timm.list_models(f"{architecture}.*", pretrained=True)]
     if tag and tag not in tags:
         raise UsageError(f"timm has no weights {tag!r} of {architecture} (it has: {', '.join(tags) or 'none'})")
-    weights = timm.get_pretrained_cfg(name).to_dict()
+    found = timm.get_pretrained_cfg(name)
+    weights = {} if found is None else found.to_dict()
     preprocessing = timm.data.resolve_data_config(pretrained_cfg=weights)
-    is_judged = weights["num_classes"] == IMAGENET_CLASSES
-    hub = weights.get("hf_hub_id")
+    is_judged = weights.get("num_classes") == IMAGENET_CLASSES
+    # Weights in a file of another name are those of another library, which timm converts.
+    hub = None if weights.get("hf_hub_filename") else weights.get("hf_hub_id")
     checkpoint = Checkpoint(f"timm {weights['architecture']}.{weights['tag']}", hub, None) if hub else None
 
     def build(options: Mapping[str, Any]) -> Any:
-        return timm.create_model(architecture, num_classes=weights["num_classes"])
+        return timm.create_model(name, pretrained=False)
 
     def transform(picture: Any) -> Any:
         return timm.data.create_transform(**preprocessing)(picture)
@@ -88,5 +92,6 @@ def workload(name: str) -> Workload:
         randomize=lambda model, batch, seed: calibrate_batch_norm(model, batch),
         judge=(lambda options: Classification(transform, labels, wnids)) if is_judged else None,
         libraries=("timm",),
+        identity=f"timm{timm.__version__}",
         defaults=f"batch 1, {'×'.join(map(str, preprocessing['input_size'][1:]))} pixels",
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from modelzoo.errors import UsageError, suggestion
+from modelzoo.machine.installation import import_torchvision
 from modelzoo.validity import Classification, Detection, wnids
 from modelzoo.workload import (
     Checkpoint,
@@ -47,6 +48,7 @@ FLOW_SIZE = (520, 960)
 
 def names() -> list[str]:
     """The models that can be named; those of ``models.quantization`` are int8 and have no fp32 beside them."""
+    import_torchvision()
     from torchvision.models import list_models
 
     return [name for name in list_models() if not name.startswith("quantized_")]

@@ -11,7 +11,7 @@ import pytest
 
 from modelzoo.errors import ModelzooError
 from modelzoo.workload import InputRequest, Workload
-from modelzoo.workload.discovery import ZOO, find_workload, library_models, load_workload
+from modelzoo.workload.discovery import CHECKOUT, ZOO, find_workload, library_models, load_workload
 
 SMALL_BERT = "hf:config=BertConfig,num_hidden_layers=1,hidden_size=32,num_attention_heads=2,intermediate_size=64"
 
@@ -186,6 +186,14 @@ def test_a_container_sees_a_checkpoint_directory_and_no_other_path() -> None:
             "hf:config=BertConfig,hidden_size=x: hidden_size cannot be 'x'; its default is 768",
         ),
         (
+            "hf:./nope",
+            "'./nope' is neither a directory with a config.json nor an id such as google/vit-base",
+        ),
+        (
+            "hf:config=CLIPConfig",
+            "hf:config=CLIPConfig: CLIPModel has inputs that cannot be made here; write a workload.py",
+        ),
+        (
             "tensorflow:resnet",
             "no workload 'tensorflow:resnet': give one of resnet50, ssd, maskrcnn, bert, llm, a directory that holds a "
             "workload.py, or a model as LIBRARY:NAME (torchvision, timm, hf)",
@@ -215,6 +223,51 @@ def test_code_of_a_checkpoint_is_never_run(tmp_path: Path, content: dict[str, ob
     with pytest.raises(ModelzooError) as error:
         named(f"hf:{tmp_path}")
     assert str(error.value).endswith(reason)
+
+
+def test_a_directory_of_the_same_name_is_no_model_of_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout has a directory resnet50; only one with a config.json is a checkpoint, and that of transformers."""
+    monkeypatch.chdir(CHECKOUT)
+    assert named("torchvision:resnet50").place == "torchvision:resnet50"
+    with pytest.raises(ModelzooError):
+        named("hf:./resnet50")
+
+
+def test_a_network_that_cannot_be_built_or_a_text_that_is_too_long_is_one_line() -> None:
+    """The library's own reason is shown; positions that an architecture lacks are refused, not cut off in silence."""
+    with pytest.raises(ModelzooError, match="hidden_size=100: BertModel cannot be built: The hidden size"):
+        named("hf:config=BertConfig,hidden_size=100").build({})
+    work = named("hf:config=RobertaConfig,max_position_embeddings=514")
+    with pytest.raises(ModelzooError, match="^--sequence must be 512 or less, not 513$"):
+        work.option_values({"sequence": 513})
+
+
+def test_random_weights_belong_to_one_network(tmp_path: Path) -> None:
+    """Two directories of one name have different files; a name may be longer than a file's."""
+    from modelzoo.workload.weights import _random_file_name
+
+    found = set()
+    for place, layers in (("a", 1), ("b", 2)):
+        directory = tmp_path / place / "mine"
+        directory.mkdir(parents=True)
+        config = {"model_type": "bert", "architectures": ["BertModel"], "num_hidden_layers": layers}
+        (directory / "config.json").write_text(json.dumps(config))
+        work = named(f"hf:{directory}")
+        assert work.name == "hf:mine"
+        found.add(_random_file_name(work, work.option_values({}), 0))
+    assert len(found) == 2
+    long = named(f"{SMALL_BERT},max_position_embeddings=64,type_vocab_size=2,initializer_range=0.02,pad_token_id=0")
+    assert len(_random_file_name(long, long.option_values({}), 0)) < 255
+
+
+def test_hosts_judge_the_model_that_was_named() -> None:
+    """What other hosts and later calls are told is the name, not the directory of its code."""
+    from modelzoo.fleet.shards import sharded_call
+    from modelzoo.records.validity import ValidityRequest
+    from modelzoo.setting import Setting
+
+    work = named("torchvision:mobilenet_v3_small")
+    assert sharded_call(work, Setting(), ValidityRequest()).workload == "torchvision:mobilenet_v3_small"
 
 
 def test_a_library_that_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

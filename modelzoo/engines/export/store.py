@@ -32,7 +32,7 @@ from modelzoo.directories import cache_directory
 from modelzoo.engines.export.source import CHANGED, PLAIN, ROUNDED, Structure, flatten, rebuild
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
-from modelzoo.files import files_sha256, replace_atomically, sync, write_atomically
+from modelzoo.files import files_sha256, name_in_file, replace_atomically, sync, write_atomically
 from modelzoo.records.codec import decode, encode_json
 from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Conversion, Export
@@ -129,7 +129,7 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
     ]
     model = source.workload.name, code_sha256(source.workload.directory), source.state_sha256
     key = hashlib.sha256(encode_json((LAYOUT, *model, conversion, source.input_structure, shapes))).hexdigest()
-    directory = cache_directory() / "exports" / f"{source.workload.name}-{key[:16]}"
+    directory = cache_directory() / "exports" / f"{name_in_file(source.workload.name)}-{key[:16]}"
     try:
         manifest = _read_manifest(directory)
         if manifest is None:
