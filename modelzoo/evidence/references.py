@@ -52,7 +52,7 @@ def rule_of(operator: str) -> Rule | None:
     if not operator.startswith(("aten::", "mkl::", "mkldnn::", "modelzoo::")):
         return None
     name = base_name(operator)
-    return _RULES.get(name) or _RULES.get(name.removesuffix("_"))
+    return RULES.get(name) or RULES.get(name.removesuffix("_"))
 
 
 def _spread(size: int, most: int) -> list[int]:
@@ -322,7 +322,7 @@ def _rnn_scales(inputs: Operand, weight: Operand, recurrent: Operand, *rest: Any
 
 _CONVOLUTION = Rule(_convolution, (0, 1))
 _BIASED = Rule(_biased_attention, kept=(3,), scales=_attention_scales, rows=0, is_linear=False)
-_RULES = {
+RULES = {
     "mm": Rule(_product, (0, 1), rows=0),
     "addmm": Rule(_added, (1, 2), rows=1),
     "_addmm_activation": Rule(_addmm_activation, (1, 2), is_linear=False),
