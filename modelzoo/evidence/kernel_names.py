@@ -95,24 +95,18 @@ def has_weights(name: str, kind: OperatorClass | None) -> bool:
 _BATCHED = ("bmm", "baddbmm", "addbmm")
 
 
-def converts_back(name: str, precisions: Sequence[str | None]) -> bool:
+def converts_back(name: str, dtypes: Sequence[str]) -> bool:
     """Return whether an operator turns integers of 8 bits or fewer into floating point, as dequantizing does.
 
     Args:
         name: of the operator.
-        precisions: those of its tensors, with the output.
+        dtypes: those of its tensors, with the output, in torch's names.
     """
-    base = base_name(name)
+    base, precisions = base_name(name), set(map(precision_of, dtypes))
     if base.startswith("dequantize"):
         return True
-    is_mixed = not {"fp32", "bf16", "fp16"}.isdisjoint(precisions) and not {"int4", "int8"}.isdisjoint(precisions)
-    return is_mixed and base in ("_to_copy", "copy_", "mul", "mul_")
-
-
-def is_native_loop(name: str) -> bool:
-    """Return whether an operator that oneDNN does not compute runs a loop of torch's own, as slow as a reference kernel
-    (``_int_mm_out_cpu`` in ``aten/src/ATen/native/LinearAlgebra.cpp``)."""
-    return base_name(name) == "_int_mm"
+    is_mixed = precisions & {"fp32", "bf16", "fp16"} and precisions & {"int4", "int8"}
+    return bool(is_mixed) and base in ("_to_copy", "copy_", "mul", "mul_")
 
 
 def base_name(name: str) -> str:
