@@ -40,10 +40,7 @@ def time_shares(parts: Sequence[Node], name: Name, total: float) -> tuple[TimeSh
 
 def longest(parts: Sequence[Node], name: Name) -> list[str]:
     """Return the names by their total time, longest first."""
-    seconds: dict[str, float] = defaultdict(float)
-    for part in parts:
-        seconds[name(part)] += part.seconds
-    return sorted(seconds, key=lambda each: -seconds[each])
+    return [each.name for each in time_shares(parts, name, 0.0)]
 
 
 def operator_uses(parts: Sequence[Node]) -> tuple[OperatorUse, ...]:

@@ -268,7 +268,7 @@ def moves_memory(name: str) -> bool:
 
 def calls_operators(name: str) -> bool:
     """Return whether an operator's kernel for the CPU computes its products by calling other operators."""
-    return _without_overload(name) in _CALLERS_IN_KERNELS
+    return name.partition(".")[0] in _CALLERS_IN_KERNELS
 
 
 def shows_its_operands(name: str) -> bool:
@@ -276,7 +276,7 @@ def shows_its_operands(name: str) -> bool:
 
     Operators that are not listed may hold weights in a precision of their own: packed, as opaque or untyped bytes.
     """
-    name = _without_overload(name)
+    name = name.partition(".")[0]
     return name in _PRODUCTS or name.removesuffix("_") in _PRODUCTS
 
 
@@ -286,10 +286,6 @@ def named_precision(name: str) -> str | None:
     if operator_class(name) is None:
         return None
     return next((precision for precision, pattern in _NARROW if pattern.search(name)), None)
-
-
-def _without_overload(name: str) -> str:
-    return name.partition(".")[0]
 
 
 def _is_in(name: str, known: frozenset[str]) -> bool:
