@@ -147,8 +147,8 @@ def _record_calls(call: Callable[[], object], run: Run, backend: str) -> list[Ca
                     shapes=tuple(tuple(x.shape) for x in tensors),
                     flop=call_flop(name, args, output),
                     bytes=_bytes_moved(name, tensors, output),
-                    dtypes=tuple(map(_dtype, tensors)),
-                    output=next(map(_dtype, tensors_in(output)), ""),
+                    dtypes=tuple(map(dtype_name, tensors)),
+                    output=next(map(dtype_name, tensors_in(output)), ""),
                 )
             )
             return output
@@ -164,7 +164,8 @@ def _not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if dynamo is None else dynamo.disable(function)
 
 
-def _dtype(tensor: Any) -> str:
+def dtype_name(tensor: Any) -> str:
+    """torch's name of its data type: ``float32``."""
     return str(tensor.dtype).removeprefix("torch.")
 
 

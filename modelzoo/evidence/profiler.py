@@ -117,12 +117,9 @@ def run_device_profiled(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         profiler = _profiler(kind)
-        profiler.__enter__()
-        try:
+        with profiler:
             call()
             synchronize()
-        finally:
-            profiler.__exit__(*sys.exc_info())
     results = getattr(profiler, "kineto_results", None)
     kernels = device_kernels(results.events() if results is not None else ())
     if not kernels:
