@@ -166,8 +166,7 @@ def _roundings(precision: str, recipe: str | None) -> dict[str, list[tuple[int, 
         return {
             name: [(place, lambda x: rounded(x, precision)) for place in places] for name, places in PRODUCTS.items()
         }
-    found: dict[str, list[tuple[int, Callable[[Any], Any]]]] = {}
-    for name in WITH_WEIGHTS:
-        places = zip(PRODUCTS[name], _RANGES[recipe])
-        found[name] = [(place, grid.rounded) for place, grid in places if grid is not None]
-    return found
+    return {
+        name: [(place, grid.rounded) for place, grid in zip(PRODUCTS[name], _RANGES[recipe]) if grid is not None]
+        for name in WITH_WEIGHTS
+    }

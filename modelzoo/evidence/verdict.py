@@ -96,7 +96,7 @@ def judge_attributed(
     verdict, reason = _judge_fp32(findings, classes) if requested == "fp32" else _judge_reduced(findings)
     if any(each.wrong is not None for each in audit.products):
         verdict = ProofVerdict.WRONG_RESULTS
-    total = sum(part.seconds for part in parts)
+    total, in_products = sum(part.seconds for part in parts), sum(part.seconds for part in compute)
     reference = [part for part in compute if part.is_reference]
     return Evidence(
         requested=requested,
@@ -106,10 +106,8 @@ def judge_attributed(
         decided_by=tuple(sorted({part.decided_by for part in compute})),
         iterations=audit.iterations,
         seconds=total,
-        compute_seconds=sum(part.seconds for part in compute),
-        compute_bf16_share=fraction(
-            (part.seconds for part in compute if part.precision == reduced), sum(part.seconds for part in compute)
-        ),
+        compute_seconds=in_products,
+        compute_bf16_share=fraction((part.seconds for part in compute if part.precision == reduced), in_products),
         unattributed_share=fraction((part.seconds for part in parts if part.precision == UNATTRIBUTED), total),
         reference_share=fraction((part.seconds for part in reference), total),
         reference_kernels=tuple(sorted({part.implementation for part in reference})),
