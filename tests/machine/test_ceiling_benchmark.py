@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -67,6 +68,30 @@ def test_a_slow_precision_is_measured_on_small_matrices_only(monkeypatch: pytest
     monkeypatch.setattr(ceiling_benchmark, "_lowest_median", lambda *_: 0.5)
     found = ceiling_benchmark._products(torch, "bf16", "mm", (64, 128), 1.0)
     assert [g.size for g in found] == [64]
+
+
+def test_the_first_call_of_a_size_takes_nothing_from_the_time_of_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an H100, loading a kernel took so long that TF32 was measured at 1024 only, far below its peak."""
+    now = 0.0
+
+    def product(*_: object) -> Any:
+        calls = iter([10.0])
+
+        def call() -> None:
+            nonlocal now
+            now += next(calls, 1e-4)
+
+        return call
+
+    def median(call: Any, *_: object) -> float:
+        call()
+        return 1e-4
+
+    monkeypatch.setattr(ceiling_benchmark, "_product", product)
+    monkeypatch.setattr(ceiling_benchmark, "_lowest_median", median)
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    found = ceiling_benchmark._products(torch, "bf16", "mm", (1024, 2048, 4096), 2.0, device="cuda", clock=lambda: now)
+    assert [g.size for g in found] == [1024, 2048, 4096]
 
 
 def test_a_cpu_without_bf16_has_no_bf16_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
