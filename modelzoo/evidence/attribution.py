@@ -23,12 +23,11 @@ from modelzoo.evidence.kernel_names import (
     UNATTRIBUTED,
     UNKNOWN_KERNEL,
     UNREAD_KERNEL,
+    base_name,
     converts_back,
-    is_native_loop,
     moves_memory,
     multiplies_nothing,
     operator_class,
-    precision_of,
     shows_its_operands,
 )
 from modelzoo.evidence.mkl_log import BlasCall
@@ -62,6 +61,7 @@ def attribute_recording(
     prover, is_cpu = PrecisionProver(canary, bf16_method), recording.device == "cpu"
     printed = [each.printed for each in recording.calls] + list(recording.outside)
     primitives = [primitive for each in printed for primitive in each.log.primitives]
+    calls = [each.call for each in recording.calls]
     replayed = recording.products if recording.replay_seconds is not None else ()
     counted, lists_all = recording.counted(), False
     if is_cpu:
@@ -93,7 +93,9 @@ def attribute_recording(
         counted=counted,
         lists_all=lists_all,
         logged=logged_types(primitives),
-        dequantized=tuple(sorted({each.call.name for each in recording.calls if _converts_back(each)})),
+        dequantized=tuple(
+            sorted({each.name for each in calls if converts_back(each.name, (*each.dtypes, each.output))})
+        ),
         unread=unread,
         unread_in_products=unread_in_products,
         products=answered(replayed, parts),
@@ -196,7 +198,8 @@ def _call_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProv
         precision=proof.precision,
         decided_by=proof.decided_by,
         seconds=taken,
-        is_reference=recording.shows_onednn and not computing and is_native_loop(call.name),
+        # A loop of torch's own, as slow as a reference kernel (aten/src/ATen/native/LinearAlgebra.cpp).
+        is_reference=recording.shows_onednn and not computing and base_name(call.name) == "_int_mm",
         flop=logged if call.flop is None else call.flop,
         product=noted.product if recording.replay_seconds is not None else None,
     )
@@ -306,7 +309,3 @@ def _unread(recording: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:
         is_replayed = noted.product is not None and recording.products[noted.product].shown is not None
         (inside if is_replayed else outside).extend(noted.printed.log.unread)
     return tuple(outside), tuple(inside)
-
-
-def _converts_back(noted: RecordedCall) -> bool:
-    return converts_back(noted.call.name, [precision_of(each) for each in (*noted.call.dtypes, noted.call.output)])

@@ -17,6 +17,8 @@ from modelzoo.machine.libraries import parse_torch_config
 from modelzoo.records.evidence import KernelDigest, LogSource
 
 _VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
+_LOGS_EXECUTIONS = {"1", "2", "all", "-1", "profile", "profile_exec"}
+"""Their values that log every primitive that is executed (oneDNN's developer guide)."""
 
 
 class NoKernelLogError(RuntimeError):
@@ -47,8 +49,32 @@ def library_logs(problems: list[str]) -> Iterator[tuple[Written, LogSource]]:
     Args:
         problems: receives a message if a mode cannot be switched on.
     """
-    with _verbose_onednn(problems) as source, _verbose_mkl(problems), captured_output(problems) as written:
-        yield written, source
+    from torch.backends import mkl, mkldnn
+
+    preset = next((os.environ[name] for name in _VERBOSE_VARIABLES if os.environ.get(name)), "")
+    source = LogSource.NONE
+    with contextlib.ExitStack() as stack:
+        if not mkldnn.is_available():
+            problems.append("this PyTorch build has no oneDNN")
+        elif "filter=" in preset:
+            problems.append(f"{preset} filters oneDNN's log, which may lack kernels: unset the variable")
+        elif not _LOGS_EXECUTIONS.isdisjoint(preset.split(",")):
+            source = LogSource.ENVIRONMENT
+        else:
+            try:
+                stack.enter_context(mkldnn.verbose(mkldnn.VERBOSE_ON))
+                source = LogSource.RUNTIME_SWITCH
+            except (AttributeError, AssertionError, RuntimeError):
+                problems.append(
+                    "this PyTorch build cannot switch oneDNN's verbose mode on: set ONEDNN_VERBOSE=1 "
+                    "before the process starts"
+                )
+        if mkl.is_available():
+            try:
+                stack.enter_context(mkl.verbose(mkl.VERBOSE_ON))
+            except (AttributeError, AssertionError, RuntimeError):
+                problems.append("this PyTorch build cannot switch MKL's verbose mode on")
+        yield stack.enter_context(captured_output(problems)), source
 
 
 def shows_onednn(source: LogSource) -> bool:
@@ -70,51 +96,6 @@ def watched_kernels() -> Iterator[Callable[[], tuple[str, ...] | None]]:
             return tuple(sorted({primitive.kernel for primitive in log.primitives if primitive.is_compute}))
 
         yield ran
-
-
-@contextlib.contextmanager
-def _verbose_onednn(problems: list[str]) -> Iterator[LogSource]:
-    """Switch oneDNN's verbose mode on, if the environment did not; yield how."""
-    from torch.backends import mkldnn
-
-    preset = next((os.environ[name] for name in _VERBOSE_VARIABLES if os.environ.get(name)), "")
-    with contextlib.ExitStack() as stack:
-        source = LogSource.NONE
-        if not mkldnn.is_available():
-            problems.append("this PyTorch build has no oneDNN")
-        elif "filter=" in preset:
-            problems.append(f"{preset} filters oneDNN's log, which may lack kernels: unset the variable")
-        elif _logs_executions(preset):
-            source = LogSource.ENVIRONMENT
-        else:
-            try:
-                stack.enter_context(mkldnn.verbose(mkldnn.VERBOSE_ON))
-                source = LogSource.RUNTIME_SWITCH
-            except (AttributeError, AssertionError, RuntimeError):
-                problems.append(
-                    "this PyTorch build cannot switch oneDNN's verbose mode on: set ONEDNN_VERBOSE=1 "
-                    "before the process starts"
-                )
-        yield source
-
-
-def _logs_executions(preset: str) -> bool:
-    """Whether this value of ``ONEDNN_VERBOSE`` logs every primitive that is executed (oneDNN's developer guide)."""
-    return not {"1", "2", "all", "-1", "profile", "profile_exec"}.isdisjoint(preset.split(","))
-
-
-@contextlib.contextmanager
-def _verbose_mkl(problems: list[str]) -> Iterator[None]:
-    """Switch MKL's verbose mode on, in builds with MKL."""
-    import torch
-
-    with contextlib.ExitStack() as stack:
-        if torch.backends.mkl.is_available():
-            try:
-                stack.enter_context(torch.backends.mkl.verbose(torch.backends.mkl.VERBOSE_ON))
-            except (AttributeError, AssertionError, RuntimeError):
-                problems.append("this PyTorch build cannot switch MKL's verbose mode on")
-        yield
 
 
 def blas_name() -> str:

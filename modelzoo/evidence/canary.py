@@ -81,8 +81,15 @@ def run_canary(device: str = "cpu", dtype: Any = None, watch: Watch | None = Non
             (tensor(4, 32, 56, 56), tensor(64, 32, 3, 3), tensor(64)),
         ),
     ]
-    watched = watch or _unwatched
-    return Canary(tuple(_check(name, call, operands, device, dtype, watched) for name, call, operands in cases))
+    checks = []
+    for name, call, operands in cases:
+        with torch.autocast(device.split(":")[0], enabled=False):
+            exact = call(*(x.double() for x in operands))
+        moved = [x.to(device) for x in operands]
+        if dtype is not None:
+            moved = [x.to(dtype) for x in moved]
+        checks.append(_compared(name, call, moved, exact, watch or _unwatched))
+    return Canary(tuple(checks))
 
 
 def _unwatched() -> AbstractContextManager[Kernels]:
@@ -120,19 +127,6 @@ def run_quantized_canary(quantize: Callable[[Any, Any], Any], watch: Watch | Non
 
 def _failed(name: str, error: RuntimeError) -> OperatorCheck:
     return OperatorCheck(name, None, CanaryLevel.FAILED, str(error).strip().splitlines()[0])
-
-
-def _check(
-    name: str, call: Callable[..., Any], operands: tuple[Any, ...], device: str, dtype: Any, watched: Watch
-) -> OperatorCheck:
-    import torch
-
-    with torch.autocast(device.split(":")[0], enabled=False):
-        exact = call(*(x.double() for x in operands))
-    moved = [x.to(device) for x in operands]
-    if dtype is not None:
-        moved = [x.to(dtype) for x in moved]
-    return _compared(name, call, moved, exact, watched)
 
 
 def _compared(

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNATTRIBUTED, UNKNOWN_KERNEL, operator_class
 from modelzoo.evidence.precision import UNKNOWN, is_narrower
+from modelzoo.frozen import replace
 from modelzoo.records.coverage import KNOWN_SHARE, Coverage, TimeShare
-from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource
+from modelzoo.records.evidence import OperatorClass, OperatorUse
 from modelzoo.records.profile import Flops, Shape
 
 Name = Callable[[Node], str]
@@ -39,10 +40,7 @@ def time_shares(parts: Sequence[Node], name: Name, total: float) -> tuple[TimeSh
 
 def longest(parts: Sequence[Node], name: Name) -> list[str]:
     """Return the names by their total time, longest first."""
-    seconds: dict[str, float] = defaultdict(float)
-    for part in parts:
-        seconds[name(part)] += part.seconds
-    return sorted(seconds, key=lambda each: -seconds[each])
+    return [each.name for each in time_shares(parts, name, 0.0)]
 
 
 def operator_uses(parts: Sequence[Node]) -> tuple[OperatorUse, ...]:
@@ -50,48 +48,34 @@ def operator_uses(parts: Sequence[Node]) -> tuple[OperatorUse, ...]:
 
     The other operators are left out: a detector runs thousands of them, each with other shapes.
     """
-    seconds_of_operator: dict[tuple[str, tuple[Shape, ...]], float] = defaultdict(float)
-    kernel_seconds_of_operator: dict[tuple[str, tuple[Shape, ...]], float] = defaultdict(float)
-    kernel_seconds: dict[_UseKey, float] = defaultdict(float)
-    counts: dict[_UseKey, int] = defaultdict(int)
+    alike: dict[OperatorUse, list[Node]] = defaultdict(list)
+    whole: dict[tuple[str, tuple[Shape, ...]], float] = defaultdict(float)
+    in_kernels: dict[tuple[str, tuple[Shape, ...]], float] = defaultdict(float)
     for part in parts:
         if part.operator_class is None:
             continue
-        seconds_of_operator[part.operator, part.shapes] += part.seconds
+        whole[part.operator, part.shapes] += part.seconds
         if part.count:
-            kernel_seconds_of_operator[part.operator, part.shapes] += part.seconds
-            key = (
-                part.operator,
-                part.operator_class,
-                part.shapes,
-                part.implementation,
-                part.precision,
-                part.decided_by,
+            in_kernels[part.operator, part.shapes] += part.seconds
+            use = OperatorUse(
+                operator=part.operator,
+                operator_class=part.operator_class,
+                shapes=part.shapes,
+                implementation=part.implementation,
+                precision=part.precision,
+                decided_by=part.decided_by,
+                count=0,
+                seconds=0.0,
+                kernel_seconds=0.0,
             )
-            kernel_seconds[key] += part.seconds
-            counts[key] += part.count
+            alike[use].append(part)
     uses = []
-    for key, seconds in kernel_seconds.items():
-        operator, kind, shapes, implementation, precision, decided_by = key
+    for use, some in alike.items():
+        operator, seconds = (use.operator, use.shapes), sum(part.seconds for part in some)
         # Time outside the kernels is divided among an operator's kernels by their own time.
-        share = fraction([seconds], kernel_seconds_of_operator[operator, shapes])
-        uses.append(
-            OperatorUse(
-                operator=operator,
-                operator_class=kind,
-                shapes=shapes,
-                implementation=implementation,
-                precision=precision,
-                decided_by=decided_by,
-                count=counts[key],
-                seconds=seconds_of_operator[operator, shapes] * share,
-                kernel_seconds=seconds,
-            )
-        )
+        own = whole[operator] * fraction([seconds], in_kernels[operator])
+        uses.append(replace(use, count=sum(part.count for part in some), seconds=own, kernel_seconds=seconds))
     return tuple(sorted(uses, key=lambda use: -use.seconds))
-
-
-_UseKey = tuple[str, OperatorClass, tuple[Shape, ...], str, str, ProofSource]
 
 
 def coverage(audit: AttributedAudit, requested: str) -> Coverage:

@@ -62,7 +62,7 @@ def kernel_part(
         prover: what decides if neither that nor its name does.
         operator: what launched it.
     """
-    kind, category = operator_class(operator), _category(kernel.name)
+    kind, category = operator_class(operator), kernel_category(kernel.name)
     if kind is None and category is None and multiplies_nothing(operator) and kernel_class(kernel.name) is None:
         category = MOVEMENT if moves_memory(operator) else NATIVE
     if category is not None:
@@ -74,13 +74,6 @@ def kernel_part(
         found = _by_name(kernel.name, kind, given, prover) if kind is not None else NO_PROOF
         kind = kind or OperatorClass.MATMUL  # a name that nobody knows may be a product
     return Node(operator, kind, (), short_name(kernel.name), found.precision, found.decided_by, kernel.seconds)
-
-
-def _category(name: str) -> str | None:
-    """What a kernel does that multiplies no matrices; ``None`` if its name does not say so."""
-    if is_movement(name):
-        return MOVEMENT
-    return NATIVE if is_other(name) else None
 
 
 def _by_name(name: str, kind: OperatorClass, given: str, prover: PrecisionProver) -> PrecisionProof:
@@ -132,7 +125,7 @@ _RETURNED = re.compile(r"^(?:void|std::enable_if<.*?>::type) ")
 
 def kernel_class(name: str) -> OperatorClass | None:
     """What a kernel that multiplies matrices computes; ``None`` if its name does not say that it multiplies any."""
-    if is_movement(name) or is_other(name):
+    if kernel_category(name) is not None:
         return None
     if _ATTENTION.search(name):
         return OperatorClass.ATTENTION
@@ -141,14 +134,13 @@ def kernel_class(name: str) -> OperatorClass | None:
     return OperatorClass.MATMUL if _PRODUCT.search(name) else None
 
 
-def is_movement(name: str) -> bool:
-    """Whether a kernel copies or reorders."""
-    return _MOVEMENT.search(name) is not None and not _PRODUCT.search(name.partition("<")[0])
-
-
-def is_other(name: str) -> bool:
-    """Whether a kernel is known to multiply no matrices: elementwise, normalization, pooling, sorting …."""
-    return _OTHER.search(name.partition("<")[0]) is not None and not _SIMPLE_PRODUCT.search(name.partition("<")[0])
+def kernel_category(name: str) -> str | None:
+    """What a kernel does that multiplies no matrices: it copies or reorders, or is elementwise, a pooling, sorting …;
+    ``None`` if its name does not say so."""
+    base = name.partition("<")[0]
+    if _MOVEMENT.search(name) and not _PRODUCT.search(base):
+        return MOVEMENT
+    return NATIVE if _OTHER.search(base) and not _SIMPLE_PRODUCT.search(base) else None
 
 
 def kernel_precision(name: str) -> str | None:

@@ -112,7 +112,8 @@ def _record_calls(call: Callable[[], object], run: Run, backend: str) -> list[Ca
 
     calls: list[Call] = []
     # A pass calls the same operators thousands of times.
-    is_composite = cache(lambda func: _is_composite(func, backend))
+    # An operator with a kernel of the device's own runs as it is.
+    is_composite = cache(lambda func: _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, backend))
     has_autocast = cache(lambda func: _has_kernel(func, f"Autocast{backend}"))
 
     class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
@@ -146,8 +147,8 @@ def _record_calls(call: Callable[[], object], run: Run, backend: str) -> list[Ca
                     shapes=tuple(tuple(x.shape) for x in tensors),
                     flop=call_flop(name, args, output),
                     bytes=_bytes_moved(name, tensors, output),
-                    dtypes=tuple(map(_dtype, tensors)),
-                    output=next(map(_dtype, tensors_in(output)), ""),
+                    dtypes=tuple(map(dtype_name, tensors)),
+                    output=next(map(dtype_name, tensors_in(output)), ""),
                 )
             )
             return output
@@ -163,7 +164,8 @@ def _not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if dynamo is None else dynamo.disable(function)
 
 
-def _dtype(tensor: Any) -> str:
+def dtype_name(tensor: Any) -> str:
+    """torch's name of its data type: ``float32``."""
     return str(tensor.dtype).removeprefix("torch.")
 
 
@@ -175,13 +177,13 @@ def _autocast_followed(backend: str) -> Iterator[list[bool]]:
     """
     import torch
 
-    context = torch.autocast
+    context, is_excluded = torch.autocast, torch._C._dispatch_tls_is_dispatch_key_excluded
     enter, leave = context.__enter__, context.__exit__
-    is_on = [_is_autocast_on(backend)]
+    is_on = [not is_excluded(_autocast_key(backend))]
 
     def entered(self: Any) -> Any:
         found = enter(self)
-        is_on.append(_is_autocast_on(backend))
+        is_on.append(not is_excluded(_autocast_key(backend)))
         return found
 
     def left(self: Any, *error: Any) -> Any:
@@ -193,12 +195,6 @@ def _autocast_followed(backend: str) -> Iterator[list[bool]]:
         yield is_on
     finally:
         context.__enter__, context.__exit__ = enter, leave
-
-
-def _is_autocast_on(backend: str) -> bool:
-    import torch
-
-    return not torch._C._dispatch_tls_is_dispatch_key_excluded(_autocast_key(backend))
 
 
 def _autocast_inside(backend: str, is_on: bool) -> AbstractContextManager[object]:
@@ -215,11 +211,6 @@ def _autocast_key(backend: str) -> Any:
     import torch
 
     return getattr(torch._C.DispatchKey, f"Autocast{backend}")
-
-
-def _is_composite(func: Any, backend: str) -> bool:
-    # An operator with a kernel of the device's own runs as it is.
-    return _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, backend)
 
 
 def _key_of_parts(name: str, func: Any, args: Sequence[Any], backend: str) -> str | None:

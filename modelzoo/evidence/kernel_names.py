@@ -95,24 +95,18 @@ def has_weights(name: str, kind: OperatorClass | None) -> bool:
 _BATCHED = ("bmm", "baddbmm", "addbmm")
 
 
-def converts_back(name: str, precisions: Sequence[str | None]) -> bool:
+def converts_back(name: str, dtypes: Sequence[str]) -> bool:
     """Return whether an operator turns integers of 8 bits or fewer into floating point, as dequantizing does.
 
     Args:
         name: of the operator.
-        precisions: those of its tensors, with the output.
+        dtypes: those of its tensors, with the output, in torch's names.
     """
-    base = base_name(name)
+    base, precisions = base_name(name), set(map(precision_of, dtypes))
     if base.startswith("dequantize"):
         return True
-    is_mixed = not {"fp32", "bf16", "fp16"}.isdisjoint(precisions) and not {"int4", "int8"}.isdisjoint(precisions)
-    return is_mixed and base in ("_to_copy", "copy_", "mul", "mul_")
-
-
-def is_native_loop(name: str) -> bool:
-    """Return whether an operator that oneDNN does not compute runs a loop of torch's own, as slow as a reference kernel
-    (``_int_mm_out_cpu`` in ``aten/src/ATen/native/LinearAlgebra.cpp``)."""
-    return base_name(name) == "_int_mm"
+    is_mixed = precisions & {"fp32", "bf16", "fp16"} and precisions & {"int4", "int8"}
+    return bool(is_mixed) and base in ("_to_copy", "copy_", "mul", "mul_")
 
 
 def base_name(name: str) -> str:
@@ -274,7 +268,7 @@ def moves_memory(name: str) -> bool:
 
 def calls_operators(name: str) -> bool:
     """Return whether an operator's kernel for the CPU computes its products by calling other operators."""
-    return _without_overload(name) in _CALLERS_IN_KERNELS
+    return name.partition(".")[0] in _CALLERS_IN_KERNELS
 
 
 def shows_its_operands(name: str) -> bool:
@@ -282,7 +276,7 @@ def shows_its_operands(name: str) -> bool:
 
     Operators that are not listed may hold weights in a precision of their own: packed, as opaque or untyped bytes.
     """
-    name = _without_overload(name)
+    name = name.partition(".")[0]
     return name in _PRODUCTS or name.removesuffix("_") in _PRODUCTS
 
 
@@ -292,10 +286,6 @@ def named_precision(name: str) -> str | None:
     if operator_class(name) is None:
         return None
     return next((precision for precision, pattern in _NARROW if pattern.search(name)), None)
-
-
-def _without_overload(name: str) -> str:
-    return name.partition(".")[0]
 
 
 def _is_in(name: str, known: frozenset[str]) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -47,6 +46,7 @@ _MICROKERNELS = ("brgemm", "transform")
 _TIMES = re.compile(r",\d+\.\d+(e[+-]\d+)?(?=,|$)|,\d+$")
 
 _MARKER = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,")
+_INFO = re.compile(r"(?:oneDNN|DNNL|Intel MKL-DNN) v([^ ]*)|cpu,isa:(.*)")
 _OLD_TENSOR = re.compile(r"^(\w+?)_(undef|tf32|bf16|[fsu]\d+(?:_e\dm\d)?)$")
 _NARROW = ("int4", "int8", "fp4", "fp8", "fp16", "bf16", "tf32")
 # The names of x86 kernels contain their instruction set. These sets have no bf16 instructions, so the attribute that
@@ -121,18 +121,8 @@ class OneDnnLog(msgspec.Struct, frozen=True):
 
     version: str = ""
     isa: str = ""
-    runtime: str = ""
     primitives: tuple[Primitive, ...] = ()
     unread: tuple[str, ...] = ()
-
-
-@dataclass
-class _Parsed:
-    version: str = ""
-    isa: str = ""
-    runtime: str = ""
-    primitives: list[Primitive] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
 
 
 def parse_onednn(text: str, architecture: str = "") -> OneDnnLog:
@@ -142,24 +132,27 @@ def parse_onednn(text: str, architecture: str = "") -> OneDnnLog:
         text: the output.
         architecture: of the CPU, empty if unknown. On ARM some kernels have the names of others on x86.
     """
-    parsed = _Parsed()
+    version = isa = ""
+    primitives: list[Primitive] = []
+    unread: list[str] = []
     for line in text.splitlines():
         start = _MARKER.search(line)
         if start is None:
             continue
         fields = _without_prefix(line[start.end() :].strip().split(","))
         if fields[:1] == ["info"]:
-            _read_info(parsed, fields[1:])
+            if found := _INFO.match(",".join(fields[1:])):
+                version, isa = found[1] or version, found[2] or isa
         elif fields[:1] == ["exec"]:
             primitive = _primitive(fields[1:], architecture)
             if primitive is None:
-                parsed.unread.append(line[start.start() :].strip())
+                unread.append(line[start.start() :].strip())
             else:
-                parsed.primitives.append(primitive)
+                primitives.append(primitive)
         elif fields[1:2] == ["exec"]:
             # A graph or a kernel of another interface, in a format that is not known here.
-            parsed.unread.append(line[start.start() :].strip())
-    return OneDnnLog(parsed.version, parsed.isa, parsed.runtime, tuple(parsed.primitives), tuple(parsed.unread))
+            unread.append(line[start.start() :].strip())
+    return OneDnnLog(version, isa, tuple(primitives), tuple(unread))
 
 
 def untimed(line: str) -> str:
@@ -173,16 +166,6 @@ def _without_prefix(fields: list[str]) -> list[str]:
         if fields and re.fullmatch(pattern, fields[0]):
             fields = fields[1:]
     return fields
-
-
-def _read_info(parsed: _Parsed, fields: list[str]) -> None:
-    text = ",".join(fields)
-    if text.startswith(("oneDNN v", "DNNL v", "Intel MKL-DNN v")):
-        parsed.version = text.split(" v", 1)[1].split(" ")[0]
-    elif text.startswith("cpu,isa:"):
-        parsed.isa = text[len("cpu,isa:") :]
-    elif text.startswith("cpu,runtime:"):
-        parsed.runtime = text[len("cpu,runtime:") :]
 
 
 def _primitive(fields: list[str], architecture: str) -> Primitive | None:

@@ -70,7 +70,10 @@ class PrecisionProver:
             operator: the operator's name.
             source: how the type is known.
         """
-        level = _level(self._outside_onednn(operator))
+        outside = [check for check in self._checks if check.kernels == ()]
+        # There, convolution, attention and Linear without bias (mm) use the same sgemm as a plain matmul.
+        own = OperatorClass.LINEAR if operator_class(operator) is OperatorClass.LINEAR else OperatorClass.MATMUL
+        level = _level([check for check in outside if check.operator == own] or outside)
         if level is None and operand_type == "fp32" and self._bf16_method == "fastmath":
             # The library was asked for less than fp32, and no operator of the canary shows what it made of that.
             return NO_PROOF
@@ -109,16 +112,6 @@ class PrecisionProver:
         if is_converted and found <= {UNKNOWN, given} and UNKNOWN in found:
             return by_types  # a log without types: what was multiplied is what was given
         return proofs[0] if len(found) == 1 else NO_PROOF
-
-    def _outside_onednn(self, operator: str) -> list[OperatorCheck]:
-        """The canary's operators that ran outside oneDNN, as ``operator`` did; that of its class if it is one of them.
-
-        Outside oneDNN, convolution, attention and Linear without bias (mm) use the same sgemm as a plain matmul.
-        """
-        outside = [check for check in self._checks if check.kernels == ()]
-        kind = operator_class(operator)
-        own = OperatorClass.LINEAR if kind is OperatorClass.LINEAR else OperatorClass.MATMUL
-        return [check for check in outside if check.operator == own] or outside
 
     def prove_operands(self, given: str, like: str | None, source: ProofSource) -> PrecisionProof:
         """Decide the precision of a product by its operands, and by an operator of the canary that runs its kernel.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from modelzoo.evidence.canary import BF16_BELOW, BF16_FROM, FP32_BELOW
 from modelzoo.evidence.precision import COARSE, ELEVEN_BITS
+from modelzoo.workload.nested import tensors_in
 
 INT8_BELOW = 2e-2
 """Eight-bit integers have steps of 1/127 of the largest number and errors of up to half of one, 1/√12 root-mean-square:
@@ -126,6 +127,32 @@ def relative_error(samples: Sequence[tuple[Any, Any]]) -> float:
     if not count or not math.isfinite(errors):
         return math.nan
     return math.sqrt(errors / whole) if whole else (0.0 if not errors else math.inf)
+
+
+def kept(output: object) -> list[Any]:
+    """Return copies of the tensors of an output, which the next call may overwrite."""
+    return [each.clone() for each in tensors_in(output)]
+
+
+def differ(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    """Return whether two outputs differ by more than the rounding of fp32, or in their shapes.
+
+    A model can tell that it is observed, and compute in another precision meanwhile.
+    """
+    return len(first) != len(second) or any(map(_differs, first, second))
+
+
+def _differs(first: Any, second: Any) -> bool:
+    import torch
+
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return True
+    if torch.equal(first, second):
+        return False
+    if not first.is_floating_point():
+        return True
+    different = ~((first == second) | (first.isnan() & second.isnan()))
+    return bool(different.any()) and not relative_error([(second, first.double())]) < FP32_BELOW
 
 
 def repetitions(outputs: int) -> int:

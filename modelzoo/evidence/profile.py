@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -141,30 +140,23 @@ def _kernels(evidence: Evidence | None) -> dict[Operator, tuple[str, str]]:
     return kernels
 
 
-@dataclass
-class _LayerSum:
-    own_seconds: float = 0.0
-    seconds: float = 0.0
-    flop: int = 0
-
-
 def _layer_rows(calls: Iterable[Timed], modules: Mapping[str, tuple[str, int]], seconds: float) -> tuple[LayerRow, ...]:
-    sums: dict[str, _LayerSum] = {path: _LayerSum() for path in modules}
+    alike: dict[str, list[Timed]] = {path: [] for path in modules}
     for each in calls:
         for path in set(each.layers):  # each once, because a module may call itself
-            sums[path].seconds += each.seconds
-            sums[path].own_seconds += each.seconds if path == each.layers[-1] else 0.0
-            sums[path].flop += each.flop or 0
-    rows = [
-        LayerRow(
-            path=path or WHOLE_MODEL,
-            kind=modules[path][0],
-            count=modules[path][1],
-            seconds=entry.seconds,
-            own_seconds=entry.own_seconds,
-            share=entry.seconds / seconds if seconds > 0 else 0.0,
-            flop=entry.flop or None,
+            alike[path].append(each)
+    rows = []
+    for path, some in alike.items():
+        taken = sum((each.seconds for each in some), 0.0)
+        rows.append(
+            LayerRow(
+                path=path or WHOLE_MODEL,
+                kind=modules[path][0],
+                count=modules[path][1],
+                seconds=taken,
+                own_seconds=sum((each.seconds for each in some if each.layers[-1] == path), 0.0),
+                share=taken / seconds if seconds > 0 else 0.0,
+                flop=sum(each.flop or 0 for each in some) or None,
+            )
         )
-        for path, entry in sums.items()
-    ]
     return tuple(sorted(rows, key=lambda row: -row.own_seconds))

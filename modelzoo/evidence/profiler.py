@@ -117,12 +117,9 @@ def run_device_profiled(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         profiler = _profiler(kind)
-        profiler.__enter__()
-        try:
+        with profiler:
             call()
             synchronize()
-        finally:
-            profiler.__exit__(*sys.exc_info())
     results = getattr(profiler, "kineto_results", None)
     kernels = device_kernels(results.events() if results is not None else ())
     if not kernels:
@@ -154,15 +151,12 @@ def device_kernels(events: Any) -> tuple[DeviceKernel, ...]:
 
     found = []
     for event in listed:
-        if "CPU" in str(event.device_type()) or event.name().startswith(CALL) or _is_annotation(event):
+        # A range of the host's may be shown on the device's time line.
+        is_range = getattr(event, "is_user_annotation", lambda: False)() or event.name().startswith(CALL)
+        if is_range or "CPU" in str(event.device_type()):
             continue
         linked = event.linked_correlation_id()
         launcher = on_host.get(linked) if linked > 0 else None
         call = call_of(launcher) if launcher is not None else None
         found.append(DeviceKernel(event.name(), event.duration_ns() / 1e9, call))
     return tuple(found)
-
-
-def _is_annotation(event: Any) -> bool:
-    """Whether the event is a range of the host's that is shown on the device's time line."""
-    return bool(getattr(event, "is_user_annotation", lambda: False)())

@@ -55,7 +55,9 @@ class Provenance:
             for each in tensors_in([args, named]) if operator_class(name) is not None else ():
                 self._count_subnormal(each)
             output = run(name, operator, args, named)
-            self._wrote(name, operator, args, named, output)
+            outputs = [] if base_name(name) in _EMPTY else tensors_in(output)
+            for each in (*outputs, *self._written(operator, args, named)):
+                self._know(each)
             return output
 
         return noting
@@ -89,12 +91,6 @@ class Provenance:
                 self.foreign += storage.nbytes() // each.element_size() if each.is_floating_point() else 0
                 self._know(each)
 
-    def _wrote(self, name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any], output: Any) -> None:
-        """Note what an operator has computed."""
-        outputs = [] if base_name(name) in _EMPTY else tensors_in(output)
-        for each in (*outputs, *self._written(operator, args, named)):
-            self._know(each)
-
     def _know(self, tensor: Any) -> None:
         from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -103,21 +99,16 @@ class Provenance:
             self._known.setdefault(storage._cdata, StorageWeakRef(storage))
 
     def _written(self, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """The tensors that an operator changes."""
-        changed = self._changed.get(operator)
-        if changed is None:
-            changed = self._changed[operator] = _changed_arguments(operator)
+        """The tensors that an operator changes, by its schema."""
+        if operator not in self._changed:
+            arguments = getattr(getattr(operator, "_schema", None), "arguments", ())
+            self._changed[operator] = [
+                (place, each.name)
+                for place, each in enumerate(arguments)
+                if each.alias_info is not None and each.alias_info.is_write
+            ]
+        changed = self._changed[operator]
         return tensors_in([args[n] if n < len(args) else named.get(name) for n, name in changed]) if changed else []
-
-
-def _changed_arguments(operator: Any) -> list[tuple[int, str]]:
-    """Place and name of the arguments that an operator changes, by its schema."""
-    arguments = getattr(getattr(operator, "_schema", None), "arguments", ())
-    return [
-        (place, each.name)
-        for place, each in enumerate(arguments)
-        if each.alias_info is not None and each.alias_info.is_write
-    ]
 
 
 def _has_memory(tensor: Any) -> bool:

@@ -11,7 +11,7 @@ import contextlib
 import platform
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,12 +20,11 @@ from modelzoo.evidence.audit import blas_name, library_logs, onednn_version, sho
 from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
 from modelzoo.evidence.kernel_names import operator_class
-from modelzoo.evidence.layers import layers_followed
 from modelzoo.evidence.mkl_log import BlasCall, parse_mkl
 from modelzoo.evidence.observation import RANDOM_OUTPUTS, logged_call_of
 from modelzoo.evidence.onednn_log import OneDnnLog, logged_precision, parse_onednn
-from modelzoo.evidence.outputs import differ, kept
 from modelzoo.evidence.precision import operand_precision
+from modelzoo.evidence.probes import differ, kept
 from modelzoo.evidence.profiler import CALL, Written, run_device_profiled
 from modelzoo.evidence.provenance import Provenance
 from modelzoo.evidence.replay import Collector, ask_products
@@ -249,7 +248,7 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
     """Run ``call`` once, observed, and its distinct products again; ``seconds``: what it takes unobserved."""
     problems = [] if plan.intercepts else [_NOT_INTERCEPTED]
     module = plan.model if plan.eager is None else None
-    with library_logs(problems) as (written, source), layers_followed(module) as (layers, modules):
+    with library_logs(problems) as (written, source), _layers_followed(module) as (layers, modules):
         is_logged, is_cpu = shows_onednn(source), plan.device == "cpu"
         recorder, calls = _Recorder(written, is_logged, layers, plan), None
         # Compiled code writes memory that no operator has written: there, the numbers of the eager pass are followed.
@@ -298,6 +297,38 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
         device=plan.device,
         problems=tuple(dict.fromkeys(problems)),
     )
+
+
+@contextlib.contextmanager
+def _layers_followed(module: Any) -> Iterator[tuple[Sequence[str], Mapping[str, int]]]:
+    """Yield the paths of the modules whose forward is running, the innermost last, and how often each has run.
+
+    Hooks of all modules are used, because torch calls other operators for some modules that have hooks of their own.
+    """
+    from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+    running: list[str] = []
+    ran: Counter[str] = Counter()
+    if module is None:
+        yield running, ran
+        return
+    paths = {id(each): path for path, each in module.named_modules()}
+
+    def enter(each: Any, args: Any) -> None:
+        path = paths.get(id(each))
+        ran.update([path] if path is not None else [])
+        # A module that is not a part of the model, as one that forward makes, counts as what calls it.
+        running.append(path if path is not None else running[-1] if running else "")
+
+    def leave(each: Any, args: Any, output: Any) -> None:
+        running.pop()
+
+    handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
+    try:
+        yield running, ran
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _with_kernels(

@@ -52,7 +52,7 @@ def rule_of(operator: str) -> Rule | None:
     if not operator.startswith(("aten::", "mkl::", "mkldnn::", "modelzoo::")):
         return None
     name = base_name(operator)
-    return _RULES.get(name) or _RULES.get(name.removesuffix("_"))
+    return RULES.get(name) or RULES.get(name.removesuffix("_"))
 
 
 def _spread(size: int, most: int) -> list[int]:
@@ -241,8 +241,8 @@ def _attention(
     """Of (batch, heads, length, size): softmax(q·kᵀ·scale + mask)·v."""
     import torch
 
-    batch, heads, length, _ = query.shape
-    keys = key.shape[2]
+    batch, heads, length, size = query.shape
+    keys, scale = key.shape[2], 1 / math.sqrt(size) if scale is None else scale
     # Every head has channels of its own.
     pairs = sorted(
         {(head * (batch - 1) // max(heads - 1, 1), head) for head in range(heads)}.union(
@@ -253,7 +253,7 @@ def _attention(
     exact = []
     for item, head in pairs:
         of_keys = head * key.shape[1] // heads  # several heads may share keys
-        logits = query[item, head][rows].double() @ key[item, of_keys].double().t() * _scale(query, scale)
+        logits = query[item, head][rows].double() @ key[item, of_keys].double().t() * scale
         if is_causal:
             logits = logits.masked_fill(torch.arange(keys) > torch.tensor(rows)[:, None], -math.inf)
         if attn_mask is not None:
@@ -275,10 +275,6 @@ def _flash_attention(query: Any, key: Any, value: Any, *rest: Any, scale: float 
 def _biased_attention(query: Any, key: Any, value: Any, bias: Any, *rest: Any, scale: float | None = None) -> Expected:
     """Of CUDA devices; ``rest`` are compute_log_sumexp, dropout_p, is_causal …."""
     return _attention(query, key, value, is_causal=len(rest) > 2 and rest[2], attn_mask=bias, scale=scale)
-
-
-def _scale(query: Any, scale: float | None) -> float:
-    return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
 
 def _attention_scales(query: Operand, *rest: Any, scale: float | None = None, **named: Any) -> Mapping[int, float]:
@@ -322,7 +318,7 @@ def _rnn_scales(inputs: Operand, weight: Operand, recurrent: Operand, *rest: Any
 
 _CONVOLUTION = Rule(_convolution, (0, 1))
 _BIASED = Rule(_biased_attention, kept=(3,), scales=_attention_scales, rows=0, is_linear=False)
-_RULES = {
+RULES = {
     "mm": Rule(_product, (0, 1), rows=0),
     "addmm": Rule(_added, (1, 2), rows=1),
     "_addmm_activation": Rule(_addmm_activation, (1, 2), is_linear=False),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from modelzoo.evidence.flops import call_flop
+from modelzoo.evidence.flops import call_flop, dtype_name
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
 from modelzoo.evidence.observation import LoggedCall, logged_call
 from modelzoo.evidence.probes import (
@@ -152,7 +152,7 @@ def _product(
     assert kind is not None, "only products are noted"
     factors = [args[each] for each in rule.factors] if rule is not None and rule.factors else tensors_in(list(args))
     factors = factors[:2] if rule is None else factors
-    types = {precision_of(str(each.dtype).removeprefix("torch.")) or "unknown" for each in factors}
+    types = {precision_of(dtype_name(each)) or "unknown" for each in factors}
     return Product(
         operator=name,
         operator_class=kind,
@@ -244,7 +244,7 @@ def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Writte
         return any(_error_of(distinct, rule, dict(zip(rule.factors, blocks))) > VANISHED for blocks in both)
 
     shown = None if math.isnan(error) else shown_precision(error, loses)
-    output = precision_of(str(calls[0].found.dtype).removeprefix("torch."))
+    output = precision_of(dtype_name(calls[0].found))
     precisions = (product.operands, output, product.logged, asked)
 
     def judged(*more: str | None) -> tuple[Limits, WrongOutputs | None]:
@@ -363,11 +363,9 @@ def _reproducible(distinct: _Distinct, rule: Rule, scales: Mapping[int, float]) 
     found = []
     for n, (name, each) in enumerate([*(("", each) for each in distinct.args), *distinct.named.items()]):
         if isinstance(each, Operand):
-            dtype = str(each.dtype).removeprefix("torch.")
-            found.append(Argument(name, None, each.shape, each.strides, dtype, n, scales.get(n, 1.0)))
+            found.append(Argument(name, None, each.shape, each.strides, dtype_name(each), n, scales.get(n, 1.0)))
         elif _is_plain(each) and name in rule.kept:
-            dtype = str(each.dtype).removeprefix("torch.")
-            found.append(Argument(name, None, tuple(each.shape), tuple(each.stride()), dtype))
+            found.append(Argument(name, None, tuple(each.shape), tuple(each.stride()), dtype_name(each)))
         elif each is None or isinstance(each, (bool, int, float, str)):
             found.append(Argument(name, each))
         elif isinstance(each, (list, tuple)) and all(isinstance(one, (bool, int, float)) for one in each):

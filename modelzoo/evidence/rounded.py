@@ -8,21 +8,14 @@ from typing import Any
 
 import msgspec
 
+from modelzoo.evidence.references import RULES
+
 OPERANDS_ONLY = ("tf32", "int8")
 """Precisions in which kernels round the operands of products and nothing else: tensors stay fp32."""
 WITH_WEIGHTS = ("addmm", "mm")
 """The products of Linear layers, which every recipe for int8 quantizes. The second factor is the weights."""
-PRODUCTS = {
-    "addmm": (1, 2),
-    "addmv": (1, 2),
-    "baddbmm": (1, 2),
-    "bmm": (0, 1),
-    "convolution": (0, 1),
-    "dot": (0, 1),
-    "mm": (0, 1),
-    "mv": (0, 1),
-    "_addmm_activation": (1, 2),
-}
+_CONSISTING = ("linear", "_convolution")
+PRODUCTS = {name: rule.factors for name, rule in RULES.items() if rule.factors and name not in _CONSISTING}
 """Which arguments of ATen's products are multiplied. Others, such as ``linear`` and ``einsum``, consist of these."""
 
 
@@ -173,8 +166,7 @@ def _roundings(precision: str, recipe: str | None) -> dict[str, list[tuple[int, 
         return {
             name: [(place, lambda x: rounded(x, precision)) for place in places] for name, places in PRODUCTS.items()
         }
-    found: dict[str, list[tuple[int, Callable[[Any], Any]]]] = {}
-    for name in WITH_WEIGHTS:
-        places = zip(PRODUCTS[name], _RANGES[recipe])
-        found[name] = [(place, grid.rounded) for place, grid in places if grid is not None]
-    return found
+    return {
+        name: [(place, grid.rounded) for place, grid in zip(PRODUCTS[name], _RANGES[recipe]) if grid is not None]
+        for name in WITH_WEIGHTS
+    }

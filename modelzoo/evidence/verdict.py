@@ -46,13 +46,11 @@ Conclusion = tuple[ProofVerdict, OtherPrecision | InexactCanary | Disagreement |
 
 
 class _Findings(msgspec.Struct, frozen=True):
-    """What the verdict is based on: the time in matrix products, in total and by class, and the canary's checks."""
+    """What the verdict is based on: the time in matrix products, and the canary's checks."""
 
     audit: AttributedAudit
     requested: str
-    bf16_method: str | None
     compute: Sequence[Node]
-    classes: Sequence[ClassVerdict]
     checks: Mapping[str, OperatorCheck]
     coverage: Coverage
 
@@ -93,13 +91,12 @@ def judge_attributed(
     # In an audit of fp32, what matters is how much ran in bf16.
     reduced = "bf16" if requested == "fp32" else requested
     known = coverage(audit, requested)
-    findings = _Findings(audit, requested, bf16_method, compute, (), checks, known)
+    findings = _Findings(audit, requested, compute, checks, known)
     classes = _class_verdicts(findings, reduced)
-    findings = replace(findings, classes=classes)
-    verdict, reason = _judge_fp32(findings) if requested == "fp32" else _judge_reduced(findings)
+    verdict, reason = _judge_fp32(findings, classes) if requested == "fp32" else _judge_reduced(findings)
     if any(each.wrong is not None for each in audit.products):
         verdict = ProofVerdict.WRONG_RESULTS
-    total = sum(part.seconds for part in parts)
+    total, in_products = sum(part.seconds for part in parts), sum(part.seconds for part in compute)
     reference = [part for part in compute if part.is_reference]
     return Evidence(
         requested=requested,
@@ -109,14 +106,12 @@ def judge_attributed(
         decided_by=tuple(sorted({part.decided_by for part in compute})),
         iterations=audit.iterations,
         seconds=total,
-        compute_seconds=sum(part.seconds for part in compute),
-        compute_bf16_share=fraction(
-            (part.seconds for part in compute if part.precision == reduced), sum(part.seconds for part in compute)
-        ),
+        compute_seconds=in_products,
+        compute_bf16_share=fraction((part.seconds for part in compute if part.precision == reduced), in_products),
         unattributed_share=fraction((part.seconds for part in parts if part.precision == UNATTRIBUTED), total),
         reference_share=fraction((part.seconds for part in reference), total),
         reference_kernels=tuple(sorted({part.implementation for part in reference})),
-        classes=tuple(findings.classes),
+        classes=classes,
         by_implementation=time_shares(parts, lambda part: part.implementation, total),
         by_precision=time_shares(parts, lambda part: part.precision, total),
         by_operator=time_shares(parts, lambda part: part.operator, total),
@@ -246,7 +241,7 @@ def _not_used(findings: _Findings) -> NotUsed:
     )
 
 
-def _judge_fp32(findings: _Findings) -> Conclusion:
+def _judge_fp32(findings: _Findings, classes: Sequence[ClassVerdict]) -> Conclusion:
     """fp32 is proven only if an error confirms it, of each product or of the canary for those that showed none
     themselves: a BLAS may round inside its fp32 product. A product in fp64 is not what was asked for either.
     """
@@ -255,11 +250,11 @@ def _judge_fp32(findings: _Findings) -> Conclusion:
         return ProofVerdict.NOT_FP32, findings.disagreement or _other_precision(other)
     if findings.disagreement is not None:
         return ProofVerdict.UNKNOWN, findings.disagreement
-    is_left_to_canary = any(not each.is_replayed for each in findings.classes)
+    is_left_to_canary = any(not each.is_replayed for each in classes)
     inexact = (CanaryLevel.REDUCED, CanaryLevel.BF16, CanaryLevel.BROKEN)
     checks = tuple(check for check in findings.checks.values() if check.level in inexact)
-    if checks and (is_left_to_canary or not findings.classes):
+    if checks and (is_left_to_canary or not classes):
         return ProofVerdict.NOT_FP32, InexactCanary(checks)
-    is_confirmed = all(each.is_replayed or each.canary_level is CanaryLevel.FP32 for each in findings.classes)
-    is_proven = findings.coverage.is_enough and findings.classes and is_confirmed
+    is_confirmed = all(each.is_replayed or each.canary_level is CanaryLevel.FP32 for each in classes)
+    is_proven = findings.coverage.is_enough and classes and is_confirmed
     return (ProofVerdict.FP32 if is_proven else ProofVerdict.UNKNOWN), None

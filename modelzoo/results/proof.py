@@ -9,7 +9,7 @@ import msgspec
 
 from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest, ProofVerdict
-from modelzoo.records.run import RunReport
+from modelzoo.records.run import Observed, RunReport
 from modelzoo.records.workload import OutputAgreement
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
@@ -106,99 +106,73 @@ def agreement_of(reports: Sequence[RunReport]) -> OutputAgreement | None:
 
 def merged_proof(reports: Sequence[RunReport]) -> Proof:
     """Merge what the processes of one setting prove: none counts for more than another."""
-    checked = [
-        (each.observed.canary_verdict, each.observed.canary)
-        for each in reports
-        if each.observed.canary_verdict and each.observed.canary
-    ]
+    seen = [report.observed for report in reports]
+    checked = [(each.canary_verdict, each.canary) for each in seen if each.canary_verdict and each.canary]
     counts = Counter(verdict for verdict, _ in checked)
     _, odd = min(checked, key=lambda each: counts[each[0]], default=(None, None))
-    audited = [report for report in reports if report.observed.evidence is not None]
-    verdict, ground, verdicts = _judged(reports, audited)
+    audited = [(each, each.evidence) for each in seen if each.evidence is not None]
+    verdict: ProofVerdict | None = None
+    ground: Ground = next((each.evidence_problem for each in seen if each.evidence_problem), None)
+    judged = [_process(each, audited) for each in seen] if audited else []
+    if judged:
+        verdict, ground = min(judged, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each[0]))
     outputs = agreement_of(reports)
     if outputs is not None and outputs.is_explained is False and verdict in _PROVEN:
         verdict, ground = ProofVerdict.UNKNOWN, UnexplainedOutputs(reports[0].setting.precision, outputs)
-    digests = [report.observed.kernels.sha256 for report in reports if report.observed.kernels is not None]
+    digests = [each.kernels.sha256 for each in seen if each.kernels is not None]
     return Proof(
         canaries=tuple(counts),
         canary=odd,
         verdict=verdict,
         ground=ground,
-        verdicts=verdicts,
+        verdicts=tuple(Counter(each for each, _ in judged).items()),
         processes=len(reports),
         audited=len(audited),
         listed=len(digests),
         kernel_lists=len(set(digests)),
-        reference_share=max(
-            (each.observed.evidence.reference_share for each in audited if each.observed.evidence), default=0.0
-        ),
+        reference_share=max((evidence.reference_share for _, evidence in audited), default=0.0),
         outputs=outputs,
     )
 
 
-def _judged(
-    reports: Sequence[RunReport], audited: Sequence[RunReport]
-) -> tuple[ProofVerdict | None, Ground, tuple[tuple[ProofVerdict, int], ...]]:
-    if not audited:
-        return (
-            None,
-            next((report.observed.evidence_problem for report in reports if report.observed.evidence_problem), None),
-            (),
-        )
-    judged = [_process(report, audited) for report in reports]
-    verdict, ground = min(judged, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each[0]))
-    return verdict, ground, tuple(Counter(each for each, _ in judged).items())
-
-
-def _process(report: RunReport, audited: Sequence[RunReport]) -> tuple[ProofVerdict, Ground]:
+def _process(seen: Observed, audited: Sequence[tuple[Observed, Evidence]]) -> tuple[ProofVerdict, Ground]:
     """The verdict on one process, and what it follows from.
 
     A process that was not audited has the verdict of an audited one if the same kernels ran, with the same precision
     of the canary. If several did, the least favourable verdict counts.
     """
-    if report.observed.evidence is not None:
-        return report.observed.evidence.verdict, report.observed.evidence
-    if report.observed.kernels is None:
-        return ProofVerdict.UNKNOWN, report.observed.evidence_problem
+    if seen.evidence is not None:
+        return seen.evidence.verdict, seen.evidence
+    if seen.kernels is None:
+        return ProofVerdict.UNKNOWN, seen.evidence_problem
     alike = [
-        each.observed.evidence for each in audited if each.observed.evidence is not None and _ran_the_same(report, each)
+        evidence
+        for other, evidence in audited
+        if other.kernels is not None and other.kernels.sha256 == seen.kernels.sha256 and _levels(other) == _levels(seen)
     ]
     if alike:
         worst = min(alike, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each.verdict))
         return worst.verdict, worst
-    return ProofVerdict.UNKNOWN, _difference(report, audited[0])
+    return ProofVerdict.UNKNOWN, _difference(seen, seen.kernels, audited[0][0])
 
 
-def _ran_the_same(report: RunReport, audited: RunReport) -> bool:
-    return (
-        report.observed.kernels is not None
-        and audited.observed.kernels is not None
-        and report.observed.kernels.sha256 == audited.observed.kernels.sha256
-        and _levels(report) == _levels(audited)
-    )
-
-
-def _levels(report: RunReport) -> dict[str, CanaryLevel]:
+def _levels(seen: Observed) -> dict[str, CanaryLevel]:
     """The precision that each of the canary's operators showed."""
-    return (
-        {check.operator: check.level for check in report.observed.canary.operators}
-        if report.observed.canary is not None
-        else {}
-    )
+    return {check.operator: check.level for check in seen.canary.operators} if seen.canary is not None else {}
 
 
-def _difference(report: RunReport, audited: RunReport) -> OtherKernels:
-    """In what ``report`` differs from ``audited``: the kernel that differs most, or the canary."""
-    if audited.observed.kernels is None or report.observed.kernels is None:
+def _difference(seen: Observed, kernels: KernelDigest, audited: Observed) -> OtherKernels:
+    """In what a process with ``kernels`` differs from an audited one: the kernel that differs most, or the canary."""
+    if audited.kernels is None:
         return OtherKernels(is_listed=False)
-    here, there = _calls(report.observed.kernels), _calls(audited.observed.kernels)
+    here, there = _calls(kernels), _calls(audited.kernels)
     differing = [kernel for kernel in {**there, **here} if here.get(kernel, 0) != there.get(kernel, 0)]
     if differing:
         most = max(differing, key=lambda kernel: abs(here.get(kernel, 0) - there.get(kernel, 0)))
         return OtherKernels(most, (here.get(most, 0), there.get(most, 0)))
-    if report.observed.kernels.sha256 != audited.observed.kernels.sha256:
+    if kernels.sha256 != audited.kernels.sha256:
         return OtherKernels()
-    checks = (name for name, level in _levels(report).items() if _levels(audited).get(name) is not level)
+    checks = (name for name, level in _levels(seen).items() if _levels(audited).get(name) is not level)
     return OtherKernels(checks=tuple(checks) or ("operators",))
 
 

@@ -19,12 +19,12 @@ from modelzoo.evidence import recording as recorder
 from modelzoo.evidence.device_attribution import (
     DeviceKernel,
     device_digest,
-    is_movement,
-    is_other,
+    kernel_category,
     kernel_class,
     kernel_precision,
     short_name,
 )
+from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE
 from modelzoo.evidence.recording import Plan, Printed, RecordedCall, record_pass
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
@@ -126,10 +126,8 @@ def test_recorded_passes(path: Path, has_names: bool, monkeypatch: pytest.Monkey
     """
     table = recordings.load_table(path)
     if not has_names:
-        for name in ("kernel_class", "kernel_precision"):
+        for name in ("kernel_class", "kernel_precision", "kernel_category"):
             monkeypatch.setattr(device_attribution, name, lambda name: None)
-        for name in ("is_movement", "is_other"):
-            monkeypatch.setattr(device_attribution, name, lambda name: False)
     found = judge(table.recording, table.canary, table.requested, table.bf16_method)
     is_graph = table.mode == "graph"
     assert found.verdict == ("UNKNOWN" if is_graph and not has_names else VERDICTS.get(table.mode, "ACTIVE"))
@@ -295,13 +293,12 @@ def test_products(name: str, kind: str, precision: str | None) -> None:
 def test_kernels_that_multiply_no_matrices(name: str, moves: bool) -> None:
     """Copies and reorders, and everything else."""
     assert kernel_class(name) is None
-    assert is_movement(name) is moves
-    assert moves or is_other(name)
+    assert kernel_category(name) == (MOVEMENT if moves else NATIVE)
 
 
 def test_a_name_that_nobody_knows_is_nothing() -> None:
     """It is neither a product nor known to be none: nothing is guessed."""
-    assert (kernel_class("my_kernel"), is_movement("my_kernel"), is_other("my_kernel")) == (None, False, False)
+    assert (kernel_class("my_kernel"), kernel_category("my_kernel")) == (None, None)
 
 
 def test_short_names() -> None:
@@ -337,7 +334,7 @@ def test_every_recorded_kernel_is_known() -> None:
     unknown = {
         short_name(each["name"])
         for each in RECORDED
-        if kernel_class(each["name"]) is None and not is_movement(each["name"]) and not is_other(each["name"])
+        if kernel_class(each["name"]) is None and kernel_category(each["name"]) is None
     }
     assert unknown == BY_OPERATOR
 

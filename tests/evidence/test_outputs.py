@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from modelzoo.evidence.outputs import differ, kept
+from modelzoo.evidence.probes import differ, kept
 
 ONES, ROUNDED, OTHERS = torch.ones(4), torch.ones(4) + 2**-22, torch.ones(4) * 1.01
 
