@@ -9,10 +9,11 @@ from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.machines import Cost, Extrapolation, Price, Rates, RowRates
 from modelzoo.comparison.model import Row
 from modelzoo.document import Column, Tone
-from modelzoo.formatting import MISSING, significant, within
+from modelzoo.formatting import MISSING, significant
 from modelzoo.results.refusals import Metric
 from modelzoo.stats import Basis
-from modelzoo.views.results_table import OUTCOME_TONE, interval, ratio
+from modelzoo.views.intervals import interval, ratio, within
+from modelzoo.views.results_table import OUTCOME_TONE
 from modelzoo.views.speed import outcome_text
 
 NOTHING = "~"
@@ -62,9 +63,9 @@ def value_text(value: stats.Interval | None, metric: Metric) -> str:
     if value is None:
         return MISSING
     if metric is Metric.THROUGHPUT:
-        return f"{significant(value.value)}/s {within(value.half_width)}"
+        return f"{significant(value.value)}/s {within(value)}"
     if metric is Metric.MEMORY:
-        return f"{significant(value.value / _MEGABYTE)} MB {within(value.half_width)}"
+        return f"{significant(value.value / _MEGABYTE)} MB {within(value)}"
     return interval(value)
 
 
@@ -129,7 +130,7 @@ def rate_columns(rates: Sequence[RowRates], names: tuple[str, str]) -> list[Colu
 def _rate(value: stats.Interval | None, is_assumed: bool) -> str:
     if value is None:
         return MISSING
-    return f"{significant(value.value, 3)} {within(value.half_width)}{_mark(is_assumed)}"
+    return f"{significant(value.value, 3)} {within(value)}{_mark(is_assumed)}"
 
 
 def _mark(is_assumed: bool) -> str:
@@ -152,4 +153,4 @@ def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
 
 def _cost(value: stats.Interval, price: Price, extrapolated: Extrapolation | None) -> str:
     currency = f" {price.currency}" if price.currency else ""
-    return f"{significant(value.value, 3)}{currency} {within(value.half_width)}{_mark(extrapolated is not None)}"
+    return f"{significant(value.value, 3)}{currency} {within(value)}{_mark(extrapolated is not None)}"

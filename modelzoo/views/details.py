@@ -13,9 +13,9 @@ from modelzoo.results.summary import SummaryRow, spans_of
 from modelzoo.views import proof
 from modelzoo.views.differences import merged
 from modelzoo.views.generation import phase_lines, read_text
+from modelzoo.views.intervals import interval, rounded_value
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
-from modelzoo.views.results_table import interval, rate
 from modelzoo.views.speed import outcome_text, outlook_text, reason
 
 
@@ -27,7 +27,9 @@ def detail_lines(row: SummaryRow) -> list[str]:
 def _times(row: SummaryRow) -> Iterator[str]:
     if row.latency:
         calls = len(row.samples) // max(1, row.processes)
-        throughput = f", {rate(row)} {row.unit}/s (batch size ÷ mean latency)" if row.throughput else ""
+        throughput = ""
+        if row.throughput:
+            throughput = f", {rounded_value(row.throughput)} {row.unit}/s (batch size ÷ mean latency)"
         yield f"latency {interval(row.latency)}{throughput}; {row.processes} × {calls} samples"
     # Two times, if some processes found their code compiled in the cache.
     cold = row.cold_start is not None

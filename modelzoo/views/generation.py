@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from modelzoo import stats
 from modelzoo.document import Column, Table, Text
-from modelzoo.formatting import MISSING, counted, rounded, rounded_within, share, significant
+from modelzoo.formatting import MISSING, counted, share, significant
 from modelzoo.results.generation import DecodingRead, GenerationLevels
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import proof
 from modelzoo.views.differences import full_names
-from modelzoo.views.results_table import interval
+from modelzoo.views.intervals import interval, rate, rounded_value
 
 TITLE = "Tokens"
 READS = "reads: weights and cache ÷ TPOT, and their share of the bandwidth of a copy"
@@ -40,18 +39,12 @@ def table(shown: Sequence[SummaryRow]) -> Table:
     return Table(TITLE, tuple(columns), Text(f"{made}; {meanings}; tok/s: of the whole batch{reads}"))
 
 
-def rate(found: stats.Interval) -> str:
-    """``95.2 ±1.3 %``, rounded as the interval allows."""
-    return rounded_within(found.value, found.half_width)
-
-
 def read(found: GenerationLevels) -> str:
     """``12.6 (61 %)``: what decoding reads, and its share of the bandwidth."""
     if found.read is None:
         return MISSING
     reached, part = found.read.gigabytes_per_second, found.read.share
-    text = rounded(reached.value, reached.value * reached.half_width)
-    return text if part is None else f"{text} ({share(part, 0)})"
+    return rounded_value(reached) + ("" if part is None else f" ({share(part, 0)})")
 
 
 def read_text(found: DecodingRead, device: str) -> str:

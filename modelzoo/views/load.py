@@ -13,7 +13,6 @@ from modelzoo.formatting import (
     apart,
     counted,
     cpus,
-    rounded,
     rounded_down,
     seconds,
     share,
@@ -24,6 +23,7 @@ from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, Loa
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.intervals import Interval
+from modelzoo.views.intervals import rounded
 from modelzoo.warning import Severity
 
 _MOST_SIZES = 8

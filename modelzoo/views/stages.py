@@ -9,7 +9,7 @@ from modelzoo.document import Column
 from modelzoo.formatting import apart, seconds, share
 from modelzoo.records.timing import SYNCHRONIZED, Place
 from modelzoo.results.pipeline import SUM_TOLERANCE, PipelineLevels
-from modelzoo.views.results_table import interval
+from modelzoo.views.intervals import interval
 
 END_TO_END, SUM = "end to end", "sum of the stages"
 CPU = "cpu"

@@ -13,7 +13,6 @@ from modelzoo.formatting import (
     apart,
     counted,
     cpus,
-    rounded_within,
     seconds,
     share,
     significant,
@@ -31,7 +30,8 @@ from modelzoo.results.instance_proof import InstanceKernels, InstancePlacement
 from modelzoo.results.throughput import Backing, Recommendation, Row
 from modelzoo.stats import Outcome, race
 from modelzoo.stats.latency_bound import BoundOutcome
-from modelzoo.views.results_table import ratio
+from modelzoo.views import intervals
+from modelzoo.views.intervals import ratio
 from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price"}
@@ -118,7 +118,7 @@ def rate(found: stats.Interval | None) -> str:
         return MISSING
     if not math.isfinite(found.high):
         return significant(found.value, 3)
-    return rounded_within(found.value, found.half_width)
+    return intervals.rate(found)
 
 
 def money(found: Throughput, cost: stats.Interval) -> str:

@@ -24,8 +24,8 @@ from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
 from modelzoo.views import proof, recipe
 from modelzoo.views.differences import NAMED_SETTINGS, conditions
+from modelzoo.views.intervals import interval, ratio
 from modelzoo.views.judgement import reason_text
-from modelzoo.views.results_table import interval, ratio
 from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason, refusal
 from modelzoo.warning import Severity
 

@@ -13,8 +13,8 @@ from modelzoo.document import Block, Column, Section, Table, lines
 from modelzoo.formatting import MISSING, counted
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results import summary
+from modelzoo.views.intervals import interval
 from modelzoo.views.plots.panels import history, moment
-from modelzoo.views.results_table import interval
 
 
 class SessionLevel(NamedTuple):
