@@ -22,7 +22,9 @@ def printable(text: str) -> str:
     >>> printable("a\\nb \\x1b[31m")
     'a\\\\nb \\\\x1b[31m'
     """
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def for_people(text: str) -> str:
@@ -51,10 +53,6 @@ def shown_json(text: str) -> str:
     """
     is_shown = text.replace("\n", "").isprintable()
     return text if is_shown else "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def without_options(words: Iterable[str], options: Collection[str]) -> list[str]:

@@ -12,7 +12,7 @@ from modelzoo.records.run import Run
 from modelzoo.results.summary import SummaryRow, spans_of
 from modelzoo.views import proof
 from modelzoo.views.differences import merged
-from modelzoo.views.generation import phase_lines, read_text
+from modelzoo.views.generation import measure_first, phase_lines, read_text
 from modelzoo.views.intervals import interval, rounded_value
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
@@ -115,9 +115,7 @@ def ceiling_text(row: SummaryRow) -> str:
         return counted
     bound = report.bound
     if bound is None:
-        device = report.setting.device
-        command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
-        return f"{counted}; run 'modelzoo doctor{command}' once to compare it with {whose} peak"
+        return f"{counted}; {measure_first(report.setting.device, 'peak')}"
     text = f"{counted}, {_visible(bound.gflops)} GFLOP/s"
     if bound.share_of_ceiling is not None:
         whose = "this machine's" if report.accelerator is None else f"{report.accelerator.device.name}'s"

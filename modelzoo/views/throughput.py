@@ -99,7 +99,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "p90": seconds(row.percentiles.get("p90"), 3),
         "p95": seconds(row.percentiles.get("p95"), 3),
         "p99": seconds(row.percentiles.get("p99"), 3),
-        "bound": MISSING if bound is None else _bound(row),
+        "bound": MISSING if bound is None or row.judged is None or not row.rounds else row.judged.outcome.value,
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
         "efficiency": MISSING if row.efficiency is None else share(row.efficiency, 0),
         "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
@@ -130,10 +130,6 @@ def money(found: Throughput, cost: stats.Interval) -> str:
 def _ratio(found: stats.Interval) -> str:
     """``3.92× [3.88, 3.96]``; without the interval if there was only one round."""
     return ratio(found) if math.isfinite(found.high) else f"{found.value:.2f}×"
-
-
-def _bound(row: Row) -> str:
-    return MISSING if row.judged is None or not row.rounds else row.judged.outcome.value
 
 
 def caption(result: Result) -> str:

@@ -23,7 +23,7 @@ from modelzoo.results.tuning import Candidate
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
 from modelzoo.views import proof, recipe
-from modelzoo.views.differences import NAMED_SETTINGS, conditions
+from modelzoo.views.differences import conditions, some
 from modelzoo.views.intervals import interval, ratio
 from modelzoo.views.judgement import reason_text
 from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason, refusal
@@ -160,13 +160,7 @@ def _excluded(result: Result, candidates: Sequence[Candidate]) -> list[tuple[str
             reasons.setdefault(f"{_kind(each.exclusion)} ({why})" if why else _kind(each.exclusion), []).append(
                 each.label
             )
-    return [(_listed(labels), reason) for reason, labels in reasons.items()]
-
-
-def _listed(labels: Sequence[str]) -> str:
-    """A few names, and how many more there are: a reason may hold for a hundred candidates."""
-    named = ", ".join(labels[:NAMED_SETTINGS])
-    return named if len(labels) <= NAMED_SETTINGS else f"{named} and {len(labels) - NAMED_SETTINGS} more"
+    return [(some(labels), reason) for reason, labels in reasons.items()]
 
 
 def _kind(exclusion: Exclusion) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from modelzoo.formatting import MISSING, counted
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results import summary
 from modelzoo.views.intervals import interval
-from modelzoo.views.plots.panels import history, moment
+from modelzoo.views.plots.panels import history
 
 
 class SessionLevel(NamedTuple):
@@ -41,11 +40,6 @@ class SessionLevel(NamedTuple):
             "kernel": self.report.provenance.machine.kernel,
             "weights": (self.report.prepared.weights.sha256 or MISSING)[:8],
         }
-
-
-def start(result: Result) -> datetime:
-    """When the session began."""
-    return moment(result.created)
 
 
 def section(name: str, sessions: Sequence[StoredResult], mark: str) -> Section:
