@@ -17,7 +17,7 @@ from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Doubt, Outcome
 from modelzoo.views.details import LAUNCH_HINT
-from modelzoo.views.differences import by_workload, full_names, pair_names, some
+from modelzoo.views.differences import by_workload, full_names, grouped, pair_names, some
 from modelzoo.views.intervals import interval, is_bounded, ratio
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.products import wrong_text
@@ -173,10 +173,7 @@ def _compared(shown: Sequence[SummaryRow], compared: Sequence[tuple[str, Summary
 
 def _undecided(speeds: Sequence[tuple[str, Speed]], base: str, of: str) -> Iterator[str]:
     """What may be concluded about a workload's settings that were not decided, why, and what would decide them."""
-    refused: dict[str, list[str]] = {}
-    for name, each in speeds:
-        if each.ratio is None:
-            refused.setdefault(reason(each), []).append(name)
+    refused = grouped((reason(each), name) for name, each in speeds if each.ratio is None)
     for why, names in refused.items():
         yield f"{some(names)}: not compared with {base}: {why}"
     untested = [name for name, each in speeds if each.ratio and each.verdict.doubt is Doubt.ONE_PROCESS]

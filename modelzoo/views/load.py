@@ -23,6 +23,7 @@ from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, Loa
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.intervals import Interval
+from modelzoo.views.differences import grouped
 from modelzoo.views.intervals import rounded
 from modelzoo.warning import Severity
 
@@ -308,15 +309,12 @@ def throttling_text(load: Load) -> str | None:
 
 def reason_lines(load: Load) -> list[str]:
     """Why runs are INVALID or failed, by kind, each with its first example; an overload in a search is no news."""
-    groups: dict[str, list[str]] = {}
-    for run in ordered(load):
-        if load.plan.is_search and run.is_overload:
-            continue
-        for reason in run.reasons:
-            where = "" if run.rate is None else f" at {significant(run.rate, 3)} requests/s"
-            groups.setdefault(str(reason.flaw), []).append(
-                f"{reason_text(reason, run, load)}{where if load.plan.is_search else ''}"
-            )
+    is_search = load.plan.is_search
+    runs = [run for run in ordered(load) if not (is_search and run.is_overload)]
+    where = [f" at {significant(run.rate, 3)} requests/s" if is_search and run.rate is not None else "" for run in runs]
+    groups = grouped(
+        (reason.flaw, f"{reason_text(reason, run, load)}{at}") for run, at in zip(runs, where) for reason in run.reasons
+    )
     return [texts[0] + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else "") for texts in groups.values()]
 
 

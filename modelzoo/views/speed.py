@@ -27,6 +27,7 @@ from modelzoo.results.refusals import (
 from modelzoo.results.speed import Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Basis, Doubt, Outcome, Outlook, Ratio, Spread, Verdict
 from modelzoo.views import proof
+from modelzoo.views.differences import grouped
 from modelzoo.views.intervals import ratio_value
 from modelzoo.views.judgement import reason_text
 from modelzoo.warning import WarningMessage
@@ -87,9 +88,7 @@ def basis_text(*found: Ratio) -> str:
         if not all(math.isfinite(each.deviation) for each in spreads):
             return "how much rounds differ is not known"
         return f"the ratios of rounds differ by {_percent(each.deviation for each in spreads)}, standard deviation"
-    alike: dict[str, list[Spread]] = {}
-    for each in spreads:
-        alike.setdefault(_spread([replace(each, deviation=0.0, processes=None)]), []).append(each)
+    alike = grouped((_spread([replace(each, deviation=0.0, processes=None)]), each) for each in spreads)
     return f"sessions differ by {' and '.join(map(_spread, alike.values()))}, standard deviation"
 
 

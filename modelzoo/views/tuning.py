@@ -23,7 +23,7 @@ from modelzoo.results.tuning import Candidate
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
 from modelzoo.views import proof, recipe
-from modelzoo.views.differences import conditions, some
+from modelzoo.views.differences import conditions, grouped, some
 from modelzoo.views.intervals import interval, ratio
 from modelzoo.views.judgement import reason_text
 from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason, refusal
@@ -153,13 +153,12 @@ def _candidate_columns(found: Sequence[Candidate]) -> list[Column]:
 
 def _excluded(result: Result, candidates: Sequence[Candidate]) -> list[tuple[str, str]]:
     """Why candidates are out, unless they are only slower; each reason is said once."""
-    reasons: dict[str, list[str]] = {}
-    for each in candidates:
-        if each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER:
-            why = _reason(result, each.exclusion)
-            reasons.setdefault(f"{_kind(each.exclusion)} ({why})" if why else _kind(each.exclusion), []).append(
-                each.label
-            )
+    out = [(each.label, each.exclusion) for each in candidates if each.exclusion is not None]
+    reasons = grouped(
+        (f"{_kind(found)} ({why})" if (why := _reason(result, found)) else _kind(found), label)
+        for label, found in out
+        if found.kind is not ExclusionKind.SLOWER
+    )
     return [(some(labels), reason) for reason, labels in reasons.items()]
 
 
@@ -203,10 +202,10 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
 
 def _left_out(result: Result) -> list[tuple[str, str]]:
     """What the grid does not contain here, with the reasons; those of several options are said once."""
-    reasons: dict[str, list[str]] = {}
-    for each in results.of(result).left_out:
-        option = option_name(each.field)
-        reasons.setdefault(_obstacle(result, each), []).append(f"{option}={each.value}" if each.value else option)
+    reasons = grouped(
+        (_obstacle(result, each), option_name(each.field) + (f"={each.value}" if each.value else ""))
+        for each in results.of(result).left_out
+    )
     return [(", ".join(names), reason) for reason, names in reasons.items()]
 
 
