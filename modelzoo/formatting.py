@@ -158,9 +158,9 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f} %" if fraction < 1 else "over 100 %"
 
 
-def share(fraction: float, decimals: int = 1) -> str:
+def share(fraction: float | None, decimals: int = 1) -> str:
     """Format a share of a whole: ``93.1 %``."""
-    return f"{100 * fraction:.{decimals}f} %"
+    return MISSING if fraction is None else f"{100 * fraction:.{decimals}f} %"
 
 
 def number(value: float | None, form: str = ".4g", unknown: str = MISSING) -> str:

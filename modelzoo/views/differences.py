@@ -22,7 +22,8 @@ from modelzoo.setting import SHOWN, Setting, launchers, option_name, value_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.warning import Severity, WarningCode, WarningMessage, rank
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 UNKNOWN = ""
 """Text of a value that was left open and never decided, because nothing ran."""
 NUMBER = "#"

@@ -102,10 +102,10 @@ def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
         Column("layer", tuple(layers_text(each) for each in shown)),
         Column("shapes", tuple(shapes_text(each.shapes) for each in shown)),
         Column("calls", tuple(str(each.count) for each in shown), is_number=True),
-        Column("share", tuple(MISSING if each.share is None else share(each.share) for each in shown), True),
+        Column("share", tuple(share(each.share) for each in shown), is_number=True),
         Column("kernel", tuple(kernel_text(each) for each in shown)),
         Column("precision", tuple(each.precision for each in shown)),
-        Column("error", tuple(MISSING if each.error is None else f"{each.error:.1e}" for each in shown), True),
+        Column("error", tuple(number(each.error, ".1e") for each in shown), is_number=True),
         Column("known by", tuple(_known_by(each) for each in shown)),
     )
     note = [f"{len(rest)} more products took {share(sum(each.share or 0.0 for each in rest))}"] if rest else []

@@ -261,8 +261,16 @@ def notes(load: Load) -> list[str]:
     place = load.sessions[0].generator if load.sessions else None
     if place is not None and not place.polls:
         found.append(f"generator: {generator_text(place, load)}")
-    throttled = throttling_text(load)
-    found += [throttled] if throttled is not None else []
+    throttled = [run.throttling for run in load.runs if run.throttling is not None and run.throttling.periods]
+    if throttled:
+        times = counted(sum(each.periods for each in throttled), "time")
+        runs = f"in {len(throttled)} of {len(load.runs)} runs" if len(load.runs) > 1 else "in the run"
+        quota = "the quota" if load.topology.quota is None else f"the quota of {load.topology.quota:g} CPUs"
+        stopped = f"CPUs stopped for {seconds(sum(each.seconds for each in throttled))} in all"
+        fewer = _fewer(load, "give the instances less")
+        found.append(
+            f"throttling: {quota} was used up {times} {runs}, and {stopped}, which is part of the latencies{fewer}"
+        )
     padded, items = sum(run.padded for run in load.runs), sum(len(run.latencies) for run in load.runs)
     if padded:
         found.append(f"padding: {padded:,} items beside {items:,} requests only filled batches up to {load.fixed_size}")
@@ -292,19 +300,6 @@ def _fewer(load: Load, advice: str) -> str:
         count = f"--instances {plan.instances} " if plan.instances > 1 else ""
         return f"; {advice}: {count}--cores-per-instance {plan.cores_per_instance - 1}"
     return ""
-
-
-def throttling_text(load: Load) -> str | None:
-    """Say that the quota stopped the instances, or the generator, while requests were timed; ``None`` if it did not."""
-    found = [run.throttling for run in load.runs if run.throttling is not None and run.throttling.periods]
-    if not found:
-        return None
-    periods, total = sum(each.periods for each in found), sum(each.seconds for each in found)
-    runs = f"in {len(found)} of {len(load.runs)} runs" if len(load.runs) > 1 else "in the run"
-    quota = "the quota" if load.topology.quota is None else f"the quota of {load.topology.quota:g} CPUs"
-    said = f"{quota} was used up {counted(periods, 'time')} {runs}, and CPUs stopped for"
-    fewer = _fewer(load, "give the instances less")
-    return f"throttling: {said} {seconds(total)} in all, which is part of the latencies{fewer}"
 
 
 def reason_lines(load: Load) -> list[str]:

@@ -54,7 +54,8 @@ FORWARD = "one forward batch"
 def table(shown: Sequence[SummaryRow]) -> Table:
     """Return the table; its caption is what all rows share."""
     names = differences.pair_names(shown)
-    if names is not None and not any(row.spans or row.agreement for row in shown) and _batches(shown, within=True) <= 1:
+    is_plain = all(_batches(rows) <= 1 for rows in differences.by_workload(shown).values())
+    if names is not None and not any(row.spans or row.agreement for row in shown) and is_plain:
         return _table(shown, _pair_columns(shown, *names))
     first = [*_name_columns(shown), *_time_columns(shown)]
     return _table(shown, [*first, *_speed_columns(shown), *_evidence_columns(shown)])
@@ -128,10 +129,8 @@ def _time_columns(rows: Sequence[SummaryRow]) -> list[Column]:
     return [*found, Column(title, tuple(cells), True, order, meaning=mean)]
 
 
-def _batches(rows: Sequence[SummaryRow], *, within: bool = False) -> int:
-    """Number of different batch sizes; with ``within``, the most of any one workload."""
-    if within:
-        return max(map(_batches, differences.by_workload(rows).values()))
+def _batches(rows: Sequence[SummaryRow]) -> int:
+    """Number of different batch sizes."""
     return len({row.batch for row in rows if row.batch})
 
 

@@ -101,10 +101,10 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "p99": seconds(row.percentiles.get("p99"), 3),
         "bound": MISSING if bound is None or row.judged is None or not row.rounds else row.judged.outcome.value,
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
-        "efficiency": MISSING if row.efficiency is None else share(row.efficiency, 0),
+        "efficiency": share(row.efficiency, 0),
         "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
-        "compute peak": MISSING if row.compute is None else share(row.compute, 0),
-        "bandwidth": MISSING if row.bandwidth is None else share(row.bandwidth, 0),
+        "compute peak": share(row.compute, 0),
+        "bandwidth": share(row.bandwidth, 0),
         "cost per million": MISSING if cost is None else money(found, cost),
     }
     if bound is not None and bound.name not in ("p50", "p90", "p95", "p99"):

@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelzoo import formatting
 from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, Tone, named
 from modelzoo.engines import INSTALL, torchao_installation
 from modelzoo.files import write_atomically
-from modelzoo.formatting import counted, duration
+from modelzoo.formatting import counted, duration, significant
 from modelzoo.records.race import Exclusion, ExclusionKind, StageKind
 from modelzoo.records.run import Result, RunReport
 from modelzoo.records.tuning import PRIMITIVES, Goal, LeftOut, Obstacle
@@ -241,9 +240,8 @@ def speed_sentence(result: Result) -> str:
     tuning, speed = results.of(result), results.confirmed(result)
     if speed is None or speed.ratio is None or not results.is_faster(result):
         return "the default: nothing was significantly faster on this machine"
-    low, high = formatting.significant(speed.ratio.low, 3), formatting.significant(speed.ratio.high, 3)
-    measured = f"{formatting.significant(speed.ratio.value, 3)} times ({low} to {high})"
-    return f"{measured} the {_SPEED_OF[tuning.goal]} of the default, {results.name(result, 0)}"
+    value, low, high = (significant(each, 3) for each in (speed.ratio.value, speed.ratio.low, speed.ratio.high))
+    return f"{value} times ({low} to {high}) the {_SPEED_OF[tuning.goal]} of the default, {results.name(result, 0)}"
 
 
 def write_files(result: Result, path: Path, workload: str, script: str) -> list[str]:

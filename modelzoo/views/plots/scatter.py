@@ -287,7 +287,7 @@ def roofline(points: Sequence[tuple[str, Bound]], ceilings: Ceilings) -> Plot:
             bound.precision,
             f"{significant(speed, 3)} GFLOP/s",
             significant(intensity, 3),
-            MISSING if bound.share_of_roof is None else share(bound.share_of_roof, 0),
+            share(bound.share_of_roof, 0),
         )
         for (label, bound), (intensity, speed) in zip(points, places)
     ]
