@@ -32,10 +32,9 @@ def _times(row: SummaryRow) -> Iterator[str]:
             throughput = f", {rounded_value(row.throughput)} {row.unit}/s (batch size ÷ mean latency)"
         yield f"latency {interval(row.latency)}{throughput}; {row.processes} × {calls} samples"
     # Two times, if some processes found their code compiled in the cache.
-    cold = row.cold_start is not None
-    starts = (
-        [seconds(row.cold_start) + (", compiling included" if row.compile_seconds is not None else "")] if cold else []
-    )
+    starts = []
+    if row.cold_start is not None:
+        starts.append(seconds(row.cold_start) + (", compiling included" if row.compile_seconds is not None else ""))
     if row.warm_start is not None:
         starts.append(f"{seconds(row.warm_start)} with compiled code from the cache")
     if starts:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from statistics import median
 
-from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
+from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, columns_of, first_line, named
 from modelzoo.formatting import (
     MISSING,
     apart,
@@ -19,6 +19,7 @@ from modelzoo.formatting import (
     significant,
     without_options,
 )
+from modelzoo.frozen import replace
 from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
@@ -124,24 +125,11 @@ def document(load: Load) -> list[Block]:
 def columns(load: Load) -> list[Column]:
     """The runs as a table, by repeat and rate."""
     runs = ordered(load)
-    table = [_cells(run, load) for run in runs]
-    titles = [title for title in table[0] if any(each[title] != MISSING for each in table)] if table else []
-    if load.plan.repeats == 1 and "repeat" in titles:
-        titles.remove("repeat")
-    optional = {"p95": 0, "batches": 1, "p90": 2, "late p99": 3, "repeat": 4, "reason": 5}
-    text = ("verdict", "batches", "reason")
+    optional = ("p95", "batches", "p90", "late p99", "repeat", "reason")
     tones = tuple(Tone.PLAIN if run.is_valid else Tone.FAINT for run in runs)
     verdicts = tuple(Tone.BETTER if run.is_valid else Tone.FAINT for run in runs)
-    return [
-        Column(
-            title,
-            tuple(each[title] for each in table),
-            title not in text,
-            optional.get(title),
-            verdicts if title == "verdict" else tones,
-        )
-        for title in titles
-    ]
+    found = columns_of([_cells(run, load) for run in runs], ("verdict", "batches", "reason"), optional, tones)
+    return [replace(each, tones=verdicts) if each.title == "verdict" else each for each in found]
 
 
 def ordered(load: Load) -> list[LoadRun]:
@@ -156,7 +144,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
     busy = results.utilization(run)
     low, high = (f"{100 * each:.0f}" for each in (min(busy, default=0.0), max(busy, default=0.0)))
     found = {
-        "repeat": str(run.repeat + 1),
+        "repeat": str(run.repeat + 1) if load.plan.repeats > 1 else MISSING,
         "asked, requests/s": MISSING if run.rate is None else significant(run.rate, 3),
         "verdict": _outcome(run, load),
         "answered/s": significant(results.achieved(run), 3),

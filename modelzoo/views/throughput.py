@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from modelzoo import stats
-from modelzoo.document import Block, Column, Table, Text, Tone, first_line, named
+from modelzoo.document import Block, Column, Table, Text, Tone, columns_of, first_line, named
 from modelzoo.formatting import (
     MISSING,
     apart,
@@ -18,6 +18,7 @@ from modelzoo.formatting import (
     significant,
     without_options,
 )
+from modelzoo.frozen import replace
 from modelzoo.records.machine import quiet_limit
 from modelzoo.records.race import Exclusion, ExclusionKind
 from modelzoo.records.run import Result
@@ -66,24 +67,11 @@ def document(result: Result) -> list[Block]:
 def columns(result: Result, rows: Sequence[Row]) -> list[Column]:
     """The configurations as a table."""
     found = results.of(result)
-    cells = [_cells(found, row) for row in rows]
-    order = ("p95", "rounds", "p90", "efficiency", "bandwidth", "compute peak", "memory", "counting")
-    optional = {title: number for number, title in enumerate(order)}
-    titles = [title for title in cells[0] if any(each[title] != MISSING for each in cells)] if cells else []
-    text = ("configuration", "setting", "bound")
     best = results.best(rows, found.bound)
     tones = tuple(Tone.STRONG if row is best else Tone.FAINT if row.exclusion else Tone.PLAIN for row in rows)
-    return [
-        Column(
-            title,
-            tuple(each[title] for each in cells),
-            title not in text,
-            optional.get(title),
-            tones,
-            _COUNTING if title == "counting" else None,
-        )
-        for title in titles
-    ]
+    optional = ("p95", "rounds", "p90", "efficiency", "bandwidth", "compute peak", "memory", "counting")
+    shown = columns_of([_cells(found, row) for row in rows], ("configuration", "setting", "bound"), optional, tones)
+    return [replace(each, meaning=_COUNTING) if each.title == "counting" else each for each in shown]
 
 
 def _cells(found: Throughput, row: Row) -> dict[str, str]:
@@ -136,14 +124,12 @@ def caption(result: Result) -> str:
     """What was measured, and how."""
     found = results.of(result)
     report = results.context(result, found.configurations[0].group)
-    engine = (
-        ""
-        if report is None
-        else f", {report.provenance.engine} {report.provenance.versions.get(report.provenance.engine, '')}".rstrip()
-    )
-    precision = "" if report is None else f" {report.setting.precision}"
+    ran = found.workload
+    if report is not None:
+        engine, versions = report.provenance.engine, report.provenance.versions
+        ran += f" {report.setting.precision}, {engine} {versions.get(engine, '')}".rstrip()
     return (
-        f"{found.workload}{precision}{engine} on {found.machine.cpu}: {found.topology.text}. Throughput of all "
+        f"{ran} on {found.machine.cpu}: {found.topology.text}. Throughput of all "
         "instances together in the window in which all ran, with the 95 % interval over rounds; latency of one batch, "
         "over all instances."
     )
