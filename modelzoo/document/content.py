@@ -259,7 +259,7 @@ def columns_of(
         tones: of the rows.
     """
     order = {title: number for number, title in enumerate(optional)}
-    found = ((title, tuple(each[title] for each in rows)) for title in (rows[0] if rows else ()))
+    found = ((title, tuple(each[title] for each in rows)) for title in (list(rows[0]) if rows else []))
     shown = ((title, cells) for title, cells in found if set(cells) != {MISSING})
     return [Column(title, cells, title not in texts, order.get(title), tones) for title, cells in shown]
 
