@@ -27,8 +27,9 @@ from modelzoo.document import Column, markdown  # noqa: E402 (the suite is found
 from modelzoo.results import store, summary  # noqa: E402
 from modelzoo.results.summary import SummaryRow  # noqa: E402
 from modelzoo.views.details import weight_size  # noqa: E402
+from modelzoo.views.intervals import interval, ratio  # noqa: E402
 from modelzoo.views.judgement import validity_text  # noqa: E402
-from modelzoo.views.results_table import interval, ran_in, ratio  # noqa: E402
+from modelzoo.views.results_table import ran_in  # noqa: E402
 
 ONNX_RUNTIME = "engine=onnxruntime"
 OF_PICTURES = (

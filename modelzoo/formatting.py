@@ -14,10 +14,6 @@ DOUBLE_DIGITS = 17
 """Decimal digits that tell any two different floating-point numbers apart."""
 MISSING = "–"
 """Shown for a value that is not known."""
-NOISY, NONE = "(noisy)", "(no interval)"
-"""In place of an interval that is wider than its value, and of an unbounded one (of a single process)."""
-WIDEST = 1000
-"""Ends of an interval that are further apart than this factor are not shown."""
 
 
 def printable(text: str) -> str:
@@ -26,7 +22,9 @@ def printable(text: str) -> str:
     >>> printable("a\\nb \\x1b[31m")
     'a\\\\nb \\\\x1b[31m'
     """
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def for_people(text: str) -> str:
@@ -55,10 +53,6 @@ def shown_json(text: str) -> str:
     """
     is_shown = text.replace("\n", "").isprintable()
     return text if is_shown else "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def without_options(words: Iterable[str], options: Collection[str]) -> list[str]:
@@ -164,9 +158,9 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f} %" if fraction < 1 else "over 100 %"
 
 
-def share(fraction: float, decimals: int = 1) -> str:
+def share(fraction: float | None, decimals: int = 1) -> str:
     """Format a share of a whole: ``93.1 %``."""
-    return f"{100 * fraction:.{decimals}f} %"
+    return MISSING if fraction is None else f"{100 * fraction:.{decimals}f} %"
 
 
 def number(value: float | None, form: str = ".4g", unknown: str = MISSING) -> str:
@@ -188,73 +182,6 @@ def operations(count: float) -> str:
     if count >= 1e9:
         return f"{count / 1e9:.1f} GFLOP"
     return f"{significant(count / 1e6, 3)} MFLOP" if count >= 1e6 else f"{significant(count / 1e3, 3)} kFLOP"
-
-
-def within(half_width: float) -> str:
-    """Format a relative half width behind its value: ``±1.3 %``; a word if the interval is wider than the value."""
-    if math.isinf(half_width):
-        return NONE
-    return f"±{percent(half_width)}" if half_width < 1 else NOISY
-
-
-def rounded(value: float, half_width: float) -> str:
-    """Round ``value`` as the half width of its interval, which has the same unit, allows.
-
-    The half width keeps two digits if it begins with 100 to 354, else one (Particle Data Group, "Review of Particle
-    Physics", introduction, section 5.3); the value ends at the same place.
-
-    >>> rounded(56.1234, 0.73), rounded(264.4, 13.9)
-    ('56.1', '264')
-    """
-    if not 0 < half_width < math.inf or value == 0:
-        return significant(value)
-    half = min(half_width, abs(value))
-    exponent = math.floor(math.log10(half))
-    place = -exponent + (half / 10**exponent < 3.55)
-    return f"{value:.{place}f}" if place > 0 else f"{round(value, place):.0f}"
-
-
-def rounded_within(value: float, half_width: float) -> str:
-    """Format ``value``, rounded as the relative half width of its interval allows, which follows: ``35.1 ±1.3 %``."""
-    return f"{rounded(value, value * half_width)} {within(half_width)}"
-
-
-def seconds_within(value: float, half_width: float) -> str:
-    """Format a time, rounded as the relative half width of its interval allows: ``56.1 ms ±1.3 %``."""
-    unit, factor = time_unit(value)
-    return f"{rounded(factor * value, factor * value * half_width)} {unit} {within(half_width)}"
-
-
-def ratio(value: float, low: float, high: float) -> str:
-    """Format a ratio with its interval: ``0.62× [0.60, 0.64]``; a word if the interval says next to nothing.
-
-    A third decimal is shown if the interval is narrower than ±2 %.
-    """
-    return f"{ratio_value(value, low, high)}× {ratio_bounds(value, low, high)}"
-
-
-def ratio_value(value: float, low: float, high: float) -> str:
-    """Format a ratio alone, rounded as with its interval."""
-    return f"{value:.{_digits(value, low, high)}f}"
-
-
-def ratio_bounds(value: float, low: float, high: float) -> str:
-    """Format the interval of a ratio: ``[0.60, 0.64]``."""
-    if math.isinf(high):
-        return NONE
-    if not is_bounded(low, high):
-        return NOISY
-    digits = _digits(value, low, high)
-    return f"[{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def is_bounded(low: float, high: float) -> bool:
-    """Whether the interval of a ratio says anything: its ends are less than a factor of 100 apart."""
-    return low > 0 and high < WIDEST * low
-
-
-def _digits(value: float, low: float, high: float) -> int:
-    return 3 if max(high - value, value - low) < 0.02 * value else 2
 
 
 def time_unit(value: float) -> tuple[str, float]:

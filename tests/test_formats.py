@@ -22,7 +22,7 @@ from modelzoo.document.markdown import markdown
 from modelzoo.records.run import Result
 from modelzoo.results import store
 from modelzoo.views import compare, load, results_table, throughput, tuning
-from modelzoo.views.page import comparisons
+from modelzoo.views.page import build
 
 NEW = Table("A new table", (Column("new row", ("one new cell",)), Column("new number", ("12.5 new",), is_number=True)))
 WORDS = (NEW.caption, "new row", "one new cell", "new number", "12.5 new")
@@ -78,7 +78,7 @@ def test_a_new_table_of_a_comparison_is_in_all_of_its_documents(monkeypatch: pyt
     """In the terminal, as Markdown, and in a page; CSV, JSON and JUnit are of its rows."""
     monkeypatch.setattr(compare, "document", longer(compare.document))
     base, other = sides()
-    section = comparisons.section((base.name, base.results), (other.name, other.results), Question(), "c")
+    section = build.compared((base.name, base.results), (other.name, other.results), Question(), "c")
     texts = [compared_text(form, details=False) for form in ("terminal", "markdown")]
     for text in (*texts, html(Page("title", "", (section,)))):
         for words in WORDS:

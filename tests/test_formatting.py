@@ -78,55 +78,6 @@ def test_a_half_width_beyond_its_value_is_not_a_number(fraction: float, text: st
     assert formatting.percent(fraction) == text
 
 
-def test_a_time_is_shown_with_its_interval() -> None:
-    """Value, unit and relative half width."""
-    assert formatting.seconds_within(0.05612, 0.013) == "56.1 ms ±1.3 %"
-
-
-def test_a_large_ratio_has_its_interval_too() -> None:
-    """How far its ends are apart decides, not how large they are."""
-    assert formatting.ratio(150.0, 140.0, 160.0) == "150.00× [140.00, 160.00]"
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "text"),
-    [
-        (0.6, 0.64, "0.62× [0.60, 0.64]"),
-        (0.611, 0.628, "0.620× [0.611, 0.628]"),
-        (0.0, math.inf, "0.62× (no interval)"),
-        (0.005, 40312.0, "0.62× (noisy)"),
-    ],
-)
-def test_a_ratio_is_shown_with_its_interval(low: float, high: float, text: str) -> None:
-    """As many decimals as the interval supports; an interval that says nothing is not shown."""
-    assert formatting.ratio(0.62, low, high) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "half_width", "text"),
-    [
-        (56.1234, 0.73, "56.1"),
-        (264.4, 13.9, "264"),
-        (264.4, 40.0, "260"),
-        (5612.0, 73.0, "5610"),
-        (0.0123, 0.0001, "0.01230"),
-        (56.0, 700.0, "60"),
-        (0.0, 0.1, "0"),
-        (12.345, 0.0, "12.35"),
-        (12.345, math.inf, "12.35"),
-    ],
-)
-def test_a_number_is_rounded_as_its_interval_allows(value: float, half_width: float, text: str) -> None:
-    """Two digits of the half width if it begins with 100 to 354, else one; without an interval, four digits."""
-    assert formatting.rounded(value, half_width) == text
-
-
-def test_a_time_is_rounded_in_its_unit() -> None:
-    """With the half width beside it; one that is wider than the value is not worth a number."""
-    assert formatting.seconds_within(0.05612, 0.083) == "56 ms ±8.3 %"
-    assert formatting.seconds_within(4.0, 2.0) == "4 s (noisy)"
-
-
 def test_only_the_first_letter_becomes_a_capital() -> None:
     """Names inside a sentence keep their case, and an empty text stays empty."""
     assert formatting.capitalized("speed of resnet50 in fp32") == "Speed of resnet50 in fp32"

@@ -17,7 +17,7 @@ from modelzoo.comparison.compare import Question
 from modelzoo.document import Block, Page, Section
 from modelzoo.document.html import html
 from modelzoo.document.markdown import markdown
-from modelzoo.views.page import comparisons
+from modelzoo.views.page import build
 
 Approved = Callable[[str, str], None]
 PAGES = ("tune", "validity")
@@ -43,7 +43,7 @@ def test_a_comparison_is_shown_as_approved(approved: Approved) -> None:
         approved(f"compare{'-details' if details else ''}.txt", text)
     approved("compare.md", compared_text("markdown", details=False))
     base, other = sides()
-    section = comparisons.section((base.name, base.results), (other.name, other.results), Question(), "c")
+    section = build.compared((base.name, base.results), (other.name, other.results), Question(), "c")
     approved("compare.html", main([section]))
 
 

@@ -140,8 +140,8 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
     from modelzoo.comparison.model import StoredResult
     from modelzoo.document.html import html
     from modelzoo.views.page import build
-    from modelzoo.views.page.history import start
     from modelzoo.views.page.redaction import names_here, redacted
+    from modelzoo.views.plots.panels import moment
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")
@@ -149,7 +149,7 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
     given = []
     for number, (name, path) in enumerate(zip(names, args.results), 1):
         stored = [StoredResult(file, result) for file, result in read_all([path])]
-        stored.sort(key=lambda each: start(each.result))
+        stored.sort(key=lambda each: moment(each.result.created))
         if args.redact:
             people, name = names_here(), f"Result {number}"
             results = [redacted(each.result, people) for each in stored]

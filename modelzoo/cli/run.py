@@ -29,7 +29,7 @@ from modelzoo.results.store import ResultFile
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import plan
 from modelzoo.views import run as view
-from modelzoo.views.plots import roofline
+from modelzoo.views.plots import scatter
 
 
 def run(args: argparse.Namespace, how: Measurement, output: Output) -> int:
@@ -86,7 +86,7 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, how: Mea
     blocks += view.kernels(stored.result) if how.details or how.profiling else []
     terminal.show(blocks, out)
     try:
-        plot = roofline.of_result(stored.result)
+        plot = scatter.roofline_of(stored.result)
         if plot is not None:
             say(f"roofline: {plot.write(stored.path.with_suffix('.svg'))}")
     except OSError as error:  # the disk is full

@@ -21,6 +21,7 @@ from modelzoo.document.content import (
     Table,
     Text,
     Tone,
+    columns_of,
     first_line,
     lines,
     named,

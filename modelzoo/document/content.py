@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
 
-from modelzoo.formatting import for_people
+from modelzoo.formatting import MISSING, for_people
 from modelzoo.warning import Severity
 
 
@@ -245,6 +245,23 @@ class Page(msgspec.Struct, frozen=True):
     title: str
     subtitle: str
     sections: tuple[Section, ...]
+
+
+def columns_of(
+    rows: Sequence[Mapping[str, str]], texts: Collection[str], optional: Sequence[str], tones: tuple[Tone, ...]
+) -> list[Column]:
+    """Return the columns in which any row has a value; of numbers, unless they are ``texts``.
+
+    Args:
+        rows: the cells of each by the titles of their columns, the same for all.
+        texts: titles of columns.
+        optional: titles of columns that are left out if the table is too wide, the first one first.
+        tones: of the rows.
+    """
+    order = {title: number for number, title in enumerate(optional)}
+    found = ((title, tuple(each[title] for each in rows)) for title in (list(rows[0]) if rows else []))
+    shown = ((title, cells) for title, cells in found if set(cells) != {MISSING})
+    return [Column(title, cells, title not in texts, order.get(title), tones) for title, cells in shown]
 
 
 def lines(*texts: str, stands_out: bool = False) -> Lines:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.explanations import KernelChanges, kernel_changes
-from modelzoo.comparison.model import Row
 from modelzoo.document import Block, Column, Notices, Section, Table, Text, lines, named
 from modelzoo.formatting import MISSING, counted, seconds
 from modelzoo.frozen import replace
@@ -74,20 +73,17 @@ def _legend(comparison: Comparison) -> Iterator[str]:
 
 def _open(comparison: Comparison) -> list[Block]:
     """What could not be decided, and what would decide it."""
-    found = [(row.name, text) for row in comparison.rows for text in _open_texts(row)]
+    found: list[tuple[str, str]] = []
+    for row in comparison.rows:
+        if row.outcome is Outcome.AMBIGUOUS:
+            outlook = row.speed.verdict.outlook
+            more = f"; {outlook_text(outlook)}: give a larger --budget" if outlook is not None else ""
+            found.append((row.name, f"{reason(row.speed)}{more}"))
+        for each in row.speed.refused:
+            way = f" (--allow {each.obstacle} compares all the same)" if each.obstacle in ALLOWABLE else ""
+            found.append((row.name, f"not comparable: {refusal(each)}{way}"))
+        found += [(row.name, f"allowed: {refusal(each)}") for each in row.speed.allowed]
     return [Section("Not decided", (named(found),))] if found else []
-
-
-def _open_texts(row: Row) -> Iterator[str]:
-    if row.outcome is Outcome.AMBIGUOUS:
-        outlook = row.speed.verdict.outlook
-        more = f"; {outlook_text(outlook)}: give a larger --budget" if outlook is not None else ""
-        yield f"{reason(row.speed)}{more}"
-    for each in row.speed.refused:
-        way = f" (--allow {each.obstacle} compares all the same)" if each.obstacle in ALLOWABLE else ""
-        yield f"not comparable: {refusal(each)}{way}"
-    for each in row.speed.allowed:
-        yield f"allowed: {refusal(each)}"
 
 
 def _kernels(found: KernelChanges, names: tuple[str, str], *, details: bool) -> Section:

@@ -15,7 +15,7 @@ from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.stats import Basis, Doubt, Outcome, Ratio, Verdict
 from modelzoo.views import compare_columns, explanations
 from modelzoo.views.compare_columns import values_text
-from modelzoo.views.results_table import ratio
+from modelzoo.views.intervals import ratio
 from modelzoo.views.speed import (
     UNPROVEN,
     basis_text,

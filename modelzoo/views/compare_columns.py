@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.machines import Cost, Extrapolation, Price, Rates, RowRates
-from modelzoo.comparison.model import Row
 from modelzoo.document import Column, Tone
-from modelzoo.formatting import MISSING, significant, within
+from modelzoo.formatting import MISSING, significant
+from modelzoo.frozen import replace
 from modelzoo.results.refusals import Metric
 from modelzoo.stats import Basis
-from modelzoo.views.results_table import OUTCOME_TONE, interval, ratio
+from modelzoo.views.intervals import interval, ratio, within
+from modelzoo.views.results_table import OUTCOME_TONE
 from modelzoo.views.speed import outcome_text
 
 NOTHING = "~"
@@ -31,29 +32,28 @@ def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column
         comparison: at least one row.
         marks: of footnotes, by the index of the row.
     """
-    rows = comparison.rows
-    shows_mean = comparison.mean is not None and sum(row.ratio is not None for row in rows) > 1
-    last = ("",) if shows_mean else ()
-    workloads = tuple(
-        "" if index and rows[index - 1].workload == row.workload else row.workload for index, row in enumerate(rows)
-    )
-    verdicts = tuple(_verdict(row, marks.get(index, "")) for index, row in enumerate(rows))
-    tones = tuple(OUTCOME_TONE[row.outcome] for row in rows)
-    base, other = comparison.base.name, comparison.other.name
+    rows, metric = comparison.rows, comparison.metric
+    cells: list[tuple[str, ...]] = []
+    tones = [OUTCOME_TONE[row.outcome] for row in rows]
+    for index, row in enumerate(rows):
+        is_named = not index or rows[index - 1].workload != row.workload
+        is_assumed = row.speed.found is not None and row.speed.found.basis is Basis.ASSUMED
+        verdict = " ".join(
+            filter(None, (outcome_text(row.speed), "(assumed)" if is_assumed else "", marks.get(index, "")))
+        )
+        values = (value_text(each, metric) for each in (row.base_value, row.other_value))
+        compared = ratio(row.ratio) if row.ratio is not None else NOTHING
+        cells.append((row.workload if is_named else "", row.setting, *values, compared, verdict))
+    if comparison.mean is not None and sum(row.ratio is not None for row in rows) > 1:
+        cells.append(("geometric mean", "", "", "", ratio(comparison.mean), ""))
+        tones.append(Tone.PLAIN)
+    titles = ("workload", "setting", comparison.base.name, comparison.other.name, "ratio", "verdict")
+    workloads, settings, *numbers, verdicts = map(Column, titles, zip(*cells))
     return [
-        Column("workload", (*workloads, *(("geometric mean",) if shows_mean else ()))),
-        Column("setting", (*(row.setting for row in rows), *last)),
-        Column(base, (*(value_text(row.base_value, comparison.metric) for row in rows), *last), is_number=True),
-        Column(other, (*(value_text(row.other_value, comparison.metric) for row in rows), *last), is_number=True),
-        Column(
-            "ratio",
-            (
-                *(ratio(row.ratio) if row.ratio is not None else NOTHING for row in rows),
-                *((ratio(comparison.mean),) if shows_mean else ()),
-            ),
-            is_number=True,
-        ),
-        Column("verdict", (*verdicts, *last), tones=(*tones, *((Tone.PLAIN,) if shows_mean else ()))),
+        workloads,
+        settings,
+        *(replace(each, is_number=True) for each in numbers),
+        replace(verdicts, tones=tuple(tones)),
     ]
 
 
@@ -62,15 +62,10 @@ def value_text(value: stats.Interval | None, metric: Metric) -> str:
     if value is None:
         return MISSING
     if metric is Metric.THROUGHPUT:
-        return f"{significant(value.value)}/s {within(value.half_width)}"
+        return f"{significant(value.value)}/s {within(value)}"
     if metric is Metric.MEMORY:
-        return f"{significant(value.value / _MEGABYTE)} MB {within(value.half_width)}"
+        return f"{significant(value.value / _MEGABYTE)} MB {within(value)}"
     return interval(value)
-
-
-def _verdict(row: Row, mark: str) -> str:
-    assumed = row.speed.found is not None and row.speed.found.basis is Basis.ASSUMED
-    return f"{outcome_text(row.speed)}{' (assumed)' if assumed else ''}{f' {mark}' if mark else ''}"
 
 
 def difference_columns(comparison: Comparison) -> list[Column]:
@@ -129,7 +124,7 @@ def rate_columns(rates: Sequence[RowRates], names: tuple[str, str]) -> list[Colu
 def _rate(value: stats.Interval | None, is_assumed: bool) -> str:
     if value is None:
         return MISSING
-    return f"{significant(value.value, 3)} {within(value.half_width)}{_mark(is_assumed)}"
+    return f"{significant(value.value, 3)} {within(value)}{_mark(is_assumed)}"
 
 
 def _mark(is_assumed: bool) -> str:
@@ -152,4 +147,4 @@ def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
 
 def _cost(value: stats.Interval, price: Price, extrapolated: Extrapolation | None) -> str:
     currency = f" {price.currency}" if price.currency else ""
-    return f"{significant(value.value, 3)}{currency} {within(value.half_width)}{_mark(extrapolated is not None)}"
+    return f"{significant(value.value, 3)}{currency} {within(value)}{_mark(extrapolated is not None)}"

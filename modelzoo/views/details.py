@@ -12,10 +12,10 @@ from modelzoo.records.run import Run
 from modelzoo.results.summary import SummaryRow, spans_of
 from modelzoo.views import proof
 from modelzoo.views.differences import merged
-from modelzoo.views.generation import phase_lines, read_text
+from modelzoo.views.generation import measure_first, phase_lines, read_text
+from modelzoo.views.intervals import interval, rounded_value
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
-from modelzoo.views.results_table import interval, rate
 from modelzoo.views.speed import outcome_text, outlook_text, reason
 
 
@@ -27,13 +27,14 @@ def detail_lines(row: SummaryRow) -> list[str]:
 def _times(row: SummaryRow) -> Iterator[str]:
     if row.latency:
         calls = len(row.samples) // max(1, row.processes)
-        throughput = f", {rate(row)} {row.unit}/s (batch size ÷ mean latency)" if row.throughput else ""
+        throughput = ""
+        if row.throughput:
+            throughput = f", {rounded_value(row.throughput)} {row.unit}/s (batch size ÷ mean latency)"
         yield f"latency {interval(row.latency)}{throughput}; {row.processes} × {calls} samples"
     # Two times, if some processes found their code compiled in the cache.
-    cold = row.cold_start is not None
-    starts = (
-        [seconds(row.cold_start) + (", compiling included" if row.compile_seconds is not None else "")] if cold else []
-    )
+    starts = []
+    if row.cold_start is not None:
+        starts.append(seconds(row.cold_start) + (", compiling included" if row.compile_seconds is not None else ""))
     if row.warm_start is not None:
         starts.append(f"{seconds(row.warm_start)} with compiled code from the cache")
     if starts:
@@ -113,9 +114,7 @@ def ceiling_text(row: SummaryRow) -> str:
         return counted
     bound = report.bound
     if bound is None:
-        device = report.setting.device
-        command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
-        return f"{counted}; run 'modelzoo doctor{command}' once to compare it with {whose} peak"
+        return f"{counted}; {measure_first(report.setting.device, 'peak')}"
     text = f"{counted}, {_visible(bound.gflops)} GFLOP/s"
     if bound.share_of_ceiling is not None:
         whose = "this machine's" if report.accelerator is None else f"{report.accelerator.device.name}'s"

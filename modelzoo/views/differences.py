@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
+from typing import TypeVar
 
 from modelzoo.document import Notice, Text
 from modelzoo.formatting import Merged, counted, launcher_names
@@ -21,6 +22,8 @@ from modelzoo.setting import SHOWN, Setting, launchers, option_name, value_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.warning import Severity, WarningCode, WarningMessage, rank
 
+K = TypeVar("K")
+V = TypeVar("V")
 UNKNOWN = ""
 """Text of a value that was left open and never decided, because nothing ran."""
 NUMBER = "#"
@@ -37,12 +40,17 @@ SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", 
 """What a condition begins with."""
 
 
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the second of each pair by the first, both in their order."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
 def by_workload(shown: Sequence[SummaryRow]) -> dict[str, list[SummaryRow]]:
     """Return the rows by workload, in their order."""
-    groups: dict[str, list[SummaryRow]] = {}
-    for each in shown:
-        groups.setdefault(each.workload, []).append(each)
-    return groups
+    return grouped((each.workload, each) for each in shown)
 
 
 def texts(shown: Sequence[SummaryRow]) -> list[dict[str, str]]:
@@ -185,11 +193,8 @@ def shared(shown: Sequence[SummaryRow]) -> list[str]:
 
 def _methods(shown: Sequence[SummaryRow]) -> dict[str, list[str]]:
     """How each precision was obtained, by precision."""
-    found: dict[str, list[str]] = {}
-    for each in shown:
-        if each.setting.method and each.setting.method not in found.setdefault(each.setting.precision, []):
-            found[each.setting.precision].append(each.setting.method)
-    return found
+    pairs = [(each.setting.precision, each.setting.method or "") for each in shown if each.setting.method]
+    return grouped(dict.fromkeys(pairs))
 
 
 def machine(shown: Sequence[SummaryRow]) -> str:
@@ -244,15 +249,9 @@ def _torch(where: Sequence[Provenance]) -> str:
 
 def conditions(rows: Sequence[SummaryRow]) -> list[Notice]:
     """Return what failed, and what may distort these rows, the most harmful first."""
-    by_error: dict[str, list[str]] = {}
-    for row in rows:
-        for error in row.errors:
-            by_error.setdefault(error, []).append(f"{row.workload} {row.label}")
+    by_error = grouped((error, f"{row.workload} {row.label}") for row in rows for error in row.errors)
     found = [Notice(Severity.INVALIDATES, "failed", ", ".join(names), Text(error)) for error, names in by_error.items()]
-    by_code: dict[str, list[tuple[SummaryRow, WarningMessage]]] = {}
-    for row in rows:
-        for each in row.warnings:
-            by_code.setdefault(each.warning.code, []).append((row, each.warning))
+    by_code = grouped((each.warning.code, (row, each.warning)) for row in rows for each in row.warnings)
 
     def harm(code: str) -> tuple[Severity, float, int]:
         """The severity, what took the largest share of the time, then the place among ``WarningCode``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
-from modelzoo.formatting import MISSING, counted, share
+from modelzoo.formatting import MISSING, counted, number, share
 from modelzoo.records.doctor import CeilingSeries, DoctorReport
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine, Threads
@@ -132,15 +132,14 @@ def _ceilings(ceilings: Ceilings, on_device: bool = False) -> Table:
         for count in counts:
             values = [speeds.get((precision, operator, count, size)) for size in sizes]
             best = max((value for value in values if value is not None), default=None)
-            cells = (MISSING if value is None else f"{value:.0f}" for value in [*values, best])
+            cells = (number(value, ".0f") for value in [*values, best])
             rows.append((f"{precision} {operator}, GFLOP/s", str(count), *cells))
     for refused in ceilings.unavailable:
         blank = (MISSING for _ in (*sizes, "best"))
         rows.append((f"{refused.precision} {refused.operator}, GFLOP/s", MISSING, *blank))
     for count in counts:
-        speed = ceilings.gb_per_second(count)
         blank = ("" for _ in sizes)
-        rows.append(("copy, GB/s read + write", str(count), *blank, MISSING if speed is None else f"{speed:.1f}"))
+        rows.append(("copy, GB/s read + write", str(count), *blank, number(ceilings.gb_per_second(count), ".1f")))
     titles = ("", "threads", *(f"{size}³" for size in sizes), "best")
     columns = [Column(title, cells, is_number=title != "") for title, cells in zip(titles, zip(*rows))]
     if on_device and len(counts) == 1:

@@ -26,7 +26,7 @@ from modelzoo.stats import Outcome
 from modelzoo.version import __version__
 from modelzoo.views.compare import cores_text, extrapolation_text, notes
 from modelzoo.views.compare_columns import values_text
-from modelzoo.views.results_table import ratio
+from modelzoo.views.intervals import ratio
 from modelzoo.views.speed import basis_text, outcome_text, reason, refusal
 
 FORMAT, REPORT_FORMAT = "modelzoo-comparison/1.0", "modelzoo-report/1.1"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from modelzoo import formatting, stats
+from modelzoo import stats
 from modelzoo.document import Lines, Tone, first_line
 from modelzoo.formatting import counted, significant
 from modelzoo.records.evidence import Evidence, NotUsed, ProofVerdict
@@ -17,11 +17,12 @@ from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Doubt, Outcome
 from modelzoo.views.details import LAUNCH_HINT
-from modelzoo.views.differences import by_workload, full_names, pair_names, some
+from modelzoo.views.differences import by_workload, full_names, grouped, pair_names, some
+from modelzoo.views.intervals import interval, is_bounded, ratio
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.products import wrong_text
 from modelzoo.views.proof import agreement_text
-from modelzoo.views.results_table import interval, ratio, timed_unit
+from modelzoo.views.results_table import timed_unit
 from modelzoo.views.speed import (
     OUTCOMES,
     UNPROVEN,
@@ -172,10 +173,7 @@ def _compared(shown: Sequence[SummaryRow], compared: Sequence[tuple[str, Summary
 
 def _undecided(speeds: Sequence[tuple[str, Speed]], base: str, of: str) -> Iterator[str]:
     """What may be concluded about a workload's settings that were not decided, why, and what would decide them."""
-    refused: dict[str, list[str]] = {}
-    for name, each in speeds:
-        if each.ratio is None:
-            refused.setdefault(reason(each), []).append(name)
+    refused = grouped((reason(each), name) for name, each in speeds if each.ratio is None)
     for why, names in refused.items():
         yield f"{some(names)}: not compared with {base}: {why}"
     untested = [name for name, each in speeds if each.ratio and each.verdict.doubt is Doubt.ONE_PROCESS]
@@ -204,7 +202,7 @@ def conclusion(speedup: stats.Interval, of: str = "") -> str:
     """What may be concluded although a comparison is AMBIGUOUS: the ends of an interval around 1, if they matter."""
     low, high = speedup.low, speedup.high
     slower, faster = (f"{significant(100 * abs(end - 1), 2)} %" for end in (low, high))
-    if not formatting.is_bounded(low, high):
+    if not is_bounded(speedup):
         return f"no significant difference{of}; the interval is too wide to bound it"
     if low < 0.5 or high > 2:
         return f"no significant difference{of}; {low:.2f}× to {high:.2f}× as fast (95 % CI)"

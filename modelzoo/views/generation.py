@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from modelzoo import stats
 from modelzoo.document import Column, Table, Text
-from modelzoo.formatting import MISSING, counted, rounded, rounded_within, share, significant
+from modelzoo.formatting import MISSING, counted, share, significant
 from modelzoo.results.generation import DecodingRead, GenerationLevels
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import proof
 from modelzoo.views.differences import full_names
-from modelzoo.views.results_table import interval
+from modelzoo.views.intervals import interval, rate, rounded_value
 
 TITLE = "Tokens"
 READS = "reads: weights and cache ÷ TPOT, and their share of the bandwidth of a copy"
@@ -34,15 +33,13 @@ def table(shown: Sequence[SummaryRow]) -> Table:
         columns.insert(0, Column("workload", tuple(row.workload for row, _ in found)))
     if any(each.read for each in levels):
         columns.append(Column("reads GB/s", tuple(map(read, levels)), True))
-    made = " or ".join(dict.fromkeys(f"{lengths(each)}, batch {each.batch}" for each in levels))
+    made = dict.fromkeys(
+        f"prompt of {counted(each.prompt_tokens, 'token')}, {each.new_tokens} new ones, batch {each.batch}"
+        for each in levels
+    )
     meanings = "TTFT: time to the first token, with the prefill; TPOT: mean time of each other token"
     reads = f"; {READS}" if any(each.read for each in levels) else ""
-    return Table(TITLE, tuple(columns), Text(f"{made}; {meanings}; tok/s: of the whole batch{reads}"))
-
-
-def rate(found: stats.Interval) -> str:
-    """``95.2 ±1.3 %``, rounded as the interval allows."""
-    return rounded_within(found.value, found.half_width)
+    return Table(TITLE, tuple(columns), Text(f"{' or '.join(made)}; {meanings}; tok/s: of the whole batch{reads}"))
 
 
 def read(found: GenerationLevels) -> str:
@@ -50,8 +47,7 @@ def read(found: GenerationLevels) -> str:
     if found.read is None:
         return MISSING
     reached, part = found.read.gigabytes_per_second, found.read.share
-    text = rounded(reached.value, reached.value * reached.half_width)
-    return text if part is None else f"{text} ({share(part, 0)})"
+    return rounded_value(reached) + ("" if part is None else f" ({share(part, 0)})")
 
 
 def read_text(found: DecodingRead, device: str) -> str:
@@ -60,10 +56,15 @@ def read_text(found: DecodingRead, device: str) -> str:
     weights, cache = f"{found.found.weights / 1e6:.0f} MB of weights", f"{found.found.cache / 1e6:.1f} MB of cache"
     said = f"a step of decoding reads {weights} and {cache} at least: {reached} GB/s"
     if found.bandwidth is None or found.share is None:
-        command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
-        return f"{said}; run 'modelzoo doctor{command}' once to compare it with {whose} bandwidth"
+        return f"{said}; {measure_first(device, 'bandwidth')}"
     copied = significant(found.bandwidth, 3)
     return f"{said}, {share(found.share, 0)} of the {copied} GB/s that a copy reads and writes here"
+
+
+def measure_first(device: str, limit: str) -> str:
+    """What has to be measured before a speed can be compared with a limit of the device."""
+    command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
+    return f"run 'modelzoo doctor{command}' once to compare it with {whose} {limit}"
 
 
 def phase_lines(found: GenerationLevels) -> Iterator[str]:
@@ -77,9 +78,3 @@ def phase_lines(found: GenerationLevels) -> Iterator[str]:
         reached = found.prefill_gflops.value
         said = f"prefill: {significant(reached, 3)} GFLOP/s"
         yield said + (f", {share(reached / found.prefill_peak, 0)} of the measured peak" if found.prefill_peak else "")
-
-
-def lengths(found: GenerationLevels) -> str:
-    """``prompt of 128 tokens, 32 new ones``."""
-    tokens = counted(found.prompt_tokens, "token")
-    return f"prompt of {tokens}, {found.new_tokens} new ones"

@@ -6,12 +6,13 @@ import math
 from typing import NamedTuple
 
 from modelzoo.document import Column, Table, Text, Tone
-from modelzoo.formatting import MISSING, apart, number, share, significant, word
-from modelzoo.records.partial import OUTPUT, JudgedSoFar
+from modelzoo.formatting import MISSING, apart, for_people, number, share, significant, word
+from modelzoo.records.partial import LONGEST_WITH_MASKS, OUTPUT, JudgedSoFar, PictureNote
 from modelzoo.records.run import ValidityEntry
 from modelzoo.records.validity import (
     Check,
     ClassChange,
+    DataNoteKind,
     MetricChange,
     PublishedQuality,
     Reason,
@@ -21,7 +22,6 @@ from modelzoo.records.validity import (
     ValidityVerdict,
     WorstLayer,
 )
-from modelzoo.views.data_notes import data_notes
 
 METRICS = {
     "top1": "top-1 accuracy",
@@ -36,8 +36,6 @@ METRICS = {
     "same_top": "most likely tokens in common",
     "tensor_error": "error of the outputs ÷ the expected rounding error",
 }
-
-
 OF_BOTH = ("top1_agreement", "detection_agreement", "same_top", "tensor_error")
 """Metrics of the two models together: fp32 has no value of its own."""
 
@@ -107,6 +105,32 @@ CHECKS: dict[str, Requirement] = {
     ),
 }
 """Every check by its name; all but the first two have a limit that ``--tolerance`` replaces."""
+NOTES = {
+    PictureNote.FIRST_FRAME: "animated: the first frame was taken",
+    PictureNote.TO_8_BITS: "16-bit: scaled to 8 bits",
+    PictureNote.FROM_CMYK: "CMYK: converted to RGB",
+    PictureNote.LARGE: "large: decoded at reduced size",
+    PictureNote.REDUCED: f"reduced to {LONGEST_WITH_MASKS} pixels, as the model does",
+}
+DATA_NOTES = {
+    DataNoteKind.SKIPPED: "{count} left out by --skip-bad: {names}",
+    DataNoteKind.UPRIGHT: "{count} pictures turned by their EXIF orientation, as the annotations' sizes are",
+    DataNoteKind.UNKNOWN_ORIENTATION: "{count} pictures have an EXIF orientation that may apply to their boxes; it is "
+    "not applied: {names}",
+    DataNoteKind.SYNONYMS: "{count} categories known by another name: {names}",
+    DataNoteKind.UNKNOWN_CATEGORIES: "{count} objects not judged, because the model does not know their categories: "
+    "{names}",
+    DataNoteKind.NO_MASKS: "{count} objects have no mask: only boxes are judged",
+    DataNoteKind.NUMBERED_CLASSES: "directory names are class indices, from 0: {names}",
+    DataNoteKind.SORTED_CLASSES: "directories in sorted order are the classes: {names}",
+    DataNoteKind.LABEL_FILE: "classes by {names}",
+    DataNoteKind.NO_CLASSES: "no directory is named after a class: agreement only",
+    DataNoteKind.CMRC: "answers scored by the rules of CMRC 2018",
+    DataNoteKind.NO_BLANKS: "{count} questions have answers in a script without blanks between words, in which F1 says "
+    "little",
+    DataNoteKind.NOT_IN_PASSAGE: "{count} questions have no answer that occurs in their passage: {names}",
+}
+"""What a data set was like, and how its images were read."""
 
 
 def valid_line(judged: Validity) -> str:
@@ -164,11 +188,6 @@ def judged_so_far(found: JudgedSoFar) -> str:
     return f"{found.items} of {found.total}: {metric}"
 
 
-def items_name(judged: Validity) -> str:
-    """What the items of a judgement are called."""
-    return plural(judged.item)
-
-
 def plural(item: str) -> str:
     """``images``; stored results call an image a picture."""
     return f"{'image' if item == 'picture' else item}s"
@@ -176,7 +195,7 @@ def plural(item: str) -> str:
 
 def scope_text(judged: Validity) -> str:
     """What was judged on: ``32 crops of 1 photograph: agreement only``."""
-    items = f"{judged.items} {items_name(judged)}"
+    items = f"{judged.items} {plural(judged.item)}"
     if judged.item == "crop":
         return f"{items} of 1 photograph: agreement only"
     if judged.task == "answers" and judged.small:
@@ -229,7 +248,7 @@ def reason_text(judged: Validity) -> str:
         ReasonKind.NOTHING_DETECTED: f"the fp32 reference itself detects nothing with a score of {reason.required} or "
         "more",
         ReasonKind.FAR_FROM_PUBLISHED: f"fp32 itself is far from the published quality: a broken set-up; {failures}",
-        ReasonKind.FEW_ITEMS: f"at least {reason.required} {items_name(judged)} are needed",
+        ReasonKind.FEW_ITEMS: f"at least {reason.required} {plural(judged.item)} are needed",
         ReasonKind.RANDOM_WEIGHTS: "random weights: numbers agree, predictions mean nothing",
     }[reason.kind]
 
@@ -255,7 +274,7 @@ def _needed(reason: Reason, judged: Validity) -> str:
     if reason.more_items is None:
         return ""
     unit = int(10 ** max(0, len(str(reason.more_items)) - 2))  # rounded up to two significant digits
-    return f"; about {-(-reason.more_items // unit) * unit:,} more {items_name(judged)} would probably settle it"
+    return f"; about {-(-reason.more_items // unit) * unit:,} more {plural(judged.item)} would probably settle it"
 
 
 def resolution_text(judged: Validity) -> str:
@@ -269,7 +288,7 @@ def resolution_text(judged: Validity) -> str:
 
 def _unseen_losses(change: MetricChange, judged: Validity) -> str:
     losses = points(change.possible_loss, change)
-    return f"losses of up to {losses} points cannot be ruled out with these {change.items} {items_name(judged)}"
+    return f"losses of up to {losses} points cannot be ruled out with these {change.items} {plural(judged.item)}"
 
 
 def points(value: float, change: MetricChange, sign: str = "") -> str:
@@ -309,8 +328,17 @@ def check_table(judged: Validity, *, is_brief: bool = False) -> Table:
         Column("tolerance", tuple(names), order=1 if is_brief else None),
         Column("source of the requirement", sources, order=0 if is_brief else None),
     )
-    notes = data_notes(judged)
+    notes = _data_notes(judged)
     return Table("Checks", columns, Text(notes) if notes else None, is_brief=is_brief)
+
+
+def _data_notes(judged: Validity) -> str:
+    """Return a line for each note; empty without notes."""
+    about = [
+        DATA_NOTES[each.kind].format(count=each.count, names=for_people(", ".join(each.names)))
+        for each in judged.data_notes
+    ]
+    return "\n".join([*about, *sorted(NOTES[note] for note in judged.notes)])
 
 
 def title_text(check: Check) -> str:

@@ -8,7 +8,7 @@ from modelzoo.document import Block, Column, Table, Text, lines
 from modelzoo.formatting import MISSING, number, share
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import Evidence, NotReplayed, Product, ProofSource, Subnormals
-from modelzoo.records.profile import LayerRow, OperatorRow, Profile
+from modelzoo.records.profile import Profile
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.products import kernel_text, layers_text, shapes_text
@@ -102,10 +102,10 @@ def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
         Column("layer", tuple(layers_text(each) for each in shown)),
         Column("shapes", tuple(shapes_text(each.shapes) for each in shown)),
         Column("calls", tuple(str(each.count) for each in shown), is_number=True),
-        Column("share", tuple(MISSING if each.share is None else share(each.share) for each in shown), True),
+        Column("share", tuple(share(each.share) for each in shown), is_number=True),
         Column("kernel", tuple(kernel_text(each) for each in shown)),
         Column("precision", tuple(each.precision for each in shown)),
-        Column("error", tuple(MISSING if each.error is None else f"{each.error:.1e}" for each in shown), True),
+        Column("error", tuple(number(each.error, ".1e") for each in shown), is_number=True),
         Column("known by", tuple(_known_by(each) for each in shown)),
     )
     note = [f"{len(rest)} more products took {share(sum(each.share or 0.0 for each in rest))}"] if rest else []
@@ -192,12 +192,8 @@ def profile_tables(profile: Profile, limit: int = 25) -> list[Table]:
     passes = max(profile.iterations, 1)
     missing = profile.flops.missing if profile.flops is not None else ()
     notes = [*profile.problems, *([f"operations not counted for {', '.join(missing)}"] if missing else [])]
-    by_operator = _operator_table(profile.operators[:limit], passes, "; ".join(notes))
-    return [by_operator, _layer_table(profile.layers[:limit], passes)] if profile.layers else [by_operator]
-
-
-def _operator_table(rows: Sequence[OperatorRow], passes: int, note: str) -> Table:
-    columns = (
+    rows, layers = profile.operators[:limit], profile.layers[:limit]
+    by_operator = (
         Column("operator", tuple(row.name for row in rows)),
         Column("shapes", tuple(shapes_text(row.shapes) for row in rows)),
         Column("ms per pass", tuple(_ms(row.seconds / passes) for row in rows), is_number=True),
@@ -209,21 +205,20 @@ def _operator_table(rows: Sequence[OperatorRow], passes: int, note: str) -> Tabl
         Column("kernel", tuple(row.kernel for row in rows)),
         Column("precision", tuple(row.precision for row in rows)),
     )
-    return Table("By operator and shapes", columns, Text(note) if note else None)
-
-
-def _layer_table(layers: Sequence[LayerRow], passes: int) -> Table:
-    rates = [each.flop / each.seconds / 1e9 if each.flop and each.seconds > 0 else None for each in layers]
-    columns = (
-        Column("layer", tuple(layer.path for layer in layers)),
-        Column("kind", tuple(layer.kind for layer in layers)),
-        Column("own ms", tuple(_ms(layer.own_seconds / passes) for layer in layers), is_number=True),
-        Column("ms per pass", tuple(_ms(layer.seconds / passes) for layer in layers), is_number=True),
-        Column("share", tuple(share(layer.share) for layer in layers), is_number=True),
-        Column("calls", tuple(_count(layer.count, passes) for layer in layers), is_number=True),
-        Column("GFLOP/s", tuple(number(each, ".1f") for each in rates), is_number=True),
-    )
-    return Table("By layer", columns)
+    tables = [Table("By operator and shapes", by_operator, Text("; ".join(notes)) if notes else None)]
+    if layers:
+        rates = [each.flop / each.seconds / 1e9 if each.flop and each.seconds > 0 else None for each in layers]
+        by_layer = (
+            Column("layer", tuple(each.path for each in layers)),
+            Column("kind", tuple(each.kind for each in layers)),
+            Column("own ms", tuple(_ms(each.own_seconds / passes) for each in layers), is_number=True),
+            Column("ms per pass", tuple(_ms(each.seconds / passes) for each in layers), is_number=True),
+            Column("share", tuple(share(each.share) for each in layers), is_number=True),
+            Column("calls", tuple(_count(each.count, passes) for each in layers), is_number=True),
+            Column("GFLOP/s", tuple(number(each, ".1f") for each in rates), is_number=True),
+        )
+        tables.append(Table("By layer", by_layer))
+    return tables
 
 
 def _ms(seconds: float) -> str:

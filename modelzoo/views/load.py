@@ -7,23 +7,25 @@ import shlex
 from collections.abc import Sequence
 from statistics import median
 
-from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
+from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, columns_of, first_line, named
 from modelzoo.formatting import (
     MISSING,
     apart,
     counted,
     cpus,
-    rounded,
     rounded_down,
     seconds,
     share,
     significant,
     without_options,
 )
+from modelzoo.frozen import replace
 from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.intervals import Interval
+from modelzoo.views.differences import grouped
+from modelzoo.views.intervals import rounded
 from modelzoo.warning import Severity
 
 _MOST_SIZES = 8
@@ -123,24 +125,11 @@ def document(load: Load) -> list[Block]:
 def columns(load: Load) -> list[Column]:
     """The runs as a table, by repeat and rate."""
     runs = ordered(load)
-    table = [_cells(run, load) for run in runs]
-    titles = [title for title in table[0] if any(each[title] != MISSING for each in table)] if table else []
-    if load.plan.repeats == 1 and "repeat" in titles:
-        titles.remove("repeat")
-    optional = {"p95": 0, "batches": 1, "p90": 2, "late p99": 3, "repeat": 4, "reason": 5}
-    text = ("verdict", "batches", "reason")
+    optional = ("p95", "batches", "p90", "late p99", "repeat", "reason")
     tones = tuple(Tone.PLAIN if run.is_valid else Tone.FAINT for run in runs)
     verdicts = tuple(Tone.BETTER if run.is_valid else Tone.FAINT for run in runs)
-    return [
-        Column(
-            title,
-            tuple(each[title] for each in table),
-            title not in text,
-            optional.get(title),
-            verdicts if title == "verdict" else tones,
-        )
-        for title in titles
-    ]
+    found = columns_of([_cells(run, load) for run in runs], ("verdict", "batches", "reason"), optional, tones)
+    return [replace(each, tones=verdicts) if each.title == "verdict" else each for each in found]
 
 
 def ordered(load: Load) -> list[LoadRun]:
@@ -155,7 +144,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
     busy = results.utilization(run)
     low, high = (f"{100 * each:.0f}" for each in (min(busy, default=0.0), max(busy, default=0.0)))
     found = {
-        "repeat": str(run.repeat + 1),
+        "repeat": str(run.repeat + 1) if load.plan.repeats > 1 else MISSING,
         "asked, requests/s": MISSING if run.rate is None else significant(run.rate, 3),
         "verdict": _outcome(run, load),
         "answered/s": significant(results.achieved(run), 3),
@@ -260,8 +249,16 @@ def notes(load: Load) -> list[str]:
     place = load.sessions[0].generator if load.sessions else None
     if place is not None and not place.polls:
         found.append(f"generator: {generator_text(place, load)}")
-    throttled = throttling_text(load)
-    found += [throttled] if throttled is not None else []
+    throttled = [run.throttling for run in load.runs if run.throttling is not None and run.throttling.periods]
+    if throttled:
+        times = counted(sum(each.periods for each in throttled), "time")
+        runs = f"in {len(throttled)} of {len(load.runs)} runs" if len(load.runs) > 1 else "in the run"
+        quota = "the quota" if load.topology.quota is None else f"the quota of {load.topology.quota:g} CPUs"
+        stopped = f"CPUs stopped for {seconds(sum(each.seconds for each in throttled))} in all"
+        fewer = _fewer(load, "give the instances less")
+        found.append(
+            f"throttling: {quota} was used up {times} {runs}, and {stopped}, which is part of the latencies{fewer}"
+        )
     padded, items = sum(run.padded for run in load.runs), sum(len(run.latencies) for run in load.runs)
     if padded:
         found.append(f"padding: {padded:,} items beside {items:,} requests only filled batches up to {load.fixed_size}")
@@ -293,30 +290,14 @@ def _fewer(load: Load, advice: str) -> str:
     return ""
 
 
-def throttling_text(load: Load) -> str | None:
-    """Say that the quota stopped the instances, or the generator, while requests were timed; ``None`` if it did not."""
-    found = [run.throttling for run in load.runs if run.throttling is not None and run.throttling.periods]
-    if not found:
-        return None
-    periods, total = sum(each.periods for each in found), sum(each.seconds for each in found)
-    runs = f"in {len(found)} of {len(load.runs)} runs" if len(load.runs) > 1 else "in the run"
-    quota = "the quota" if load.topology.quota is None else f"the quota of {load.topology.quota:g} CPUs"
-    said = f"{quota} was used up {counted(periods, 'time')} {runs}, and CPUs stopped for"
-    fewer = _fewer(load, "give the instances less")
-    return f"throttling: {said} {seconds(total)} in all, which is part of the latencies{fewer}"
-
-
 def reason_lines(load: Load) -> list[str]:
     """Why runs are INVALID or failed, by kind, each with its first example; an overload in a search is no news."""
-    groups: dict[str, list[str]] = {}
-    for run in ordered(load):
-        if load.plan.is_search and run.is_overload:
-            continue
-        for reason in run.reasons:
-            where = "" if run.rate is None else f" at {significant(run.rate, 3)} requests/s"
-            groups.setdefault(str(reason.flaw), []).append(
-                f"{reason_text(reason, run, load)}{where if load.plan.is_search else ''}"
-            )
+    is_search = load.plan.is_search
+    runs = [run for run in ordered(load) if not (is_search and run.is_overload)]
+    where = [f" at {significant(run.rate, 3)} requests/s" if is_search and run.rate is not None else "" for run in runs]
+    groups = grouped(
+        (reason.flaw, f"{reason_text(reason, run, load)}{at}") for run, at in zip(runs, where) for reason in run.reasons
+    )
     return [texts[0] + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else "") for texts in groups.values()]
 
 

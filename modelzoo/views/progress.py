@@ -19,6 +19,7 @@ from modelzoo import stats
 from modelzoo.formatting import duration, for_people, percent
 from modelzoo.records.protocol import Progress
 from modelzoo.records.run import Result, Run
+from modelzoo.views.differences import grouped
 from modelzoo.views.judgement import judged_so_far
 
 if TYPE_CHECKING:
@@ -263,13 +264,10 @@ def doing(state: ProgressState) -> str:
 
 def level_lines(levels: Sequence[LevelSoFar]) -> list[str]:
     """One line per workload: the interval of each setting so far, or the range of many."""
-    workloads: dict[str, list[LevelSoFar]] = {}
-    for level in levels:
-        workloads.setdefault(level.workload, []).append(level)
-    names = list(workloads)
-    width = max(map(len, names), default=0)
+    workloads = grouped((level.workload, level) for level in levels)
+    width = max(map(len, workloads), default=0)
     lines = [f"  {name:{width}}  {_levels(found)}" for name, found in list(workloads.items())[:NAMED_WORKLOADS]]
-    more = len(names) - NAMED_WORKLOADS
+    more = len(workloads) - NAMED_WORKLOADS
     return [*lines, f"  and {more} more workloads"] if more > 0 else lines
 
 

@@ -7,7 +7,6 @@ be too wide.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from modelzoo import formatting, stats
@@ -21,6 +20,7 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
 from modelzoo.views import differences, proof
 from modelzoo.views.differences import UNKNOWN
+from modelzoo.views.intervals import interval, ratio, rounded_value
 from modelzoo.views.speed import is_qualified, outcome_text
 
 OUTCOME_TONE = {
@@ -54,7 +54,8 @@ FORWARD = "one forward batch"
 def table(shown: Sequence[SummaryRow]) -> Table:
     """Return the table; its caption is what all rows share."""
     names = differences.pair_names(shown)
-    if names is not None and not any(row.spans or row.agreement for row in shown) and _batches(shown, within=True) <= 1:
+    is_plain = all(_batches(rows) <= 1 for rows in differences.by_workload(shown).values())
+    if names is not None and not any(row.spans or row.agreement for row in shown) and is_plain:
         return _table(shown, _pair_columns(shown, *names))
     first = [*_name_columns(shown), *_time_columns(shown)]
     return _table(shown, [*first, *_speed_columns(shown), *_evidence_columns(shown)])
@@ -124,13 +125,12 @@ def _time_columns(rows: Sequence[SummaryRow]) -> list[Column]:
     units = {row.unit for row in rows if row.unit}
     title = f"{units.pop()}/s" if len(units) == 1 else "items/s"
     order, mean = None if _batches(rows) != 1 else 0, Text(f"{title}: batch size ÷ mean latency")
-    return [*found, Column(title, tuple(map(rate, rows)), True, order, meaning=mean)]
+    cells = (rounded_value(row.throughput) if row.throughput is not None else MISSING for row in rows)
+    return [*found, Column(title, tuple(cells), True, order, meaning=mean)]
 
 
-def _batches(rows: Sequence[SummaryRow], *, within: bool = False) -> int:
-    """Number of different batch sizes; with ``within``, the most of any one workload."""
-    if within:
-        return max(map(_batches, differences.by_workload(rows).values()))
+def _batches(rows: Sequence[SummaryRow]) -> int:
+    """Number of different batch sizes."""
     return len({row.batch for row in rows if row.batch})
 
 
@@ -194,20 +194,6 @@ def timed_unit(row: SummaryRow) -> str:
     return "one batch through all stages" if row.setting.stages else FORWARD
 
 
-def interval(found: stats.Interval | None) -> str:
-    """``56.1 ms ±1.3 %``, rounded as the interval allows; of the interval the larger side if the two differ."""
-    return MISSING if found is None else formatting.seconds_within(found.value, found.half_width)
-
-
-def ratio(found: stats.Interval | None) -> str:
-    """``0.62× [0.60, 0.64]``."""
-    if found is None:
-        return MISSING
-    if not math.isfinite(found.high):
-        return f"{formatting.ratio_value(found.value, found.low, found.high)}× (one process: no interval)"
-    return formatting.ratio(found.value, found.low, found.high)
-
-
 def ran_in(row: SummaryRow) -> str:
     """The precision that the audit found, in a word or two; without an audit, what the canary showed."""
     if row.proof.verdict is None:
@@ -232,13 +218,6 @@ def _p99(rows: Sequence[SummaryRow]) -> str:
     found = [stats.percentiles(row.samples).get("p99") for row in rows if row.samples]
     known = [each for each in found if each is not None]
     return formatting.seconds_together(known) if len(known) == 2 else MISSING
-
-
-def rate(row: SummaryRow) -> str:
-    """Items per second, rounded as their interval allows."""
-    if row.throughput is None:
-        return MISSING
-    return formatting.rounded(row.throughput.value, row.throughput.value * row.throughput.half_width)
 
 
 def _outcome_tone(speed: Speed | None) -> Tone:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from modelzoo.comparison.estimate import FEW_PROCESSES
-from modelzoo.formatting import Merged, apart, duration, general, ratio_value, share, significant
+from modelzoo.formatting import Merged, apart, duration, general, share, significant
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, ProofVerdict
@@ -27,6 +27,8 @@ from modelzoo.results.refusals import (
 from modelzoo.results.speed import Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Basis, Doubt, Outcome, Outlook, Ratio, Spread, Verdict
 from modelzoo.views import proof
+from modelzoo.views.differences import grouped
+from modelzoo.views.intervals import ratio_value
 from modelzoo.views.judgement import reason_text
 from modelzoo.warning import WarningMessage
 
@@ -86,9 +88,7 @@ def basis_text(*found: Ratio) -> str:
         if not all(math.isfinite(each.deviation) for each in spreads):
             return "how much rounds differ is not known"
         return f"the ratios of rounds differ by {_percent(each.deviation for each in spreads)}, standard deviation"
-    alike: dict[str, list[Spread]] = {}
-    for each in spreads:
-        alike.setdefault(_spread([replace(each, deviation=0.0, processes=None)]), []).append(each)
+    alike = grouped((_spread([replace(each, deviation=0.0, processes=None)]), each) for each in spreads)
     return f"sessions differ by {' and '.join(map(_spread, alike.values()))}, standard deviation"
 
 
@@ -230,7 +230,7 @@ def tally(speeds: Sequence[Speed | None]) -> dict[Outcome | None, tuple[int, str
         same = [each for each in speeds if _outcome(each) is outcome]
         known = [each.ratio for each in same if each is not None and each.ratio is not None]
         known = [] if outcome in (Outcome.SAME, Outcome.AMBIGUOUS) else sorted(known, key=lambda each: each.value)
-        ratios = dict.fromkeys(f"{ratio_value(each.value, each.low, each.high)}×" for each in (*known[:1], *known[-1:]))
+        ratios = dict.fromkeys(map(ratio_value, (*known[:1], *known[-1:])))
         unproven = sum(each is not None and is_qualified(each) for each in same)
         said = [*filter(None, [" to ".join(ratios)]), *([f"{unproven} unproven"] if unproven else [])]
         if same:

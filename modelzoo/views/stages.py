@@ -9,7 +9,7 @@ from modelzoo.document import Column
 from modelzoo.formatting import apart, seconds, share
 from modelzoo.records.timing import SYNCHRONIZED, Place
 from modelzoo.results.pipeline import SUM_TOLERANCE, PipelineLevels
-from modelzoo.views.results_table import interval
+from modelzoo.views.intervals import interval
 
 END_TO_END, SUM = "end to end", "sum of the stages"
 CPU = "cpu"
@@ -22,7 +22,14 @@ CAPTION = (
 
 def columns(found: Sequence[PipelineLevels]) -> list[Column]:
     """One row per stage, then their sum and the end-to-end time."""
-    rows = [row for each in found for row in _rows(each)]
+    rows: list[tuple[str, ...]] = []
+    for each in found:
+        name = (each.workload, each.label)
+        for level in each.stages:
+            place = each.device if level.stage.place is Place.DEVICE else str(level.stage.place)
+            rows.append((*name, level.stage.name, place, interval(level.seconds), share(level.share)))
+        rows.append((*name, SUM, "", seconds(each.sum), share(each.sum / each.end_to_end.value)))
+        rows.append((*name, END_TO_END, "", interval(each.end_to_end), ""))
     first = [index == 0 or rows[index][:2] != rows[index - 1][:2] for index in range(len(rows))]
     names = [tuple(row[part] if new else "" for row, new in zip(rows, first)) for part in (0, 1)]
     return [
@@ -33,17 +40,6 @@ def columns(found: Sequence[PipelineLevels]) -> list[Column]:
         Column("time", tuple(row[4] for row in rows), is_number=True),
         Column("share", tuple(row[5] for row in rows), is_number=True),
     ]
-
-
-def _rows(each: PipelineLevels) -> list[tuple[str, ...]]:
-    name = (each.workload, each.label)
-    rows: list[tuple[str, ...]] = []
-    for level in each.stages:
-        place = each.device if level.stage.place is Place.DEVICE else str(level.stage.place)
-        rows.append((*name, level.stage.name, place, interval(level.seconds), share(level.share)))
-    rows.append((*name, SUM, "", seconds(each.sum), share(each.sum / each.end_to_end.value)))
-    rows.append((*name, END_TO_END, "", interval(each.end_to_end), ""))
-    return rows
 
 
 def sentences(each: PipelineLevels) -> list[str]:

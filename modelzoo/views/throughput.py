@@ -7,18 +7,18 @@ import shlex
 from collections.abc import Sequence
 
 from modelzoo import stats
-from modelzoo.document import Block, Column, Table, Text, Tone, first_line, named
+from modelzoo.document import Block, Column, Table, Text, Tone, columns_of, first_line, named
 from modelzoo.formatting import (
     MISSING,
     apart,
     counted,
     cpus,
-    rounded_within,
     seconds,
     share,
     significant,
     without_options,
 )
+from modelzoo.frozen import replace
 from modelzoo.records.machine import quiet_limit
 from modelzoo.records.race import Exclusion, ExclusionKind
 from modelzoo.records.run import Result
@@ -31,7 +31,8 @@ from modelzoo.results.instance_proof import InstanceKernels, InstancePlacement
 from modelzoo.results.throughput import Backing, Recommendation, Row
 from modelzoo.stats import Outcome, race
 from modelzoo.stats.latency_bound import BoundOutcome
-from modelzoo.views.results_table import ratio
+from modelzoo.views import intervals
+from modelzoo.views.intervals import ratio
 from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price"}
@@ -66,24 +67,11 @@ def document(result: Result) -> list[Block]:
 def columns(result: Result, rows: Sequence[Row]) -> list[Column]:
     """The configurations as a table."""
     found = results.of(result)
-    cells = [_cells(found, row) for row in rows]
-    order = ("p95", "rounds", "p90", "efficiency", "bandwidth", "compute peak", "memory", "counting")
-    optional = {title: number for number, title in enumerate(order)}
-    titles = [title for title in cells[0] if any(each[title] != MISSING for each in cells)] if cells else []
-    text = ("configuration", "setting", "bound")
     best = results.best(rows, found.bound)
     tones = tuple(Tone.STRONG if row is best else Tone.FAINT if row.exclusion else Tone.PLAIN for row in rows)
-    return [
-        Column(
-            title,
-            tuple(each[title] for each in cells),
-            title not in text,
-            optional.get(title),
-            tones,
-            _COUNTING if title == "counting" else None,
-        )
-        for title in titles
-    ]
+    optional = ("p95", "rounds", "p90", "efficiency", "bandwidth", "compute peak", "memory", "counting")
+    shown = columns_of([_cells(found, row) for row in rows], ("configuration", "setting", "bound"), optional, tones)
+    return [replace(each, meaning=_COUNTING) if each.title == "counting" else each for each in shown]
 
 
 def _cells(found: Throughput, row: Row) -> dict[str, str]:
@@ -99,12 +87,12 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "p90": seconds(row.percentiles.get("p90"), 3),
         "p95": seconds(row.percentiles.get("p95"), 3),
         "p99": seconds(row.percentiles.get("p99"), 3),
-        "bound": MISSING if bound is None else _bound(row),
+        "bound": MISSING if bound is None or row.judged is None or not row.rounds else row.judged.outcome.value,
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
-        "efficiency": MISSING if row.efficiency is None else share(row.efficiency, 0),
+        "efficiency": share(row.efficiency, 0),
         "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
-        "compute peak": MISSING if row.compute is None else share(row.compute, 0),
-        "bandwidth": MISSING if row.bandwidth is None else share(row.bandwidth, 0),
+        "compute peak": share(row.compute, 0),
+        "bandwidth": share(row.bandwidth, 0),
         "cost per million": MISSING if cost is None else money(found, cost),
     }
     if bound is not None and bound.name not in ("p50", "p90", "p95", "p99"):
@@ -118,7 +106,7 @@ def rate(found: stats.Interval | None) -> str:
         return MISSING
     if not math.isfinite(found.high):
         return significant(found.value, 3)
-    return rounded_within(found.value, found.half_width)
+    return intervals.rate(found)
 
 
 def money(found: Throughput, cost: stats.Interval) -> str:
@@ -132,22 +120,16 @@ def _ratio(found: stats.Interval) -> str:
     return ratio(found) if math.isfinite(found.high) else f"{found.value:.2f}×"
 
 
-def _bound(row: Row) -> str:
-    return MISSING if row.judged is None or not row.rounds else row.judged.outcome.value
-
-
 def caption(result: Result) -> str:
     """What was measured, and how."""
     found = results.of(result)
     report = results.context(result, found.configurations[0].group)
-    engine = (
-        ""
-        if report is None
-        else f", {report.provenance.engine} {report.provenance.versions.get(report.provenance.engine, '')}".rstrip()
-    )
-    precision = "" if report is None else f" {report.setting.precision}"
+    ran = found.workload
+    if report is not None:
+        engine, versions = report.provenance.engine, report.provenance.versions
+        ran += f" {report.setting.precision}, {engine} {versions.get(engine, '')}".rstrip()
     return (
-        f"{found.workload}{precision}{engine} on {found.machine.cpu}: {found.topology.text}. Throughput of all "
+        f"{ran} on {found.machine.cpu}: {found.topology.text}. Throughput of all "
         "instances together in the window in which all ran, with the 95 % interval over rounds; latency of one batch, "
         "over all instances."
     )

@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelzoo import formatting
 from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, Tone, named
 from modelzoo.engines import INSTALL, torchao_installation
 from modelzoo.files import write_atomically
-from modelzoo.formatting import counted, duration
+from modelzoo.formatting import counted, duration, significant
 from modelzoo.records.race import Exclusion, ExclusionKind, StageKind
 from modelzoo.records.run import Result, RunReport
 from modelzoo.records.tuning import PRIMITIVES, Goal, LeftOut, Obstacle
@@ -23,9 +22,9 @@ from modelzoo.results.tuning import Candidate
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
 from modelzoo.views import proof, recipe
-from modelzoo.views.differences import NAMED_SETTINGS, conditions
+from modelzoo.views.differences import conditions, grouped, some
+from modelzoo.views.intervals import interval, ratio
 from modelzoo.views.judgement import reason_text
-from modelzoo.views.results_table import interval, ratio
 from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason, refusal
 from modelzoo.warning import Severity
 
@@ -153,20 +152,13 @@ def _candidate_columns(found: Sequence[Candidate]) -> list[Column]:
 
 def _excluded(result: Result, candidates: Sequence[Candidate]) -> list[tuple[str, str]]:
     """Why candidates are out, unless they are only slower; each reason is said once."""
-    reasons: dict[str, list[str]] = {}
-    for each in candidates:
-        if each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER:
-            why = _reason(result, each.exclusion)
-            reasons.setdefault(f"{_kind(each.exclusion)} ({why})" if why else _kind(each.exclusion), []).append(
-                each.label
-            )
-    return [(_listed(labels), reason) for reason, labels in reasons.items()]
-
-
-def _listed(labels: Sequence[str]) -> str:
-    """A few names, and how many more there are: a reason may hold for a hundred candidates."""
-    named = ", ".join(labels[:NAMED_SETTINGS])
-    return named if len(labels) <= NAMED_SETTINGS else f"{named} and {len(labels) - NAMED_SETTINGS} more"
+    out = [(each.label, each.exclusion) for each in candidates if each.exclusion is not None]
+    reasons = grouped(
+        (f"{_kind(found)} ({why})" if (why := _reason(result, found)) else _kind(found), label)
+        for label, found in out
+        if found.kind is not ExclusionKind.SLOWER
+    )
+    return [(some(labels), reason) for reason, labels in reasons.items()]
 
 
 def _kind(exclusion: Exclusion) -> str:
@@ -209,10 +201,10 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
 
 def _left_out(result: Result) -> list[tuple[str, str]]:
     """What the grid does not contain here, with the reasons; those of several options are said once."""
-    reasons: dict[str, list[str]] = {}
-    for each in results.of(result).left_out:
-        option = option_name(each.field)
-        reasons.setdefault(_obstacle(result, each), []).append(f"{option}={each.value}" if each.value else option)
+    reasons = grouped(
+        (_obstacle(result, each), option_name(each.field) + (f"={each.value}" if each.value else ""))
+        for each in results.of(result).left_out
+    )
     return [(", ".join(names), reason) for reason, names in reasons.items()]
 
 
@@ -248,9 +240,8 @@ def speed_sentence(result: Result) -> str:
     tuning, speed = results.of(result), results.confirmed(result)
     if speed is None or speed.ratio is None or not results.is_faster(result):
         return "the default: nothing was significantly faster on this machine"
-    low, high = formatting.significant(speed.ratio.low, 3), formatting.significant(speed.ratio.high, 3)
-    measured = f"{formatting.significant(speed.ratio.value, 3)} times ({low} to {high})"
-    return f"{measured} the {_SPEED_OF[tuning.goal]} of the default, {results.name(result, 0)}"
+    value, low, high = (significant(each, 3) for each in (speed.ratio.value, speed.ratio.low, speed.ratio.high))
+    return f"{value} times ({low} to {high}) the {_SPEED_OF[tuning.goal]} of the default, {results.name(result, 0)}"
 
 
 def write_files(result: Result, path: Path, workload: str, script: str) -> list[str]:

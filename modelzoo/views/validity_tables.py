@@ -20,7 +20,7 @@ from modelzoo.records.exhibits import (
 )
 from modelzoo.records.partial import AnsweredQuestion, ChangedObject, ClassifiedPicture, ScoredAnswer, TopClasses
 from modelzoo.records.validity import MetricChange, Validity
-from modelzoo.views.judgement import METRICS, change_in_points, items_name, points
+from modelzoo.views.judgement import METRICS, change_in_points, plural, points
 
 SHOWN_CHANGES = 10
 """Changed items that are listed without ``--details``."""
@@ -337,7 +337,7 @@ def _passages(judged: Validity, shown: ShownPassages) -> Table:
 
 def _classes(judged: Validity) -> Iterator[Table]:
     """The classes that lost most; no table if none lost anything."""
-    classes, items = judged.classes, items_name(judged)
+    classes, items = judged.classes, plural(judged.item)
     if classes is None or not classes.worst:
         return
     worst = classes.worst
@@ -373,7 +373,7 @@ def _changes(judged: Validity) -> Table:
         number_column("allowed", changes, lambda each: loss(each, each.allowed_loss)),
     )
     note = (
-        f"{judged.tested_name} minus {judged.reference_name}; worse, better: {items_name(judged)} whose score "
+        f"{judged.tested_name} minus {judged.reference_name}; worse, better: {plural(judged.item)} whose score "
         "fell, rose; losses below 'detectable loss' would probably go unnoticed"
     )
     return Table("What this set can show", columns, Text(note))

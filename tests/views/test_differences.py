@@ -153,3 +153,9 @@ def test_an_instance_of_a_cloud_is_named_by_its_type() -> None:
     assert differences.machine(rows) == "c8g.2xlarge, Neoverse-N2, 8 vCPUs, torch 2.10.0 (onednn+acl, openblas)"
     rows = shown(make(STEADY, machine=replace(guest, cloud="Azure", instance_type=None)))
     assert differences.machine(rows) == "Azure, Neoverse-N2, 8 vCPUs"
+
+
+def test_of_many_rows_a_few_are_named() -> None:
+    """A reason may hold for a hundred of them."""
+    assert differences.some(list("abcd")) == "a, b, c, d"
+    assert differences.some(list("abcdef")) == "a, b, c, d and 2 more"

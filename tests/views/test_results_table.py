@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import pytest
 from exported_results import IN_BF16, OTHER, SAME, exported
 from fake_runs import evidence, judgement, make, result_of
 from printed import cells, printed
 
-from modelzoo import stats
 from modelzoo.document import Table, Tone
 from modelzoo.document.terminal import fitting
 from modelzoo.frozen import replace
@@ -151,25 +149,6 @@ def test_several_verdicts_are_said_to_be_corrected() -> None:
         *(process("toy", Setting(name), group, i, 0.1) for group, name in enumerate(("fp32", "bf16")) for i in (0, 1))
     )
     assert results_table.table(one).note is None
-
-
-@pytest.mark.parametrize(
-    ("found", "text"),
-    [
-        (stats.Interval(1.0, 0.98, 1.01), "1.000 s ±2.0 %"),
-        (stats.Interval(1.0, 0.0, math.inf), "1.000 s (no interval)"),
-        (None, "–"),
-    ],
-)
-def test_intervals_are_short(found: stats.Interval | None, text: str) -> None:
-    """An interval is shown by its larger side, and a missing one by a dash."""
-    assert results_table.interval(found) == text
-
-
-def test_ratios_are_short() -> None:
-    """A ratio with its bounds."""
-    assert results_table.ratio(stats.Interval(0.62, 0.6, 0.64)) == "0.62× [0.60, 0.64]"
-    assert results_table.ratio(None) == "–"
 
 
 @pytest.mark.parametrize(

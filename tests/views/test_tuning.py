@@ -121,12 +121,6 @@ def test_the_reason_of_an_exclusion_is_what_the_runs_show(kind: ExclusionKind, e
     assert sentences([out]) == [f"{SETTINGS[1].label}: {expected}"]
 
 
-def test_of_many_candidates_a_few_are_named() -> None:
-    """A reason may hold for a hundred of them."""
-    assert tuning._listed(list("abcd")) == "a, b, c, d"
-    assert tuning._listed(list("abcdef")) == "a, b, c, d and 2 more"
-
-
 def test_what_was_left_out_is_said_once_per_reason() -> None:
     """Several options may share one."""
     left_out = (

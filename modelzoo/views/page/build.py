@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from modelzoo.comparison.compare import Question
+from modelzoo.comparison.compare import Question, compare, gate
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Block, Notices, Page, Section, lines
+from modelzoo.comparison.pairing import make_side
+from modelzoo.document import Block, Details, Notices, Page, Section, Table, lines
+from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.records.load import Load
 from modelzoo.records.run import Result
@@ -18,10 +20,12 @@ from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import differences, kinds
+from modelzoo.views.compare import document as compare_document
 from modelzoo.views.differences import conditions
 from modelzoo.views.kinds import drawn, section
-from modelzoo.views.page import circumstances, comparisons, history, workloads
-from modelzoo.views.plots import roofline
+from modelzoo.views.page import circumstances, history, workloads
+from modelzoo.views.plots import forest, scatter
+from modelzoo.views.plots.panels import moment
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -54,12 +58,12 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
         question: how they are compared.
     """
     if len(given) > MOST_IN_FULL:  # as if they were in one directory
-        joined = sorted((each for one in given for each in one.sessions), key=lambda each: history.start(each.result))
+        joined = sorted((each for one in given for each in one.sessions), key=lambda each: moment(each.result.created))
         given = [ResultSet(f"{len(joined)} results", tuple(joined), is_directory=True)]
     pictures = workloads.pictures_each([each.latest for each in given])
     shown = [_rows(each) for each in given]
     sections = [
-        comparisons.section((given[0].name, given[0].sessions), (each.name, each.sessions), question, f"c{number}")
+        compared((given[0].name, given[0].sessions), (each.name, each.sessions), question, f"c{number}")
         for number, each in enumerate(given[1:], 1)
     ]
     for number, (each, rows) in enumerate(zip(given, shown), 1):
@@ -90,6 +94,47 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
     return Page(title, "; ".join([*machines, when]), (*sections[:place], *histories, *sections[place:]))
 
 
+def compared(
+    base: tuple[str, Sequence[StoredResult]], other: tuple[str, Sequence[StoredResult]], question: Question, mark: str
+) -> Section:
+    """Return the section of one comparison, or one that says why the two cannot be compared.
+
+    Args:
+        base: name and sessions of the baseline.
+        other: likewise of the other side.
+        question: what is to be compared, and how.
+        mark: id of the section.
+    """
+    title = f"{other[0]} compared with {base[0]}"
+    try:
+        found = compare(make_side(*base), make_side(*other), question)
+    except InputError as error:
+        return Section(title, (lines(f"Not compared: {error}."),), mark)
+    whole, *others = compare_document(found, gate(found, ()), details=True)
+    assert isinstance(whole, Section)
+    headline, sides, *rest = (_filled(block) for block in whole.blocks)
+    if all(row.ratio is None for row in found.rows):
+        why = Details("What both have, and why it is not comparable", (sides, *rest, *others))
+        return Section(title, (headline, why), mark)
+    # The plot of the ratios before any prose.
+    plot = drawn(forest.of_comparison(found), f"{mark}-ratios")
+    shared = Details("Baseline and candidate, and what they have in common", (sides,))
+    return Section(title, (headline, *plot, *rest, shared, *others), mark)
+
+
+def _filled(block: Block) -> Block:
+    """A table with the name of its workload in every row; any other block as it is."""
+    if not isinstance(block, Table):
+        return block
+    columns = []
+    for column in block.columns:
+        cells: list[str] = []
+        for cell in column.cells if column.title == "workload" else ():
+            cells.append(cell or (cells[-1] if cells else ""))
+        columns.append(replace(column, cells=tuple(cells)) if cells else column)
+    return replace(block, columns=tuple(columns))
+
+
 def _rows(given: ResultSet) -> list[SummaryRow]:
     """The rows of the latest result; what a search measured again has the names that the search gives it."""
     found, whole = rows_of.rows(given.latest), given.sessions[-1].result
@@ -108,7 +153,7 @@ def _of_kind(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures:
     for number, name in enumerate(dict.fromkeys([*by_workload, *(entry.workload for entry in result.validity)]), 1):
         parts.append(workloads.section(result, name, by_workload.get(name, []), f"{mark}-w{number}", pictures))
     names = dict(zip((row.runs[0].group for row in shown), differences.full_names(shown)))
-    parts += section("Roofline", drawn(roofline.of_result(result, names), f"{mark}-roofs"), f"{mark}-roofline")
+    parts += section("Roofline", drawn(scatter.roofline_of(result, names), f"{mark}-roofs"), f"{mark}-roofline")
     notices = conditions(shown)
     listed = [Notices(tuple(notices), f"{mark}-condition")] if notices else []
     parts += section("Conditions", listed, f"{mark}-conditions")

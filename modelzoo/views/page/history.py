@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -13,8 +12,9 @@ from modelzoo.document import Block, Column, Section, Table, lines
 from modelzoo.formatting import MISSING, counted
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results import summary
-from modelzoo.views.plots.panels import history, moment
-from modelzoo.views.results_table import interval
+from modelzoo.views.differences import grouped
+from modelzoo.views.intervals import interval
+from modelzoo.views.plots.panels import history
 
 
 class SessionLevel(NamedTuple):
@@ -43,11 +43,6 @@ class SessionLevel(NamedTuple):
         }
 
 
-def start(result: Result) -> datetime:
-    """When the session began."""
-    return moment(result.created)
-
-
 def section(name: str, sessions: Sequence[StoredResult], mark: str) -> Section:
     """Return the histories of all workloads.
 
@@ -56,20 +51,18 @@ def section(name: str, sessions: Sequence[StoredResult], mark: str) -> Section:
         sessions: what is in it, oldest first.
         mark: id of the section.
     """
-    found: dict[str, list[SessionLevel]] = {}
-    for each in sessions:
-        for row in summary.rows(each.result):
-            if row.latency is not None and row.first is not None:
-                level = SessionLevel(PurePath(each.path).name, each.result, row.label, row.first, row.latency)
-                found.setdefault(row.workload, []).append(level)
+    found = grouped(
+        (row.workload, SessionLevel(PurePath(each.path).name, each.result, row.label, row.first, row.latency))
+        for each in sessions
+        for row in summary.rows(each.result)
+        if row.latency is not None and row.first is not None
+    )
     machines = list(dict.fromkeys(each.machine for own in found.values() for each in own))
     said = "Their intervals hold within a session, and do not cover what changes between sessions."
     blocks: list[Block] = [lines(f"{counted(len(sessions), 'session')}. {said}")]
     for number, (workload, own) in enumerate(found.items(), 1):
-        series: dict[str, list[tuple[str, stats.Interval]]] = {}
-        for level in own:
-            machine = f", machine {1 + machines.index(level.machine)}" if len(machines) > 1 else ""
-            series.setdefault(f"{level.label}{machine}", []).append((level.result.created, level.latency))
+        names = (f", machine {1 + machines.index(each.machine)}" if len(machines) > 1 else "" for each in own)
+        series = grouped((f"{each.label}{name}", (each.result.created, each.latency)) for each, name in zip(own, names))
         plot = history(workload, series)
         drawn: list[Block] = [plot.figure(f"{mark}-{number}")] if plot is not None else []
         blocks.append(Section(workload, (*drawn, _table(own, machines))))

@@ -202,7 +202,7 @@ def network(workload: str, settings: Sequence[tuple[str, Sequence[Product]]]) ->
             layers_text(each),
             each.operator,
             shapes_text(each.shapes[:2]),
-            MISSING if each.share is None else share(each.share),
+            share(each.share),
             each.precision,
         )
         for label, products in found

@@ -19,8 +19,9 @@ from modelzoo.results.refusals import Metric
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import EQUIVALENCE, Interval
 from modelzoo.views.differences import by_workload, short_names
+from modelzoo.views.intervals import interval, ratio
 from modelzoo.views.plots.plot import Plot, captioned, columns, draw_lanes, log_scale
-from modelzoo.views.results_table import OUTCOME_TONE, interval, ratio, timed_unit
+from modelzoo.views.results_table import OUTCOME_TONE, timed_unit
 from modelzoo.views.speed import outcome_text, reason
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from modelzoo.formatting import seconds, time_unit
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Interval
 from modelzoo.views.differences import short_names
+from modelzoo.views.intervals import interval
 from modelzoo.views.plots.plot import SMALL, Plot, captioned, columns, few, log_scale, wrapped
-from modelzoo.views.results_table import interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from fake_runs import make, result_of
 
 from modelzoo.frozen import replace
 from modelzoo.records.profile import Bound, BoundBy
-from modelzoo.views.plots import roofline
+from modelzoo.views.plots import scatter
 
 BOUND = Bound("fp32", 150.0, 300.0, 0.5, 40.0, 15.0, 0.5, BoundBy.COMPUTE)
 POINTS = [
@@ -24,7 +24,7 @@ POINTS = [
 
 def test_every_setting_has_a_numbered_mark_and_every_limit_its_speed() -> None:
     """Each mark is on the plot and in the list, with its number in both; the table has settings and limits."""
-    plot = roofline.plot(POINTS, TWO_CORES)
+    plot = scatter.roofline(POINTS, TWO_CORES)
     text = svg(plot)
     check(text)
     counts = {name: marks(text, f"--plot-{name}") for name in ("blue", "vermillion", "purple")}
@@ -38,8 +38,8 @@ def test_every_setting_has_a_numbered_mark_and_every_limit_its_speed() -> None:
 
 def test_the_limits_can_be_drawn_without_settings_and_without_bandwidth() -> None:
     """Without a measured copy there are only the flat limits; hostile names are text."""
-    check(svg(roofline.plot([], TWO_CORES)))
-    flat = roofline.plot([(HOSTILE, replace(BOUND, precision=HOSTILE))], replace(TWO_CORES, bandwidth=()))
+    check(svg(scatter.roofline([], TWO_CORES)))
+    flat = scatter.roofline([(HOSTILE, replace(BOUND, precision=HOSTILE))], replace(TWO_CORES, bandwidth=()))
     text = svg(flat)
     check(text)
     assert not any("memory copy" in each for each in texts(text))
@@ -50,7 +50,7 @@ def test_the_limits_can_be_drawn_without_settings_and_without_bandwidth() -> Non
 def test_a_result_has_one_point_per_setting(tmp_path: Path) -> None:
     """Two processes of a setting share a point, a failed one has none, and without any there is no plot."""
     runs = [make([1.0], round=number, bound=BOUND, ceilings=TWO_CORES) for number in range(2)]
-    plot = roofline.of_result(result_of(make(None, error="killed"), *runs))
+    plot = scatter.roofline_of(result_of(make(None, error="killed"), *runs))
     assert plot is not None
     assert plot.columns[0].cells == (
         "toy fp32",
@@ -58,6 +58,6 @@ def test_a_result_has_one_point_per_setting(tmp_path: Path) -> None:
         "limit: bf16 matrix product",
         "limit: memory copy",
     )
-    assert roofline.of_result(result_of(make([1.0]))) is None
+    assert scatter.roofline_of(result_of(make([1.0]))) is None
     with pytest.raises(OSError):
         plot.write(tmp_path / "missing" / "roof.svg")
