@@ -153,12 +153,6 @@ class Located(msgspec.Struct, frozen=True, tag="located"):
     where: str
 
 
-class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
-    """Something that illustrates a judgement: an image to draw, a table to write."""
-
-    exhibit: Exhibit
-
-
 class Answer(msgspec.Struct, frozen=True, tag="answer"):
     """What the method that was called has returned, as JSON; whoever called it knows the type."""
 
@@ -172,7 +166,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     error_kind: str
 
 
-Message = Hello | Progress | Located | Exhibited | Answer | Failed
+Message = Hello | Progress | Located | Exhibit | Answer | Failed
 Send = Callable[[Message], None]
 """How a worker sends messages to its parent."""
 

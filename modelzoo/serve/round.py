@@ -26,7 +26,7 @@ from modelzoo.records.protocol import Preparation, Progress
 from modelzoo.records.run import Observed, RunReport, now
 from modelzoo.records.serving import InstanceReport, LatencyBound, Ready, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
-from modelzoo.results.counting import LEAST, Counted, Series, count
+from modelzoo.results.counting import LEAST, Counted, count
 from modelzoo.serve.servers import looks_of, start_instance
 from modelzoo.setting import labels
 from modelzoo.stats.latency_bound import samples_for
@@ -116,7 +116,7 @@ class InstanceGroup:
                 break  # the others would fail alike
         ready = self._wait(Ready)
         batch = task.configuration.batch
-        self._batch_seconds = max((each.seconds(batch) for each in ready.values()), default=0.0)
+        self._batch_seconds = max((each.times[batch] for each in ready.values()), default=0.0)
 
     @property
     def is_whole(self) -> bool:
@@ -180,7 +180,7 @@ class InstanceGroup:
         """Put together what is known of every instance."""
         configuration = self._task.configuration
         whole = len(windows) == configuration.instances
-        series = [Series(windows[number].started, windows[number].ended) for number in sorted(windows)]
+        series = [windows[number] for number in sorted(windows)]
         counted = count(series) if whole else None
         last = max((each.ended[-1] for each in series if each.ended), default=None)
         instances = tuple(

@@ -100,11 +100,8 @@ def lower_bound(successes: int, trials: int, significance: float) -> float:
     return low
 
 
-class Extreme(msgspec.Struct, frozen=True):
-    """A cluster that was not observed: its numerator and its denominator."""
-
-    numerator: float
-    denominator: float
+Extreme = tuple[float, float]
+"""A cluster that was not observed: its numerator and its denominator."""
 
 
 class Drawn(msgspec.Struct, frozen=True):
@@ -143,8 +140,8 @@ class Drawn(msgspec.Struct, frozen=True):
     def _bound(self, extreme: Extreme, quantile: float, method: Any, unbounded: float) -> float:
         import numpy as np
 
-        numerators = self.numerators + self.added * extreme.numerator
-        denominators = self.denominators + self.added * extreme.denominator
+        numerators = self.numerators + self.added * extreme[0]
+        denominators = self.denominators + self.added * extreme[1]
         ratios = np.full(len(numerators), unbounded)
         np.divide(numerators, denominators, out=ratios, where=denominators > 0)
         return float(np.quantile(ratios, quantile, method=method))
@@ -298,8 +295,8 @@ def clusters_needed(drawn: Drawn, limit: float, confidence: float, *, above: boo
     distance = sign * (drawn.numerator - limit * drawn.denominator)
     if distance <= 0:
         return None
-    extreme = drawn.lowest if above else drawn.highest
-    added = max(0.0, -sign * (extreme.numerator - limit * extreme.denominator)) * -math.log(1 - confidence)
+    numerator, denominator = drawn.lowest if above else drawn.highest
+    added = max(0.0, -sign * (numerator - limit * denominator)) * -math.log(1 - confidence)
     spread = float(np.std(drawn.numerators - limit * drawn.denominators)) * math.sqrt(drawn.clusters)
     errors = (NormalDist().inv_cdf(confidence) + NormalDist().inv_cdf(POWER)) * spread
     root = (errors + math.sqrt(errors**2 + 4 * distance * added)) / (2 * distance)
