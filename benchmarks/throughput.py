@@ -66,7 +66,7 @@ def measured(request: Request, instances: int, cores: int, number: int) -> Confi
     places = plan(read_topology(), instances, cores)
     configuration = Configuration(index, instances, cores, batch, Smt.OFF, places)
     task = Task(request, prepare(request, lambda event: None), configuration, 0, number, None, extras=False)
-    found = run_configuration(task, lambda event: None).run
+    found = run_configuration(task, lambda event: None)[0]
     for each in found.instances:
         if each.error is not None:
             raise SystemExit(each.error)

@@ -19,7 +19,7 @@ from modelzoo.records.run import EnvironmentChanges, Prepared
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.setting import ResolvedSetting, Setting
 
-PROTOCOL = 10
+PROTOCOL = 11
 VariableName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
 SystemText = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]
 """No process can be started with anything else."""

@@ -140,11 +140,8 @@ def _judged(
     reports: Sequence[RunReport], audited: Sequence[RunReport]
 ) -> tuple[ProofVerdict | None, Ground, tuple[tuple[ProofVerdict, int], ...]]:
     if not audited:
-        return (
-            None,
-            next((report.observed.evidence_problem for report in reports if report.observed.evidence_problem), None),
-            (),
-        )
+        problems = (report.observed.evidence_problem for report in reports)
+        return None, next(filter(None, problems), None), ()
     judged = [_process(report, audited) for report in reports]
     verdict, ground = min(judged, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each[0]))
     return verdict, ground, tuple(Counter(each for each, _ in judged).items())
@@ -161,7 +158,12 @@ def _process(report: RunReport, audited: Sequence[RunReport]) -> tuple[ProofVerd
     if report.observed.kernels is None:
         return ProofVerdict.UNKNOWN, report.observed.evidence_problem
     alike = [
-        each.observed.evidence for each in audited if each.observed.evidence is not None and _ran_the_same(report, each)
+        each.observed.evidence
+        for each in audited
+        if each.observed.evidence is not None
+        and each.observed.kernels is not None
+        and each.observed.kernels.sha256 == report.observed.kernels.sha256
+        and _levels(each) == _levels(report)
     ]
     if alike:
         worst = min(alike, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each.verdict))
@@ -169,22 +171,10 @@ def _process(report: RunReport, audited: Sequence[RunReport]) -> tuple[ProofVerd
     return ProofVerdict.UNKNOWN, _difference(report, audited[0])
 
 
-def _ran_the_same(report: RunReport, audited: RunReport) -> bool:
-    return (
-        report.observed.kernels is not None
-        and audited.observed.kernels is not None
-        and report.observed.kernels.sha256 == audited.observed.kernels.sha256
-        and _levels(report) == _levels(audited)
-    )
-
-
 def _levels(report: RunReport) -> dict[str, CanaryLevel]:
     """The precision that each of the canary's operators showed."""
-    return (
-        {check.operator: check.level for check in report.observed.canary.operators}
-        if report.observed.canary is not None
-        else {}
-    )
+    canary = report.observed.canary
+    return {} if canary is None else {check.operator: check.level for check in canary.operators}
 
 
 def _difference(report: RunReport, audited: RunReport) -> OtherKernels:

@@ -160,10 +160,18 @@ def sums_by_cluster(
     """
     import numpy as np
 
+    places, sizes = _places(clusters)
+    sums = tuple(np.bincount(places, weights=np.asarray(column, "float64"), minlength=1) for column in columns)
+    return sizes, sums
+
+
+def _places(clusters: Sequence[Hashable]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The number of each item's cluster, and the number of items in each cluster."""
+    import numpy as np
+
     numbers: dict[Hashable, int] = {}
     places = np.array([numbers.setdefault(each, len(numbers)) for each in clusters], dtype=int)
-    sums = tuple(np.bincount(places, weights=np.asarray(column, "float64"), minlength=1) for column in columns)
-    return np.bincount(places, minlength=1).astype("float64"), sums
+    return places, np.bincount(places, minlength=1).astype("float64")
 
 
 def typical_size(sizes: Sequence[float] | NDArray[Any]) -> float:
@@ -223,11 +231,9 @@ def median_bounds(
     """
     import numpy as np
 
-    sizes, _ = sums_by_cluster(clusters)
-    numbers = {each: number for number, each in enumerate(dict.fromkeys(clusters))}
+    places, sizes = _places(clusters)
     order = np.argsort(values, kind="stable")
-    places = np.array([numbers[each] for each in clusters])[order]
-    ranked = np.asarray(values, dtype="float64")[order]
+    places, ranked = places[order], np.asarray(values, dtype="float64")[order]
     with_worst, with_best = np.append(ranked, highest), np.insert(ranked, 0, 0.0)
     random, size = np.random.default_rng(0), typical_size(sizes)
     medians: tuple[list[float], list[float]] = ([], [])
@@ -258,12 +264,11 @@ def percentile_bounds(
     """
     import numpy as np
 
-    sizes, _ = sums_by_cluster(clusters)
-    numbers = {each: number for number, each in enumerate(dict.fromkeys(clusters))}
+    places, sizes = _places(clusters)
     # Far more items than are above the percentile, with any weights that occur.
     kept = min(len(values), max(1000, math.ceil(len(values) * TAIL_KEPT * (1 - percent / 100))))
     order = np.argsort(np.negative(values), kind="stable")[:kept]
-    places, ranked = np.array([numbers[each] for each in clusters])[order], np.asarray(values, dtype="float64")[order]
+    places, ranked = places[order], np.asarray(values, dtype="float64")[order]
     random, found = np.random.default_rng(0), []
     for _ in range(DRAWS // CHUNK):
         weights = random.standard_exponential((CHUNK, len(sizes)))

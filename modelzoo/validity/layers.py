@@ -261,9 +261,9 @@ def exhibits(layers: Sequence[LayerError], context: TaskContext) -> Iterator[Exh
         (
             layer.name,
             layer.kind,
-            _number(layer.error, ".6g"),
+            "nan" if layer.error is None else f"{layer.error:.6g}",
             "" if layer.baseline is None else f"{layer.baseline:.6g}",
-            _number(layer.scale, ".6g"),
+            "nan" if layer.scale is None else f"{layer.scale:.6g}",
             str(layer.finite),
         )
         for layer in layers
@@ -272,7 +272,3 @@ def exhibits(layers: Sequence[LayerError], context: TaskContext) -> Iterator[Exh
     largest_ratio, suspect = limit("layer_drift", request.tolerance), first_suspect(layers, request.tolerance)
     plot = LayerErrorPlot(tuple(layers), context.tested_name, largest_ratio, suspect)
     yield Exhibit("layers.png", layer_errors=plot)
-
-
-def _number(value: float | None, form: str) -> str:
-    return "nan" if value is None else format(value, form)
