@@ -39,7 +39,7 @@ from modelzoo.records.run import Result, Run, SettingRequest
 from modelzoo.records.serving import Ready, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
 from modelzoo.results import summary
-from modelzoo.results.counting import Series, count
+from modelzoo.results.counting import count
 from modelzoo.serve.places import most_cores, plan
 from modelzoo.serve.round import Task, run_configuration
 from modelzoo.serve.servers import start_instance
@@ -66,7 +66,7 @@ def measured(request: Request, instances: int, cores: int, number: int) -> Confi
     places = plan(read_topology(), instances, cores)
     configuration = Configuration(index, instances, cores, batch, Smt.OFF, places)
     task = Task(request, prepare(request, lambda event: None), configuration, 0, number, None, extras=False)
-    found = run_configuration(task, lambda event: None).run
+    found = run_configuration(task, lambda event: None)[0]
     for each in found.instances:
         if each.error is not None:
             raise SystemExit(each.error)
@@ -80,7 +80,7 @@ def agreement(request: Request, cores: int, number: int) -> float:
     batches, seconds = 0, 0.0
     with ExitStack() as stack:
         instance = stack.enter_context(start_instance(request, 0, prepared[0], place, lambda event: None))
-        turn = max(TURN_SECONDS, LEAST_BATCHES * instance.wait(Ready).times[0].seconds)
+        turn = max(TURN_SECONDS, LEAST_BATCHES * max(instance.wait(Ready).times.values()))
         alone = replace(request, plan=Plan(max_seconds=TURNS * TURN_SECONDS))
         run = WorkerRun(alone, 0, number, lambda event: None)
         run.start(prepared[0], False, False, stack)
@@ -89,7 +89,7 @@ def agreement(request: Request, cores: int, number: int) -> float:
         while run.turn():
             start = monotonic()
             window = instance.call("window", start, start + turn, result=Window)
-            counted = count([Series(window.started, window.ended)])
+            counted = count([window])
             if counted is not None:
                 batches, seconds = batches + counted.counts[0], seconds + counted.seconds
         ended = run.finish()

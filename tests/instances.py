@@ -10,9 +10,9 @@ from topologies import topology
 from modelzoo.frozen import replace
 from modelzoo.records.machine import NodeMemory, Placement
 from modelzoo.records.run import Result, SettingRequest
-from modelzoo.records.serving import LatencyBound
+from modelzoo.records.serving import LatencyBound, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt, Throughput
-from modelzoo.results.counting import Series, count
+from modelzoo.results.counting import count
 from modelzoo.serve.places import plan
 from modelzoo.setting import Setting
 
@@ -20,10 +20,10 @@ CREATED = "2026-01-01T00:00:00+00:00"
 FOUR = topology(4)
 
 
-def series(seconds: float, batches: int, start: float = 0.0) -> Series:
+def series(seconds: float, batches: int, start: float = 0.0) -> Window:
     """An instance whose batches all take the same time, back to back."""
     edges = [start + seconds * number for number in range(batches + 1)]
-    return Series(edges[:-1], edges[1:])
+    return Window(tuple(edges[:-1]), tuple(edges[1:]))
 
 
 def configuration(instances: int, cores: int = 1, batch: int = 1, group: int = 0) -> Configuration:

@@ -11,7 +11,7 @@ from simulated_device import SimulatedDevice
 from modelzoo.frozen import replace
 from modelzoo.measure.pipeline import Step, steps_of
 from modelzoo.records.run import Run
-from modelzoo.records.timing import LATENCY, MODEL, Pipeline, PipelineStage, Place, Series
+from modelzoo.records.timing import LATENCY, MODEL, PipelineStage, Place, Series
 from modelzoo.setting import Setting
 from modelzoo.workload import ModelInput, ModelOutput, Stage, Stages
 
@@ -94,4 +94,4 @@ def pipeline_run(columns: dict[str, Sequence[float]], **more: Any) -> Run:
     assert run.report is not None and run.report.timing is not None
     series = tuple(Series(name, tuple(values)) for name, values in columns.items())
     timing = replace(run.report.timing, series=series)
-    return replace(run, report=replace(run.report, timing=timing, pipeline=Pipeline(STAGES)))
+    return replace(run, report=replace(run.report, timing=timing, pipeline=STAGES))

@@ -29,7 +29,7 @@ from modelzoo.records.profile import Bound, Ceilings, Flops, Profile
 from modelzoo.records.run import Result
 from modelzoo.records.run_report import Observed, Provenance
 from modelzoo.records.throughput import InstanceRun, Throughput
-from modelzoo.records.timing import Design, Pipeline, Timing
+from modelzoo.records.timing import Design, Timing
 from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Check, ClassLosses, MetricChange, Reason, Validity
 from modelzoo.records.workload import OutputAgreement
@@ -42,7 +42,7 @@ SHOWN = (*(("report", *form) for form in REPORTS), *(("compare", *form) for form
 """Commands that show results, with their formats but the page."""
 RECORDS = (
     *(AcceleratorUse, Bound, Ceilings, Check, ClassLosses, CpuUsage, Design, Evidence, ExplainedLayers, Flops),
-    *(InstanceRun, Load, LoadRun, Machine, MetricChange, Observed, OutputAgreement, Pipeline, Profile),
+    *(InstanceRun, Load, LoadRun, Machine, MetricChange, Observed, OutputAgreement, Profile),
     *(Provenance, Reason, ShownAnswers, ShownClasses, ShownObjects, Throughput, Timing, Tuning),
     *(Validity, WarningMessage),
 )

@@ -218,7 +218,7 @@ def _names(side: SideSetting | None) -> list[str]:
     if any(each.generation is not None for each in reports):
         return [FIRST_TOKEN, PER_TOKEN]
     pipelines = [each.pipeline for each in reports if each.pipeline is not None]
-    return [stage.name for stage in pipelines[0].stages] if pipelines else []
+    return [stage.name for stage in pipelines[0]] if pipelines else []
 
 
 def _of_stage(side: SideSetting | None, name: str) -> SideSetting | None:

@@ -41,7 +41,8 @@ from modelzoo.measure.mounts import (
     place,
 )
 from modelzoo.records.codec import encode_json
-from modelzoo.records.protocol import Exhibited, Job, Message, Preparation, PrepareJob, decode_message, encode_job
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.protocol import Job, Message, Preparation, PrepareJob, decode_message, encode_job
 from modelzoo.records.run import RunReport, ValidityReport
 from modelzoo.records.serving import InstanceReport
 from modelzoo.workload.checkpoints import OFFLINE
@@ -178,7 +179,7 @@ def check_message(message: Message, names: Collection[str]) -> None:
         message: what a container has sent, with the paths of this machine.
         names: ``named_files`` of its job.
     """
-    picture = message.exhibit.detections if isinstance(message, Exhibited) else None
+    picture = message.detections if isinstance(message, Exhibit) else None
     if picture is not None and picture.source.path is not None and not is_within(picture.source.path, names):
         raise WorkerError(f"the worker wants to draw on {picture.source.path}, a file that it was not shown")
 

@@ -39,7 +39,7 @@ from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Assignment, Looks, Progress, Send
 from modelzoo.records.run import Observed, RunReport, Turn
 from modelzoo.records.run_report import ChangedSwitch
-from modelzoo.records.serving import BatchDone, BatchTime, InstanceReport, Ready, Window
+from modelzoo.records.serving import BatchDone, InstanceReport, Ready, Window
 from modelzoo.records.timing import Timing
 from modelzoo.workload.declaration import inputs_digest, make_inputs
 
@@ -303,20 +303,20 @@ class Instance:
             else:
                 made = build(engine, self._session, work, replace(self._job, prepared=other))
                 self._batches[size] = _Batch(made.model, made.args, KeptInputs(made.args))
-        times = []
+        times = dict[int, float]()
         with own.model.explained_errors():
             for size, batch in self._batches.items():
                 clock = RestoringClock(clock_for(self._session.device), batch.inputs)
                 call = partial(batch.model.call, *batch.args)
                 cold, values, _ = sampler.warm_up(call, clock, plan, self._progress)
-                times.append(BatchTime(size, median(values[-LAST:]) if values else cold))
+                times[size] = median(values[-LAST:]) if values else cold
                 if size == setting.batch:
                     self._cold, self._warmup = cold, tuple(values)
-        self._seconds = times[0].seconds
+        self._seconds = times[setting.batch]
         self._monitor = CpuUsageMonitor().start()
         gc.collect()
         gc.freeze()  # the model stays, so it need not be looked through
-        return Ready(read_placement(self._cpus, *self._policy), tuple(times))
+        return Ready(read_placement(self._cpus, *self._policy), times)
 
     def batch(self, size: int) -> BatchDone:
         """Run one batch of ``size`` items. No garbage is collected meanwhile, as in ``modelzoo.measure.sampler``.

@@ -22,7 +22,7 @@ from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.fleet import Shard, ShardPlan, ShardResult
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
-from modelzoo.records.protocol import Assignment, Exhibited, Message, Preparation, PrepareJob, Progress
+from modelzoo.records.protocol import Assignment, Message, Preparation, PrepareJob, Progress
 from modelzoo.records.run import EnvironmentChanges, Prepared, ValidityReport
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.records.workload import LocalWeights, Weights
@@ -97,8 +97,8 @@ def listener(
     def listen(message: Message) -> None:
         if isinstance(message, Progress):
             on_event(Event(workload, label, round_number, message))
-        elif isinstance(message, Exhibited) and on_exhibit is not None:
-            on_exhibit(message.exhibit)
+        elif isinstance(message, Exhibit) and on_exhibit is not None:
+            on_exhibit(message)
 
     return listen
 

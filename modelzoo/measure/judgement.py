@@ -20,14 +20,14 @@ from modelzoo.engines.protocol import Engine
 from modelzoo.errors import InputError
 from modelzoo.files import files_sha256
 from modelzoo.formatting import DIGEST_DIGITS
+from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import provenance
-from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.fleet import JudgedBy, Shard, ShardPlan, ShardResult
 from modelzoo.records.partial import JudgedSoFar, PartialResult
-from modelzoo.records.protocol import Assignment, Exhibited, Progress, Send
+from modelzoo.records.protocol import Assignment, Progress, Send
 from modelzoo.records.run import Prepared, ValidityReport
 from modelzoo.records.validity import Validity
 from modelzoo.setting import value_text
@@ -95,9 +95,6 @@ class Judging:
     def _progress(self, judged: JudgedSoFar) -> None:
         self._send(Progress("judge", judged=judged))
 
-    def _exhibit(self, exhibit: Exhibit) -> None:
-        self._send(Exhibited(exhibit))
-
     def judge(self) -> ValidityReport:
         """Judge all predictions, and record what both models ran."""
         self._send(Progress("load"))
@@ -107,21 +104,17 @@ class Judging:
             found = validate(
                 self._engine,
                 self._work,
-                prepared.setting,
-                prepared.weights,
+                prepared,
                 inputs,
                 self._request,
-                export=prepared.export,
                 progress=self._progress,
-                exhibit=self._exhibit,
+                exhibit=self._send,
             )
-        origin = provenance(self._job, self._engine, self._machine, self._cpus)
-        return ValidityReport(found.validity, prepared, found.tested, found.reference, origin)
+        return replace(found, provenance=provenance(self._job, self._engine, self._machine, self._cpus))
 
     @cached_property
     def _task(self) -> Task:
-        prepared = self._job.prepared
-        return bound_task(self._work, prepared.setting, prepared.weights, self._request)
+        return bound_task(self._work, self._job.prepared, self._request)
 
     def divide(self, shard_items: int | None) -> ShardPlan:
         """Divide the data set into shards.
@@ -146,7 +139,7 @@ class Judging:
         self._send(Progress("load"))
         own = self._job.prepared
         inputs = make_inputs(self._work, own.setting, own.weights)
-        return load_pair(self._engine, self._work, own.setting, own.weights, inputs, own.export)
+        return load_pair(self._engine, self._work, own, inputs)
 
     @cached_property
     def _by(self) -> JudgedBy:
@@ -164,7 +157,7 @@ class Judging:
                 pair.tested.predictor,
                 range(shard.start, shard.stop),
                 progress=self._progress,
-                exhibit=self._exhibit,
+                exhibit=self._send,
             )
             seconds = time.monotonic() - began
             if self.content(shard) != content:
@@ -178,4 +171,4 @@ class Judging:
     def conclude(self) -> Validity:
         """Judge the merged results of all shards as one pass over all items would be judged."""
         with self._engine.explained_errors():
-            return conclude(self._task, merge(self._merged), self._exhibit)
+            return conclude(self._task, merge(self._merged), self._send)

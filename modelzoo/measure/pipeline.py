@@ -23,7 +23,6 @@ from modelzoo.records.timing import (
     TO_DEVICE,
     TO_HOST,
     UNDIVIDED,
-    Pipeline,
     PipelineStage,
     Place,
 )
@@ -176,9 +175,9 @@ class PipelineClock:
         self.steps, self._source, self._device, self._events = steps, source, device, events_of(device)
         self._count = 0
 
-    def record(self) -> Pipeline:
+    def record(self) -> tuple[PipelineStage, ...]:
         """What the result stores of it."""
-        return Pipeline(tuple(PipelineStage(step.name, step.place, step.by_events) for step in self.steps))
+        return tuple(PipelineStage(step.name, step.place, step.by_events) for step in self.steps)
 
     def run(self) -> Any:
         """Run all stages once, and return what the last one returned."""

@@ -21,10 +21,10 @@ from modelzoo.frozen import replace
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.whereabouts import ASK, DUMP, dumped
 from modelzoo.records.codec import encode_json
+from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.protocol import (
     PROTOCOL,
     Answer,
-    Exhibited,
     Failed,
     Hello,
     Job,
@@ -36,7 +36,7 @@ from modelzoo.records.protocol import (
 from modelzoo.version import __version__
 
 OnMessage = Callable[[Message], None]
-"""Called with each ``Progress`` and ``Exhibited`` message of a worker."""
+"""Called with each ``Progress`` and ``Exhibit`` of a worker."""
 LONGEST = 1 << 28
 """Bytes of a message at most; a million samples take a tenth of it."""
 LONGEST_PLACE = 1000
@@ -270,7 +270,7 @@ class Remote:
         if self._heard is not None:
             self._heard, self._asked, self._where = monotonic(), None, None
         self._progress = message if isinstance(message, Progress) else self._progress
-        if isinstance(message, (Progress, Exhibited)):
+        if isinstance(message, (Progress, Exhibit)):
             self._on_message(message)
         return None
 

@@ -218,7 +218,7 @@ class LayerErrorPlot(msgspec.Struct, frozen=True):
     first_suspect: int | None = None
 
 
-class Exhibit(msgspec.Struct, frozen=True):
+class Exhibit(msgspec.Struct, frozen=True, tag="exhibit"):
     """One file or image to write; exactly one of the optional parts is present.
 
     Attributes:

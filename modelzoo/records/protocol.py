@@ -19,7 +19,7 @@ from modelzoo.records.run import EnvironmentChanges, Prepared
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.setting import ResolvedSetting, Setting
 
-PROTOCOL = 10
+PROTOCOL = 11
 VariableName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
 SystemText = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]
 """No process can be started with anything else."""
@@ -153,12 +153,6 @@ class Located(msgspec.Struct, frozen=True, tag="located"):
     where: str
 
 
-class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
-    """Something that illustrates a judgement: an image to draw, a table to write."""
-
-    exhibit: Exhibit
-
-
 class Answer(msgspec.Struct, frozen=True, tag="answer"):
     """What the method that was called has returned, as JSON; whoever called it knows the type."""
 
@@ -172,7 +166,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     error_kind: str
 
 
-Message = Hello | Progress | Located | Exhibited | Answer | Failed
+Message = Hello | Progress | Located | Exhibit | Answer | Failed
 Send = Callable[[Message], None]
 """How a worker sends messages to its parent."""
 

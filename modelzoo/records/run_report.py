@@ -12,7 +12,7 @@ from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine, Natural, Seconds
 from modelzoo.records.profile import Bound, Ceilings, DecodingBytes, Flops, Profile
-from modelzoo.records.timing import Generated, Pipeline, Timing
+from modelzoo.records.timing import Generated, PipelineStage, Timing
 from modelzoo.records.workload import Count, Export, OutputAgreement, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.warning import WarningMessage
@@ -214,7 +214,7 @@ class RunReport(msgspec.Struct, frozen=True):
         changed_switches: those that the model or a library has changed since.
         timing: ``None`` under an emulator, where nothing is timed.
         turns: when it sampled, if other workers took turns with it.
-        pipeline: the stages that were timed; ``None`` if the model alone was.
+        pipeline: the stages that were timed, the model and copies included; ``None`` if the model alone was.
         generation: what a language model generated in each call; ``None`` if a call is one forward pass.
         usage: how busy the CPUs were while it sampled.
         accelerator: how it used the accelerator; ``None`` on a CPU.
@@ -249,7 +249,7 @@ class RunReport(msgspec.Struct, frozen=True):
     compiled_libraries: int | None = None
     changed_switches: tuple[ChangedSwitch, ...] = ()
     turns: tuple[Turn, ...] | None = None
-    pipeline: Pipeline | None = None
+    pipeline: tuple[PipelineStage, ...] | None = None
     generation: Generated | None = None
     accelerator: AcceleratorUse | None = None
     ceilings: Ceilings | None = None

@@ -66,27 +66,16 @@ class InstanceReport(msgspec.Struct, frozen=True):
     context: RunReport | None = None
 
 
-class BatchTime(msgspec.Struct, frozen=True):
-    """What a batch of ``size`` items takes, in seconds."""
-
-    size: int
-    seconds: float
-
-
 class Ready(msgspec.Struct, frozen=True):
     """An instance has loaded its model, is warmed up and waits to be called, without using a CPU.
 
     Attributes:
         placement: where it runs.
-        times: the median of the last batches of its warm-up, for each batch size.
+        times: the median seconds of the last batches of its warm-up, by batch size; the setting's comes first.
     """
 
     placement: Placement
-    times: tuple[BatchTime, ...]
-
-    def seconds(self, size: int) -> float:
-        """What a batch of ``size`` items took; raises ``StopIteration`` if that size was not warmed up."""
-        return next(each.seconds for each in self.times if each.size == size)
+    times: dict[int, float]
 
 
 class Window(msgspec.Struct, frozen=True):

@@ -140,16 +140,6 @@ class PipelineStage(msgspec.Struct, frozen=True):
     timed_by_events: bool = False
 
 
-class Pipeline(msgspec.Struct, frozen=True):
-    """The pipeline that a process timed.
-
-    Attributes:
-        stages: all stages, the model and copies included.
-    """
-
-    stages: tuple[PipelineStage, ...]
-
-
 class Generated(msgspec.Struct, frozen=True):
     """What each call of a language model generated, always the same number of tokens.
 

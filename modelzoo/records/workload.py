@@ -276,12 +276,10 @@ class OutputAgreement(msgspec.Struct, frozen=True):
         """Whether the engine computes the same as torch; ``None`` if there is no bound."""
         if not self.has_bound:
             return None
-        was_compared = bool(self.outputs) or (self.detections is not None and bool(self.detections.errors))
-        return was_compared and all(each.is_within(FP32_BOUND) for each in self.outputs) and self._detects_same()
-
-    def _detects_same(self) -> bool:
         found = self.detections
         if found is None:
-            return True
+            return bool(self.outputs) and all(each.is_within(FP32_BOUND) for each in self.outputs)
         few_differ = found.share >= MATCHED_BOUND or (found.matched > 0 and found.unmatched <= 2)
-        return few_differ and all(each.is_within(DETECTED_BOUND) for each in found.errors)
+        are_within = all(each.is_within(FP32_BOUND) for each in self.outputs)
+        are_within = are_within and all(each.is_within(DETECTED_BOUND) for each in found.errors)
+        return bool(self.outputs or found.errors) and few_differ and are_within

@@ -16,6 +16,7 @@ from statistics import median
 import msgspec
 
 from modelzoo import stats
+from modelzoo.records.serving import Window
 from modelzoo.records.throughput import ConfigurationRun
 
 LEAST = 50
@@ -28,13 +29,6 @@ NO_WINDOW = "a batch took as long as the whole run, so nothing could be counted;
 """Why a round failed in which nothing went wrong."""
 MILLION = 1e6
 SECONDS_PER_HOUR = 3600.0
-
-
-class Series(msgspec.Struct, frozen=True):
-    """When the batches of one instance began and ended, in seconds of one clock for all."""
-
-    started: Sequence[float]
-    ended: Sequence[float]
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -55,7 +49,7 @@ class Counted(msgspec.Struct, frozen=True):
         return tuple(map(len, self.latencies))
 
 
-def count(instances: Sequence[Series]) -> Counted | None:
+def count(instances: Sequence[Window]) -> Counted | None:
     """Count the batches inside the window in which all ``instances`` ran; ``None`` if there is no such window."""
     if not instances or not all(each.ended for each in instances):
         return None

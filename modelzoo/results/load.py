@@ -19,7 +19,6 @@ from modelzoo.stats.early_stopping import (
     queries_for,
     queries_to_show,
     shows,
-    upper_estimate,
 )
 from modelzoo.stats.intervals import Interval, level_interval, scaled
 
@@ -40,14 +39,6 @@ def shown_percent(load: Load) -> float:
     if load.plan.bound is not None:
         return load.plan.bound.percentile
     return SINGLE_STREAM_PERCENT if load.plan.scenario is Scenario.SINGLE_STREAM else 99.0
-
-
-def upper_bound(run: LoadRun, percent: float) -> float | None:
-    """Return what the percentile does not exceed with 99 % confidence, in seconds; ``None`` if the run is too short.
-
-    MLPerf's early stopping estimate, with the dependence of neighbours; see ``modelzoo.stats.early_stopping``.
-    """
-    return upper_estimate(run.latencies, percent / 100)
 
 
 def lateness(values: Sequence[float], batch_seconds: float) -> Lateness:

@@ -91,16 +91,12 @@ def _levels(result: Result, runs: Sequence[Run], label: str) -> PipelineLevels |
     timings = [timing for _, timing in timed]
     end_to_end = _level(timings, LATENCY, by_precision(result, first.workload))
     assert end_to_end is not None
-    within = []
-    for each in timings:
-        columns = [each.values(stage.name) for stage in pipeline.stages]
-        within.append(median(sum(row) / whole for *row, whole in zip(*columns, each.values(LATENCY))))
     other = next((name for name in (SYNCHRONIZED, UNDIVIDED) if timings[0].find(name) is not None), "")
-    levels = [(stage, level) for stage in pipeline.stages if (level := _level(timings, stage.name)) is not None]
+    levels = [(stage, level) for stage in pipeline if (level := _level(timings, stage.name)) is not None]
     whole = sum(level.value for _, level in levels)
     within = []
     for timing in timings:
-        columns = [timing.values(stage.name) for stage in pipeline.stages]
+        columns = [timing.values(stage.name) for stage in pipeline]
         within.append(median(sum(row) / end for *row, end in zip(*columns, timing.values(LATENCY))))
     return PipelineLevels(
         workload=first.workload,

@@ -84,14 +84,6 @@ class Batches(msgspec.Struct, frozen=True):
     other: tuple[int, ...]
 
 
-class Unrecorded(Enum):
-    """What was not recorded on both sides."""
-
-    WEIGHTS = "weights"
-    INPUTS = "inputs"
-    WORK = "work"
-
-
 class OtherOutputs(msgspec.Struct, frozen=True):
     """It cannot be said that a setting computes what torch does in eager mode.
 
@@ -143,7 +135,7 @@ Incomparable = Canary | Evidence | OtherOutputs | Different | OtherWork
 """Why a comparison would be meaningless: the canary or the audit that shows that the baseline is not fp32, the audit of
 either side whose products are wrong, other outputs than torch's, or other work."""
 
-Fact = Failed | NotTimed | Batches | Unproven | WarningMessage | Unrecorded | Validity | Incomparable | str
+Fact = Failed | NotTimed | Batches | Unproven | WarningMessage | Obstacle | Validity | Incomparable | str
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -152,7 +144,7 @@ class Refusal(msgspec.Struct, frozen=True):
     Attributes:
         obstacle: what kind of reason it is.
         side: name of the side that it is about; empty if it is about both.
-        fact: what shows it. A text is the name of an emulator.
+        fact: what shows it. A text is the name of an emulator, an obstacle what was not recorded on both sides.
     """
 
     obstacle: Obstacle
@@ -313,12 +305,12 @@ def _of_work(base: SideSetting, other: SideSetting, *, is_interleaved: bool) -> 
         if any(None not in each and each[0] != each[1] for each in digests):
             yield Refusal(Obstacle.WORK, fact=Different.DECLARATION)
     if not (mine[0].prepared.weights.sha256 and theirs[0].prepared.weights.sha256):
-        yield Refusal(Obstacle.UNRECORDED, fact=Unrecorded.WEIGHTS)
+        yield Refusal(Obstacle.UNRECORDED, fact=Obstacle.WEIGHTS)
     elif any(one.prepared.weights.sha256 != two.prepared.weights.sha256 for one, two in rounds):
         yield Refusal(Obstacle.WEIGHTS, fact=Different.WEIGHTS)
     inputs = [{report.inputs_digest for report in reports} for reports in (mine, theirs)]
     if None in inputs[0] | inputs[1]:
-        yield Refusal(Obstacle.UNRECORDED, fact=Unrecorded.INPUTS)
+        yield Refusal(Obstacle.UNRECORDED, fact=Obstacle.INPUTS)
     elif inputs[0] != inputs[1]:
         yield Refusal(Obstacle.INPUTS)
     counted = [next((each for each in reports if each.observed.counts), None) for reports in (mine, theirs)]
@@ -336,7 +328,7 @@ def _of_work(base: SideSetting, other: SideSetting, *, is_interleaved: bool) -> 
     elif _is_same_work(mine, counted[0]) or _is_same_work(theirs, counted[1]):
         return
     elif counted[0] is not None or counted[1] is not None:
-        yield Refusal(Obstacle.UNRECORDED, fact=Unrecorded.WORK)
+        yield Refusal(Obstacle.UNRECORDED, fact=Obstacle.WORK)
 
 
 def _is_same_work(reports: Sequence[RunReport], counted: RunReport | None) -> bool:

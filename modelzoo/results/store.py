@@ -282,7 +282,7 @@ def _check_report(report: RunReport) -> None:
     timing = report.timing
     if timing is not None and report.pipeline is not None:
         timed = {series.name for series in timing.series if series.values}
-        stages = {stage.name for stage in report.pipeline.stages}
+        stages = {stage.name for stage in report.pipeline}
         if not {LATENCY, *stages} <= timed:
             raise ValueError(f"{report.workload} has a stage that was not timed")
         if not stages:

@@ -138,9 +138,9 @@ class Search(Driver[Throughput]):
         task = Task(
             self.request, self._prepared, configuration, index, number, self.seconds, needs_context, found.bound
         )
-        outcome = (self.runner or run_configuration)(task, self.on_event)
-        self.update(runs=(*found.runs, outcome.run))
-        if outcome.context is not None:
+        run, context = (self.runner or run_configuration)(task, self.on_event)
+        self.update(runs=(*found.runs, run))
+        if context is not None:
             requested = self.stored.result.requested[configuration.group]
             self.stored.add_run(
                 Run(
@@ -148,15 +148,15 @@ class Search(Driver[Throughput]):
                     group=configuration.group,
                     requested=requested.setting,
                     round=number,
-                    started=outcome.run.started,
-                    ended=outcome.run.ended,
-                    report=_of_whole_machine(outcome.context, found),
+                    started=run.started,
+                    ended=run.ended,
+                    report=_of_whole_machine(context, found),
                 )
             )
-        problem = worker_problem(outcome.run)
+        problem = worker_problem(run)
         if problem is not None:
             self.exclude(Exclusion(index, ExclusionKind.FAILED, problem))
-        self.on_run(outcome.run)
+        self.on_run(run)
 
     def _needed(self, index: int) -> int:
         """How much memory the instances need, by what those of other rounds occupied; 0 if that is not known."""

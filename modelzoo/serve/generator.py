@@ -76,16 +76,8 @@ class Batching(msgspec.Struct, frozen=True):
     capacity: int
 
 
-class Batch(msgspec.Struct, frozen=True):
-    """A batch that has been given to an instance.
-
-    Attributes:
-        requests: their numbers.
-        dispatched: when, in seconds of the server's clock.
-    """
-
-    requests: tuple[int, ...]
-    dispatched: float
+Batch = tuple[tuple[int, ...], float]
+"""The numbers of the requests that were given to an instance, and when, in seconds of the server's clock."""
 
 
 @dataclass
@@ -144,7 +136,7 @@ class Dispatcher:
         while self._idle and queue and (len(queue) >= size or now >= queue[0][1] + self.batching.wait):
             requests = tuple(queue.popleft()[0] for _ in range(min(size, len(queue))))
             instance = self._idle.popleft()
-            self._running[instance] = Batch(requests, now)
+            self._running[instance] = (requests, now)
             self.sizes[len(requests)] += 1
             self.padded += 0 if fixed is None else fixed - len(requests)
             self.server.start(instance, len(requests) if fixed is None else fixed)
@@ -252,10 +244,10 @@ def serve(
             if not replies:
                 continue
             now = server.now()
-            for batch in dispatcher.finished(replies):
+            for requests, given in dispatcher.finished(replies):
                 found.ended = now
-                for request in batch.requests:
-                    dispatched[request], replied[request] = batch.dispatched, now
+                for request in requests:
+                    dispatched[request], replied[request] = given, now
                     over += give_up is not None and now - due[request] > give_up.seconds
             # The bound cannot be met any more, or an instance has died.
             found.given_up = found.given_up or (give_up is not None and over > give_up.over)

@@ -26,7 +26,7 @@ from modelzoo.records.protocol import Preparation, Progress
 from modelzoo.records.run import Observed, RunReport, now
 from modelzoo.records.serving import InstanceReport, LatencyBound, Ready, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
-from modelzoo.results.counting import LEAST, Counted, Series, count
+from modelzoo.results.counting import LEAST, count
 from modelzoo.serve.servers import looks_of, start_instance
 from modelzoo.setting import labels
 from modelzoo.stats.latency_bound import samples_for
@@ -47,11 +47,8 @@ LEAD_SECONDS = 0.1
 T = TypeVar("T")
 
 
-class RoundResult(msgspec.Struct, frozen=True):
-    """A round of a configuration, and what its first instance reported of itself if it was asked to."""
-
-    run: ConfigurationRun
-    context: RunReport | None = None
+RoundResult = tuple[ConfigurationRun, RunReport | None]
+"""A round of a configuration, and what its first instance reported of itself if it was asked to."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -86,9 +83,7 @@ def run_configuration(task: Task, on_event: OnEvent) -> RoundResult:
         crew = InstanceGroup(task, on_event, stack)
         windows, usage = crew.count()
         reports = crew.finish()
-    return RoundResult(
-        crew.outcome(begun, windows, usage, reports), reports[0].context if reports and reports[0] else None
-    )
+    return crew.outcome(begun, windows, usage, reports), reports[0].context if 0 in reports else None
 
 
 class InstanceGroup:
@@ -116,7 +111,7 @@ class InstanceGroup:
                 break  # the others would fail alike
         ready = self._wait(Ready)
         batch = task.configuration.batch
-        self._batch_seconds = max((each.seconds(batch) for each in ready.values()), default=0.0)
+        self._batch_seconds = max((each.times[batch] for each in ready.values()), default=0.0)
 
     @property
     def is_whole(self) -> bool:
@@ -180,43 +175,40 @@ class InstanceGroup:
         """Put together what is known of every instance."""
         configuration = self._task.configuration
         whole = len(windows) == configuration.instances
-        series = [Series(windows[number].started, windows[number].ended) for number in sorted(windows)]
+        series = [windows[number] for number in sorted(windows)]
         counted = count(series) if whole else None
         last = max((each.ended[-1] for each in series if each.ended), default=None)
-        instances = tuple(
-            self._instance(number, windows.get(number), counted, reports.get(number))
-            for number in range(configuration.instances)
-        )
+        instances = []
+        for number, place in enumerate(configuration.places):
+            problem, window, report = self._problems.get(number), windows.get(number), reports.get(number)
+            ran = window if window is not None and window.started else None
+            latencies = () if counted is None else tuple(round(value, 6) for value in counted.latencies[number])
+            observed = Observed() if report is None else report.observed
+            instances.append(
+                InstanceRun(
+                    place=place,
+                    batches=0 if ran is None else len(ran.ended),
+                    counted=len(latencies),
+                    latencies=latencies,
+                    start=None if ran is None else ran.started[0] - self._started,
+                    memory=None if ran is None else ran.memory,
+                    peak_memory=None if report is None else report.peak_memory,
+                    placement=None if report is None else report.placement,
+                    kernels=None if observed.kernels is None else observed.kernels.sha256,
+                    canary_verdict=observed.canary_verdict,
+                    error=None if problem is None else str(problem),
+                    error_kind=None if problem is None else type(problem).__name__,
+                )
+            )
         return ConfigurationRun(
             configuration=self._task.index,
             round=self._task.number,
             started=begun,
             ended=now(),
-            instances=instances,
+            instances=tuple(instances),
             window=None if counted is None else counted.seconds,
             seconds=None if last is None else last - self._started,
             usage=usage,
-        )
-
-    def _instance(
-        self, number: int, window: Window | None, counted: Counted | None, report: InstanceReport | None
-    ) -> InstanceRun:
-        problem, ran = self._problems.get(number), window if window is not None and window.started else None
-        latencies = () if counted is None else tuple(round(value, 6) for value in counted.latencies[number])
-        observed = Observed() if report is None else report.observed
-        return InstanceRun(
-            place=self._task.configuration.places[number],
-            batches=0 if ran is None else len(ran.ended),
-            counted=len(latencies),
-            latencies=latencies,
-            start=None if ran is None else ran.started[0] - self._started,
-            memory=None if ran is None else ran.memory,
-            peak_memory=None if report is None else report.peak_memory,
-            placement=None if report is None else report.placement,
-            kernels=None if observed.kernels is None else observed.kernels.sha256,
-            canary_verdict=None if report is None else observed.canary_verdict,
-            error=None if problem is None else str(problem),
-            error_kind=None if problem is None else type(problem).__name__,
         )
 
 

@@ -100,11 +100,8 @@ def lower_bound(successes: int, trials: int, significance: float) -> float:
     return low
 
 
-class Extreme(msgspec.Struct, frozen=True):
-    """A cluster that was not observed: its numerator and its denominator."""
-
-    numerator: float
-    denominator: float
+Extreme = tuple[float, float]
+"""A cluster that was not observed: its numerator and its denominator."""
 
 
 class Drawn(msgspec.Struct, frozen=True):
@@ -143,8 +140,8 @@ class Drawn(msgspec.Struct, frozen=True):
     def _bound(self, extreme: Extreme, quantile: float, method: Any, unbounded: float) -> float:
         import numpy as np
 
-        numerators = self.numerators + self.added * extreme.numerator
-        denominators = self.denominators + self.added * extreme.denominator
+        numerators = self.numerators + self.added * extreme[0]
+        denominators = self.denominators + self.added * extreme[1]
         ratios = np.full(len(numerators), unbounded)
         np.divide(numerators, denominators, out=ratios, where=denominators > 0)
         return float(np.quantile(ratios, quantile, method=method))
@@ -163,10 +160,18 @@ def sums_by_cluster(
     """
     import numpy as np
 
+    places, sizes = _places(clusters)
+    sums = tuple(np.bincount(places, weights=np.asarray(column, "float64"), minlength=1) for column in columns)
+    return sizes, sums
+
+
+def _places(clusters: Sequence[Hashable]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The number of each item's cluster, and the number of items in each cluster."""
+    import numpy as np
+
     numbers: dict[Hashable, int] = {}
     places = np.array([numbers.setdefault(each, len(numbers)) for each in clusters], dtype=int)
-    sums = tuple(np.bincount(places, weights=np.asarray(column, "float64"), minlength=1) for column in columns)
-    return np.bincount(places, minlength=1).astype("float64"), sums
+    return places, np.bincount(places, minlength=1).astype("float64")
 
 
 def typical_size(sizes: Sequence[float] | NDArray[Any]) -> float:
@@ -226,11 +231,9 @@ def median_bounds(
     """
     import numpy as np
 
-    sizes, _ = sums_by_cluster(clusters)
-    numbers = {each: number for number, each in enumerate(dict.fromkeys(clusters))}
+    places, sizes = _places(clusters)
     order = np.argsort(values, kind="stable")
-    places = np.array([numbers[each] for each in clusters])[order]
-    ranked = np.asarray(values, dtype="float64")[order]
+    places, ranked = places[order], np.asarray(values, dtype="float64")[order]
     with_worst, with_best = np.append(ranked, highest), np.insert(ranked, 0, 0.0)
     random, size = np.random.default_rng(0), typical_size(sizes)
     medians: tuple[list[float], list[float]] = ([], [])
@@ -261,12 +264,11 @@ def percentile_bounds(
     """
     import numpy as np
 
-    sizes, _ = sums_by_cluster(clusters)
-    numbers = {each: number for number, each in enumerate(dict.fromkeys(clusters))}
+    places, sizes = _places(clusters)
     # Far more items than are above the percentile, with any weights that occur.
     kept = min(len(values), max(1000, math.ceil(len(values) * TAIL_KEPT * (1 - percent / 100))))
     order = np.argsort(np.negative(values), kind="stable")[:kept]
-    places, ranked = np.array([numbers[each] for each in clusters])[order], np.asarray(values, dtype="float64")[order]
+    places, ranked = places[order], np.asarray(values, dtype="float64")[order]
     random, found = np.random.default_rng(0), []
     for _ in range(DRAWS // CHUNK):
         weights = random.standard_exponential((CHUNK, len(sizes)))
@@ -298,8 +300,8 @@ def clusters_needed(drawn: Drawn, limit: float, confidence: float, *, above: boo
     distance = sign * (drawn.numerator - limit * drawn.denominator)
     if distance <= 0:
         return None
-    extreme = drawn.lowest if above else drawn.highest
-    added = max(0.0, -sign * (extreme.numerator - limit * extreme.denominator)) * -math.log(1 - confidence)
+    numerator, denominator = drawn.lowest if above else drawn.highest
+    added = max(0.0, -sign * (numerator - limit * denominator)) * -math.log(1 - confidence)
     spread = float(np.std(drawn.numerators - limit * drawn.denominators)) * math.sqrt(drawn.clusters)
     errors = (NormalDist().inv_cdf(confidence) + NormalDist().inv_cdf(POWER)) * spread
     root = (errors + math.sqrt(errors**2 + 4 * distance * added)) / (2 * distance)

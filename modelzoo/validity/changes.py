@@ -15,7 +15,7 @@ from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check, ClassChange, ClassLosses, MetricChange
 from modelzoo.stats import holm
 from modelzoo.validity.bounds import Drawn, binomial_tail, lower_bound
-from modelzoo.validity.checks import LIMITS, PASSES, check_value
+from modelzoo.validity.checks import PASSES, check_value
 
 INTERVAL_END = 0.975
 """Confidence of each end of an interval, which has 95 % with both."""
@@ -99,11 +99,6 @@ def lost_items(change: ClassChange) -> int:
 def certain_loss(change: ClassChange, significance: float) -> float:
     """The lower bound of the loss of a class, from 0 to 1, rounded up to 4 decimals: one lost item is over 0."""
     return math.ceil(1e4 * lower_bound(lost_items(change), change.items, significance)) / 1e4
-
-
-def class_limit(tolerance: Mapping[str, float]) -> float:
-    """The threshold in force: the loss, from 0 to 1, beyond which a class is broken."""
-    return tolerance.get("class_loss", LIMITS["class_loss"].value)
 
 
 def class_checks(changes: Sequence[ClassChange], tolerance: Mapping[str, float]) -> list[Check]:

@@ -80,6 +80,11 @@ def check_tolerances(tolerance: Mapping[str, float]) -> None:
             raise UsageError(f"--tolerance {name} must be a number, not {value}")
 
 
+def limit(name: str, tolerance: Mapping[str, float]) -> float:
+    """The threshold ``name`` that is in force."""
+    return float(tolerance.get(name, LIMITS[name].value))
+
+
 def check_value(
     name: str,
     seen: float | None,
@@ -93,16 +98,15 @@ def check_value(
         tolerance: the user's thresholds by name.
         about: what the check is about, if not all items.
     """
-    limit = LIMITS[name]
+    relation, required = LIMITS[name].relation, limit(name, tolerance)
     is_known = seen is not None and math.isfinite(seen)
-    required = float(tolerance.get(name, limit.value))
     return Check(
         name=name,
         seen=seen if is_known else None,
-        relation=limit.relation,
+        relation=relation,
         required=required,
-        passed=seen is not None and is_known and limit.relation.holds(seen, required),
-        would_pass_at=would_pass_at(seen, limit.relation) if seen is not None and is_known else None,
+        passed=seen is not None and is_known and relation.holds(seen, required),
+        would_pass_at=would_pass_at(seen, relation) if seen is not None and is_known else None,
         is_own=name in tolerance,
         about=about,
     )

@@ -15,7 +15,7 @@ from modelzoo.records.exhibits import CategoryAp, CategoryLosses, PictureObjects
 from modelzoo.records.partial import ChangedObject, CocoDetections, MatchedPair, Matches, Row, UnmatchedObject
 from modelzoo.records.validity import Check, MetricChange
 from modelzoo.validity import average_precision as ap
-from modelzoo.validity.bounds import Drawn, Extreme, detectable_loss
+from modelzoo.validity.bounds import Drawn, detectable_loss
 from modelzoo.validity.changes import metric_change
 from modelzoo.validity.checks import check_ratio, check_value
 from modelzoo.validity.coco import Annotations, ImageId
@@ -131,7 +131,7 @@ class AveragePrecisions(msgspec.Struct, frozen=True):
         found, size = self.resampled, self.resampled.size
         first, second = self.reference.figures["ap"], self.tested.figures["ap"]
         numerators, denominators = found.tested * found.observed, found.reference * found.observed
-        extremes = Extreme(0.0, size), Extreme(size, 0.0)
+        extremes = (0.0, size), (size, 0.0)
         return Drawn(
             second, first, numerators, denominators, (1 - found.observed) / size, *extremes, self.reference.pictures
         )
@@ -151,7 +151,7 @@ class AveragePrecisions(msgspec.Struct, frozen=True):
             return None
         first, second = self.reference.figures["ap"], self.tested.figures["ap"]
         numerators, size = (found.tested - found.reference) * found.observed, found.size
-        extremes = Extreme(-size, size), Extreme(size, size)
+        extremes = (-size, size), (size, size)
         drawn = Drawn(second - first, 1.0, numerators, found.observed, (1 - found.observed) / size, *extremes, pictures)
         # The added picture does not count here; what a fault in few pictures may hide is in the rule of three.
         error = float((numerators / found.observed).std())

@@ -25,7 +25,7 @@ from modelzoo.records.partial import JudgedSoFar, PartialResult, PictureNote, Ro
 from modelzoo.records.validity import Validity
 from modelzoo.validity import verdict
 from modelzoo.validity.checks import check_tolerances
-from modelzoo.validity.layers import ComparedLayers, compare_layers
+from modelzoo.validity.layers import compare_layers
 from modelzoo.validity.layers import exhibits as layer_exhibits
 from modelzoo.validity.prefetch import batches, padded, prefetch
 from modelzoo.validity.protocol import (
@@ -94,14 +94,14 @@ def compare(
     sums = [0.0, 0.0]
     metric = task.metrics[0]
     with large_pictures_allowed():
-        layers = compare_layers(task, reference, tested) if 0 in chosen else ComparedLayers()
+        layers, unrepeatable = compare_layers(task, reference, tested) if 0 in chosen else ((), None)
         for done in _compared_batches(task, reference, tested, chosen, exhibit):
             for prepared, row in done:
                 rows.append(row)
                 notes.update(prepared.notes)
                 sums = [a + b for a, (b,) in zip(sums, metric.sides([row]))]
             progress(JudgedSoFar(len(rows), len(chosen), metric.name, metric.so_far(sums, len(rows))))
-    return PartialResult(task.name, tuple(rows), layers.errors, layers.unrepeatable, tuple(sorted(notes)))
+    return PartialResult(task.name, tuple(rows), layers, unrepeatable, tuple(sorted(notes)))
 
 
 def _compared_batches(

@@ -17,15 +17,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.evidence.rounded import is_predictable, rounded_to
-from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
 from modelzoo.records.partial import OUTPUT, LayerError, Unrepeatable
 from modelzoo.records.workload import MAGNIFIED
-from modelzoo.validity.checks import FP32_DRIFT, LIMITS, SIGNIFICANT_BITS
+from modelzoo.validity.checks import FP32_DRIFT, LIMITS, SIGNIFICANT_BITS, limit
 from modelzoo.validity.finite import places, without_alike
 from modelzoo.validity.prefetch import padded
 from modelzoo.validity.protocol import Predictor, TaskContext
@@ -112,11 +109,8 @@ def observe(
     return observed
 
 
-class ComparedLayers(msgspec.Struct, frozen=True):
-    """The errors of the layers, the output last, and how the reference differs from itself."""
-
-    errors: tuple[LayerError, ...] = ()
-    unrepeatable: Unrepeatable | None = None
+ComparedLayers = tuple[tuple[LayerError, ...], Unrepeatable | None]
+"""The errors of the layers, the output last, and how the reference differs from itself."""
 
 
 def layer_errors(
@@ -151,52 +145,37 @@ def layer_errors(
     elif is_observable(reference) and is_predictable(tested.precision, tested.recipe):
         with rounded_to(tested.precision, reference.model, tested.recipe):
             baseline = observe(reference, args, wanted, output_tensor)
-    explains = _Explained(baseline, floor, magnified, is_known=tested.precision not in SIGNIFICANT_BITS)
-    errors = (
-        _layer_error(name, expected, observed, explains)
-        for name, sample in expected.samples.items()
-        if name in observed.samples and observed.samples[name].shape == sample.shape
-    )
-    return ComparedLayers(tuple(errors), unrepeatable)
-
-
-class _Explained(msgspec.Struct, frozen=True):
-    """The expected rounding error: ``magnified`` times the error of ``baseline``, at least ``floor``.
-
-    ``is_known`` says whether ``floor`` alone is explained for a layer that ``baseline`` lacks.
-    """
-
-    baseline: LayerOutputs
-    floor: float
-    magnified: float
-    is_known: bool
-
-
-def _layer_error(name: str, expected: LayerOutputs, observed: LayerOutputs, explains: _Explained) -> LayerError:
-    reference, tested = expected.samples[name], observed.samples[name]
-    rounded = explains.baseline.samples.get(name)
-    if rounded is not None and rounded.shape != reference.shape:
-        rounded = None
-    explained = explains.floor if explains.is_known else None
-    if rounded is not None:
-        error = relative_error(rounded, reference)
-        explained = max(explains.floor, explains.magnified * error) if math.isfinite(error) else None
-    scale, scale_error, baseline_scale = 0.0, 0.0, 0.0
-    if explained is not None and reference.numel() >= MINIMUM_FOR_SCALE:
-        scale, scale_error = scale_change(tested, reference)
+    errors = []
+    for name, sample in expected.samples.items():
+        found, rounded = observed.samples.get(name), baseline.samples.get(name)
+        if found is None or found.shape != sample.shape:
+            continue
+        # The expected rounding error; in fp32 the floor alone is one.
+        explained = None if tested.precision in SIGNIFICANT_BITS else floor
+        if rounded is not None and rounded.shape != sample.shape:
+            rounded = None
         if rounded is not None:
-            baseline_scale, baseline_error = scale_change(rounded, reference)
-            scale_error = math.hypot(scale_error, baseline_error)
-    return LayerError(
-        name=name,
-        kind=expected.kinds[name],
-        error=_finite_or_none(relative_error(tested, reference)),
-        scale=_finite_or_none(scale),
-        scale_error=_finite_or_none(scale_error),
-        baseline=explained,
-        baseline_scale=baseline_scale,
-        finite=observed.not_finite[name] == expected.not_finite[name],
-    )
+            error = relative_error(rounded, sample)
+            explained = max(floor, magnified * error) if math.isfinite(error) else None
+        scale, scale_error, baseline_scale = 0.0, 0.0, 0.0
+        if explained is not None and sample.numel() >= MINIMUM_FOR_SCALE:
+            scale, scale_error = scale_change(found, sample)
+            if rounded is not None:
+                baseline_scale, baseline_error = scale_change(rounded, sample)
+                scale_error = math.hypot(scale_error, baseline_error)
+        errors.append(
+            LayerError(
+                name=name,
+                kind=expected.kinds[name],
+                error=_finite_or_none(relative_error(found, sample)),
+                scale=_finite_or_none(scale),
+                scale_error=_finite_or_none(scale_error),
+                baseline=explained,
+                baseline_scale=baseline_scale,
+                finite=observed.not_finite[name] == expected.not_finite[name],
+            )
+        )
+    return tuple(errors), unrepeatable
 
 
 def _finite_or_none(value: float) -> float | None:
@@ -242,13 +221,11 @@ def compare_layers(task: Task, reference: Predictor, tested: Predictor) -> Compa
     for item in task.items[:size]:
         rows += task.prepare(item).rows
     rows = padded(rows[:size], size)
-    compared = layer_errors(
+    errors, unrepeatable = layer_errors(
         reference, tested, task.batch_arguments(rows), task.layers, lambda output: task.output_tensor(output, rows)
     )
-    if task.compares_output:
-        return compared
-    others = tuple(layer for layer in compared.errors if layer.name != OUTPUT)
-    return replace(compared, errors=others or compared.errors)
+    others = tuple(layer for layer in errors if task.compares_output or layer.name != OUTPUT)
+    return others or errors, unrepeatable
 
 
 def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> int | None:
@@ -256,8 +233,7 @@ def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) 
 
     A layer without a baseline is suspect only if its error has no value.
     """
-    largest_ratio = tolerance.get("layer_drift", LIMITS["layer_drift"].value)
-    largest_scale = tolerance.get("layer_scale", LIMITS["layer_scale"].value)
+    largest_ratio, largest_scale = limit("layer_drift", tolerance), limit("layer_scale", tolerance)
     for index, layer in enumerate(layers):
         drifts = layer.error is None or (layer.ratio is not None and layer.ratio > largest_ratio)
         within = not drifts and layer.excess_scale <= largest_scale
@@ -285,18 +261,14 @@ def exhibits(layers: Sequence[LayerError], context: TaskContext) -> Iterator[Exh
         (
             layer.name,
             layer.kind,
-            _number(layer.error, ".6g"),
+            "nan" if layer.error is None else f"{layer.error:.6g}",
             "" if layer.baseline is None else f"{layer.baseline:.6g}",
-            _number(layer.scale, ".6g"),
+            "nan" if layer.scale is None else f"{layer.scale:.6g}",
             str(layer.finite),
         )
         for layer in layers
     )
     yield Exhibit("layers.csv", csv=CsvRows(columns, rows))
-    limit = request.tolerance.get("layer_drift", LIMITS["layer_drift"].value)
-    plot = LayerErrorPlot(tuple(layers), context.tested_name, limit, first_suspect(layers, request.tolerance))
+    largest_ratio, suspect = limit("layer_drift", request.tolerance), first_suspect(layers, request.tolerance)
+    plot = LayerErrorPlot(tuple(layers), context.tested_name, largest_ratio, suspect)
     yield Exhibit("layers.png", layer_errors=plot)
-
-
-def _number(value: float | None, form: str) -> str:
-    return "nan" if value is None else format(value, form)

@@ -20,9 +20,9 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence.precision import is_narrower
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
-from modelzoo.records.run import Observed, SideReport
-from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
-from modelzoo.records.workload import Export, Weights, WeightsKind
+from modelzoo.records.run import Observed, Prepared, SideReport, ValidityReport
+from modelzoo.records.validity import ValidityRequest, ValidityVerdict
+from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.checks import SIGNIFICANT_BITS
 from modelzoo.validity.judging import bind, compare, conclude
@@ -63,53 +63,44 @@ class Pair(msgspec.Struct, frozen=True):
         return tested, SideReport(self.reference.setting, reference)
 
 
-class Judgement(msgspec.Struct, frozen=True):
-    """The judgement, and what the two models ran that it compares."""
-
-    validity: Validity
-    tested: SideReport
-    reference: SideReport
-
-
 def validate(
     engine: Engine,
     workload: Workload,
-    setting: ResolvedSetting,
-    weights: Weights,
+    prepared: Prepared,
     inputs: Inputs,
     request: ValidityRequest,
     *,
-    export: Export | None = None,
     progress: Progress = no_progress,
     exhibit: ExhibitSink = no_exhibit,
-) -> Judgement:
-    """Judge the predictions of ``setting``.
+) -> ValidityReport:
+    """Judge the predictions of a setting; the report lacks the provenance.
 
     Args:
         engine: loaded.
+        prepared: the setting, and the weights of both models.
         inputs: a batch that determines the shapes for compiling and tracing.
-        export: the model in the format of ``engine``, if it has one of its own.
         request: what the user asked for; seed, batch and everything about the weights are filled in here.
 
     Raises:
         UsageError: the workload does not say how its predictions are judged.
         EnvironmentProblem: this process cannot compute in fp32, so there is no reference.
     """
-    task = bound_task(workload, setting, weights, request)
-    pair = load_pair(engine, workload, setting, weights, inputs, export)
+    task = bound_task(workload, prepared, request)
+    pair = load_pair(engine, workload, prepared, inputs)
     models = pair.reference.predictor, pair.tested.predictor
     validity = conclude(task, compare(task, *models, progress=progress, exhibit=exhibit), exhibit)
     # A kernel that is wrong may be why the predictions are.
-    return Judgement(validity, *pair.reports(replay=validity.verdict is not ValidityVerdict.VALID))
+    return ValidityReport(validity, prepared, *pair.reports(replay=validity.verdict is not ValidityVerdict.VALID))
 
 
-def bound_task(workload: Workload, setting: ResolvedSetting, weights: Weights, request: ValidityRequest) -> Task:
-    """Return the task that judges ``setting``, with the items of its data set.
+def bound_task(workload: Workload, prepared: Prepared, request: ValidityRequest) -> Task:
+    """Return the task that judges a setting, with the items of its data set.
 
     Raises:
         InputError: the data is missing or malformed.
         UsageError: the workload does not say how its predictions are judged; a wrong tolerance, limit or batch.
     """
+    setting, weights = prepared.setting, prepared.weights
     complete = replace(
         request,
         seed=setting.seed,
@@ -122,25 +113,18 @@ def bound_task(workload: Workload, setting: ResolvedSetting, weights: Weights, r
     return bind(task, TaskContext(workload.name, complete, REFERENCE_NAME, setting.label, bits))
 
 
-def load_pair(
-    engine: Engine,
-    workload: Workload,
-    setting: ResolvedSetting,
-    weights: Weights,
-    inputs: Inputs,
-    export: Export | None = None,
-) -> Pair:
+def load_pair(engine: Engine, workload: Workload, prepared: Prepared, inputs: Inputs) -> Pair:
     """Load the setting under test and its fp32 reference, with the same weights; arguments as of ``validate``.
 
     Raises:
         EnvironmentProblem: this process cannot compute in fp32, so there is no reference.
         UsageError: the model itself computes in less, whatever the setting says.
     """
-    plain = engine.reference(setting)
-    other = engine if plain.engine == setting.engine else create_engine(plain.engine)
+    own, plain = prepared.setting, engine.reference(prepared.setting)
+    other = engine if plain.engine == own.engine else create_engine(plain.engine)
     if other is not engine:
         other.load()
-    reference = load_predictor(other, workload, plain, weights, inputs, name=REFERENCE_NAME)
+    reference = load_predictor(other, workload, replace(prepared, setting=plain, export=None), inputs, REFERENCE_NAME)
     observed = reference.observe(False)
     canary = observed.canary
     if canary is not None and observed.canary_verdict is not CanaryVerdict.FP32:
@@ -154,27 +138,21 @@ def load_pair(
             f"no fp32 reference: {workload.name} itself multiplies in {', '.join(narrower)}; leave autocast and casts "
             "out of forward, and load weights that are not quantized"
         )
-    tested = load_predictor(engine, workload, setting, weights, inputs, export, name=setting.label)
+    tested = load_predictor(engine, workload, prepared, inputs, own.label)
     return Pair(reference, tested, observed)
 
 
 def load_predictor(
-    engine: Engine,
-    workload: Workload,
-    setting: ResolvedSetting,
-    weights: Weights,
-    inputs: Inputs,
-    export: Export | None = None,
-    *,
-    name: str,
+    engine: Engine, workload: Workload, prepared: Prepared, inputs: Inputs, name: str
 ) -> LoadedPredictor:
-    """Load one of the two models as ``setting`` says."""
+    """Load one of the two models."""
+    setting, export = prepared.setting, prepared.export
     is_converted = export is not None and bool(export.converted)
     if is_converted:  # it takes fp32, and the workload makes inputs in the type that the module had
         inputs = replace(inputs, args=in_fp32(inputs.args))
     session = engine.open(setting)
     with session.active():
-        model = session.load(workload, weights, inputs, export)
+        model = session.load(workload, prepared.weights, inputs, export)
         canary, canary_problem = value_and_problem(session.canary())
 
     def observe(replay: bool) -> Observed:

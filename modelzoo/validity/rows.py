@@ -23,7 +23,6 @@ from modelzoo.stats import student_t
 from modelzoo.validity.bounds import (
     POWER,
     Drawn,
-    Extreme,
     detectable_loss,
     draw,
     mcnemar,
@@ -110,8 +109,8 @@ class Metric(msgspec.Struct, frozen=True):
             return None
         worse, better = sum(each < 0 for each in differences), sum(each > 0 for each in differences)
         typical = typical_size(size)
-        most = Extreme(0.0 if self.of else typical, typical)  # an agreement cannot rise
-        drawn = draw(changed, size, Extreme(-typical, typical), most)
+        most = (0.0 if self.of else typical, typical)  # an agreement cannot rise
+        drawn = draw(changed, size, (-typical, typical), most)
         found = metric_change(
             self.name,
             sum(reference) / total,
@@ -153,7 +152,7 @@ def ratio(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Ch
     """A metric under test ÷ that in fp32; the worst cluster is right in one and wrong in the other."""
     sizes, sides = sums_by_cluster(clusters(rows), *Metric(rule.of).sides(rows))
     size = typical_size(sizes)
-    drawn = draw(sides[1], sides[0], Extreme(0, size), Extreme(size, 0))
+    drawn = draw(sides[1], sides[0], (0, size), (size, 0))
     return check_ratio(rule.name, drawn, len(rows), tolerance)
 
 
@@ -169,13 +168,13 @@ def share(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Ch
 
 def _share(sums: NDArray[Any], sizes: NDArray[Any], lowest: float = 0.0, highest: float = 1.0) -> Drawn:
     size = typical_size(sizes)
-    return draw(sums, sizes, Extreme(lowest * size, size), Extreme(highest * size, size))
+    return draw(sums, sizes, (lowest * size, size), (highest * size, size))
 
 
 def average(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
     """A mean of numbers that nothing bounds: the cluster that is added is an average one."""
     sums, sizes, count = totals(rows, rule.of), totals(rows, rule.per), len(rows)
-    added = Extreme(sum(sums) / count, sum(sizes) / count)
+    added = (sum(sums) / count, sum(sizes) / count)
     return check_ratio(rule.name, draw(sums, sizes, added, added), count, tolerance)
 
 

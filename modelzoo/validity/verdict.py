@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError, PartialResult
 from modelzoo.records.validity import Check, Reason, ReasonKind, Relation, Validity, ValidityVerdict, WorstLayer
-from modelzoo.validity.changes import class_changes, class_checks, class_limit, class_losses, with_allowed_losses
-from modelzoo.validity.checks import MINIMUM_CLUSTERS, check_value, more_items, on_few_clusters
+from modelzoo.validity.changes import class_changes, class_checks, class_losses, with_allowed_losses
+from modelzoo.validity.checks import MINIMUM_CLUSTERS, check_value, limit, more_items, on_few_clusters
 from modelzoo.validity.layers import explained
 from modelzoo.validity.rows import clusters
 from modelzoo.validity.task import Task
@@ -25,7 +25,7 @@ def conclude(task: Task, result: PartialResult) -> Validity:
     groups, problem = len(set(clusters(rows))), task.reference_problem(rows)
     if result.unrepeatable is not None:
         problem = Reason(ReasonKind.REFERENCE_NOT_REPEATABLE, unrepeatable=result.unrepeatable)
-    findings, classes = task.findings(rows), class_changes(rows, class_limit(tolerance))
+    findings, classes = task.findings(rows), class_changes(rows, limit("class_loss", tolerance))
     figures, metric = findings.figures, task.metric
     reference = figures.get(f"{metric}_reference", 1.0 if metric in figures else None)
     tested = figures.get(f"{metric}_tested", figures.get(metric))
@@ -58,7 +58,7 @@ def conclude(task: Task, result: PartialResult) -> Validity:
         reason=reason,
         checks=tuple(checks),
         changes=with_allowed_losses(changes, checks, metric),
-        classes=None if random else class_losses(classes, class_limit(tolerance)),
+        classes=None if random else class_losses(classes, limit("class_loss", tolerance)),
         shown=findings.shown,
         layers=explained(result.layers, tolerance) if request.explain else None,
         tables=tuple(findings.tables),

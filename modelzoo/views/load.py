@@ -23,6 +23,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
+from modelzoo.stats.early_stopping import upper_estimate
 from modelzoo.stats.intervals import Interval
 from modelzoo.views.differences import grouped
 from modelzoo.views.intervals import rounded
@@ -154,7 +155,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
     if load.plan.scenario is not Scenario.OFFLINE:
         found.update({each: seconds(known.get(each)) for each in ("p50", "p90", "p95", "p99")})
         limit = load.plan.bound.seconds if load.plan.bound is not None else None
-        upper = results.upper_bound(run, percent)
+        upper = upper_estimate(run.latencies, percent / 100)
         shown, at_most, _ = apart(percentile(run.latencies, percent), upper, limit, show=seconds)
         found.update({name: shown})
         found[f"{name} at most (99 %)"] = MISSING if run.given_up else at_most

@@ -22,7 +22,6 @@ from modelzoo.results.refusals import (
     OtherWork,
     Refusal,
     Unproven,
-    Unrecorded,
 )
 from modelzoo.results.speed import Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Basis, Doubt, Outcome, Outlook, Ratio, Spread, Verdict
@@ -142,8 +141,8 @@ def _of_both(found: Refusal) -> str:
     if isinstance(fact, Batches):
         sizes = (", ".join(map(str, each)) for each in (fact.base, fact.other))
         return f"baseline and candidate ran different batch sizes: {' and '.join(sizes)}"
-    if isinstance(fact, Unrecorded):
-        work = "how much work was done" if fact is Unrecorded.WORK else f"the digest of the {fact.value}"
+    if isinstance(fact, Obstacle):
+        work = "how much work was done" if fact is Obstacle.WORK else f"the digest of the {fact.value}"
         return f"{work} was not recorded for both"
     if isinstance(fact, (Canary, Evidence, OtherOutputs, OtherWork, Different)):
         return str(proof.incomparable(fact))

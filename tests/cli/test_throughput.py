@@ -34,7 +34,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[ConfigurationRun]:
         own = task.configuration
         seconds = 0.02 * own.batch * (1 + 0.1 * own.instances) / own.cores**0.5
         seen.append(ran(task.index, own, task.number, [seconds] * own.instances))
-        return RoundResult(seen[-1])
+        return seen[-1], None
 
     monkeypatch.setattr(facts, "read_machine", lambda: SERVER)
     monkeypatch.setattr(machine_topology, "read_topology", lambda: topology(4))

@@ -182,7 +182,7 @@ def test_correct_kernels_are_within_what_rounding_explains(precision: str) -> No
         return layer_errors(
             Predictor("fp32", model, "fp32", model), Predictor("tested", call, precision, tested), args,
             lambda name: True, lambda output: output,
-        ).errors  # fmt: skip
+        )[0]  # fmt: skip
 
     good = errors(model)
     assert max(layer.ratio for layer in good) < 2
@@ -215,7 +215,7 @@ def test_layers_of_a_quantized_model_are_compared_too() -> None:
                 Predictor("fp32", model, "fp32", model),
                 Predictor("int8", tested, "int8", tested, recipe=setting.recipe),
                 (x,), lambda name: True, lambda output: output,
-            ).errors  # fmt: skip
+            )[0]  # fmt: skip
 
         layers = errors(good)
         assert [layer.name for layer in layers] == ["0", "1", "2", "(output)"]
@@ -238,6 +238,6 @@ def test_a_baseline_that_overflows_explains_nothing() -> None:
         Predictor("fp32", nn.Sequential(model), "fp32", nn.Sequential(model)),
         Predictor("fp16", nn.Sequential(model), "fp16", nn.Sequential(model)),
         args, lambda name: True, lambda output: output,
-    ).errors  # fmt: skip
+    )[0]  # fmt: skip
     assert (layer.error, layer.baseline, layer.ratio) == (0.0, None, None)
     assert np.isfinite(layer.scale or 0.0)

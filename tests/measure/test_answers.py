@@ -28,7 +28,6 @@ from modelzoo.records.partial import Matches
 from modelzoo.records.protocol import (
     Answer,
     Assignment,
-    Exhibited,
     Preparation,
     PrepareJob,
     Progress,
@@ -180,11 +179,11 @@ def test_a_phase_is_short() -> None:
         decode_message(encode_line(Progress("x" * 201)))
 
 
-def exhibit(path: str | None, **changes: Any) -> Exhibited:
+def exhibit(path: str | None, **changes: Any) -> Exhibit:
     """A picture to draw on."""
     none = DrawnDetections()
     picture = DetectionPicture(PictureSource(path), (10, 10), none, none, Matches(), 0.5, "fp32", "bf16")
-    return Exhibited(Exhibit("a.jpg", detections=replace(picture, **changes)))
+    return Exhibit("a.jpg", detections=replace(picture, **changes))
 
 
 def test_a_container_has_drawn_only_on_pictures_that_it_was_shown() -> None:

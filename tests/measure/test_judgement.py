@@ -12,7 +12,8 @@ from modelzoo.engines import create_engine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure.judgement import Judging
-from modelzoo.records.protocol import Assignment, Exhibited, Message, Progress, Send
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.protocol import Assignment, Message, Progress, Send
 from modelzoo.records.run import Prepared, ValidityReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
@@ -53,7 +54,7 @@ def test_a_judgement_records_both_models_and_what_identifies_the_work(tmp_path: 
     assert first == Progress("load")
     assert last.judged is not None
     assert (last.judged.items, last.judged.total, last.judged.metric) == (3, 3, "top1_agreement")
-    assert [message.exhibit.name for message in sent if isinstance(message, Exhibited)] == ["top5.csv"]
+    assert [message.name for message in sent if isinstance(message, Exhibit)] == ["top5.csv"]
 
 
 def test_a_worker_that_would_judge_another_setting_fails(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from modelzoo.measure.mounts import (
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.protocol import (
     Assignment,
-    Exhibited,
     Job,
     PrepareJob,
     decode_job,
@@ -191,8 +190,8 @@ def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
     assert (own.setting.weights, own.setting.input) == (place(checkpoint), place(picture))
     assert own.prepared.weights.path == place(checkpoint)
     rows = ((f"{place(data)}/a.jpg and {place(picture)}",),)
-    line = encode_line(Exhibited(Exhibit("a.csv", csv=CsvRows(("text",), rows))))
-    expected = Exhibited(Exhibit("a.csv", csv=CsvRows(("text",), ((f"{data}/a.jpg and {picture}",),))))
+    line = encode_line(Exhibit("a.csv", csv=CsvRows(("text",), rows)))
+    expected = Exhibit("a.csv", csv=CsvRows(("text",), ((f"{data}/a.jpg and {picture}",),)))
     assert outside(line, named_files(job, {}), CACHE_A) == encode_line(expected)
 
 

@@ -40,10 +40,10 @@ def report(staged: Workload) -> RunReport:
 def test_a_process_reports_the_stages_and_the_whole(report: RunReport) -> None:
     """A series for each stage, the end-to-end time, and that of passes without timestamps, all of one length."""
     assert report.timing is not None and report.pipeline is not None
-    assert [stage.name for stage in report.pipeline.stages] == ["decode", "soften", MODEL, "pick"]
+    assert [stage.name for stage in report.pipeline] == ["decode", "soften", MODEL, "pick"]
     assert [each.name for each in report.timing.series] == [LATENCY, "decode", "soften", MODEL, "pick", UNDIVIDED]
     assert {len(each.values) for each in report.timing.series} == {3}
-    whole = [sum(report.timing.values(stage.name)[i] for stage in report.pipeline.stages) for i in range(3)]
+    whole = [sum(report.timing.values(stage.name)[i] for stage in report.pipeline) for i in range(3)]
     assert all(part <= latency for part, latency in zip(whole, report.timing.values(LATENCY)))
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 from instances import configuration, ran, series
 
-from modelzoo.results.counting import Series, count, rate, stragglers, uncertainty
+from modelzoo.results.counting import count, rate, stragglers, uncertainty
 
 
 def test_one_instance_is_counted_exactly() -> None:
@@ -54,7 +54,7 @@ def test_throughput_is_items_by_the_window_and_no_sum_of_averages() -> None:
     """An instance that runs alone for a while afterwards adds nothing."""
     own = configuration(2, batch=4)
     run = ran(0, own, 0, [0.1, 0.2])
-    alone = Series([*series(0.1, 100).started], [*series(0.1, 100).ended])
+    alone = series(0.1, 100)
     assert count([alone, series(0.2, 10)]).counts == (18, 9)  # type: ignore[union-attr]
     assert rate(run, 4) == pytest.approx(4 * (10 + 5), rel=0.02)
     assert uncertainty(run) == pytest.approx(2 / run.counted)

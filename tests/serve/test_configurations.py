@@ -41,12 +41,11 @@ class Simulated:
         own = task.configuration
         if task.index in self.errors:
             failed = tuple(InstanceRun(place, error="no such mode", error_kind="UsageError") for place in own.places)
-            return RoundResult(
-                replace(ran(task.index, own, task.number, [1.0] * own.instances), instances=failed, window=None)
-            )
+            run = ran(task.index, own, task.number, [1.0] * own.instances)
+            return replace(run, instances=failed, window=None), None
         factor = self._source.gauss(1, 0.02)
         seconds = [factor * self.seconds[task.index]] * own.instances
-        return RoundResult(ran(task.index, own, task.number, seconds))
+        return ran(task.index, own, task.number, seconds), None
 
 
 def searched(

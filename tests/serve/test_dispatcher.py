@@ -39,8 +39,8 @@ def test_nothing_is_due_while_all_instances_are_busy() -> None:
     for number in range(1, 7):
         found.offer(number, 0.1)
     assert found.deadline() == math.inf
-    (batch,) = found.finished(found.server.wait(math.inf))
-    assert batch.requests == (0,)
+    ((requests, _),) = found.finished(found.server.wait(math.inf))
+    assert requests == (0,)
     found.dispatch(1.0)
     assert found.sizes == {1: 1, 4: 1}
 

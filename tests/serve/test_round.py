@@ -39,8 +39,7 @@ def task(work: Workload, instances: int = 1, seconds: float = 0.2) -> tuple[Task
 def test_all_instances_run_at_the_same_time_on_their_own_cpus(tmp_path: Path) -> None:
     """Each is counted, was placed where it was told to, and the first one reports the machine."""
     wanted, _ = task(numpy_classifier(tmp_path), 2)
-    outcome = run_configuration(wanted, lambda event: None)
-    run = outcome.run
+    run, context = run_configuration(wanted, lambda event: None)
     assert [each.error for each in run.instances] == [None, None]
     assert run.window is not None
     assert run.seconds is not None
@@ -52,16 +51,16 @@ def test_all_instances_run_at_the_same_time_on_their_own_cpus(tmp_path: Path) ->
         assert len(each.latencies) == each.counted
         assert each.peak_memory
     assert all(each.start is not None for each in run.instances)
-    assert outcome.context is not None
-    assert outcome.context.timing is None
-    assert outcome.context.workload == "linear"
+    assert context is not None
+    assert context.timing is None
+    assert context.workload == "linear"
 
 
 def test_an_instance_that_cannot_load_its_model_ends_the_round(tmp_path: Path) -> None:
     """The others are not waited for; the reason is that of the instance."""
     work = odd_numpy(tmp_path / "odd", build="raise ArithmeticError('seven is not eight')")
     wanted, _ = task(work)
-    run = run_configuration(wanted, lambda event: None).run
+    run = run_configuration(wanted, lambda event: None)[0]
     assert run.window is None
     (each,) = run.instances
     assert each.error is not None
@@ -73,7 +72,7 @@ def test_an_instance_that_dies_on_the_way_is_named(tmp_path: Path) -> None:
     """Nothing counts in a round in which not all ran."""
     build = "calls = []\n    return lambda rows, weight: (calls.append(1), len(calls) > 12 and os.kill(os.getpid(), 9))"
     wanted, seen = task(odd_numpy(tmp_path / "odd", build=build))
-    run = run_configuration(wanted, seen.append).run
+    run = run_configuration(wanted, seen.append)[0]
     assert run.window is None
     assert run.instances[0].error is not None
     assert run.instances[0].error.startswith("the worker process was ended by SIGKILL")

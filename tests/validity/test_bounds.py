@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from modelzoo.validity.bounds import (
-    Extreme,
     clusters_needed,
     draw,
     lower_bound,
@@ -21,7 +20,7 @@ from modelzoo.validity.bounds import (
 def share(right: int, count: int, size: float = 1.0):
     """The fraction of clusters of one size that are right."""
     values = [size] * right + [0.0] * (count - right)
-    return draw(values, [size] * count, Extreme(0.0, size), Extreme(size, size))
+    return draw(values, [size] * count, (0.0, size), (size, size))
 
 
 @pytest.mark.parametrize(("right", "count"), [(300, 300), (297, 300), (30, 40), (0, 25), (12, 20)])
@@ -42,7 +41,7 @@ def test_clusters_of_many_equal_items_are_as_few_as_they_are() -> None:
     """1,000 questions on 10 passages say as much as 10."""
     places = np.repeat(np.arange(10), 100)
     sizes, (right,) = sums_by_cluster(places.tolist(), (places < 8).astype(float).tolist())
-    drawn = draw(right, sizes, Extreme(0.0, 100.0), Extreme(100.0, 100.0))
+    drawn = draw(right, sizes, (0.0, 100.0), (100.0, 100.0))
     assert drawn.lower(0.95) == pytest.approx(lower_bound(8, 10, 0.05), abs=0.01)
 
 
@@ -56,13 +55,13 @@ def test_the_size_of_the_added_cluster_is_that_in_which_lost_items_are() -> None
 def test_draws_do_not_depend_on_the_order() -> None:
     """Shards may come in any order."""
     values, sizes = [0.5, 3.0, 1.0, 0.0] * 20, [1.0, 4.0, 2.0, 1.0] * 20
-    first, second = (draw(values[::step], sizes[::step], Extreme(0, 4), Extreme(4, 4)) for step in (1, -1))
+    first, second = (draw(values[::step], sizes[::step], (0, 4), (4, 4)) for step in (1, -1))
     assert (first.lower(0.95), first.upper(0.95)) == (second.lower(0.95), second.upper(0.95))
 
 
 def test_a_ratio_without_a_denominator_has_no_value_and_no_bound() -> None:
     """fp32 is right nowhere: nothing can be lost, and a model may be better by any factor."""
-    drawn = draw([0.0] * 20, [0.0] * 20, Extreme(0.0, 1.0), Extreme(1.0, 0.0))
+    drawn = draw([0.0] * 20, [0.0] * 20, (0.0, 1.0), (1.0, 0.0))
     assert (drawn.value, drawn.lower(0.95), drawn.upper(0.95)) == (None, 0.0, math.inf)
 
 
@@ -74,7 +73,7 @@ def test_the_lower_bound_is_below_the_truth_in_95_of_100_sets(count: int, lost: 
     below = []
     for _ in range(400):
         values = np.where(random.random(count) < 2 * lost, random.random(count), 1.0)
-        drawn = draw(values, np.ones(count), Extreme(0, 1), Extreme(1, 1))
+        drawn = draw(values, np.ones(count), (0, 1), (1, 1))
         below.append(drawn.lower(0.95) <= 1 - lost)
     assert np.mean(below) >= 0.92  # 2.8 standard errors of the simulation below 0.95
 

@@ -14,6 +14,7 @@ from validity import toys
 from modelzoo.errors import EnvironmentProblem, InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.run import Prepared
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
@@ -60,7 +61,7 @@ def test_a_setting_is_judged_through_the_engine_protocol(tmp_path: Path, weights
     requested: list[Mapping[str, Any]] = []
     work = workload(tmp_path, requested)
     request = ValidityRequest(data=str(tmp_path / "pictures"))
-    found = validate(FakeEngine(), work, resolved(options={"size": 3}), weights, Inputs((), ()), request)
+    found = validate(FakeEngine(), work, Prepared(resolved(options={"size": 3}), weights), Inputs((), ()), request)
     assert requested == [{"size": 3}]
     assert (found.reference.setting.precision, found.tested.setting.precision) == ("fp32", "bf16")
     assert found.validity.verdict is ValidityVerdict.INCONCLUSIVE  # six pictures
@@ -75,14 +76,14 @@ def test_without_fp32_there_is_no_reference(tmp_path: Path, weights: Weights, mo
     rounded = Canary((OperatorCheck("matmul", 2e-3, CanaryLevel.BF16),))
     monkeypatch.setattr(FakeSession, "canary", lambda self: rounded)
     with pytest.raises(EnvironmentProblem, match=r"no fp32 reference .* matmul bf16 \(2.0e-03\)"):
-        validate(FakeEngine(), workload(tmp_path, []), resolved(), weights, Inputs((), ()), ValidityRequest())
+        validate(FakeEngine(), workload(tmp_path, []), Prepared(resolved(), weights), Inputs((), ()), ValidityRequest())
 
 
 def test_a_workload_without_a_judge_is_refused(tmp_path: Path, weights: Weights) -> None:
     """Before its models are loaded."""
     silent = replace(workload(tmp_path, []), judge=None)
     with pytest.raises(UsageError, match="set judge in workload.py"):
-        validate(FakeEngine(), silent, resolved(), WEIGHTS, Inputs((), ()), ValidityRequest())
+        validate(FakeEngine(), silent, Prepared(resolved(), WEIGHTS), Inputs((), ()), ValidityRequest())
 
 
 def test_data_are_read_before_models_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,14 +91,14 @@ def test_data_are_read_before_models_are_loaded(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(FakeSession, "load", lambda *args: pytest.fail("a model was loaded"))
     request = ValidityRequest(data=str(tmp_path / "none"))
     with pytest.raises(InputError, match="no such file or directory"):
-        validate(FakeEngine(), workload(tmp_path, []), resolved(), WEIGHTS, Inputs((), ()), request)
+        validate(FakeEngine(), workload(tmp_path, []), Prepared(resolved(), WEIGHTS), Inputs((), ()), request)
 
 
 def test_the_request_is_completed_from_setting_and_weights(tmp_path: Path) -> None:
     """Batch, seed, and whether the weights are random, the user's, or a checkpoint directory."""
 
     def completed(weights: Weights, **setting: Any) -> ValidityRequest:
-        task = bound_task(workload(tmp_path, []), resolved(**setting), weights, ValidityRequest(limit=3))
+        task = bound_task(workload(tmp_path, []), Prepared(resolved(**setting), weights), ValidityRequest(limit=3))
         return task.context.request
 
     assert completed(WEIGHTS, seed=5) == ValidityRequest(limit=3, seed=5, batch=2, own_weights=True)

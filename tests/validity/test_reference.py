@@ -14,13 +14,13 @@ from torch import nn
 
 from modelzoo.engines.torch.engine import TorchEngine
 from modelzoo.errors import UsageError
-from modelzoo.records.run import SideReport, ValidityEntry, ValidityReport
+from modelzoo.records.run import ValidityEntry, ValidityReport
 from modelzoo.records.run_report import Prepared
 from modelzoo.records.validity import ReasonKind, ValidityRequest, ValidityVerdict
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.validity import Classification
-from modelzoo.validity.predictors import Judgement, validate
+from modelzoo.validity.predictors import validate
 from modelzoo.views.judgement import valid_line
 from modelzoo.views.validity import document
 from modelzoo.workload import Inputs, Workload
@@ -61,7 +61,7 @@ def same(net: nn.Module, x: Any) -> Any:
 
 def judged(
     folder: Path, before: Any = same, after: Any = same, *, kind: Any = torch.float32, setting: Any = BF16
-) -> Judgement:
+) -> ValidityReport:
     """The judgement of ``setting`` on three crops, by a model that was built in the type ``kind``."""
 
     def preprocess(picture: Any) -> Any:
@@ -81,7 +81,7 @@ def judged(
     save_file(work.build({}).state_dict(), str(path))
     weights = Weights(WeightsKind.RANDOM, "seed 0", str(path), "", 0)
     inputs = Inputs((torch.rand(2, 48).to(kind),), ("noise",))
-    return validate(TorchEngine(), work, setting, weights, inputs, ValidityRequest(limit=3))
+    return validate(TorchEngine(), work, Prepared(setting, weights), inputs, ValidityRequest(limit=3))
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
@@ -91,9 +91,7 @@ def test_a_model_that_was_built_in_another_type_is_judged_in_fp32(tmp_path: Path
     assert found.validity.verdict is ValidityVerdict.NUMERIC_ONLY
     (error,) = [each.seen for each in found.validity.checks if each.name == "tensor_error"]
     assert error is not None and error > 0.2
-    sides = [SideReport(each.setting, each.observed) for each in (found.tested, found.reference)]
-    report = ValidityReport(found.validity, Prepared(BF16, Weights(WeightsKind.RANDOM, "", "", "")), *sides)
-    shown = str(document(ValidityEntry("toy", 0, Setting("bf16"), 0, report)))
+    shown = str(document(ValidityEntry("toy", 0, Setting("bf16"), 0, found)))
     assert shown.count(f"were not all in fp32 (100 % {str(kind)[6:]}), and were converted to it") == 1
 
 

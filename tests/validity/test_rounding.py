@@ -52,7 +52,7 @@ def culprit_of(layers: tuple[LayerError, ...]) -> LayerError | None:
 
 
 def errors(reference: Predictor, tested: Predictor) -> Any:
-    return layer_errors(reference, tested, arguments(), lambda name: True, lambda output: output).errors
+    return layer_errors(reference, tested, arguments(), lambda name: True, lambda output: output)[0]
 
 
 def test_the_errors_of_autocast_are_those_of_the_baseline(model: Any, predictor: Callable[..., Predictor]) -> None:
@@ -110,12 +110,12 @@ def test_a_network_that_magnifies_rounding_is_not_held_to_a_fixed_bound(predicto
     (args,) = arguments()
     for factor, is_explained in ((1 + 1e-6, True), (1 + 1e-4, False)):
         models = predictor(Difference(1.0)), predictor(Difference(factor))
-        (layer,) = layer_errors(*models, (1000 + args,), lambda name: True, lambda output: output).errors
+        (layer,) = layer_errors(*models, (1000 + args,), lambda name: True, lambda output: output)[0]
         assert layer.error is not None and layer.error > 1e-4
         assert 1e-3 < layer.baseline < 1e-2
         assert (culprit_of((layer,)) is None) == is_explained
     integers = (torch.arange(4),)
-    (layer,) = layer_errors(*models, integers, lambda name: True, lambda output: output).errors
+    (layer,) = layer_errors(*models, integers, lambda name: True, lambda output: output)[0]
     assert layer.baseline == FP32_DRIFT
 
 
@@ -141,7 +141,7 @@ def test_attention_that_is_written_out_is_rounded_too(predictor: Callable[..., P
     for through in (model, lambda x: 1.2 * model(x)):
         found = layer_errors(
             predictor(model), predictor(model, "bf16", through), args, lambda name: True, lambda output: output
-        ).errors
+        )[0]
         layers = {layer.name: layer for layer in found}
         assert layers["weights"].error > 0.01
         assert layers["weights"].ratio < 1.25  # 1.5 if only layers are rounded
