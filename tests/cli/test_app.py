@@ -243,7 +243,7 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["nosuch"], "invalid choice: 'nosuch'"),
         (["runn"], "did you mean 'run'? (see modelzoo --help)"),
         (["fleet", "rum"], "did you mean 'run'? (see modelzoo fleet --help)"),
-        (["run", "resnet5"], "that holds a workload.py; did you mean 'resnet50'?"),
+        (["run", "resnet5"], "(torchvision, timm, hf); did you mean 'resnet50'?"),
         (
             ["run", MLP, "--thread", "2"],
             "arguments: --thread 2; did you mean '--threads'? (see modelzoo run --help)",
@@ -269,7 +269,7 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["report", "a.json", "-o", "/nonexistent/p.html"], "cannot write /nonexistent/p.html: there is no directory"),
         (["doctor", "--json", "/nonexistent/d.json"], "cannot write /nonexistent/d.json: there is no directory"),
         (["run", MLP, "--json", "/nonexistent/r.json"], "cannot write /nonexistent/r.json: there is no directory"),
-        (["run", "nosuch"], "no workload 'nosuch': give one of resnet50, ssd, maskrcnn, bert, llm, or a directory"),
+        (["run", "nosuch"], "no workload 'nosuch': give one of resnet50, ssd, maskrcnn, bert, llm, a directory"),
         (["run", MLP, MLP], "workload mlp is named twice"),
         (["run", MLP, "--nosuch"], "unrecognized arguments: --nosuch"),
         (["run", MLP, "--iter", "3"], "unrecognized arguments: --iter"),

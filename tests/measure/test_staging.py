@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -10,11 +11,13 @@ from fake_runs import WEIGHTS
 from staged_workload import staged_workload
 from toy_workloads import RANDOM, SHORT, mlp, runs_of
 
+from modelzoo.engines import create_engine
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
-from modelzoo.measure.loading import check_stages, declared_stages, require_stages, without_staged_parts
-from modelzoo.records.run import RunReport
+from modelzoo.measure.loading import build, check_stages, declared_stages, require_stages
+from modelzoo.records.protocol import Assignment
+from modelzoo.records.run import Prepared, RunReport
 from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
@@ -58,7 +61,7 @@ def test_stages_and_model_compose_to_the_whole(staged: Workload) -> None:
     stages = declared_stages(staged, RESOLVED, WEIGHTS)
     torch.manual_seed(0)
     whole = staged.build({})
-    part = without_staged_parts(staged, stages).build({})
+    part = stages.part(staged.build({}))
     part.load_state_dict(whole.state_dict())
     made = stages.model_input()
     expected = whole(torch.ones(4, 64)).argmax(1).tolist()
@@ -67,11 +70,15 @@ def test_stages_and_model_compose_to_the_whole(staged: Workload) -> None:
 
 def test_a_loaded_model_loses_the_part_too(staged: Workload) -> None:
     """A workload that loads checkpoints itself is treated alike."""
-    stages = declared_stages(staged, RESOLVED, WEIGHTS)
+    session = mock.Mock()
+    session.load.side_effect = UsageError("asked")
     loading = replace(staged, load=lambda options, path: staged.build(options))
-    found = without_staged_parts(loading, stages)
-    assert found.load is not None
+    job = Assignment("", RANDOM, Prepared(RESOLVED, WEIGHTS), None)
+    with pytest.raises(UsageError, match="asked"):
+        build(create_engine("torch"), session, loading, job)
+    found = session.load.call_args.args[0]
     assert isinstance(found.load({}, Path())[0], torch.nn.Identity)
+    assert isinstance(found.build({})[0], torch.nn.Identity)
 
 
 def test_a_workload_without_stages_is_refused_before_anything_is_made() -> None:
