@@ -272,9 +272,10 @@ def call_flop(name: str, args: Sequence[Any], output: Any) -> int | None:
         # At each step, the weights of all layers and directions, which are matrices; biases are vectors.
         return 2 * math.prod(shapes[0][:-1]) * sum(int(each.numel()) for each in args[1] if each.dim() == 2)
     if kind is OperatorClass.CONV:
+        if base not in _CONVOLUTIONS:
+            return None
         is_transposed = base != "mkldnn_convolution" and len(args) > 6 and bool(args[6])
-        is_known = base in _CONVOLUTIONS
-        return product_flop(kind, shapes, written, is_transposed=is_transposed) if is_known else None
+        return product_flop(kind, shapes, written, is_transposed=is_transposed)
     if base == "addbmm":
         written = (*shapes[1][:1], *written)  # it adds up the products of a batch
     is_listed = base in _PACKED or "scaled_dot_product" in base or named_precision(name) is not None
