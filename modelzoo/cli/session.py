@@ -44,6 +44,7 @@ def measured(
     hint: str = "",
     *,
     is_live: bool = True,
+    out: Console | None = None,
 ) -> int:
     """Measure, show what was found however that ends, and return the exit code: 130 if the user interrupted it.
 
@@ -55,11 +56,12 @@ def measured(
         what: what that is called.
         hint: what to do after an interruption.
         is_live: whether the progress is a block on the terminal.
+        out: the console of what ``measure`` prints itself: only that one prints above the block.
 
     Raises:
         ModelzooError: of ``measure``; what had been finished is shown before.
     """
-    out, problem = terminal.console(), None
+    out, problem = out or terminal.console(), None
     progress = LiveProgress(out, stored.result)
     with progress if is_live else nullcontext():
         try:

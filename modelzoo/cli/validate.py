@@ -122,6 +122,7 @@ def judge_settings(jobs: Jobs, accuracy: Accuracy, output: Output) -> int:
         lambda out, ended_early: 0 if ended_early else judgements.end(),
         lambda: len(judgements.stored.result.validity),
         "accuracy checks",
+        out=judgements.out,
     )
 
 

@@ -59,8 +59,6 @@ def attribute_recording(
         is_compiled: whether ``torch.compile`` generated the code between operators.
     """
     prover, is_cpu = PrecisionProver(canary, bf16_method), recording.device == "cpu"
-    printed = [each.printed for each in recording.calls] + list(recording.outside)
-    primitives = [primitive for each in printed for primitive in each.log.primitives]
     calls = [each.call for each in recording.calls]
     replayed = recording.products if recording.replay_seconds is not None else ()
     counted, lists_all = recording.counted(), False
@@ -83,30 +81,38 @@ def attribute_recording(
         replayed = tuple(
             replace(each, kernels=tuple(name for place, name in ran if place == n)) for n, each in enumerate(replayed)
         )
-    unread, unread_in_products = _unread(recording)
-    return AttributedAudit(
+    found = AttributedAudit(
         parts=parts,
         iterations=recording.iterations,
         log_source=recording.log_source,
         library="oneDNN" if is_cpu else "the device's libraries",
-        bf16_allowed=onednn_allowed_bf16(primitives),
+        bf16_allowed=None,
         counted=counted,
         lists_all=lists_all,
-        logged=logged_types(primitives),
         dequantized=tuple(
             sorted({each.name for each in calls if converts_back(each.name, (*each.dtypes, each.output))})
         ),
-        unread=unread,
-        unread_in_products=unread_in_products,
         products=answered(replayed, parts),
         replay_seconds=recording.replay_seconds,
+        outputs_differ=recording.outputs_differ,
+        problems=recording.problems,
+    )
+    if not is_cpu:  # the rest is of oneDNN, and of numbers in the memory of the host
+        return found
+    printed = [each.printed for each in recording.calls] + list(recording.outside)
+    primitives = [primitive for each in printed for primitive in each.log.primitives]
+    unread, unread_in_products = _unread(recording)
+    return replace(
+        found,
+        bf16_allowed=onednn_allowed_bf16(primitives),
+        logged=logged_types(primitives),
+        unread=unread,
+        unread_in_products=unread_in_products,
         foreign=recording.foreign,
         subnormal=recording.subnormal,
-        outputs_differ=recording.outputs_differ,
         onednn_version=next((each.log.version for each in printed if each.log.version), recording.onednn_version),
         onednn_isa=next((each.log.isa for each in printed if each.log.isa), ""),
         blas=recording.blas,
-        problems=recording.problems,
     )
 
 

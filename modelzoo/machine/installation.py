@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from modelzoo.errors import EnvironmentProblem
 
@@ -73,30 +74,27 @@ def without_compiler(name: str) -> ModuleType:
 
     ``torchvision.ops.roi_align`` calls it only where torchvision's own kernel is missing; ``torch._dynamo`` takes half
     as much CPU time to import as torch itself, and eager mode needs nothing of it. It is imported as soon as that
-    function is called, or anything else is taken from it.
+    function is called, or anything else is taken from there.
     """
-    stand_ins: dict[str, ModuleType] = {}
-
-    class Deferred(ModuleType):
-        def __getattr__(self, attribute: str) -> object:
-            if attribute.startswith("__"):
-                raise AttributeError(attribute)
-            forget()
-            return getattr(importlib.import_module(self.__name__), attribute)
+    utilities = "torch._dynamo.utils"
+    stand_in = ModuleType(utilities)
 
     def forget() -> None:
-        for each, module in stand_ins.items():
-            if sys.modules.get(each) is module:
-                del sys.modules[each]
+        if sys.modules.get(utilities) is stand_in:
+            del sys.modules[utilities]
 
-    def is_compile_supported(device_type: str) -> bool:
-        found: bool = importlib.import_module("torch._dynamo.utils").is_compile_supported(device_type)
-        return found
+    def taken(attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        forget()
+        return getattr(importlib.import_module(utilities), attribute)
 
+    vars(stand_in).update(
+        __getattr__=taken, is_compile_supported=lambda device_type: taken("is_compile_supported")(device_type)
+    )
     if "torch._dynamo" not in sys.modules:
-        stand_ins.update({each: Deferred(each) for each in ("torch._dynamo", "torch._dynamo.utils")})
-        vars(stand_ins["torch._dynamo.utils"])["is_compile_supported"] = is_compile_supported
-        sys.modules.update(stand_ins)
+        # A module that is known by its full name is taken without importing its package.
+        sys.modules[utilities] = stand_in
     try:
         return importlib.import_module(name)
     finally:

@@ -61,12 +61,14 @@ def output_agreement(export: Export | None, outputs: RawOutputs, precision: str)
         batch = read_batch(export)
         structure, heads, expected, changed = batch.outputs, batch.heads, read_expected(export), read_changed(export)
         rounded = read_expected(export, rounded=True) if precision == "bf16" else None
-    pictures = [rebuild(structure, each.outputs) for each in (expected, outputs, changed) if each is not None]
-    detects = bool(heads) or _are_pictures(pictures[0])
+    detects = bool(heads) if export is not None else _are_pictures(rebuild(structure, expected.outputs))
     part, names = ("heads", heads) if detects else ("outputs", structure.names())
     sides = (() if each is None else getattr(each, part) for each in (expected, outputs, changed, rounded))
-    detections = _detections_with_sensitivity(*pictures) if detects else None
-    return OutputAgreement(_errors(names, *sides), precision == "fp32", detections)
+    errors, detections = _errors(names, *sides), None
+    if detects:
+        pictures = [rebuild(structure, each.outputs) for each in (expected, outputs, changed) if each is not None]
+        detections = _detections_with_sensitivity(*pictures)
+    return OutputAgreement(errors, precision == "fp32", detections)
 
 
 def _errors(

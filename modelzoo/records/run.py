@@ -25,7 +25,7 @@ from modelzoo.records.validity import Validity, ValidityVerdict
 from modelzoo.setting import ResolvedSetting, Setting, labels
 from modelzoo.version import __version__
 
-FORMAT_VERSION = (4, 0)
+FORMAT_VERSION = (4, 1)
 """Major and minor. A newer minor version only adds fields; another major version cannot be read."""
 FORMAT = f"modelzoo-result/{FORMAT_VERSION[0]}" + (f".{FORMAT_VERSION[1]}" if FORMAT_VERSION[1] else "")
 THUMBNAILS = 8

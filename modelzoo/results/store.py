@@ -45,6 +45,8 @@ from modelzoo.setting import Setting
 
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
 MAJOR, MINOR = FORMAT_VERSION
+_RACES_SINCE = 1
+"""The first minor version with today's fields of a race: what ``tune`` and ``throughput`` stored before has others."""
 _HINT = "give a file that modelzoo wrote"
 _FIGURES = {
     ShownClasses: "flips near_ties",
@@ -194,6 +196,9 @@ def read(path: Path) -> Result:
     if major < MAJOR:
         reader = ", or use release 0.1" if major == 3 else ""
         raise InputError(f"{path} has format {major}, older than this suite's {MAJOR}; measure again{reader}")
+    payload = data.get("payload")
+    if minor < _RACES_SINCE and isinstance(payload, dict) and payload.get("type") in ("tuning", "throughput"):
+        raise InputError(f"{path} has format {major}.{minor}, older than this suite's {MAJOR}.{MINOR}; measure again")
     if "version" not in data:
         raise InputError(f"{path} does not say which version of modelzoo wrote it; {_HINT}")
     try:

@@ -120,9 +120,9 @@ class Driver(ABC, Generic[R]):
         for each in order or self.found.open():
             if len(kept) < size and not (is_last and self.is_unfit(each)):
                 kept.append(each)
-        others = [each for each in order if each not in kept and each in self.found.open()]
-        self.exclude(*(Exclusion(each, kind) for each in others if (kind := self.behind(each)) is not None))
-        return [*kept, *(each for each in self.found.open() if each not in kept)]
+        others = {each: self.behind(each) for each in order if each not in kept and each in self.found.open()}
+        self.exclude(*(Exclusion(each, kind) for each, kind in others.items() if kind is not None))
+        return [*kept, *(each for each in sorted(others) if others[each] is None)]
 
     def begin(self, kind: StageKind, entrants: tuple[int, ...], rounds: int, seconds: float | None = None) -> Stage:
         """Record a stage before its first round."""

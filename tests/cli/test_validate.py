@@ -18,6 +18,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.results import store
 from modelzoo.setting import Setting
+from modelzoo.views.progress import LiveProgress
 
 
 def test_an_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,6 +49,28 @@ def test_a_judgement_that_cannot_be_written_is_printed(
     assert "result: " not in captured.err
     problem = f"modelzoo: error: cannot write {path}: No space left on device; it is in no file"
     assert captured.err.splitlines()[-1] == problem
+
+
+def test_a_judgement_is_printed_above_the_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the console that owns the block: another one would print over it."""
+    judged, consoles = store.read(DATA / "results" / "bert.json").validity[0], []
+
+    def judge_setting(*given: Any) -> ValidityEntry:
+        return replace(judged, workload="mlp")
+
+    def live(out: Any, result: Result) -> LiveProgress:
+        consoles.append(out)
+        return LiveProgress(out, result)
+
+    shown: list[Any] = []
+    monkeypatch.setattr(import_module("modelzoo.cli.session"), "LiveProgress", live)
+    validate = import_module("modelzoo.cli.validate")
+    monkeypatch.setattr(validate, "judge_setting", judge_setting)
+    monkeypatch.setattr(validate, "make_judging", lambda accuracy, work: None)
+    monkeypatch.setattr(validate.terminal, "show", lambda document, out: shown.append(out))
+    judge_settings([(mlp(), (Setting(),))], Accuracy(), Output(output=str(tmp_path / "x.json")))
+    assert len(shown) == 1
+    assert shown == consoles
 
 
 def test_after_an_interrupt_the_file_with_what_was_judged_is_named(

@@ -67,6 +67,13 @@ def test_fp32_is_proven_by_names_and_canary() -> None:
     assert found.operators[0].implementation == FP32
 
 
+def test_what_is_observed_of_the_host_says_nothing_of_a_device() -> None:
+    """Numbers that no operator computed, subnormal ones, and the libraries of the CPU."""
+    found = judged(launched(conv(1.0), FP32), foreign=10_000, subnormal=0.5, onednn_version="3.7", blas="mkl 2024.2")
+    assert found == judged(launched(conv(1.0), FP32))
+    assert sentence(found).startswith("fp32: VERIFIED (")
+
+
 def test_tf32_is_never_fp32() -> None:
     """A convolution on tensor cores has fp32 operands and fp32 outputs, and is not fp32."""
     assert sentence(judged(launched(conv(1.0), TF32))).startswith("fp32: NOT FP32 (conv ran in tf32: sm80_xmma_fprop")

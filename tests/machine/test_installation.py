@@ -104,16 +104,18 @@ def test_an_image_names_its_revision_in_a_variable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "is_loaded"), [("is_compile_supported", False), ("is_compile_supported, other", True)]
+    ("also", "is_loaded"),
+    [("", False), ("from torch._dynamo.utils import other", True), ("import torch._dynamo.exc", True)],
 )
-def test_torchvision_imports_the_compiler_when_it_needs_it(names: str, is_loaded: bool, tmp_path: Path) -> None:
+def test_torchvision_imports_the_compiler_when_it_needs_it(also: str, is_loaded: bool, tmp_path: Path) -> None:
     """The one function that it names imports it when it is called; whatever else it takes from it, at once."""
     compiler = tmp_path / "torch" / "_dynamo"
     compiler.mkdir(parents=True)
-    for package in (compiler.parent, compiler):
-        (package / "__init__.py").touch()
+    (compiler.parent / "__init__.py").touch()
+    (compiler / "__init__.py").write_text("from . import utils\nfrom .utils import other\nassert utils.other == 7\n")
+    (compiler / "exc.py").touch()
     (compiler / "utils.py").write_text("is_compile_supported = 'cpu'.__eq__\nother = 7\n")
-    (tmp_path / "vision.py").write_text(f"from torch._dynamo.utils import {names}\n")
+    (tmp_path / "vision.py").write_text(f"from torch._dynamo.utils import is_compile_supported\n{also}\n")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from modelzoo.machine.installation import without_compiler\n"

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from modelzoo.engines.export.source import flatten
+from modelzoo.engines.export.store import Batch
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.measure import observing
 from modelzoo.measure.observing import matched_detections, output_agreement, output_error, output_errors
-from modelzoo.records.workload import MatchedDetections, OutputAgreement
+from modelzoo.records.workload import Conversion, Export, MatchedDetections, OutputAgreement
 
 RANDOM = np.random.default_rng(0)
 ONES = np.ones((2, 3), dtype=np.float32)
@@ -129,6 +130,19 @@ def compiled(expected: Any, found: Any) -> OutputAgreement:
     structure, arrays = flatten(expected)
     outputs = RawOutputs(tuple(flatten(found)[1]), structure=structure, expected=tuple(arrays))
     return output_agreement(None, outputs, "fp32")
+
+
+@pytest.mark.parametrize("expected", [[ONES, ONES], [picture(4)]], ids=["arrays", "detections"])
+def test_an_export_without_heads_is_compared_by_its_arrays(expected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the engine returns fewer: what is missing is an error; the detections of a detector are arrays too."""
+    structure, arrays = flatten(expected)
+    monkeypatch.setattr(observing, "read_batch", lambda export: Batch((), structure, structure))
+    monkeypatch.setattr(observing, "read_expected", lambda export: RawOutputs(tuple(arrays)))
+    monkeypatch.setattr(observing, "read_changed", lambda export: None)
+    found = output_agreement(Export("", "", Conversion("", ""), "", ""), RawOutputs(tuple(arrays[:-1])), "fp32")
+    assert [each.name for each in found.outputs] == list(structure.names())
+    assert [each.mean_error for each in found.outputs] == [*[0.0] * (len(arrays) - 1), None]
+    assert found.detections is None
 
 
 def test_a_compiled_model_is_compared_with_its_eager_module() -> None:

@@ -247,7 +247,7 @@ def test_a_newer_minor_version_that_cannot_be_read_says_so(tmp_path: Path) -> No
     data = written(some_result(), tmp_path)
     data["format"] = "modelzoo-result/4.7"
     data["requested"][0]["setting"]["precision"] = "fp8"
-    with pytest.raises(InputError, match=r"has format 4.7, newer than this suite's 4.0, .*fp8.*; update modelzoo"):
+    with pytest.raises(InputError, match=r"has format 4.7, newer than this suite's 4.1, .*fp8.*; update modelzoo"):
         read_data(data, tmp_path)
 
 
@@ -258,6 +258,14 @@ def test_a_newer_minor_version_that_cannot_be_read_says_so(tmp_path: Path) -> No
         ({"format": "modelzoo-result/99.1"}, "has format 99, newer than this suite's 4"),
         ({"format": "modelzoo-result/2.4"}, "has format 2, older than this suite's 4; measure again"),
         ({"format": "modelzoo-result/3"}, "has format 3, older than this suite's 4; measure again, or use release 0.1"),
+        (
+            {"format": "modelzoo-result/4", "payload": {"type": "tuning", "stages": [{"groups": [0]}]}},
+            "has format 4.0, older than this suite's 4.1; measure again",
+        ),
+        (
+            {"format": "modelzoo-result/4", "payload": {"type": "throughput", "dropped": []}},
+            "has format 4.0, older than this suite's 4.1; measure again",
+        ),
         ({"format": "modelzoo-result/0"}, "has format 0, older than this suite's 4; measure again"),
         ({"format": "modelzoo-result/" + "9" * 5000}, "is not a result of modelzoo"),
         ({"format": "modelzoo-result/4.0.1"}, "is not a result of modelzoo"),

@@ -135,6 +135,17 @@ def test_slower_candidates_are_halved(tmp_path: Path, monkeypatch: pytest.Monkey
     assert {each.entrant for each in found.excluded if each.kind is ExclusionKind.SLOWER} == set(range(1, 13))
 
 
+def test_what_was_never_measured_does_not_enter_another_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not among the best of those that were."""
+    settings = [BASE.replace(threads=1 + number, mode="script") for number in range(1, 17)]
+    ranked = search.Search.ranked
+    monkeypatch.setattr(search.Search, "ranked", lambda self: [each for each in ranked(self) if each != 1])
+    found = tuning.of(run(Machine(speeds(script=1.5)), begin(tmp_path / "r.json", BASE, *settings), monkeypatch))
+    first, *later = (set(stage.entrants) for stage in found.stages if stage.kind is StageKind.SEARCH)
+    assert 1 in first
+    assert [1 in entrants for entrants in later] == [False, False]
+
+
 def test_an_interrupted_search_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After any number of processes; what has been measured is not measured again."""
     whole = Machine(speeds(compile=2.0, script=1.2))

@@ -215,7 +215,7 @@ def _read_manifest(directory: Path) -> _Manifest | None:
 
 
 def _save_batch(directory: Path, source: TorchSource) -> str:
-    """Write the batch, unless it is there; return its name."""
+    """Write the batch, unless it is there and can be read; return its name."""
     import numpy as np
 
     digest = inputs_digest(source.inputs)
@@ -225,8 +225,10 @@ def _save_batch(directory: Path, source: TorchSource) -> str:
             "torch can read them; run with --engine torch"
         )
     name = f"{BATCH}-{digest[:16]}"
-    file = directory / f"{name}.npz"
-    if not file.exists():
+    try:
+        for kind in (INPUT, PLAIN, CHANGED, ROUNDED):
+            _read(str(directory), name, kind)
+    except EnvironmentProblem:
         expected, inputs = source.expected, [np.asarray(each) for each in source.flat_inputs]
         batch = Batch(
             source.inputs.items, source.input_structure, expected.structure, expected.head_names, source.flops
@@ -236,7 +238,7 @@ def _save_batch(directory: Path, source: TorchSource) -> str:
             f"{kind}{number}": each for kind, side in sides.items() for number, each in enumerate(side)
         }
         arrays[BATCH] = np.frombuffer(encode_json(batch), np.uint8)
-        with replace_atomically(file) as temporary, temporary.open("wb") as stream:
+        with replace_atomically(directory / f"{name}.npz") as temporary, temporary.open("wb") as stream:
             np.savez_compressed(stream, **arrays)
     return name
 
@@ -247,7 +249,7 @@ def read_batch(export: Export) -> Batch:
     Raises:
         EnvironmentProblem: its file is gone.
     """
-    return _read(export)[0]
+    return _read(export.path, export.batch)[0]
 
 
 def read_inputs(export: Export) -> Inputs:
@@ -257,8 +259,8 @@ def read_inputs(export: Export) -> Inputs:
         EnvironmentProblem: its file is gone, or the model's files have changed.
     """
     if not _is_unchanged(export):
-        raise _gone(export)
-    batch, arrays = _read(export, INPUT)
+        raise _gone(export.path)
+    batch, arrays = _read(export.path, export.batch, INPUT)
     return Inputs(rebuild(batch.inputs, arrays), batch.items)
 
 
@@ -268,12 +270,12 @@ def read_expected(export: Export, *, rounded: bool = False) -> RawOutputs:
     Raises:
         EnvironmentProblem: its file is gone.
     """
-    return _outputs(*_read(export, ROUNDED if rounded else PLAIN))
+    return _outputs(*_read(export.path, export.batch, ROUNDED if rounded else PLAIN))
 
 
 def read_changed(export: Export) -> RawOutputs | None:
     """Return torch's outputs for inputs that differ slightly, as ``read_expected``; ``None`` if the inputs cannot."""
-    batch, arrays = _read(export, CHANGED)
+    batch, arrays = _read(export.path, export.batch, CHANGED)
     return _outputs(batch, arrays) if arrays else None
 
 
@@ -288,22 +290,24 @@ def flat_arrays(args: tuple[Any, ...]) -> list[NDArray[Any]]:
     return [np.ascontiguousarray(np.asarray(each)) for each in flatten(args)[1]]
 
 
-def _read(export: Export, kind: str = "") -> tuple[Batch, list[NDArray[Any]]]:
-    """The batch of ``export``, and its arrays of one ``kind``, in order."""
+def _read(directory: str, name: str, kind: str = "") -> tuple[Batch, list[NDArray[Any]]]:
+    """The batch of that ``name`` of an export, and its arrays of one ``kind``, in order."""
     import numpy as np
 
     try:
         # np.load would leave a damaged file open.
         with (
-            (Path(export.path) / f"{export.batch}.npz").open("rb") as file,
+            (Path(directory) / f"{name}.npz").open("rb") as file,
             np.load(file, allow_pickle=False) as stored,
         ):
-            names = [f"{kind}{number}" for number in range(len(stored.files)) if kind]
             batch = decode(Batch, msgspec.json.decode(stored[BATCH].tobytes()))
-            return batch, [stored[name] for name in names if name in stored]
+            count = batch.inputs.count if kind == INPUT else batch.outputs.count + len(batch.heads)
+            if not kind or (kind == CHANGED and f"{CHANGED}0" not in stored):
+                count = 0
+            return batch, [stored[f"{kind}{number}"] for number in range(count)]
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, msgspec.DecodeError) as error:
-        raise _gone(export) from error
+        raise _gone(directory) from error
 
 
-def _gone(export: Export) -> EnvironmentProblem:
-    return EnvironmentProblem(f"the exported model in {export.path} cannot be read any more; run again")
+def _gone(directory: str) -> EnvironmentProblem:
+    return EnvironmentProblem(f"the exported model in {directory} cannot be read any more; run again")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -214,18 +215,25 @@ def test_another_export_in_the_same_place_is_refused(tmp_path: Path) -> None:
         store.read_inputs(replace(found, sha256="0" * 64))
 
 
-def test_a_damaged_batch_is_one_line(tmp_path: Path) -> None:
-    """The file of arrays has checksums of its own."""
-    found = export(source(tmp_path))
+def test_a_damaged_batch_is_one_line_and_is_written_anew_by_the_next_call(tmp_path: Path) -> None:
+    """The file of arrays has checksums of its own; one that lacks an array is damaged too."""
+    made = source(tmp_path)
+    found = export(made)
     path = Path(found.path) / f"{found.batch}.npz"
-    content = bytearray(path.read_bytes())
-    for place in (100, -1):
-        damaged = bytearray(content)
-        damaged[place] ^= 0xFF
-        path.write_bytes(damaged[:-40] if place < 0 else damaged)
+    content = path.read_bytes()
+    flipped = bytearray(content)
+    flipped[100] ^= 0xFF
+    with np.load(path) as stored, io.BytesIO() as fewer:
+        np.savez_compressed(fewer, **{name: stored[name] for name in stored.files if name not in ("input1", "plain0")})
+        lacking = fewer.getvalue()
+    cases = [(flipped, store.read_inputs), (content[:-40], store.read_batch)]
+    for damaged, read in (*cases, (lacking, store.read_inputs), (lacking, store.read_expected)):
+        path.write_bytes(damaged)
         with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
-            store.read_inputs(found)
-            store.read_expected(found)
+            read(found)
+        assert export(made, write=never) == found
+        assert store.read_inputs(found).items == ("row", "row")
+        assert store.read_expected(found).outputs
 
 
 def test_the_disk_holds_an_export_before_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
