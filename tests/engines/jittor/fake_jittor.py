@@ -62,7 +62,7 @@ def flag_scope(**flags: int) -> Iterator[None]:
 def install(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Make ``import jittor`` find the package until the test ends."""
     package, models = ModuleType("jittor"), ModuleType("jittor.models")
-    contents = {"models": models, "flag_scope": flag_scope, "set_global_seed": lambda seed: None}
+    contents = {"models": models, "flag_scope": flag_scope}
     vars(package).update(contents)
     vars(package)["array"] = lambda value: Var(lambda: value)
     vars(package)["sync_all"] = _sync_all
