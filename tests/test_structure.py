@@ -49,10 +49,14 @@ def built_sentences(tree: ast.Module) -> Iterator[str]:
 ELSEWHERE = {
     *(
         "OMP_PROC_BIND",
-        "_int_mm_out_cpu",
         "brgconv_avx512_f32",
+        "default_cache_dir",
+        "dnnl_verbose",
+        "dnnl_version_t",
+        "fpmath_mode_bf16",
+        "maybe_warm_pool",
+        "reduce_range",
     ),
-    *("default_cache_dir", "dnnl_verbose", "dnnl_version_t", "fpmath_mode_bf16", "maybe_warm_pool", "reduce_range"),
     *("postprocess_qa_predictions", "quant_pre_process", "rt_info", "sbgemm_", "scaled_dot_product_attention"),
 }
 """Names that docstrings have from other software."""

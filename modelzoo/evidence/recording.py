@@ -31,6 +31,7 @@ from modelzoo.evidence.replay import Collector, ask_products
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, Product
 from modelzoo.records.profile import Flops
+from modelzoo.workload.initialization import temporary_hooks
 from modelzoo.workload.nested import tensors_in
 
 
@@ -323,12 +324,8 @@ def _layers_followed(module: Any) -> Iterator[tuple[Sequence[str], Mapping[str, 
     def leave(each: Any, args: Any, output: Any) -> None:
         running.pop()
 
-    handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
-    try:
+    with temporary_hooks([register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]):
         yield running, ran
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _with_kernels(
