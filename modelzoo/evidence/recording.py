@@ -1,8 +1,8 @@
 """Record one pass: what every operator was called with, how long it took, and which kernels were logged meanwhile.
 
 The pass is the call that is timed, in eager mode or compiled; its operators are intercepted. What the libraries print
-during an operator's call belongs to it. What they print outside every operator was called by generated code, by
-another thread or by an extension. The distinct products of the pass are called again (``modelzoo.evidence.replay``).
+during an operator's call belongs to it; outside, generated code, another thread or an extension called what they print.
+The distinct products of the pass are called again (``modelzoo.evidence.replay``).
 """
 
 from __future__ import annotations
@@ -308,8 +308,7 @@ def _layers_followed(module: Any) -> Iterator[tuple[Sequence[str], Mapping[str, 
     """
     from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-    running: list[str] = []
-    ran: Counter[str] = Counter()
+    running, ran = list[str](), Counter[str]()
     if module is None:
         yield running, ran
         return
