@@ -21,7 +21,7 @@ from modelzoo.workload.checkpoints import (
     pin_checkpoint,
     verify_checkpoint,
 )
-from modelzoo.workload.discovery import STANDARD_WORKLOADS
+from modelzoo.workload.discovery import STANDARD_WORKLOADS, ZOO
 from modelzoo.workload.state import convert_weights
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def _pin(workloads: Sequence[Workload], every: bool) -> int:
             with _hint("pin it on a machine that can reach the hub"):
                 pinned = pin_checkpoint(checkpoint)
             values = (("commit", pinned.commit), ("sha256", pinned.sha256))
-            place = f"# {workload.place}: {checkpoint.name}"
-            print_lines([place, *(f'{name}="{value}",' for name, value in values if value)])
+            place = workload.name if workload.directory == ZOO else workload.directory / "workload.py"
+            print_lines([f"# {place}: {checkpoint.name}", *(f'{name}="{value}",' for name, value in values if value)])
     return 0
 
 

@@ -46,7 +46,7 @@ def decode(kind: type[T], data: Any) -> T:
     Raises:
         msgspec.ValidationError: a field is missing or of another type; the message names it.
     """
-    return msgspec.convert(data, kind)
+    return msgspec.convert(data, kind, str_keys=True)
 
 
 def _valid(data: Any) -> Any:

@@ -84,7 +84,7 @@ def test_a_device_without_timed_events_is_timed_by_the_clock() -> None:
     device.timed_events = False  # type: ignore[misc]
     stages, model = simulated_stages(device)
     clock = PipelineClock(steps_of(stages, model, device, "sim:0"), 5, device)
-    assert not any(stage.timed_by_events for stage in clock.record().stages)
+    assert not any(stage.timed_by_events for stage in clock.record())
 
 
 def test_tensors_move_wherever_they_are() -> None:

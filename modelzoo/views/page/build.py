@@ -19,8 +19,8 @@ from modelzoo.records.tuning import Tuning
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.summary import SummaryRow
+from modelzoo.views import compare as compare_view
 from modelzoo.views import differences, kinds
-from modelzoo.views.compare import document as compare_document
 from modelzoo.views.differences import conditions
 from modelzoo.views.kinds import drawn, section
 from modelzoo.views.page import circumstances, history, workloads
@@ -110,7 +110,7 @@ def compared(
         found = compare(make_side(*base), make_side(*other), question)
     except InputError as error:
         return Section(title, (lines(f"Not compared: {error}."),), mark)
-    whole, *others = compare_document(found, gate(found, ()), details=True)
+    whole, *others = compare_view.document(found, gate(found, ()), details=True)
     assert isinstance(whole, Section)
     headline, sides, *rest = (_filled(block) for block in whole.blocks)
     if all(row.ratio is None for row in found.rows):
