@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from modelzoo.errors import first_line
 from modelzoo.evidence.flops import call_flop, dtype_name
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
 from modelzoo.evidence.observation import LoggedCall, logged_call
@@ -211,7 +212,7 @@ def _answer(product: Product, distinct: _Distinct, written: Written | None, aske
     try:
         return _replayed(product, distinct, rule, written, asked)
     except Exception as error:  # any operator may refuse what it is called with, each with an error of its own
-        detail = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        detail = first_line(error)
         return replace(product, not_replayed=NotReplayed.FAILED, detail=detail)
 
 

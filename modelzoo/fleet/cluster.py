@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from modelzoo.errors import EnvironmentProblem, ModelzooError
+from modelzoo.errors import EnvironmentProblem, ModelzooError, first_line
 from modelzoo.fleet import task
 from modelzoo.fleet.shards import facts_differ
 from modelzoo.fleet.task import Host, Judged, Measured, Refused
@@ -218,7 +218,7 @@ def connected(address: str, kept: str) -> Iterator[Cluster]:
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except Exception as error:  # Dask raises OSError, ValueError, TypeError … for an address and for certificates
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         raise EnvironmentProblem(f"no Dask scheduler answers at {address}: {reason}") from error
     cluster = None
     try:

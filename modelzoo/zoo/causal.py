@@ -146,13 +146,21 @@ def cache_bytes(cache: Any) -> int:
 
 
 def prompts(request: InputRequest) -> Inputs:
-    """Prompts of real text, each of exactly as many tokens as were asked for.
-
-    A text that is too short is repeated.
-    """
+    """Prompts of real text, each of exactly as many tokens as were asked for."""
     import torch
 
     length, _ = lengths(request.options)
+    chosen, encode = texts(request, length), encoder(request.model_path)
+    # A word is at least one token.
+    asked = [encode(text)[:length] for text, _ in chosen]
+    return Inputs(args=(torch.tensor(asked),), items=tuple(item for _, item in chosen))
+
+
+def texts(request: InputRequest, length: int) -> list[tuple[str, str]]:
+    """Return a text of ``length`` words for each item of the batch, and a description of it.
+
+    A text that is too short is repeated.
+    """
     text, name = (
         (read_text(request.path), request.path.name)
         if request.path is not None
@@ -160,16 +168,13 @@ def prompts(request: InputRequest) -> Inputs:
     )
     if request.skip:  # for calibration: a text of which no prompt is measured
         text, name = " ".join(builtin_questions()), "built-in questions"
-    words, encode = text.split(" "), encoder(request.model_path)
-    asked, items = [], []
+    words, found = text.split(" "), []
     for number in range(request.skip, request.skip + request.batch):
         start = (number * WORDS_APART + request.seed) % len(words)
         passage = words[start:] + words[:start]
         passage *= 1 + length // len(passage)
-        # A word is at least one token.
-        asked.append(encode(" ".join(passage[:length]))[:length])
-        items.append(f"{name} from word {start}")
-    return Inputs(args=(torch.tensor(asked),), items=tuple(items))
+        found.append((" ".join(passage[:length]), f"{name} from word {start}"))
+    return found
 
 
 def encoder(model_path: Path | None) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from modelzoo.errors import UsageError, WeightsError, first_line, suggestion
-from modelzoo.validity import Answers, builtin_passages
+from modelzoo.validity import Answers
 from modelzoo.workload import (
     Checkpoint,
     InputRequest,
@@ -25,11 +25,10 @@ from modelzoo.workload import (
     Workload,
     load_pretrained,
     pictures,
-    read_text,
     read_tokenizer,
 )
 from modelzoo.workload.checkpoints import CONFIG, find_config
-from modelzoo.zoo.causal import language_model
+from modelzoo.zoo.causal import language_model, texts
 
 TASKS = {
     "ForCausalLM": ("causal language model", "prompts"),
@@ -272,13 +271,8 @@ def tokenized(request: InputRequest, length: int) -> Mapping[str, Any]:
 
     assert request.model_path is not None
     tokenizer = read_tokenizer(AutoTokenizer, request.model_path)
-    text = read_text(request.path) if request.path is not None else "\n\n".join(builtin_passages())
-    words = text.split(" ")
-    texts = []
-    for number in range(request.skip, request.skip + request.batch):
-        start = (97 * number + request.seed) % len(words)
-        texts.append(" ".join((words[start:] + words[:start]) * (1 + length // len(words))))
-    found: Mapping[str, Any] = tokenizer(texts, truncation=True, max_length=length, return_tensors="pt")
+    words = [text for text, _ in texts(request, length)]
+    found: Mapping[str, Any] = tokenizer(words, truncation=True, max_length=length, return_tensors="pt")
     return found
 
 
