@@ -15,10 +15,7 @@ from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.device_attribution import DeviceKernel, kernel_part
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
-    DISPATCH,
     INDUCTOR,
-    MOVEMENT,
-    NATIVE,
     PASS_EVENT,
     UNATTRIBUTED,
     UNKNOWN_KERNEL,
@@ -36,6 +33,7 @@ from modelzoo.evidence.precision import PrecisionProver, operand_precision, own_
 from modelzoo.evidence.recording import RecordedCall, Recording
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
+from modelzoo.records.coverage import DISPATCH, MOVEMENT, NATIVE, REORDER
 from modelzoo.records.evidence import OperatorClass, Product, ProofSource
 
 SETUP_SECONDS = 1e-3
@@ -219,7 +217,7 @@ def _call_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProv
     if not is_whole:
         rest = noted.seconds - in_kernels - in_reorders
         around = replace(node, count=0, flop=None, is_reference=False, decided_by=ProofSource.KERNEL_LOG)
-        yield replace(around, implementation="oneDNN reorder", precision=MOVEMENT, seconds=in_reorders)
+        yield replace(around, implementation=REORDER, precision=MOVEMENT, seconds=in_reorders)
         yield replace(around, implementation="oneDNN set-up", precision=DISPATCH, seconds=min(rest, SETUP_SECONDS))
         unexplained = max(rest - SETUP_SECONDS, 0.0)
         yield replace(around, implementation=UNATTRIBUTED, precision=UNATTRIBUTED, seconds=unexplained)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from modelzoo.evidence.kernel_names import DISPATCH, MOVEMENT, NATIVE, UNATTRIBUTED, UNKNOWN_KERNEL
+from modelzoo.evidence.kernel_names import UNATTRIBUTED, UNKNOWN_KERNEL
+from modelzoo.records.coverage import DISPATCH, MOVEMENT, NATIVE
 from modelzoo.records.evidence import LogSource, OperatorClass, Product, ProofSource
 from modelzoo.records.profile import Flops, Shape
 

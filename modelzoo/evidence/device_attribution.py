@@ -12,18 +12,12 @@ from collections.abc import Sequence
 import msgspec
 
 from modelzoo.evidence.audited import Node
-from modelzoo.evidence.kernel_names import (
-    MOVEMENT,
-    NATIVE,
-    moves_memory,
-    multiplies_nothing,
-    operator_class,
-    precision_of,
-)
+from modelzoo.evidence.kernel_names import moves_memory, multiplies_nothing, operator_class, precision_of
 from modelzoo.evidence.observation import digest_of
 from modelzoo.evidence.precision import NO_PROOF, PrecisionProof, PrecisionProver
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.coverage import MOVEMENT, NATIVE
 from modelzoo.records.evidence import KernelDigest, OperatorClass, ProofSource
 
 NO_OPERATOR = "no operator"

@@ -15,9 +15,6 @@ from functools import cache
 
 from modelzoo.records.evidence import OperatorClass
 
-MOVEMENT = "memory movement"
-NATIVE = "no matrix arithmetic"
-DISPATCH = "dispatch and set-up"
 UNKNOWN_KERNEL = "unknown kernel"
 """Category of an operator that may or may not multiply matrices."""
 UNATTRIBUTED = "unattributed"

@@ -13,12 +13,13 @@ import msgspec
 
 from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.coverage import can_be_compared
-from modelzoo.evidence.kernel_names import DISPATCH, MOVEMENT, NATIVE, UNKNOWN_KERNEL
+from modelzoo.evidence.kernel_names import UNKNOWN_KERNEL
 from modelzoo.evidence.observation import digest_of
 from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
+from modelzoo.records.coverage import DISPATCH, MOVEMENT, NATIVE
 from modelzoo.records.evidence import Evidence, KernelDigest, LogSource
 from modelzoo.records.profile import Flops, Shape
 

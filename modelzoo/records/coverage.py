@@ -6,6 +6,12 @@ import msgspec
 
 from modelzoo.frozen import Public
 
+MOVEMENT = "memory movement"
+NATIVE = "no matrix arithmetic"
+DISPATCH = "dispatch and set-up"
+"""What time outside products was spent on, in place of a precision."""
+REORDER = "oneDNN reorder"
+"""The kernel that brings the operands and outputs of oneDNN's products into another layout."""
 KNOWN_SHARE = 0.95
 """What must be known of a pass's counted operations before its precision is called verified."""
 FOREIGN_NUMBERS = 256

@@ -12,6 +12,7 @@ from modelzoo.formatting import counted, significant
 from modelzoo.records.evidence import Evidence, NotUsed, ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import OutputAgreement, WeightsKind
+from modelzoo.results.bottleneck import Bottleneck, Work, bottleneck
 from modelzoo.results.noise import noise
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
@@ -56,6 +57,8 @@ _DIFFERS = {
     False: ("does NOT compute what torch does", "do NOT compute what torch does"),
 }
 """What is said of one setting and of several, by ``OutputAgreement.is_same``."""
+_LEFT = 1.3
+"""A headline says how a reduced precision was run if without casts, reorders and set-up it were this times as fast."""
 _EXPECTED = (ValidityVerdict.VALID, ValidityVerdict.NUMERIC_ONLY)
 """Judgements of which the table says enough."""
 
@@ -220,6 +223,40 @@ def launching(shown: Sequence[SummaryRow]) -> Clause:
     return Clause(text=f"{which}launch-bound ({LAUNCH_HINT})" if bound else "")
 
 
+def in_the_way(shown: Sequence[SummaryRow]) -> Clause:
+    """Where the time of reduced precisions goes whose products got faster than the whole, and what addresses it."""
+    bases = {row.workload: row for row in shown if row.is_baseline}
+    found = [
+        (name, row, way)
+        for name, row in zip(full_names(shown), shown)
+        if row.workload in bases and (way := bottleneck(row, bases[row.workload])) is not None
+    ]
+    left = [row for _, row, way in found if way.possible > _LEFT]
+    how = ", ".join(dict.fromkeys(f"{each.setting.mode}, {each.setting.method}" for each in left))
+    return Clause(
+        f"{left[0].setting.precision} as run ({how})" if left else "",
+        "; ".join(f"{name}: {_in_the_way(row, way)}" for name, row, way in found),
+    )
+
+
+def _in_the_way(row: SummaryRow, way: Bottleneck) -> str:
+    """``products 5.3× as fast as in fp32, but 19 % of the pass; 34 % casts and copies (--bf16=cast …), …``."""
+    setting, addressed = row.setting, dict[Work, str]()
+    if setting.engine == "torch":
+        if setting.mode == "eager":
+            addressed = {Work.REORDERS: "--mode compile", Work.SETUP: "--mode compile", Work.OTHER: "--mode compile"}
+        if setting.method == "autocast":
+            addressed[Work.CASTS] = f"--{setting.precision}=cast" if setting.precision == "bf16" else "--mode compile"
+    by_remedy: dict[str, list[str]] = {}
+    for work, share in way.shares:
+        by_remedy.setdefault(addressed.get(work, ""), []).append(f"{100 * share:.0f} % {work}")
+    parts = [f"{' and '.join(parts)}{f' ({remedy})' if remedy else ''}" for remedy, parts in by_remedy.items()]
+    return (
+        f"products {way.products:.1f}× as fast as in fp32, but {100 * way.products_share:.0f} % of the pass, which "
+        f"would be {way.bound:.2f}× as fast if they took no time; {', '.join(parts)}"
+    )
+
+
 # How far to believe it
 
 
@@ -302,5 +339,5 @@ def conditions(shown: Sequence[SummaryRow]) -> Clause:
     return Clause(f"NOISY MACHINE: {cause}, treat as indicative", tone=Tone.BAD if bad else Tone.OPEN)
 
 
-_FACTS = (wrong_results, speed, launching, kernels, agreement, accuracy, conditions)
+_FACTS = (wrong_results, speed, in_the_way, launching, kernels, agreement, accuracy, conditions)
 """What is said, in this order."""

@@ -43,7 +43,11 @@ _IN_THE_SEARCH = (
     "In the search, each candidate was compared with the default in the same rounds; the best of many looks faster "
     "than it is. Only the confirmation says how fast the winner is."
 )
-_UNJUDGED = "; --allow-unjudged lets it win all the same"
+_UNJUDGED = (ExclusionKind.NO_JUDGE, ExclusionKind.RANDOM_WEIGHTS, ExclusionKind.NOT_JUDGED)
+
+_NOT_JUDGED = (
+    "it could not win, because its predictions were not judged (below: why); --allow-unjudged lets it win all the same"
+)
 
 
 def document(result: Result) -> list[Block]:
@@ -61,6 +65,9 @@ def answer(result: Result) -> list[Block]:
     tone = Tone.BETTER if results.is_faster(result) else Tone.STRONG if is_known else Tone.OPEN
     said = [Line(Text(f"{results.of(result).workload}: {headline(result)}"), tone=tone)]
     said += [Line(Text(tied), "ties")] if tied else []
+    in_bf16 = (each for each in results.candidates(result) if result.requested[each.group].setting.precision == "bf16")
+    if any(each.exclusion is not None and each.exclusion.kind in _UNJUDGED for each in in_bf16):
+        said.append(Line(Text(_NOT_JUDGED), "bf16"))
     found: list[Block] = [Lines(tuple(said), stands_out=True)]
     if len(steps) > 1:
         columns = (
@@ -183,7 +190,7 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
         why = reason_text(validity) if validity is not None else entry.error if entry is not None else None
         if exclusion.kind is ExclusionKind.NOT_VALID:
             return why or "its predictions are not valid"
-        return f"{why or ValidityVerdict.CANNOT_JUDGE}{_UNJUDGED}"
+        return why or ValidityVerdict.CANNOT_JUDGE
     if exclusion.kind is ExclusionKind.FEW_PRIMITIVES:
         kernels = next(
             (run.report.observed.kernels for run in results.search_runs(result, 0) if run.report is not None), None
@@ -191,8 +198,8 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
         calls = sum(kernel.count for kernel in kernels.kernels) if kernels is not None else 0
         return f"a pass calls {calls} kernels, and oneDNN keeps {PRIMITIVES:,} primitives anyway"
     return {
-        ExclusionKind.NO_JUDGE: f"the workload does not say how its predictions are judged{_UNJUDGED}",
-        ExclusionKind.RANDOM_WEIGHTS: f"with random weights there are no predictions to judge{_UNJUDGED}",
+        ExclusionKind.NO_JUDGE: "the workload does not say how its predictions are judged",
+        ExclusionKind.RANDOM_WEIGHTS: "with random weights there are no predictions to judge",
         ExclusionKind.NO_CONVOLUTION: "the model has no convolution",
         ExclusionKind.NO_LINEAR: "the model has no Linear layer",
         ExclusionKind.NOT_MEASURED: "the budget does not reach so far down the list; give more time, or --vary less",

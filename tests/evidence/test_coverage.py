@@ -9,16 +9,9 @@ import pytest
 from modelzoo.evidence import coverage as coverages
 from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.coverage import can_be_compared
-from modelzoo.evidence.kernel_names import (
-    BETWEEN_OPERATORS,
-    DISPATCH,
-    INDUCTOR,
-    NATIVE,
-    UNATTRIBUTED,
-    UNKNOWN_KERNEL,
-)
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNATTRIBUTED, UNKNOWN_KERNEL
 from modelzoo.evidence.precision import UNKNOWN, is_narrower
-from modelzoo.records.coverage import Coverage
+from modelzoo.records.coverage import DISPATCH, NATIVE, Coverage
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource
 from modelzoo.records.profile import Flops
 

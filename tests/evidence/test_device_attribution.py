@@ -24,10 +24,10 @@ from modelzoo.evidence.device_attribution import (
     kernel_precision,
     short_name,
 )
-from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE
 from modelzoo.evidence.recording import Plan, Printed, RecordedCall, record_pass
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
+from modelzoo.records.coverage import MOVEMENT, NATIVE
 from modelzoo.records.evidence import Evidence, LogSource
 
 DATA = Path(__file__).resolve().parents[1] / "data"

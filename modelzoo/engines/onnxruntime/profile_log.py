@@ -21,7 +21,7 @@ import msgspec
 
 from modelzoo.evidence.audited import Node
 from modelzoo.evidence.flops import Call, product_flop, sum_flops
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.nodes import (
     CONTROL_FLOW,
     ListedPasses,
@@ -31,6 +31,7 @@ from modelzoo.evidence.nodes import (
 )
 from modelzoo.evidence.onednn_log import BF16_ALLOWED
 from modelzoo.evidence.precision import operand_precision
+from modelzoo.records.coverage import DISPATCH, NATIVE
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Shape
 

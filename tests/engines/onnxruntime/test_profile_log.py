@@ -13,11 +13,12 @@ from onnxruntime_recordings import recorded
 
 from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, ProfileLogError, Weights, read_profile
 from modelzoo.evidence.audited import Node
-from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
+from modelzoo.evidence.kernel_names import PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.nodes import judge_nodes, node_digest
 from modelzoo.evidence.precision import UNKNOWN
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.coverage import MOVEMENT, NATIVE
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, ProofSource, ProofVerdict
 from modelzoo.records.profile import Flops, Shape
 
