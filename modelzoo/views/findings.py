@@ -250,10 +250,10 @@ def _in_the_way(row: SummaryRow, way: Bottleneck) -> str:
     by_remedy: dict[str, list[str]] = {}
     for work, share in way.shares:
         by_remedy.setdefault(addressed.get(work, ""), []).append(f"{100 * share:.0f} % {work}")
-    parts = [f"{' and '.join(parts)}{f' ({remedy})' if remedy else ''}" for remedy, parts in by_remedy.items()]
+    parts = [f"{', '.join(parts)}{f' ({remedy})' if remedy else ''}" for remedy, parts in by_remedy.items()]
     return (
         f"products {way.products:.1f}× as fast as in fp32, but {100 * way.products_share:.0f} % of the pass, which "
-        f"would be {way.bound:.2f}× as fast if they took no time; {', '.join(parts)}"
+        f"would be {way.bound:.2f}× as fast if they took no time; {'; '.join(parts)}"
     )
 
 
