@@ -84,21 +84,10 @@ def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_
         (ExclusionKind.FAILED, "failed (no compiler)"),
         (ExclusionKind.UNPROVEN, "precision not verified (fp32: NOT FP32 (linear ran in bf16: mkl gemm_bf16))"),
         (ExclusionKind.NOT_VALID, "not valid (its predictions are not valid)"),
-        (ExclusionKind.NOT_JUDGED, "not judged (no data; --allow-unjudged lets it win all the same)"),
-        (
-            ExclusionKind.NO_JUDGE,
-            "not judged (the workload does not say how its predictions are judged; --allow-unjudged lets it win all "
-            "the same)",
-        ),
-        (
-            ExclusionKind.RANDOM_WEIGHTS,
-            "not judged (with random weights there are no predictions to judge; --allow-unjudged lets it win all the "
-            "same)",
-        ),
-        (
-            ExclusionKind.NO_CONVOLUTION,
-            "no effect here (the model has no convolution)",
-        ),
+        (ExclusionKind.NOT_JUDGED, "not judged (no data)"),
+        (ExclusionKind.NO_JUDGE, "not judged (the workload does not say how its predictions are judged)"),
+        (ExclusionKind.RANDOM_WEIGHTS, "not judged (with random weights there are no predictions to judge)"),
+        (ExclusionKind.NO_CONVOLUTION, "no effect here (the model has no convolution)"),
         (
             ExclusionKind.FEW_PRIMITIVES,
             "no effect here (a pass calls 53 kernels, and oneDNN keeps 1,024 primitives anyway)",
@@ -119,6 +108,16 @@ def test_the_reason_of_an_exclusion_is_what_the_runs_show(kind: ExclusionKind, e
     validity = (entry,) if kind is ExclusionKind.NOT_JUDGED else ()
     *_, out = tuning.search(replace(found, runs=tuple(runs), validity=validity))
     assert sentences([out]) == [f"{SETTINGS[1].label}: {expected}"]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_bf16_that_was_not_judged_is_said_with_the_answer(precision: str) -> None:
+    """A reader must not take it for slower; of fp32, nothing is said."""
+    found = searched(excluded=(Exclusion(1, ExclusionKind.RANDOM_WEIGHTS),), candidates=2)
+    base, other, *rest = found.requested
+    found = replace(found, requested=(base, replace(other, setting=Setting(precision)), *rest))
+    (said, *_) = tuning.answer(found)
+    assert ("--allow-unjudged lets it win all the same" in str(said)) == (precision == "bf16")
 
 
 def test_what_was_left_out_is_said_once_per_reason() -> None:
