@@ -179,7 +179,8 @@ def perform(network: Network, mode: str, path: Path, limit: str) -> None:
     """Run a network once; the result is in ``path``, unless the command failed before it had one."""
     command = ["run", network.name, *network.options, *MODES[mode], "--weights", "random", "--processes", "1"]
     command += ["--warmup", "1", "--iterations", "3", "--timeout", limit, "-o", str(path)]
-    with path.with_suffix(".txt").open("w") as printed:
+    unfinished = path.with_suffix(".part")
+    with unfinished.open("w") as printed:
         subprocess.run(
             [sys.executable, "-m", "modelzoo", *command],
             cwd=CHECKOUT,
@@ -188,14 +189,16 @@ def perform(network: Network, mode: str, path: Path, limit: str) -> None:
             stdin=subprocess.DEVNULL,
             check=False,
         )
+    unfinished.rename(path.with_suffix(".txt"))
 
 
 def found_by(path: Path) -> Found | None:
     """Return what a run found; ``None`` if it was not begun."""
     printed = path.with_suffix(".txt")
+    if not printed.exists():
+        return None
     if not path.exists():
-        lines = printed.read_text().strip().splitlines() if printed.exists() else []
-        return Found("failed", lines[-1]) if lines else None
+        return Found("failed", printed.read_text().strip().rpartition("\n")[2])
     result = store.read(path)
     (row,) = summary.rows(result)
     run = row.runs[0]
@@ -206,8 +209,10 @@ def found_by(path: Path) -> Found | None:
     said = proof.sentence(row.proof)
     words = str(said) if said is not None else run.report.observed.evidence_problem or ""
     seen = run.report.provenance
-    isa = f", oneDNN's {evidence.onednn_isa}" if evidence is not None and evidence.onednn_isa else ""
-    machine = f"{seen.machine.cpu}, torch {seen.versions.get('torch', '')}{isa}" if seen is not None else ""
+    machine = ""
+    if seen is not None:
+        has = "with" if seen.machine.has_bf16 else "without"
+        machine = f"{seen.machine.cpu}, {has} bf16 instructions, torch {seen.versions.get('torch', '')}"
     is_plain = row.proof.verdict in (ProofVerdict.FP32, ProofVerdict.ACTIVE)
     return Found(
         "UNKNOWN" if row.proof.verdict is None else row.proof.verdict.replace("_", " ").replace("FP32", "VERIFIED"),
