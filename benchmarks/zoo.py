@@ -213,9 +213,10 @@ def found_by(path: Path) -> Found | None:
     if seen is not None:
         has = "with" if seen.machine.has_bf16 else "without"
         machine = f"{seen.machine.cpu}, {has} bf16 instructions, torch {seen.versions.get('torch', '')}"
-    is_plain = row.proof.verdict in (ProofVerdict.FP32, ProofVerdict.ACTIVE)
+    verdict = row.proof.verdict
+    is_plain = verdict in (ProofVerdict.FP32, ProofVerdict.ACTIVE)
     return Found(
-        "UNKNOWN" if row.proof.verdict is None else row.proof.verdict.replace("_", " ").replace("FP32", "VERIFIED"),
+        {None: "UNKNOWN", ProofVerdict.FP32: "VERIFIED"}.get(verdict, str(verdict).replace("_", " ")),
         "" if is_plain else words,
         (sum(each.shown is not None for each in products), len(products)) if products else None,
         machine,
