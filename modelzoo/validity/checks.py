@@ -121,16 +121,16 @@ def would_pass_at(seen: float, relation: Relation) -> float:
     return (math.floor if relation is Relation.AT_LEAST else math.ceil)(seen * factor) / factor
 
 
-def check_ratio(name: str, drawn: Drawn, items: int, tolerance: Mapping[str, float]) -> Check:
+def check_ratio(name: str, drawn: Drawn | None, items: int, tolerance: Mapping[str, float]) -> Check:
     """Compare the ratio in the population with the threshold ``name``.
 
     Args:
-        drawn: the ratio and its clusters.
+        drawn: the ratio and its clusters; ``None`` or without a value if there is nothing that could be lost.
         items: number of items in the clusters, for ``Check.more_items``.
         tolerance: the user's thresholds by name.
     """
-    found = check_value(name, drawn.value, tolerance)
-    if drawn.value is None:  # nothing that could be lost
+    found = check_value(name, None if drawn is None else drawn.value, tolerance)
+    if drawn is None or drawn.value is None:
         return replace(found, undecided=True)
     above = found.relation is Relation.AT_LEAST
     bounds = (drawn.lower(PASSES), drawn.upper(FAILS)) if above else (drawn.upper(PASSES), drawn.lower(FAILS))

@@ -61,7 +61,6 @@ def conclude(task: Task, result: PartialResult) -> Validity:
         classes=None if random else class_losses(classes, limit("class_loss", tolerance)),
         shown=findings.shown,
         layers=explained(result.layers, tolerance) if request.explain else None,
-        tables=tuple(findings.tables),
         counts=task.counts(rows),
         figures={name: value for name, value in figures.items() if math.isfinite(value)},
         notes=result.notes,
