@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.files import private_path
 from modelzoo.machine import memory
 from modelzoo.machine.memory import LIBRARIES, current_allocator, find_library, replacement_name, require_allocator
@@ -122,10 +122,11 @@ def memory_variables(setting: Setting) -> dict[str, str]:
     """
     found = {}
     if setting.malloc != "default":
-        found[PRELOAD] = str(find_library(setting.malloc)) if setting.malloc in LIBRARIES else ""
+        found[PRELOAD] = find_library(setting.malloc) if setting.malloc in LIBRARIES else ""
     if setting.thp == "on":
         allocator = current_allocator() if setting.malloc == "default" else setting.malloc
-        memory.require_huge_pages(memory.system_mode(), allocator)
+        if problem := memory.huge_pages_problem(memory.system_mode(), allocator):
+            raise EnvironmentProblem(f"thp=on: {problem}")
         found.update(memory.REQUESTS)
     elif setting.thp == "off":
         # torch would still align its tensors to huge pages.
