@@ -22,8 +22,8 @@ from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.evidence.rounded import is_predictable, rounded_to
 from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
 from modelzoo.records.partial import OUTPUT, LayerError, Unrepeatable
-from modelzoo.records.workload import MAGNIFIED
-from modelzoo.validity.checks import FP32_DRIFT, LIMITS, SIGNIFICANT_BITS, limit
+from modelzoo.records.workload import MAGNIFIED, ROUNDED
+from modelzoo.validity.checks import FP32_DRIFT, SIGNIFICANT_BITS, limit
 from modelzoo.validity.finite import places, without_alike
 from modelzoo.validity.prefetch import padded
 from modelzoo.validity.protocol import Predictor, TaskContext
@@ -34,7 +34,7 @@ MAXIMUM_SAMPLE = 65_536
 MINIMUM_FOR_SCALE = 2048
 """Elements that estimating a layer's scale requires; a 1×1 map of a few pictures has too few."""
 BLOCKS = 16
-EVERY_LAYER_ROUNDS = MAGNIFIED / LIMITS["tensor_error"].value
+EVERY_LAYER_ROUNDS = MAGNIFIED / ROUNDED
 """What the change of the inputs causes is taken this many times as the expected rounding error in fp32, so that the
 largest error that passes is ``MAGNIFIED`` times as large, as when outputs are compared after the timing."""
 PACKED = "_packed_params"

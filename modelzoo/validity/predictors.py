@@ -16,7 +16,7 @@ import msgspec
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import in_fp32
 from modelzoo.engines.protocol import Engine, value_and_problem
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError, first_line
 from modelzoo.evidence.precision import is_narrower
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
@@ -161,8 +161,7 @@ def load_predictor(
                 args = model.prepare(deepcopy(inputs.args))
                 evidence, problem = value_and_problem(model.audit(args, passes=1, canary=canary, replay=replay))
         except Exception as error:  # the judgement is more important than its proof
-            reason = (str(error).strip().splitlines() or [""])[0]
-            evidence, problem = None, f"the audit failed: {type(error).__name__}: {reason}"
+            evidence, problem = None, f"the audit failed: {type(error).__name__}: {first_line(error)}"
         return Observed(
             canary=canary,
             canary_problem=canary_problem,

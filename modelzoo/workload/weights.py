@@ -95,20 +95,15 @@ def resolve_weights(workload: Workload, options: Mapping[str, Any], source: str,
 def _random(workload: Workload, options: Mapping[str, Any], seed: int) -> Weights:
     """Generate weights from the seed once, and keep the file so that every process runs the same ones.
 
-    Its name differs wherever the tensors may: by options, seed, torch's version, recipe and declaration. It is among
-    temporary files if the cache cannot be written to (a read-only root, for example).
+    It is among temporary files if the cache cannot be written to (a read-only root, for example).
     """
     import tempfile
 
-    import torch
     from safetensors import SafetensorError, safe_open
 
     # Weights are calibrated on the inputs. Options of the inputs have their defaults here, so that the weights do
     # not depend on them.
     options = {**options, **{option.name: option.default for option in workload.options if option.is_input}}
-    values = "".join(f"-{option.name}{options[option.name]}" for option in workload.options if not option.is_input)
-    recipe = ".".join(filter(None, (f"r{RECIPE}", code_sha256(workload.directory)[:8], workload.identity)))
-    version = name_in_file(f"seed{seed}-torch{torch.__version__}-{recipe}")
     directory = cache_directory() / "random"
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -116,13 +111,23 @@ def _random(workload: Workload, options: Mapping[str, Any], seed: int) -> Weight
             pass
     except OSError:
         directory = own_temporary_directory()
-    path = directory / f"{name_in_file(f'{workload.name}{values}')}-{version}.safetensors"
+    path = directory / _random_file_name(workload, options, seed)
     try:
         with safe_open(str(path), framework="pt"):
             pass
     except (OSError, SafetensorError):
         save_state_dict(tensors_of(_random_model(workload, options, seed)), path)
     return Weights(WeightsKind.RANDOM, f"seed {seed}", str(path), file_sha256(path), seed)
+
+
+def _random_file_name(workload: Workload, options: Mapping[str, Any], seed: int) -> str:
+    """A name that differs wherever the tensors may: by options, seed, torch's version, recipe and declaration."""
+    import torch
+
+    values = "".join(f"-{option.name}{options[option.name]}" for option in workload.options if not option.is_input)
+    recipe = ".".join(filter(None, (f"r{RECIPE}", code_sha256(workload.directory)[:8], workload.identity)))
+    name = name_in_file(f"{workload.name}{values}")
+    return f"{name}-{name_in_file(f'seed{seed}-torch{torch.__version__}-{recipe}')}.safetensors"
 
 
 def _random_model(workload: Workload, options: Mapping[str, Any], seed: int) -> Any:
