@@ -89,11 +89,12 @@ def of_few_clusters(checks: Sequence[Check], clusters: int, items: int) -> list[
     They are undecided, and no tolerance lets them pass; but the reference may be shown to be broken.
     """
     least = items_of(MINIMUM_CLUSTERS - clusters, clusters, items)
-    undecided = {"passed": False, "undecided": True, "would_pass_at": None}
-    return [
-        each if each.name == "published" else replace(each, **undecided, more_items=max(least, each.more_items or 0))
-        for each in checks
-    ]
+
+    def undecided(check: Check) -> Check:
+        more = max(least, check.more_items or 0)
+        return replace(check, passed=False, undecided=True, would_pass_at=None, more_items=more)
+
+    return [each if each.name == "published" else undecided(each) for each in checks]
 
 
 def layer_checks(layers: Sequence[LayerError], tolerance: Mapping[str, float], *, numeric_only: bool) -> list[Check]:

@@ -23,7 +23,7 @@ from modelzoo.validity.judging import conclude
 
 @pytest.fixture
 def run(classifier: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
-    """Judge ``tested`` (default: the trained model under autocast) against the trained model in fp32."""
+    """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
 
     def go(tested: Predictor | None = None, task: Classification | None = None, **request: Any) -> Validity:
         request = {"batch": 4, **request}
@@ -35,16 +35,18 @@ def run(classifier: Any, predictor: Callable[..., Predictor], recorder: Any) -> 
 
 
 @pytest.mark.slow
-def test_the_whole_sample_set(run: Callable[..., Validity], classifier: Any) -> None:
+def test_the_whole_sample_set(
+    run: Callable[..., Validity], classifier: Any, autocast: Callable[..., Predictor]
+) -> None:
     """About 90 % top-1 on the 100 pictures, 98 % agreement or more: too few to show a loss of 1 %."""
-    judged = run(data=str(classifier.data))
+    judged = run(autocast(classifier.model), data=str(classifier.data))
     assert judged.reference == pytest.approx(0.90, abs=0.02)
     assert judged.figures["top1_agreement"] >= 0.98
     assert (judged.verdict, judged.exit_code, judged.metric) == ("INCONCLUSIVE", 2, "top1")
     assert judged.reason is not None
     assert (judged.reason.kind, judged.reason.required) == (ReasonKind.UNDECIDED_CHECKS, None)
     assert judged.reason.more_items
-    tolerant = run(data=str(classifier.data), tolerance={"accuracy": 0.9, "kl": 0.1})
+    tolerant = run(autocast(classifier.model), data=str(classifier.data), tolerance={"accuracy": 0.9, "kl": 0.1})
     assert (tolerant.verdict, tolerant.exit_code) == ("VALID", 0)
 
 

@@ -53,9 +53,8 @@ def test_statistics_are_those_of_llama_cpp() -> None:
     """Negative log-likelihood of each next token, divergence from fp32's distribution, and the same top token."""
     reference = np.log(np.array([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], dtype="float32"))
     tested = np.log(np.array([[0.6, 0.3, 0.1], [0.3, 0.5, 0.2], [0.1, 0.1, 0.8]], dtype="float32"))
-    nll, divergences, same, _ = scored(
-        reference, tested, [2, 0, 1]
-    )  # the logits of the last token predict nothing that is known
+    # The logits of the last token predict nothing that is known.
+    nll, divergences, same, _ = scored(reference, tested, [2, 0, 1])
     assert nll == pytest.approx((-math.log(0.7) - math.log(0.3), -math.log(0.6) - math.log(0.5)))
     first = 0.7 * math.log(0.7 / 0.6) + 0.2 * math.log(0.2 / 0.3)
     second = 0.5 * math.log(0.5 / 0.3) + 0.3 * math.log(0.3 / 0.5)
