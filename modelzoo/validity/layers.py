@@ -235,8 +235,7 @@ def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) 
     largest_ratio, largest_scale = limit("layer_drift", tolerance), limit("layer_scale", tolerance)
     for index, layer in enumerate(layers):
         drifts = layer.error is None or (layer.ratio is not None and layer.ratio > largest_ratio)
-        within = not drifts and layer.excess_scale <= largest_scale
-        if not (layer.finite and within):
+        if drifts or not layer.finite or layer.excess_scale > largest_scale:
             return index
     return None
 
@@ -255,17 +254,14 @@ def exhibits(layers: Sequence[LayerError], context: TaskContext) -> Iterator[Exh
     request = context.request
     if not layers or not request.explain:
         return
+
+    def cell(value: float | None, missing: str = "nan") -> str:
+        return missing if value is None else f"{value:.6g}"
+
     columns = ("layer", "kind", "error", "explained", "scale", "finite")
     rows = tuple(
-        (
-            layer.name,
-            layer.kind,
-            "nan" if layer.error is None else f"{layer.error:.6g}",
-            "" if layer.baseline is None else f"{layer.baseline:.6g}",
-            "nan" if layer.scale is None else f"{layer.scale:.6g}",
-            str(layer.finite),
-        )
-        for layer in layers
+        (each.name, each.kind, cell(each.error), cell(each.baseline, ""), cell(each.scale), str(each.finite))
+        for each in layers
     )
     yield Exhibit("layers.csv", csv=CsvRows(columns, rows))
     largest_ratio, suspect = limit("layer_drift", request.tolerance), first_suspect(layers, request.tolerance)
