@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from validity import toys
 from validity.toys import bind, judge
 
-from modelzoo.errors import InputError, UsageError
+from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, JudgedSoFar, PartialResult, TopClasses
@@ -180,20 +179,6 @@ def test_a_tolerance_changes_the_verdict(run: Callable[..., Validity], classifie
         run(limit=4, tolerance={"nonsense": 1.0})
     with pytest.raises(UsageError):
         run(limit=0)
-
-
-def test_bad_pictures_in_a_set_are_input_errors(run: Callable[..., Validity], tmp_path: Path) -> None:
-    """A truncated one among good ones, and an empty directory."""
-    folder = tmp_path / "set"
-    folder.mkdir()
-    with pytest.raises(InputError, match="holds no images"):
-        run(data=str(folder))
-    for number in range(3):
-        Image.effect_noise((300, 200), 80).save(folder / f"{number}.jpg")
-    whole = (folder / "2.jpg").read_bytes()
-    (folder / "2.jpg").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"2\.jpg cannot be read"):
-        run(data=str(folder))
 
 
 def test_progress_shows_the_running_metric(classifier: Any, predictor: Callable[..., Predictor]) -> None:
