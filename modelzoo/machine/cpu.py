@@ -8,10 +8,8 @@ reads the host's file and reports the host's CPU.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -94,10 +92,10 @@ def identify_cpu(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
     Args:
         architecture: output of ``uname -m``.
         cpuinfo: text of ``/proc/cpuinfo``.
-        lscpu: output of ``lscpu`` or ``lscpu -J``; may be empty.
+        lscpu: output of ``lscpu``; may be empty.
     """
     architecture = {"arm64": "aarch64", "amd64": "x86_64", "AMD64": "x86_64"}.get(architecture, architecture)
-    info, listed = cpuinfo_fields(cpuinfo), lscpu_fields(lscpu)
+    info, listed = first_fields(cpuinfo), first_fields(lscpu)
     if architecture == "aarch64" and listed.get("Vendor ID") in ("GenuineIntel", "AuthenticAMD", "HygonGenuine"):
         listed = {}
     flags = info.get("Features") if architecture == "aarch64" else info.get("flags") or info.get("Features")
@@ -130,24 +128,14 @@ def decode_midr(info: dict[str, str]) -> str | None:
         return None
 
 
-def cpuinfo_fields(text: str) -> dict[str, str]:
-    """Return the fields of the first processor in ``/proc/cpuinfo``."""
+def first_fields(text: str) -> dict[str, str]:
+    """Return the fields of ``lscpu``'s output, or of the first processor in ``/proc/cpuinfo``."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, value = line.partition(":")
         if colon and name.strip() not in fields:
             fields[name.strip()] = value.strip()
     return fields
-
-
-def lscpu_fields(text: str) -> dict[str, str]:
-    """Return the fields of ``lscpu``'s output, which is JSON (flat or nested, depending on the version) or lines."""
-    try:
-        fields: dict[str, str] = {}
-        _flatten(json.loads(text).get("lscpu", []), fields)
-        return fields
-    except (ValueError, AttributeError):
-        return cpuinfo_fields(text)
 
 
 def is_foreign_architecture(architecture: str, cpuinfo: str, modalias: str) -> bool:
@@ -160,18 +148,10 @@ def is_foreign_architecture(architecture: str, cpuinfo: str, modalias: str) -> b
     kind = modalias.partition("type:")[2].partition(",")[0].partition(":")[0]
     if kind and seen in ("x86_64", "aarch64") and kind != {"x86_64": "x86"}.get(seen, seen):
         return True
-    info = cpuinfo_fields(cpuinfo)
+    info = first_fields(cpuinfo)
     if seen == "aarch64":
         return "vendor_id" in info and "CPU implementer" not in info
     return seen == "x86_64" and "CPU implementer" in info
-
-
-def _flatten(entries: list[dict[str, Any]], into: dict[str, str]) -> None:
-    for entry in entries:
-        name = str(entry.get("field", "")).rstrip(":")
-        if entry.get("data") is not None:
-            into.setdefault(name, str(entry["data"]))
-        _flatten(entry.get("children", []), into)
 
 
 def read_topology(

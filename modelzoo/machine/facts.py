@@ -16,10 +16,9 @@ from pathlib import Path
 
 from modelzoo.machine import linux
 from modelzoo.machine.cpu import (
-    cpuinfo_fields,
+    first_fields,
     identify_cpu,
     is_foreign_architecture,
-    lscpu_fields,
     memory_limit,
     physical_memory,
     read_topology,
@@ -66,8 +65,7 @@ def read_machine(
         float(mhz) for mhz in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo, re.MULTILINE)
     ]
     highest = [linux.read_integer(folder / "cpuinfo_max_freq") for folder in scaling]
-    listed = lscpu_fields(lscpu)
-    hypervisor, sockets = listed.get("Hypervisor vendor"), listed.get("Socket(s)", "")
+    hypervisor = first_fields(lscpu).get("Hypervisor vendor")
     packages = {linux.read_socket(each, root) for each in online}
     if hypervisor is None and cpu.architecture != "x86_64":  # x86 CPUs report it themselves
         hypervisor = identify_hypervisor(root)
@@ -82,7 +80,7 @@ def read_machine(
         features=cpu.features,
         has_bf16=cpu.has_bf16,
         sve_bits=_sve_bits(root) if "sve" in cpu.features else None,
-        sockets=(int(sockets) if sockets.isdigit() else None) if None in packages else len(packages),
+        sockets=None if None in packages else len(packages),
         cores=cores,
         logical=len(online),
         threads_per_core=threads_per_core,
@@ -124,7 +122,7 @@ def _run_lscpu() -> str:
     # Field names follow the locale.
     env = {**os.environ, "LC_ALL": "C"}
     try:
-        done = subprocess.run([program, "-J"], capture_output=True, text=True, timeout=10, env=env, check=False)
+        done = subprocess.run([program], capture_output=True, text=True, timeout=10, env=env, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
@@ -241,7 +239,7 @@ def identify_emulator(
     handler = read_text(root / f"proc/sys/fs/binfmt_misc/qemu-{architecture}") or ""
     if handler.startswith("enabled"):
         return "qemu-user"
-    info = cpuinfo_fields(cpuinfo)
+    info = first_fields(cpuinfo)
     name = info.get("model name", "")
     if "QEMU TCG" in name or ("QEMU Virtual CPU" in name and not hypervisor):
         return "qemu-system"

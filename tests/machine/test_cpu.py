@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from topologies import dual_socket, plant_topology
 from modelzoo.machine.cpu import (
     identify_cpu,
     is_foreign_architecture,
-    lscpu_fields,
     memory_limit,
     physical_memory,
     read_topology,
@@ -69,9 +67,9 @@ def test_an_unknown_arm_part_is_named_by_its_numbers() -> None:
 
 def test_lscpu_is_ignored_under_emulation() -> None:
     """Under qemu-user, lscpu reads the host's /proc/cpuinfo and names the host's CPU and flags."""
-    found = identify_cpu("aarch64", recorded("qemu-neoverse-n2.cpuinfo"), recorded("qemu-neoverse-n2.lscpu.json"))
+    found = identify_cpu("aarch64", recorded("qemu-neoverse-n2.cpuinfo"), recorded("qemu-neoverse-n2.lscpu"))
     assert found.model == "Neoverse-N2"
-    bare = identify_cpu("aarch64", "", recorded("qemu-neoverse-n2.lscpu.json"))
+    bare = identify_cpu("aarch64", "", recorded("qemu-neoverse-n2.lscpu"))
     assert "EPYC" not in bare.model
     assert bare.features == ()
 
@@ -82,23 +80,13 @@ def test_x86_cpus() -> None:
     assert xeon.model == "Intel(R) Xeon(R) Platinum 8462Y+"
     assert {"amx_bf16", "amx_tile", "avx512_fp16", "avx512_bf16"} <= set(xeon.features)
     assert xeon.has_bf16
-    epyc = identify_cpu("x86_64", recorded("epyc-kvm.cpuinfo"), recorded("epyc-kvm.lscpu.json"))
+    epyc = identify_cpu("x86_64", recorded("epyc-kvm.cpuinfo"), recorded("epyc-kvm.lscpu"))
     assert epyc.model == "AMD EPYC"
     assert epyc.has_bf16
     assert "amx_bf16" not in epyc.features
     old = identify_cpu("x86_64", recorded("broadwell-cloud.cpuinfo"))
     assert old.features == ("avx", "fma", "avx2")
     assert not old.has_bf16
-
-
-def test_lscpu_json_and_lines_give_the_same_fields() -> None:
-    """JSON, nested JSON and lines can be parsed."""
-    fields = lscpu_fields(recorded("epyc-kvm.lscpu.json"))
-    assert fields["Hypervisor vendor"] == "KVM"
-    lines = "\n".join(f"{name}: {value}" for name, value in fields.items())
-    assert lscpu_fields(lines)["Model name"] == fields["Model name"]
-    nested = {"lscpu": [{"field": "Vendor ID:", "data": "ARM", "children": [{"field": "Model name:", "data": "X"}]}]}
-    assert lscpu_fields(json.dumps(nested)) == {"Vendor ID": "ARM", "Model name": "X"}
 
 
 def test_a_foreign_architecture_is_recognized() -> None:
