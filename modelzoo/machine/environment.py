@@ -166,27 +166,19 @@ def worker_environment(
     for name in MEMORY_VARIABLES:
         if name not in wanted:
             continue
-        before, after = _parts(name, environ.get(name, "")), _merged(name, environ.get(name, ""), wanted[name])
-        variables[name] = _SEPARATORS[name].join(after)
-        if not variables[name]:
+        # ld.so(8): the libraries in LD_PRELOAD are separated by spaces or colons.
+        separator, own = _SEPARATORS[name], [wanted[name]] if wanted[name] else []
+        before = [part for part in environ.get(name, "").replace(" ", separator).split(separator) if part]
+        kept = [part for part in before if not _is_replaced(name, part)]
+        after = own + kept if name == PRELOAD else kept + own  # the first library counts, but the last option
+        variables[name] = separator.join(after)
+        if not after:
             del variables[name]
         if not set(before) <= set(after):
             removed[name] = environ[name]
-        if wanted[name]:
+        if own:
             applied[name] = wanted[name]
     return variables, EnvironmentChanges(removed, applied)
-
-
-def _merged(name: str, inherited: str, wanted: str) -> list[str]:
-    """The parts of variable ``name`` in the worker: ``wanted``, and what it does not replace of ``inherited``."""
-    kept = [part for part in _parts(name, inherited) if not _is_replaced(name, part)]
-    own = [wanted] if wanted else []
-    return own + kept if name == PRELOAD else kept + own  # the first library counts, but the last option
-
-
-def _parts(name: str, value: str) -> list[str]:
-    # ld.so(8): the libraries in LD_PRELOAD are separated by spaces or colons.
-    return [part for part in value.replace(" ", _SEPARATORS[name]).split(_SEPARATORS[name]) if part]
 
 
 def _is_replaced(name: str, part: str) -> bool:

@@ -237,19 +237,19 @@ _RECORDED_SETTINGS = (
 def parse_torch_config(text: str) -> Build:
     """Parse the output of ``torch.__config__.show()``."""
 
-    def first_match(pattern: str) -> str | None:
-        match = re.search(pattern, text)
-        return match.group(1).strip() if match else None
-
-    line = first_match(r"Build settings: (.*)") or ""
-    settings = dict(re.findall(r"([A-Z0-9_]+)=([^,]*)(?:, |,?\s*$)", line))
+    patterns = {
+        "compiler": r"- ((?:GCC|clang|Clang|MSVC|icx?) [\d.]+)",
+        "onednn": r"MKL-DNN v([\d.]+)",
+        "mkl": r"Math Kernel Library Version ([\d.]+)",
+        "openmp": r"OpenMP \d+ \(a\.k\.a\. OpenMP ([\d.]+)\)",
+        "capability": r"CPU capability usage: (\S+)",
+    }
+    found = {name: re.search(pattern, text) for name, pattern in patterns.items()}
+    line = re.search(r"Build settings: (.*)", text)
+    settings = dict(re.findall(r"([A-Z0-9_]+)=([^,]*)(?:, |,?\s*$)", line[1] if line else ""))
     flags = settings.get("CXX_FLAGS", "").split()
     return Build(
-        compiler=first_match(r"- ((?:GCC|clang|Clang|MSVC|icx?) [\d.]+)"),
-        onednn=first_match(r"MKL-DNN v([\d.]+)"),
-        mkl=first_match(r"Math Kernel Library Version ([\d.]+)"),
-        openmp=first_match(r"OpenMP \d+ \(a\.k\.a\. OpenMP ([\d.]+)\)"),
-        capability=first_match(r"CPU capability usage: (\S+)"),
+        **{name: match and match[1] for name, match in found.items()},
         blas=settings.get("BLAS_INFO"),
         lapack=settings.get("LAPACK_INFO"),
         build_type=settings.get("BUILD_TYPE"),
