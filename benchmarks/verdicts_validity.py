@@ -22,7 +22,7 @@ from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check, MetricChange, ValidityVerdict
 from modelzoo.validity import Answers, Detection, classification
 from modelzoo.validity.changes import class_changes, class_checks
-from modelzoo.validity.checks import LIMITS, MINIMUM_CLUSTERS
+from modelzoo.validity.checks import LIMITS, MINIMUM_CLUSTERS, check_ratio
 from modelzoo.validity.rows import Metric, Rule, clusters
 from modelzoo.validity.verdict import decide, of_few_clusters
 
@@ -84,7 +84,7 @@ def average_precision(random: np.random.Generator, pictures: int, loss: float, b
     """The verdict on box AP, of which a share is lost with whole pictures or with single objects."""
     rate = worlds.rate_of(loss, by_picture)
     found = worlds.evaluated(random, pictures, *((rate, 0.0) if by_picture else (0.0, rate)))
-    return verdict_of([found.check("accuracy", pictures, {})], pictures)
+    return verdict_of([check_ratio("accuracy", found.ratio, pictures, {})], pictures)
 
 
 def objects(

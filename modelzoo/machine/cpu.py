@@ -100,9 +100,9 @@ def identify_cpu(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
         listed = {}
     flags = info.get("Features") if architecture == "aarch64" else info.get("flags") or info.get("Features")
     product = listed.get("BIOS Model name")
-    names = (listed.get("Model name"), info.get("model name"), info.get("Model"), product)
+    names = [listed.get("Model name"), info.get("model name"), info.get("Model"), product]
     if architecture == "aarch64":
-        names = (decode_midr(info), *names)
+        names.insert(0, decode_midr(info))
     name = next((text for text in names if text and text != "-"), None)
     if name is None and "CPU part" in info:
         name = f"implementer {info.get('CPU implementer', 'unknown')}, part {info['CPU part']}"

@@ -169,8 +169,8 @@ def worker_environment(
         # ld.so(8): the libraries in LD_PRELOAD are separated by spaces or colons.
         separator, own = _SEPARATORS[name], [wanted[name]] if wanted[name] else []
         before = [part for part in environ.get(name, "").replace(" ", separator).split(separator) if part]
-        kept = [part for part in before if not _is_replaced(name, part)]
-        after = own + kept if name == PRELOAD else kept + own  # the first library counts, but the last option
+        others = [part for part in before if not _is_replaced(name, part)]
+        after = own + others if name == PRELOAD else others + own  # the first library counts, but the last option
         variables[name] = separator.join(after)
         if not after:
             del variables[name]

@@ -145,7 +145,7 @@ class LanguageModeling(Task):
     def compare(self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]) -> Row:
         windows = [scored(*each) for each in zip(reference, tested, prepared.rows)]
         nll, divergences, same, finite = zip(*windows)
-        first, second = map(math.fsum, zip(*nll))
+        (first, second), (is_first_finite, is_second_finite) = map(math.fsum, zip(*nll)), map(all, zip(*finite))
         tokens = sum(len(row) - 1 for row in prepared.rows)
         row = Row(
             index,
@@ -154,7 +154,8 @@ class LanguageModeling(Task):
                 **{"nll_reference": first, "nll_tested": second, "loss": second - first},
                 **{"tokens": float(tokens), "same_top": float(sum(same)), "kl": tuple(chain(*divergences))},
             },
-            *map(all, zip(*finite)),
+            is_first_finite,
+            is_second_finite,
             in_common=sum(same) > 0,
         )
         cells = (row.name, str(tokens), *["nan"] * 5)
