@@ -22,7 +22,7 @@ from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check, MetricChange, ValidityVerdict
 from modelzoo.validity import Answers, Detection, classification
 from modelzoo.validity.changes import class_changes, class_checks
-from modelzoo.validity.checks import LIMITS, MINIMUM_CLUSTERS
+from modelzoo.validity.checks import LIMITS, MINIMUM_CLUSTERS, check_ratio
 from modelzoo.validity.rows import Metric, Rule, clusters
 from modelzoo.validity.verdict import decide, of_few_clusters
 
@@ -34,13 +34,13 @@ COMMAND = "validate"
 FALSELY_VALID, FALSELY_NOT_VALID, UNSEEN, COVERED, BROKEN = 0.05, 0.05, 0.05, 0.95, 0.01
 REPETITIONS = 1000
 """Each contains a bootstrap."""
-SHARE = 1 - LIMITS["accuracy"].value
+SHARE = 1 - LIMITS["accuracy"]
 """Of the metric that may be lost."""
 BEYOND = 1.0001
 """A loss just beyond its limit is this many times as large as one at the limit."""
 AP_BEYOND, AP_WITHIN = 1.02 * SHARE, 0.98 * SHARE
 """Losses of AP just beyond and within the limit, further from it because they are known to about 1 %."""
-AGREEMENT = 1 - LIMITS["detection_agreement"].value
+AGREEMENT = 1 - LIMITS["detection_agreement"]
 
 
 def verdict_of(checks: Sequence[Check], groups: int) -> ValidityVerdict:
@@ -84,7 +84,7 @@ def average_precision(random: np.random.Generator, pictures: int, loss: float, b
     """The verdict on box AP, of which a share is lost with whole pictures or with single objects."""
     rate = worlds.rate_of(loss, by_picture)
     found = worlds.evaluated(random, pictures, *((rate, 0.0) if by_picture else (0.0, rate)))
-    return verdict_of([found.check("accuracy", pictures, {})], pictures)
+    return verdict_of([check_ratio("accuracy", found.ratio, pictures, {})], pictures)
 
 
 def objects(
@@ -104,7 +104,7 @@ def objects(
 
 def classes_broken(random: np.random.Generator, classes: int, items: int) -> ValidityVerdict:
     """The verdict on classes that each lose as much as they may."""
-    limit = LIMITS["class_loss"].value
+    limit = LIMITS["class_loss"]
     lost = random.random((classes, items)) < limit
     found = [
         Row(index, "", {}, classes={str(index // items): (1.0, 1.0 - each)})
@@ -174,9 +174,9 @@ AT_LIMIT: tuple[tuple[str, Judged], ...] = (
      partial(average_precision, pictures=1000, loss=AP_BEYOND, by_picture=False)),
     ("objects, 200 pictures", partial(objects, pictures=200, lost=AGREEMENT * BEYOND)),
     ("objects, 200 pictures, crowded ones lost", partial(objects, pictures=200, lost=AGREEMENT * BEYOND, crowded=True)),
-    ("IoU of boxes, 300 pictures", partial(objects, pictures=300, iou=LIMITS["box_iou"].value / BEYOND)),
-    ("shift of boxes, 300 pictures", partial(objects, pictures=300, bias=LIMITS["box_bias"].value * BEYOND)),
-    ("change of scores, 300 pictures", partial(objects, pictures=300, drift=LIMITS["score_drift"].value * BEYOND)),
+    ("IoU of boxes, 300 pictures", partial(objects, pictures=300, iou=LIMITS["box_iou"] / BEYOND)),
+    ("shift of boxes, 300 pictures", partial(objects, pictures=300, bias=LIMITS["box_bias"] * BEYOND)),
+    ("change of scores, 300 pictures", partial(objects, pictures=300, drift=LIMITS["score_drift"] * BEYOND)),
 )  # fmt: skip
 """Cases in which one value is just beyond its limit, and all others are well within theirs."""
 WITHIN: tuple[tuple[str, Judged], ...] = (
@@ -186,8 +186,8 @@ WITHIN: tuple[tuple[str, Judged], ...] = (
     ("F1, 240 passages, 2 % gained elsewhere", partial(f1, passages=240, by_question=SHARE, gained=0.02)),
     ("box AP, 100 pictures", partial(average_precision, pictures=100, loss=AP_WITHIN, by_picture=False)),
     ("all checks of objects, 100 pictures", partial(
-        objects, pictures=100, lost=AGREEMENT, iou=LIMITS["box_iou"].value, bias=LIMITS["box_bias"].value,
-        drift=LIMITS["score_drift"].value,
+        objects, pictures=100, lost=AGREEMENT, iou=LIMITS["box_iou"], bias=LIMITS["box_bias"],
+        drift=LIMITS["score_drift"],
     )),
 )  # fmt: skip
 """Cases in which values are at their limits."""

@@ -94,10 +94,10 @@ def document(rows: Sequence[tuple[str, str, str, str, str]], is_incomplete: bool
 def _convert(args: argparse.Namespace) -> int:
     if len(args.workloads) != 1:
         raise UsageError("give one checkpoint: modelzoo weights convert FILE")
-    written = convert_weights(
+    path, tensors = convert_weights(
         Path(args.workloads[0]).expanduser(), None if args.output is None else Path(args.output).expanduser()
     )
-    tell(f"wrote {written.path}: {written.tensors} tensors, {written.bytes / 1e6:.1f} MB")
+    tell(f"wrote {path}: {tensors} tensors, {path.stat().st_size / 1e6:.1f} MB")
     return 0
 
 

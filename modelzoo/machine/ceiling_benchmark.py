@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
+from modelzoo.errors import first_line
 from modelzoo.machine.installation import import_torch
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.records.accelerator import Accelerator
@@ -28,8 +29,7 @@ PROBE_SIZE = 64
 COPY_BYTES = 1 << 30
 """On an accelerator."""
 PRECISIONS = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-"""The data types of the operands; TF32 is a mode of fp32 operators."""
-_CPU_PRECISIONS = {**PRECISIONS, "int8": "int8"}
+"""The data types of the operands of accelerators; TF32 is a mode of fp32 operators."""
 
 Progress = Callable[[CeilingSeries], None]
 """Called before each series."""
@@ -62,19 +62,21 @@ def measure_ceilings(
     gemm: list[Gemm] = []
     copies: list[Bandwidth] = []
     fitting = [size for size in sizes if 16 * size**2 <= (machine.memory_limit or 2**34) // 8]
-    operators = _operators(torch, machine.architecture)
-    integer = _integer_operators(torch, machine.architecture)
-    unavailable = _unavailable_products(torch, operators, integer)
-    refused = {(product.precision, product.operator) for product in unavailable}
+    operators, unavailable = _operators(torch, machine.architecture), []
+    for precision, operator in [(each, name) for each in ("bf16", "int8") for name in operators[each]]:
+        try:  # without bf16 or AVX-512 instructions, oneDNN's convolution raises an error
+            _product(torch, operator, PROBE_SIZE, getattr(torch, PRECISIONS.get(precision, precision)))()
+        except RuntimeError as error:
+            unavailable.append(UnavailableProduct(precision, operator, first_line(error)))
+            operators[precision].remove(operator)
     try:
         torch.set_float32_matmul_precision("highest")
         with torch.inference_mode():
             for count in sorted({1, threads}):
-                for precision, names in (("fp32", operators), ("bf16", operators), ("int8", integer)):
-                    available = [operator for operator in names if (precision, operator) not in refused]
-                    for operator in available:
+                for precision, names in operators.items():
+                    for operator in names:
                         progress(CeilingSeries(operator, precision, count))
-                        gemm += _products(torch, precision, operator, fitting, seconds / len(available), count)
+                        gemm += _products(torch, precision, operator, fitting, seconds / len(names), count)
                 progress(CeilingSeries(threads=count))
                 copies.append(_copy(torch, _buffer_bytes(machine), min(seconds, 2.0), count))
     finally:
@@ -89,7 +91,7 @@ def measure_ceilings(
         seconds=usage.seconds,
         other_cores=usage.other_cores,
         quiet_cores=quiet_limit(machine.threads.affinity, usage.resolution),
-        unavailable=unavailable,
+        unavailable=tuple(unavailable),
     )
 
 
@@ -147,34 +149,16 @@ def measure_device_ceilings(
     )
 
 
-def _operators(torch: ModuleType, architecture: str) -> list[str]:
-    """Return the operators to measure: the library behind ``torch.mm`` need not be the fastest.
+def _operators(torch: ModuleType, architecture: str) -> dict[str, list[str]]:
+    """Return the operators to measure in each precision: the library behind ``torch.mm`` need not be the fastest.
 
     On ARM it is OpenBLAS, and ``linear`` uses ACL. On x86 it is MKL, which does not use the full vector width of some
-    CPUs, and a convolution uses oneDNN.
+    CPUs, and a convolution uses oneDNN. int8 is left out where torch has no kernel but a loop of its own.
     """
-    if not torch.backends.mkldnn.is_available():
-        return ["mm"]
-    return ["mm", "linear", "conv"] if architecture == "aarch64" else ["mm", "conv"]
-
-
-def _integer_operators(torch: ModuleType, architecture: str) -> list[str]:
-    """Return the operators that multiply int8 to int32: none where torch has no kernel but a loop of its own."""
-    has_kernel = torch.backends.mkldnn.is_available()
-    return ["int_mm"] if has_kernel and architecture != "aarch64" else []
-
-
-def _unavailable_products(
-    torch: ModuleType, operators: Sequence[str], integer: Sequence[str]
-) -> tuple[UnavailableProduct, ...]:
-    """Try each operator below fp32 once: without bf16 or AVX-512 instructions, oneDNN's convolution raises an error."""
-    refused: list[UnavailableProduct] = []
-    for precision, operator in (*(("bf16", each) for each in operators), *(("int8", each) for each in integer)):
-        try:
-            _product(torch, operator, PROBE_SIZE, getattr(torch, _CPU_PRECISIONS[precision]))()
-        except RuntimeError as error:
-            refused.append(UnavailableProduct(precision, operator, str(error).strip().partition("\n")[0]))
-    return tuple(refused)
+    has_onednn, is_arm = torch.backends.mkldnn.is_available(), architecture == "aarch64"
+    others = (["linear", "conv"] if is_arm else ["conv"]) if has_onednn else []
+    integer = ["int_mm"] if has_onednn and not is_arm else []
+    return {"fp32": ["mm", *others], "bf16": ["mm", *others], "int8": integer}
 
 
 def _products(
@@ -191,7 +175,7 @@ def _products(
 
     Sizes increase until ``seconds`` are spent, so a slow precision is measured with small matrices only.
     """
-    dtype = getattr(torch, _CPU_PRECISIONS[precision])
+    dtype = getattr(torch, PRECISIONS.get(precision, precision))
     measured: list[Gemm] = []
     left = seconds
     for index, size in enumerate(sizes):

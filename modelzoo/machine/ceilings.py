@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ from modelzoo.directories import cache_directory
 from modelzoo.files import write_atomically
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.accelerator import Accelerator
-from modelzoo.records.codec import decode, encode
+from modelzoo.records.codec import encode_json
 from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.profile import CEILINGS_VERSION, Bound, BoundBy, Ceilings
 
@@ -37,13 +37,23 @@ def find_ceilings(
         return kept, True
     measured = measure()
     if measured.quiet:
-        write_ceilings(measured, ceilings_path(machine, device))
+        path = ceilings_path(machine, device)
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, encode_json(measured).decode())
     return measured, False
 
 
 def kept_ceilings(machine: Machine, device: Accelerator | None = None) -> Ceilings | None:
-    """Return the ceilings of the machine, or of its ``device``, that were measured earlier for the installed torch."""
-    return read_ceilings(ceilings_path(machine, device))
+    """Return the ceilings of the machine, or of its ``device``, that were measured earlier for the installed torch.
+
+    ``None`` if there are none, or if the file is damaged or of another version.
+    """
+    try:
+        ceilings = msgspec.json.decode(ceilings_path(machine, device).read_bytes(), type=Ceilings)
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return None
+    return ceilings if ceilings.version == CEILINGS_VERSION else None
 
 
 def ceilings_path(machine: Machine, device: Accelerator | None = None) -> Path:
@@ -53,25 +63,6 @@ def ceilings_path(machine: Machine, device: Accelerator | None = None) -> Path:
     parts += [str(machine.threads.count)] if device is None else [device.name, f"{(device.memory or 0) >> 30}GiB"]
     safe = re.sub(r"[^A-Za-z0-9.-]", "_", "-".join(parts))
     return cache_directory() / "ceilings" / f"{fingerprint(machine)}-{safe}.json"
-
-
-def read_ceilings(path: Path) -> Ceilings | None:
-    """Read kept ceilings; ``None`` if there are none, or if the file is damaged or of another version."""
-    try:
-        ceilings = decode(Ceilings, json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, msgspec.MsgspecError):
-        return None
-    return ceilings if ceilings.version == CEILINGS_VERSION else None
-
-
-def write_ceilings(ceilings: Ceilings, path: Path) -> bool:
-    """Write ``ceilings`` to ``path``; return whether that succeeded."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(encode(ceilings), indent=1))
-    except OSError:
-        return False
-    return True
 
 
 def roofline_bound(

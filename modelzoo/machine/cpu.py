@@ -8,10 +8,8 @@ reads the host's file and reports the host's CPU.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -25,9 +23,9 @@ from modelzoo.machine.linux import (
     parse_cpu_list,
     read_cgroup_cpus,
     read_cgroup_limits,
-    read_integer,
-    read_meminfo,
     read_numa_nodes,
+    read_siblings,
+    read_socket,
     read_text,
 )
 from modelzoo.records.machine import Core, Threads, Topology
@@ -57,18 +55,6 @@ _PARTS = {
     (0xC0, 0xAC3): "Ampere-1",
     (0xC0, 0xAC4): "Ampere-1a",
     (0xC0, 0xAC5): "Ampere-1b",
-}
-_IMPLEMENTERS = {
-    0x41: "Arm",
-    0x43: "Cavium",
-    0x46: "Fujitsu",
-    0x48: "HiSilicon",
-    0x4E: "NVIDIA",
-    0x51: "Qualcomm",
-    0x61: "Apple",
-    0x6D: "Microsoft",
-    0x70: "Phytium",
-    0xC0: "Ampere",
 }
 FEATURES = {
     "aarch64": ("fphp", "asimdhp", "asimddp", "sve", "sve2", "i8mm", "bf16", "svebf16", "sme", "sme2"),
@@ -106,15 +92,20 @@ def identify_cpu(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
     Args:
         architecture: output of ``uname -m``.
         cpuinfo: text of ``/proc/cpuinfo``.
-        lscpu: output of ``lscpu`` or ``lscpu -J``; may be empty.
+        lscpu: output of ``lscpu``; may be empty.
     """
     architecture = {"arm64": "aarch64", "amd64": "x86_64", "AMD64": "x86_64"}.get(architecture, architecture)
-    info, listed = cpuinfo_fields(cpuinfo), lscpu_fields(lscpu)
-    if architecture == "aarch64" and _is_x86(listed):
+    info, listed = first_fields(cpuinfo), first_fields(lscpu)
+    if architecture == "aarch64" and listed.get("Vendor ID") in ("GenuineIntel", "AuthenticAMD", "HygonGenuine"):
         listed = {}
     flags = info.get("Features") if architecture == "aarch64" else info.get("flags") or info.get("Features")
-    name = (decode_midr(info) if architecture == "aarch64" else None) or _model_name(info, listed)
     product = listed.get("BIOS Model name")
+    names = [listed.get("Model name"), info.get("model name"), info.get("Model"), product]
+    if architecture == "aarch64":
+        names.insert(0, decode_midr(info))
+    name = next((text for text in names if text and text != "-"), None)
+    if name is None and "CPU part" in info:
+        name = f"implementer {info.get('CPU implementer', 'unknown')}, part {info['CPU part']}"
     known = set((flags or listed.get("Flags", "")).split())
     return Cpu(
         model=name or f"unknown {architecture} CPU",
@@ -125,19 +116,6 @@ def identify_cpu(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
     )
 
 
-def _model_name(info: dict[str, str], listed: dict[str, str]) -> str | None:
-    names = (
-        listed.get("Model name"),
-        info.get("model name"),
-        info.get("Model"),
-        listed.get("BIOS Model name"),
-    )
-    name = next((text for text in names if text and text != "-"), None)
-    if name is None and "CPU part" in info:
-        return f"{_implementer(info)} part {info['CPU part']}"
-    return name
-
-
 def decode_midr(info: dict[str, str]) -> str | None:
     """Return the name of an ARM core, or ``None`` if its implementer and part are unknown.
 
@@ -145,30 +123,19 @@ def decode_midr(info: dict[str, str]) -> str | None:
         info: the fields of one processor in ``/proc/cpuinfo``.
     """
     try:
-        key = (int(info["CPU implementer"], 16), int(info["CPU part"], 16))
+        return _PARTS.get((int(info["CPU implementer"], 16), int(info["CPU part"], 16)))
     except (KeyError, ValueError):
         return None
-    return _PARTS.get(key)
 
 
-def cpuinfo_fields(text: str) -> dict[str, str]:
-    """Return the fields of the first processor in ``/proc/cpuinfo``."""
+def first_fields(text: str) -> dict[str, str]:
+    """Return the fields of ``lscpu``'s output, or of the first processor in ``/proc/cpuinfo``."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, value = line.partition(":")
         if colon and name.strip() not in fields:
             fields[name.strip()] = value.strip()
     return fields
-
-
-def lscpu_fields(text: str) -> dict[str, str]:
-    """Return the fields of ``lscpu``'s output, which is JSON (flat or nested, depending on the version) or lines."""
-    try:
-        fields: dict[str, str] = {}
-        _flatten(json.loads(text).get("lscpu", []), fields)
-        return fields
-    except (ValueError, AttributeError):
-        return cpuinfo_fields(text)
 
 
 def is_foreign_architecture(architecture: str, cpuinfo: str, modalias: str) -> bool:
@@ -181,30 +148,10 @@ def is_foreign_architecture(architecture: str, cpuinfo: str, modalias: str) -> b
     kind = modalias.partition("type:")[2].partition(",")[0].partition(":")[0]
     if kind and seen in ("x86_64", "aarch64") and kind != {"x86_64": "x86"}.get(seen, seen):
         return True
-    info = cpuinfo_fields(cpuinfo)
+    info = first_fields(cpuinfo)
     if seen == "aarch64":
         return "vendor_id" in info and "CPU implementer" not in info
     return seen == "x86_64" and "CPU implementer" in info
-
-
-def _is_x86(listed: dict[str, str]) -> bool:
-    return listed.get("Vendor ID") in ("GenuineIntel", "AuthenticAMD", "HygonGenuine")
-
-
-def _implementer(info: dict[str, str]) -> str:
-    text = info.get("CPU implementer", "")
-    try:
-        return _IMPLEMENTERS.get(int(text, 16), f"implementer {text}")
-    except ValueError:
-        return "unknown"
-
-
-def _flatten(entries: list[dict[str, Any]], into: dict[str, str]) -> None:
-    for entry in entries:
-        name = str(entry.get("field", "")).rstrip(":")
-        if entry.get("data") is not None:
-            into.setdefault(name, str(entry["data"]))
-        _flatten(entry.get("children", []), into)
 
 
 def read_topology(
@@ -222,31 +169,24 @@ def read_topology(
     """
     if affinity is None and root == FILESYSTEM_ROOT:
         affinity = allowed_cpus()
-    present = _cpu_list(root / "sys/devices/system/cpu/present")
+    present = parse_cpu_list(read_text(root / "sys/devices/system/cpu/present") or "")
     online = online_cpus(root) or affinity or frozenset()
     cpuset = read_cgroup_cpus(root)
     allowed = online & (online if affinity is None else affinity) & (online if cpuset is None else cpuset)
     nodes = {cpu: node for node, cpus in read_numa_nodes(root).items() for cpu in cpus}
     found: dict[tuple[int, ...], Core] = {}
     for cpu in sorted(allowed):
-        folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
-        listed = read_text(folder / "core_cpus_list") or read_text(folder / "thread_siblings_list")
+        listed = read_siblings(cpu, root)
         siblings = tuple(sorted((parse_cpu_list(listed) & online) | {cpu})) if listed else (cpu,)
         usable = tuple(each for each in siblings if each in allowed)
-        socket = read_integer(folder / "physical_package_id")
-        # Some ARM firmware reports -1 for unknown.
         cache = last_level_cache(cpu, root) if caches else None
-        found.setdefault(usable, Core(usable, siblings, None if socket == -1 else socket, nodes.get(cpu, 0), cache))
+        found.setdefault(usable, Core(usable, siblings, read_socket(cpu, root), nodes.get(cpu, 0), cache))
     return Topology(
         cores=tuple(sorted(found.values(), key=lambda core: (core.node, core.cpus))),
         offline=tuple(sorted(present - online)),
         excluded=tuple(sorted(online - allowed)),
         quota=read_cgroup_limits(root).cpus,
     )
-
-
-def _cpu_list(path: Path) -> frozenset[int]:
-    return parse_cpu_list(read_text(path) or "")
 
 
 def usable_threads(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None = None) -> Threads:
@@ -267,32 +207,26 @@ def usable_threads(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None
     return Threads(max(1, count), physical, len(cpus), quota, format_cpu_list(cpus))
 
 
-def memory_limit(root: Path = FILESYSTEM_ROOT) -> int | None:
+def memory_limit(root: Path = FILESYSTEM_ROOT) -> int:
     """Return the bytes of memory that this process may use: the physical memory, or its control groups' limit."""
-    limits = (read_cgroup_limits(root).memory, physical_memory(root))
-    return min((limit for limit in limits if limit is not None), default=None)
+    total = physical_memory()
+    return min(read_cgroup_limits(root).memory or total, total)
 
 
-def available_memory(root: Path = FILESYSTEM_ROOT) -> int:
+def available_memory() -> int:
     """Return the bytes of memory that new processes may use without swapping.
 
     The kernel's estimate, but no more than the control groups' limit (whose current use is not subtracted: much of it
     is file cache, which the kernel gives up).
     """
-    available = read_meminfo(root).get("MemAvailable")
-    if available is None:
-        import psutil
+    import psutil
 
-        available = int(psutil.virtual_memory().available)
-    limit = read_cgroup_limits(root).memory
-    return available if limit is None else min(available, limit)
+    available = int(psutil.virtual_memory().available)
+    return min(read_cgroup_limits().memory or available, available)
 
 
-def physical_memory(root: Path = FILESYSTEM_ROOT) -> int | None:
-    """Return the machine's memory in bytes, or ``None`` if it is unknown."""
-    total = read_meminfo(root).get("MemTotal")
-    if total is not None or root != FILESYSTEM_ROOT:
-        return total
+def physical_memory() -> int:
+    """Return the machine's memory in bytes."""
     import psutil
 
     return int(psutil.virtual_memory().total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.environment import KERNEL_VARIABLES, fast_math_settings
@@ -62,7 +62,11 @@ def diagnose(
     warnings += thread_warnings(libraries, machine)
     warnings += _memory_warnings(machine, faults_per_mib)
     if ceilings is not None:
-        warnings += _scaling_warnings(ceilings)
+        # With other load the scaling says nothing about the machine, and OTHER_LOAD is reported already.
+        scaling, count = ceilings.scaling() if ceilings.quiet else None, ceilings.threads
+        if scaling is not None and count > 1 and scaling < POOR_EFFICIENCY:
+            half = max(1, count // 2)
+            warnings.append(warning_for(WarningCode.POOR_SCALING, threads=count, percent=100 * scaling, half=half))
         warnings += slow_bf16_warnings(machine, ceilings)
         warnings += slow_linear_warnings(ceilings)
     return tuple(warnings)
@@ -139,21 +143,17 @@ def _on_one_node(machine: Machine) -> str:
     return f"numactl --physcpubind={cpus} --membind={node.number} modelzoo …, or {on_cpus}"
 
 
-def _variable_warnings(machine: Machine) -> list[WarningMessage]:
-    warnings: list[WarningMessage] = []
+def _variable_warnings(machine: Machine) -> Iterator[WarningMessage]:
     environment, cores = machine.environment, machine.threads.count
     for name in THREAD_VARIABLES:
         # A list gives the threads of nested regions; the first is the outer one.
         value = environment.get(name, "").partition(",")[0].strip()
         if value.isdigit() and int(value) > cores:
-            warnings.append(warning_for(WarningCode.THREADS_VARIABLE, name=name, value=value, cores=cores))
-    policy = environment.get("OMP_WAIT_POLICY")
-    if policy:
-        warnings.append(warning_for(WarningCode.WAIT_POLICY, value=policy))
-    fast_math = fast_math_settings(environment)
-    if fast_math:
-        warnings.append(warning_for(WarningCode.FAST_MATH, names=_assignments(fast_math)))
-    return warnings
+            yield warning_for(WarningCode.THREADS_VARIABLE, name=name, value=value, cores=cores)
+    if policy := environment.get("OMP_WAIT_POLICY"):
+        yield warning_for(WarningCode.WAIT_POLICY, value=policy)
+    if fast_math := fast_math_settings(environment):
+        yield warning_for(WarningCode.FAST_MATH, names=_assignments(fast_math))
 
 
 def forced_kernels(environment: Mapping[str, str], libraries: Libraries) -> list[WarningMessage]:
@@ -179,31 +179,18 @@ def library_warnings(libraries: Libraries, torchvision_problem: str | None = Non
     return warnings
 
 
-def _memory_warnings(machine: Machine, faults_per_mib: float | None) -> list[WarningMessage]:
-    warnings: list[WarningMessage] = []
-    gib = None if machine.memory_limit is None else machine.memory_limit / 2**30
-    if gib is not None and gib < MEMORY_NEEDED_GIB:
-        warnings.append(warning_for(WarningCode.SMALL_MEMORY, gib=gib, needed=MEMORY_NEEDED_GIB))
+def _memory_warnings(machine: Machine, faults_per_mib: float | None) -> Iterator[WarningMessage]:
+    if machine.memory_limit is not None and machine.memory_limit < MEMORY_NEEDED_GIB << 30:
+        gib = machine.memory_limit / 2**30
+        yield warning_for(WarningCode.SMALL_MEMORY, gib=gib, needed=MEMORY_NEEDED_GIB)
     if faults_per_mib is not None:
         if faults_per_mib > FAULTS_PER_MIB:
             when = "for each MiB that is used again"
-            warnings.append(warning_for(WarningCode.PAGE_FAULTS, faults=faults_per_mib, when=when))
-    elif machine.allocator == "glibc" and not _is_malloc_tuned(machine.environment):
-        warnings.append(warning_for(WarningCode.DEFAULT_MALLOC))
-    return warnings
-
-
-def _scaling_warnings(ceilings: Ceilings) -> list[WarningMessage]:
-    # With other load the scaling says nothing about the machine, and OTHER_LOAD is reported already.
-    efficiency = ceilings.scaling() if ceilings.quiet else None
-    if efficiency is None or ceilings.threads == 1 or efficiency >= POOR_EFFICIENCY:
-        return []
-    half = max(1, ceilings.threads // 2)
-    return [warning_for(WarningCode.POOR_SCALING, threads=ceilings.threads, percent=100 * efficiency, half=half)]
-
-
-def _is_malloc_tuned(environment: Mapping[str, str]) -> bool:
-    return "MALLOC_MMAP_THRESHOLD_" in environment or "mmap_threshold" in environment.get("GLIBC_TUNABLES", "")
+            yield warning_for(WarningCode.PAGE_FAULTS, faults=faults_per_mib, when=when)
+    elif machine.allocator == "glibc":
+        tunables = machine.environment.get("GLIBC_TUNABLES", "")
+        if "MALLOC_MMAP_THRESHOLD_" not in machine.environment and "mmap_threshold" not in tunables:
+            yield warning_for(WarningCode.DEFAULT_MALLOC)
 
 
 def _assignments(variables: Mapping[str, str]) -> str:

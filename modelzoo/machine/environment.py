@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.files import private_path
 from modelzoo.machine import memory
 from modelzoo.machine.memory import LIBRARIES, current_allocator, find_library, replacement_name, require_allocator
@@ -122,10 +122,11 @@ def memory_variables(setting: Setting) -> dict[str, str]:
     """
     found = {}
     if setting.malloc != "default":
-        found[PRELOAD] = str(find_library(setting.malloc)) if setting.malloc in LIBRARIES else ""
+        found[PRELOAD] = find_library(setting.malloc) if setting.malloc in LIBRARIES else ""
     if setting.thp == "on":
         allocator = current_allocator() if setting.malloc == "default" else setting.malloc
-        memory.require_huge_pages(memory.system_mode(), allocator)
+        if problem := memory.huge_pages_problem(memory.system_mode(), allocator):
+            raise EnvironmentProblem(f"thp=on: {problem}")
         found.update(memory.REQUESTS)
     elif setting.thp == "off":
         # torch would still align its tensors to huge pages.
@@ -165,27 +166,19 @@ def worker_environment(
     for name in MEMORY_VARIABLES:
         if name not in wanted:
             continue
-        before, after = _parts(name, environ.get(name, "")), _merged(name, environ.get(name, ""), wanted[name])
-        variables[name] = _SEPARATORS[name].join(after)
-        if not variables[name]:
+        # ld.so(8): the libraries in LD_PRELOAD are separated by spaces or colons.
+        separator, own = _SEPARATORS[name], [wanted[name]] if wanted[name] else []
+        before = [part for part in environ.get(name, "").replace(" ", separator).split(separator) if part]
+        others = [part for part in before if not _is_replaced(name, part)]
+        after = own + others if name == PRELOAD else others + own  # the first library counts, but the last option
+        variables[name] = separator.join(after)
+        if not after:
             del variables[name]
         if not set(before) <= set(after):
             removed[name] = environ[name]
-        if wanted[name]:
+        if own:
             applied[name] = wanted[name]
     return variables, EnvironmentChanges(removed, applied)
-
-
-def _merged(name: str, inherited: str, wanted: str) -> list[str]:
-    """The parts of variable ``name`` in the worker: ``wanted``, and what it does not replace of ``inherited``."""
-    kept = [part for part in _parts(name, inherited) if not _is_replaced(name, part)]
-    own = [wanted] if wanted else []
-    return own + kept if name == PRELOAD else kept + own  # the first library counts, but the last option
-
-
-def _parts(name: str, value: str) -> list[str]:
-    # ld.so(8): the libraries in LD_PRELOAD are separated by spaces or colons.
-    return [part for part in value.replace(" ", _SEPARATORS[name]).split(_SEPARATORS[name]) if part]
 
 
 def _is_replaced(name: str, part: str) -> bool:

@@ -14,14 +14,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from modelzoo.machine import linux
 from modelzoo.machine.cpu import (
-    cpuinfo_fields,
+    first_fields,
     identify_cpu,
     is_foreign_architecture,
-    lscpu_fields,
     memory_limit,
     physical_memory,
     read_topology,
@@ -68,11 +65,11 @@ def read_machine(
         float(mhz) for mhz in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo, re.MULTILINE)
     ]
     highest = [linux.read_integer(folder / "cpuinfo_max_freq") for folder in scaling]
-    listed = lscpu_fields(lscpu)
-    hypervisor, sockets = listed.get("Hypervisor vendor"), listed.get("Socket(s)", "")
+    hypervisor = first_fields(lscpu).get("Hypervisor vendor")
+    packages = {linux.read_socket(each, root) for each in online}
     if hypervisor is None and cpu.architecture != "x86_64":  # x86 CPUs report it themselves
         hypervisor = identify_hypervisor(root)
-    cloud = identify_cloud(root)
+    cloud, instance_type = identify_cloud(root) or (None, None)
     topology = read_topology(root, cpus, caches=False)
     firsts = {node: [core.cpus[0] for core in topology.on_node(node)] for node in topology.nodes}
     numa_nodes = len(linux.read_numa_nodes(root)) or None
@@ -83,7 +80,7 @@ def read_machine(
         features=cpu.features,
         has_bf16=cpu.has_bf16,
         sve_bits=_sve_bits(root) if "sve" in cpu.features else None,
-        sockets=linux.count_sockets(online, root) or (int(sockets) if sockets.isdigit() else None),
+        sockets=None if None in packages else len(packages),
         cores=cores,
         logical=len(online),
         threads_per_core=threads_per_core,
@@ -98,7 +95,7 @@ def read_machine(
             linux.read_text(root / "proc/self/maps") or "", malloc_address() if real else None
         ),
         threads=usable_threads(root, cpus),
-        memory=physical_memory(root),
+        memory=physical_memory(),
         memory_limit=memory_limit(root),
         container=identify_container(root, environ),
         hypervisor=hypervisor,
@@ -109,8 +106,8 @@ def read_machine(
         python=platform.python_version(),
         image=environ.get("MODELZOO_IMAGE"),
         environment=recorded_environment(environ),
-        cloud=cloud.provider if cloud else None,
-        instance_type=cloud.instance_type if cloud else None,
+        cloud=cloud,
+        instance_type=instance_type,
         image_id=environ.get(IMAGE_ID_VARIABLE),
         vcpus_per_core=count_vcpus_per_core(hypervisor is not None, threads_per_core, cpu.architecture, cpu.model),
         niceness=os.getpriority(os.PRIO_PROCESS, 0) if real else None,
@@ -125,7 +122,7 @@ def _run_lscpu() -> str:
     # Field names follow the locale.
     env = {**os.environ, "LC_ALL": "C"}
     try:
-        done = subprocess.run([program, "-J"], capture_output=True, text=True, timeout=10, env=env, check=False)
+        done = subprocess.run([program], capture_output=True, text=True, timeout=10, env=env, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
@@ -157,13 +154,6 @@ _AZURE_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
 _ARM_CORES_WITH_SMT = ("Neoverse-E1", "TaiShan v120", "ThunderX2")
 
 
-class CloudInstance(msgspec.Struct, frozen=True):
-    """A cloud provider, and its name for this kind of machine if the firmware contains it."""
-
-    provider: str
-    instance_type: str | None
-
-
 def identify_container(root: Path, environ: Mapping[str, str]) -> str | None:
     """Return the kind of container that this process runs in, or ``None``."""
     if (root / "run/.containerenv").exists():
@@ -193,23 +183,24 @@ def identify_hypervisor(root: Path = FILESYSTEM_ROOT) -> str | None:
     return next((name for name in _HYPERVISORS if name in vendor or name in product), None)
 
 
-def identify_cloud(root: Path = FILESYSTEM_ROOT) -> CloudInstance | None:
-    """Return the cloud instance that the firmware describes; ``None`` if it describes no known cloud.
+def identify_cloud(root: Path = FILESYSTEM_ROOT) -> tuple[str, str | None] | None:
+    """Return the cloud provider that the firmware names, and its name for this kind of machine if it is there.
 
-    Amazon's firmware contains the instance type (source: AWS, "Detect whether a host is an EC2 instance"). Those of
-    Alibaba Cloud, Google and Azure contain general names only; their types are left unknown.
+    ``None`` if it names no known cloud. Amazon's firmware contains the instance type (source: AWS, "Detect whether a
+    host is an EC2 instance"). Those of Alibaba Cloud, Google and Azure contain general names only; their types are left
+    unknown.
     """
     vendor, product = _dmi(root, "sys_vendor"), _dmi(root, "product_name")
     if vendor == "Amazon EC2":
-        return CloudInstance("AWS", _matching(r"[a-z][a-z0-9-]*\.[a-z0-9-]+", product))
+        return "AWS", product if re.fullmatch(r"[a-z][a-z0-9-]*\.[a-z0-9-]+", product) else None
     if vendor == "Xen" and "amazon" in _dmi(root, "bios_version").lower():
-        return CloudInstance("AWS", None)
+        return "AWS", None
     if vendor == "Alibaba Cloud":
-        return CloudInstance("Alibaba Cloud", _matching(r"ecs\.[a-z0-9-]+\.[a-z0-9-]+", product))
+        return "Alibaba Cloud", product if re.fullmatch(r"ecs\.[a-z0-9-]+\.[a-z0-9-]+", product) else None
     if vendor == "Google" and product == "Google Compute Engine":
-        return CloudInstance("Google Cloud", None)
+        return "Google Cloud", None
     if vendor == "Microsoft Corporation" and _dmi(root, "chassis_asset_tag") == _AZURE_ASSET_TAG:
-        return CloudInstance("Azure", None)
+        return "Azure", None
     return None
 
 
@@ -248,7 +239,7 @@ def identify_emulator(
     handler = read_text(root / f"proc/sys/fs/binfmt_misc/qemu-{architecture}") or ""
     if handler.startswith("enabled"):
         return "qemu-user"
-    info = cpuinfo_fields(cpuinfo)
+    info = first_fields(cpuinfo)
     name = info.get("model name", "")
     if "QEMU TCG" in name or ("QEMU Virtual CPU" in name and not hypervisor):
         return "qemu-system"
@@ -260,7 +251,3 @@ def identify_emulator(
 
 def _dmi(root: Path, name: str) -> str:
     return read_text(root / "sys/class/dmi/id" / name) or ""
-
-
-def _matching(pattern: str, text: str) -> str | None:
-    return text if re.fullmatch(pattern, text) else None

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, first_line
 
 OLDEST_TORCH = 2, 6
 ACCEPTS_NEWER_TORCH = 0, 29
@@ -119,7 +119,7 @@ def mismatched_versions(torch_version: str, torchvision_version: str) -> str | N
     )
 
 
-def explain_torch_failure(error: BaseException) -> str:
+def explain_torch_failure(error: Exception) -> str:
     """Return one line that says why ``import torch`` failed and how to fix it."""
     text = _one_line(error)
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
@@ -133,7 +133,7 @@ def explain_torch_failure(error: BaseException) -> str:
 
 
 def explain_torchvision_failure(
-    error: BaseException, torch_version: str | None = None, torchvision_version: str | None = None
+    error: Exception, torch_version: str | None = None, torchvision_version: str | None = None
 ) -> str:
     """Return one line that says why ``import torchvision`` failed and how to fix it.
 
@@ -152,8 +152,8 @@ def explain_torchvision_failure(
     if "torchvision::" in text or "undefined symbol" in text or "custom C++ ops" in text:
         return (
             f"torchvision {torchvision_version} was built for another build of torch than {torch_version}: "
-            f"install both from one index, pip install --force-reinstall torch==={_public(torch_version)} "
-            f"torchvision=={_public(torchvision_version)}"
+            f"install both from one index, pip install --force-reinstall torch==={torch_version.partition('+')[0]} "
+            f"torchvision=={torchvision_version.partition('+')[0]}"
         )
     return f"torchvision cannot be imported ({text}): run pip install --force-reinstall torchvision"
 
@@ -163,13 +163,8 @@ def _release(version: str) -> tuple[int, int] | None:
     return (int(match.group(1)), int(match.group(2))) if match else None
 
 
-def _public(version: str) -> str:
-    return version.partition("+")[0]
-
-
-def _one_line(error: BaseException) -> str:
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {text}"[:300]
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {first_line(error)}"[:300]
 
 
 REVISION_VARIABLE = "MODELZOO_REVISION"

@@ -5,15 +5,17 @@ Libraries are recognized from the installed and loaded files, never from the nam
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TypedDict
+from typing import Any
 
+from modelzoo.frozen import replace
 from modelzoo.machine.installation import import_torch, installed_version
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
 from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library, openblas_limit
@@ -50,19 +52,6 @@ _OPENBLAS_CONFIGURATION = (
 """Its name without and with 64-bit integers, and in the builds of numpy and scipy."""
 
 
-class ThreadpoolEntry(TypedDict, total=False):
-    """One entry of ``threadpoolctl.threadpool_info()``."""
-
-    user_api: str
-    internal_api: str
-    prefix: str
-    filepath: str
-    version: str | None
-    architecture: str | None
-    threading_layer: str | None
-    num_threads: int
-
-
 def read_libraries() -> Libraries:
     """Collect versions, torch's build and the loaded libraries; imports torch.
 
@@ -70,26 +59,22 @@ def read_libraries() -> Libraries:
         EnvironmentProblem: torch cannot be imported.
     """
     torch = import_torch()
-    loaded = _loaded_libraries()
+    backends = torch.backends
     build = parse_torch_config(torch.__config__.show())
-    folder = Path(torch.__file__ or "").resolve().parent
-    bundled = find_bundled_libraries(folder)
-    acl = _find_acl(torch, bundled, folder)
-    onednn, mkl = torch.backends.mkldnn.is_available(), torch.backends.mkl.is_available()
-    return Libraries(
-        versions=package_versions(),
+    bundled = find_bundled_libraries(Path(torch.__file__ or "").resolve().parent)
+    acl = _find_acl(torch, bundled)
+    found = read_engine_libraries(f"torch {torch.__version__}: {build.line}", "", torch.get_num_threads())
+    onednn, mkl = backends.mkldnn.is_available(), backends.mkl.is_available()
+    return replace(
+        found,
         build=build,
-        build_line=f"torch {torch.__version__}: {build.line}",
         onednn=onednn,
         mkl=mkl,
-        openmp=torch.backends.openmp.is_available(),
+        openmp=backends.openmp.is_available(),
         acl=acl,
         backends=list_backends(
-            onednn=onednn, mkl=mkl, acl=acl is not None, bundled=bundled, loaded=tuple(loaded), blas=build.blas
+            onednn=onednn, mkl=mkl, acl=acl is not None, bundled=bundled, loaded=found.loaded, blas=build.blas
         ),
-        loaded=tuple(loaded),
-        two_openmp=_several_openmp(loaded),
-        threads=torch.get_num_threads(),
         interop_threads=torch.get_num_interop_threads(),
     )
 
@@ -102,7 +87,7 @@ def read_engine_libraries(build_line: str, backend: str, threads: int) -> Librar
         backend: what it computes with.
         threads: of an operator.
     """
-    loaded = _loaded_libraries()
+    loaded = tuple(loaded_libraries())
     return Libraries(
         versions=package_versions(),
         build=Build(None, None, None, None, None, None, None, None, (), {}),
@@ -112,20 +97,18 @@ def read_engine_libraries(build_line: str, backend: str, threads: int) -> Librar
         openmp=False,
         acl=None,
         backends=(backend,),
-        loaded=tuple(loaded),
-        two_openmp=_several_openmp(loaded),
+        loaded=loaded,
+        two_openmp=sum(library.api == "openmp" for library in loaded) > 1,
         threads=threads,
         interop_threads=1,
     )
 
 
-def _loaded_libraries() -> list[Library]:
+def loaded_libraries() -> list[Library]:
+    """The BLAS and OpenMP libraries of this process, by their files; the order of threadpoolctl differs by the call."""
     import threadpoolctl
 
-    entries: list[ThreadpoolEntry] = threadpoolctl.threadpool_info()
-    found = (describe_library(entry, _openblas_configuration(entry)) for entry in entries)
-    # The order of threadpoolctl differs from call to call.
-    return sorted(found, key=lambda library: library.file)
+    return sorted(map(describe_library, threadpoolctl.threadpool_info()), key=lambda library: library.file)
 
 
 def supported_threads(count: int) -> int:
@@ -133,39 +116,24 @@ def supported_threads(count: int) -> int:
 
     torch must have been imported: an OpenBLAS that is not loaded is not known.
     """
-    limit = openblas_limit(_loaded_libraries())
+    limit = openblas_limit(loaded_libraries())
     return count if limit is None else min(count, limit)
 
 
-def _openblas_configuration(entry: ThreadpoolEntry) -> str:
-    """What OpenBLAS says of how it was built; empty for other libraries."""
-    if entry["internal_api"] != "openblas":
-        return ""
-    try:
-        library = ctypes.CDLL(entry["filepath"])  # it is loaded already
-    except (KeyError, OSError):
-        return ""
-    for name in _OPENBLAS_CONFIGURATION:
-        function = getattr(library, name, None)
-        if function is not None:
-            function.restype = ctypes.c_char_p
-            return bytes(function()).decode(errors="replace")
-    return ""
-
-
-def _several_openmp(loaded: Sequence[Library]) -> bool:
-    return sum(library.api == "openmp" for library in loaded) > 1
-
-
-def describe_library(entry: ThreadpoolEntry, configuration: str = "") -> Library:
+def describe_library(entry: Mapping[str, Any]) -> Library:
     """Turn an entry of ``threadpoolctl.threadpool_info()`` into a record, without private paths.
 
-    Args:
-        entry: the entry.
-        configuration: what ``openblas_get_config()`` returns.
+    Its owner is the Python package that contains it (``numpy`` for ``…/site-packages/numpy.libs/x.so``), or ``system``.
+    An OpenBLAS is asked how it was built.
     """
-    path = Path(entry.get("filepath") or entry.get("prefix") or "?")
-    limit = re.search(r"\bMAX_THREADS=(\d+)", configuration)
+    path, limit = Path(entry["filepath"]), None
+    packages = re.findall(r"/(?:site|dist)-packages/([^/.]+)[^/]*/", str(path))
+    if entry["internal_api"] == "openblas":
+        with contextlib.suppress(OSError):
+            library = ctypes.CDLL(str(path))  # it is loaded already
+            for function in filter(None, (getattr(library, name, None) for name in _OPENBLAS_CONFIGURATION)):
+                function.restype = ctypes.c_char_p
+                limit = re.search(rb"\bMAX_THREADS=(\d+)", function())
     return Library(
         api=entry["user_api"],
         kind=entry["internal_api"],
@@ -173,39 +141,24 @@ def describe_library(entry: ThreadpoolEntry, configuration: str = "") -> Library
         architecture=entry.get("architecture"),
         threading=entry.get("threading_layer"),
         threads=entry["num_threads"],
-        owner=owning_package(path),
+        owner=packages[0] if packages else "system",
         file=path.name,
         limit=int(limit[1]) if limit else None,
     )
 
 
-def owning_package(path: Path) -> str:
-    """Return the Python package that contains ``path`` (``numpy`` for ``…/site-packages/numpy.libs/x.so``), or
-    ``system``."""
-    parts = path.parts
-    for index, part in enumerate(parts[:-2]):
-        if part in ("site-packages", "dist-packages"):
-            return parts[index + 1].partition(".")[0]
-    return "system"
-
-
 def find_bundled_libraries(folder: Path) -> dict[str, str]:
-    """Return the libraries that a wheel of torch contains, as name to file.
+    """Return the libraries that a wheel of torch contains, as name to path, in ``torch/lib`` or beside it.
 
     Args:
         folder: the directory of the package.
     """
     found: dict[str, str] = {}
-    for place in _places_of_bundled(folder):
+    for place in (folder / "lib", folder.parent / f"{folder.name}.libs"):
         for name, prefix in _BUNDLED_FILES.items():
             for file in sorted(place.glob(f"{prefix}*.so*")):
-                found.setdefault(name, file.name)
+                found.setdefault(name, str(file))
     return found
-
-
-def _places_of_bundled(folder: Path) -> tuple[Path, Path]:
-    """Wheels put libraries into ``torch/lib`` or ``torch.libs`` beside it."""
-    return folder / "lib", folder.parent / f"{folder.name}.libs"
 
 
 def list_backends(
@@ -243,20 +196,15 @@ def package_versions() -> dict[str, str]:
     }
 
 
-def _find_acl(torch: ModuleType, bundled: dict[str, str], folder: Path) -> ComputeLibrary | None:
+def _find_acl(torch: ModuleType, bundled: Mapping[str, str]) -> ComputeLibrary | None:
     """Return how the Arm Compute Library was recognized, or ``None``. The build line never names it."""
     maps = read_text(FILESYSTEM_ROOT / "proc/self/maps") or ""
     mapped = re.search(r"(/\S*/libarm_compute[^/\s]*)$", maps, re.MULTILINE)
-    if mapped:
-        path = Path(mapped[1])
-        return ComputeLibrary(path.name, is_loaded=True, version=read_acl_version(path))
-    if "acl" in bundled:
-        versions = (read_acl_version(place / bundled["acl"]) for place in _places_of_bundled(folder))
-        return ComputeLibrary(bundled["acl"], is_loaded=False, version=next(filter(None, versions), None))
+    if mapped or "acl" in bundled:
+        path = Path(mapped[1] if mapped else bundled["acl"])
+        return ComputeLibrary(path.name, is_loaded=mapped is not None, version=read_acl_version(path))
     is_acl_available = getattr(torch.backends.mkldnn, "is_acl_available", None)
-    if is_acl_available is not None and is_acl_available():
-        return ComputeLibrary(None, is_loaded=True)
-    return None
+    return ComputeLibrary(None, is_loaded=True) if is_acl_available is not None and is_acl_available() else None
 
 
 def read_acl_version(path: Path) -> str | None:
@@ -289,19 +237,19 @@ _RECORDED_SETTINGS = (
 def parse_torch_config(text: str) -> Build:
     """Parse the output of ``torch.__config__.show()``."""
 
-    def first_match(pattern: str) -> str | None:
-        match = re.search(pattern, text)
-        return match.group(1).strip() if match else None
-
-    line = first_match(r"Build settings: (.*)") or ""
-    settings = dict(re.findall(r"([A-Z0-9_]+)=([^,]*)(?:, |,?\s*$)", line))
+    patterns = {
+        "compiler": r"- ((?:GCC|clang|Clang|MSVC|icx?) [\d.]+)",
+        "onednn": r"MKL-DNN v([\d.]+)",
+        "mkl": r"Math Kernel Library Version ([\d.]+)",
+        "openmp": r"OpenMP \d+ \(a\.k\.a\. OpenMP ([\d.]+)\)",
+        "capability": r"CPU capability usage: (\S+)",
+    }
+    found = {name: re.search(pattern, text) for name, pattern in patterns.items()}
+    line = re.search(r"Build settings: (.*)", text)
+    settings = dict(re.findall(r"([A-Z0-9_]+)=([^,]*)(?:, |,?\s*$)", line[1] if line else ""))
     flags = settings.get("CXX_FLAGS", "").split()
     return Build(
-        compiler=first_match(r"- ((?:GCC|clang|Clang|MSVC|icx?) [\d.]+)"),
-        onednn=first_match(r"MKL-DNN v([\d.]+)"),
-        mkl=first_match(r"Math Kernel Library Version ([\d.]+)"),
-        openmp=first_match(r"OpenMP \d+ \(a\.k\.a\. OpenMP ([\d.]+)\)"),
-        capability=first_match(r"CPU capability usage: (\S+)"),
+        **{name: match and match[1] for name, match in found.items()},
         blas=settings.get("BLAS_INFO"),
         lapack=settings.get("LAPACK_INFO"),
         build_type=settings.get("BUILD_TYPE"),

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from modelzoo.records.machine import Cache, ClockFrequency, Throttling
+from modelzoo.records.machine import Cache, Throttling
 
 FILESYSTEM_ROOT = Path("/")
 _FREQUENCY_SAMPLES = 16
@@ -100,30 +100,21 @@ def online_cpus(root: Path = FILESYSTEM_ROOT) -> frozenset[int] | None:
 
 
 def count_cores(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> int | None:
-    """Count the physical cores of the logical CPUs ``cpus``; ``None`` if /sys does not say.
-
-    The list of siblings comes before the pair of package and core id: on some machines core ids repeat between the
-    dies and clusters of a package.
-    """
-    cores: set[object] = set()
-    for cpu in cpus:
-        folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
-        siblings = read_text(folder / "core_cpus_list") or read_text(folder / "thread_siblings_list")
-        if siblings:
-            cores.add(siblings)
-            continue
-        package, core = read_text(folder / "physical_package_id"), read_text(folder / "core_id")
-        if core is None:
-            return None
-        cores.add((package, core))
-    return len(cores) or None
+    """Count the physical cores of the logical CPUs ``cpus``; ``None`` if /sys does not say."""
+    cores = {read_siblings(cpu, root) for cpu in cpus}
+    return None if None in cores else len(cores) or None
 
 
-def count_sockets(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> int | None:
-    """Count the packages of ``cpus``; ``None`` if unknown. Some ARM firmware reports -1 for unknown."""
-    folders = [root / f"sys/devices/system/cpu/cpu{cpu}/topology" for cpu in cpus]
-    packages = {read_integer(folder / "physical_package_id") for folder in folders}
-    return None if packages & {None, -1} else len(packages) or None
+def read_siblings(cpu: int, root: Path = FILESYSTEM_ROOT) -> str | None:
+    """Return the list of the logical CPUs that are one core with ``cpu``; ``None`` if /sys does not say."""
+    folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
+    return read_text(folder / "core_cpus_list") or read_text(folder / "thread_siblings_list")
+
+
+def read_socket(cpu: int, root: Path = FILESYSTEM_ROOT) -> int | None:
+    """Return the package that a logical CPU is in; ``None`` if unknown, which some ARM firmware reports as -1."""
+    package = read_integer(root / f"sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id")
+    return None if package == -1 else package
 
 
 def read_numa_nodes(root: Path = FILESYSTEM_ROOT) -> dict[int, frozenset[int]]:
@@ -169,24 +160,6 @@ def current_mhz(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> list[floa
     # The files hold kHz.
     values = [read_integer(root / f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq") for cpu in chosen]
     return [khz / 1e3 for khz in values if khz]
-
-
-def summarize_frequency(samples: list[float]) -> ClockFrequency | None:
-    """Return mean, minimum and maximum of ``samples`` in MHz, or ``None`` if there are none."""
-    if not samples:
-        return None
-    return ClockFrequency(sum(samples) / len(samples), min(samples), max(samples))
-
-
-def read_meminfo(root: Path = FILESYSTEM_ROOT) -> dict[str, int]:
-    """Return /proc/meminfo in bytes."""
-    found = {}
-    for line in (read_text(root / "proc/meminfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        words = value.split()
-        if words and words[0].isdigit():
-            found[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
-    return found
 
 
 def read_selected(path: Path) -> str | None:
@@ -235,20 +208,18 @@ def read_throttling(root: Path = FILESYSTEM_ROOT) -> Throttling | None:
 
     ``None`` if there is no quota, or the kernel does not say. Each group counts the stops by its own quota.
     """
-    folders = [folder for folder in _cgroup_folders("cpu", root) if _cpu_quota(folder) is not None]
-    known = [found for folder in folders if (found := _throttling(folder)) is not None]
-    return Throttling(sum(each.periods for each in known), sum(each.seconds for each in known)) if known else None
-
-
-def _throttling(folder: Path) -> Throttling | None:
-    """What ``cpu.stat`` of one group says (version 2 counts microseconds, version 1 nanoseconds)."""
-    lines = (line.split() for line in (read_text(folder / "cpu.stat") or "").splitlines())
-    values = {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}
-    if "throttled_usec" in values:
-        return Throttling(values.get("nr_throttled", 0), values["throttled_usec"] / 1e6)
-    if "throttled_time" in values:
-        return Throttling(values.get("nr_throttled", 0), values["throttled_time"] / 1e9)
-    return None
+    known = []
+    for folder in _cgroup_folders("cpu", root):
+        if _cpu_quota(folder) is None:
+            continue
+        lines = (line.split() for line in (read_text(folder / "cpu.stat") or "").splitlines())
+        values = {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}
+        # Version 2 counts microseconds, version 1 nanoseconds.
+        for name, unit in (("throttled_usec", 1e6), ("throttled_time", 1e9)):
+            if name in values:
+                known.append((values.get("nr_throttled", 0), values[name] / unit))
+                break
+    return Throttling(*map(sum, zip(*known))) if known else None
 
 
 def _cpu_quota(folder: Path) -> float | None:

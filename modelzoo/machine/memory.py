@@ -7,20 +7,18 @@ system's setting in ``/sys/kernel/mm/transparent_hugepage``.
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import os
 import platform
 import re
-import shutil
-import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import linux
-from modelzoo.machine.linux import FILESYSTEM_ROOT, allowed_cpus, read_text
+from modelzoo.machine.linux import FILESYSTEM_ROOT, allowed_cpus
 from modelzoo.records.machine import NodeMemory, Placement
 
 PR_SET_THP_DISABLE, PR_GET_THP_DISABLE = 41, 42
@@ -63,17 +61,6 @@ def huge_pages_problem(mode: str | None, allocator: str | None, libc: tuple[str,
             "malloc=jemalloc, or leave thp=on out"
         )
     return None
-
-
-def require_huge_pages(mode: str | None, allocator: str | None, libc: tuple[str, str] | None = None) -> None:
-    """Check that a process that uses ``allocator`` can have huge pages if it asks for them; see ``huge_pages_problem``.
-
-    Raises:
-        EnvironmentProblem: it cannot.
-    """
-    found = huge_pages_problem(mode, allocator, libc)
-    if found is not None:
-        raise EnvironmentProblem(f"thp=on: {found}")
 
 
 def set_allowed(allowed: bool) -> None:
@@ -119,14 +106,12 @@ def parse_numa_maps(text: str) -> tuple[NodeMemory, ...]:
     Pages of mapped files count as files, all others as private. Huge pages that the kernel made transparently are
     counted in pages of the mapping's size.
     """
-    private: dict[int, int] = {}
-    files: dict[int, int] = {}
+    found = (Counter[int](), Counter[int]())
     for line in text.splitlines():
         size = _PAGE_SIZE.search(line)
-        found = files if " file=" in line else private
         for node, pages in _PAGES.findall(line):
-            found[int(node)] = found.get(int(node), 0) + int(pages) * (int(size[1]) if size else 4) * 1024
-    return tuple(NodeMemory(node, private.get(node, 0), files.get(node, 0)) for node in sorted({*private, *files}))
+            found[" file=" in line][int(node)] += int(pages) * (int(size[1]) if size else 4) * 1024
+    return tuple(NodeMemory(node, found[False][node], found[True][node]) for node in sorted({*found[0], *found[1]}))
 
 
 def nodes_of(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> tuple[int, ...]:
@@ -181,33 +166,14 @@ def prefer_own_node(cpus: frozenset[int]) -> tuple[int | None, str | None]:
     return nodes[0], None
 
 
-def resident_memory(root: Path = FILESYSTEM_ROOT) -> int | None:
-    """Return the bytes of memory that this process occupies now; ``None`` if the system does not say."""
-    # Source: proc_pid_statm(5): size, resident … in pages.
-    words = (read_text(root / "proc/self/statm") or "").split()
-    return int(words[1]) * os.sysconf("SC_PAGE_SIZE") if len(words) > 1 else None
-
-
 _REPLACEMENTS = ("tcmalloc", "jemalloc", "mimalloc", "snmalloc", "libhoard", "tbbmalloc_proxy")
 
 
-class AllocatorLibrary(msgspec.Struct, frozen=True):
-    """A library that replaces ``malloc`` if it is preloaded.
-
-    Attributes:
-        files: names under which it is installed, the preferred one first.
-        package: the package of Debian and Ubuntu.
-    """
-
-    files: tuple[str, ...]
-    package: str
-
-
 LIBRARIES = {
-    "tcmalloc": AllocatorLibrary(("libtcmalloc_minimal.so.4", "libtcmalloc.so.4"), "libtcmalloc-minimal4"),
-    "jemalloc": AllocatorLibrary(("libjemalloc.so.2",), "libjemalloc2"),
+    "tcmalloc": (("tcmalloc_minimal", "tcmalloc"), "libtcmalloc-minimal4"),
+    "jemalloc": (("jemalloc",), "libjemalloc2"),
 }
-"""By the allocator's name in a setting."""
+"""By the allocator's name in a setting: its libraries, the preferred first, and the package of Debian and Ubuntu."""
 
 
 def identify_allocator(maps: str, address: int | None = None) -> str | None:
@@ -268,64 +234,34 @@ def malloc_address() -> int | None:
         return None
 
 
-def locate_library(name: str, root: Path = FILESYSTEM_ROOT, listing: str | None = None) -> Path | None:
-    """Return the path of the library of allocator ``name``, for this process's architecture; ``None`` if there is none.
+def locate_library(name: str) -> str | None:
+    """Return the library of allocator ``name`` as LD_PRELOAD takes it; ``None`` if there is none.
 
-    Args:
-        name: ``tcmalloc`` or ``jemalloc``.
-        root: the directory that stands for ``/``.
-        listing: output of ``ldconfig -p``; by default it is run.
+    It is a file of this Python's environment, such as conda's, or the name of one that the dynamic linker finds.
     """
-    listing = _run_ldconfig() if listing is None else listing
-    listed = re.findall(r"^\s+(\S+) \(.*\) => (\S+)$", listing, re.MULTILINE)
-    # Where libraries lie that ldconfig does not list: environments such as conda's, and usual directories.
-    machines = sorted((root / "usr/lib").glob("*-linux-gnu"))
-    usual = ("usr/local/lib64", "usr/local/lib", "usr/lib64", "usr/lib", "lib64", "lib")
-    folders = [Path(sys.prefix) / "lib", *machines, *(root / name for name in usual)]
-    own = _elf_class(Path("/proc/self/exe"))
-    for file in LIBRARIES[name].files:
-        for path in (*(Path(path) for known, path in listed if known == file), *(folder / file for folder in folders)):
-            kind = _elf_class(path)
-            if kind is not None and own in (kind, None):
-                return path
+    for stem in LIBRARIES[name][0]:
+        own = sorted(map(str, Path(sys.prefix, "lib").glob(f"lib{stem}.so.*")))
+        if found := own[0] if own else ctypes.util.find_library(stem):
+            return found
     return None
 
 
 def missing_library(name: str) -> str:
     """Say that the library of allocator ``name`` is missing, and what to do."""
-    library = LIBRARIES[name]
+    stems, package = LIBRARIES[name]
     return (
-        f"{library.files[0]} was not found on this machine; install it (Debian and Ubuntu: apt-get install "
-        f"{library.package}), or leave this allocator out"
+        f"lib{stems[0]} was not found on this machine; install it (Debian and Ubuntu: apt-get install {package}), or "
+        "leave this allocator out"
     )
 
 
-def find_library(name: str, root: Path = FILESYSTEM_ROOT, listing: str | None = None) -> Path:
+def find_library(name: str) -> str:
     """Return what ``locate_library`` returns.
 
     Raises:
         EnvironmentProblem: it is not installed.
     """
-    path = locate_library(name, root, listing)
-    if path is None:
+    found = locate_library(name)
+    if found is None:
         raise EnvironmentProblem(f"malloc={name}: {missing_library(name)}")
-    return path
-
-
-def _run_ldconfig() -> str:
-    program = shutil.which("ldconfig") or "/sbin/ldconfig"  # /sbin is often not in a user's PATH
-    try:
-        done = subprocess.run([program, "-p"], capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout
-
-
-def _elf_class(path: Path) -> tuple[int, bytes] | None:
-    """The word size and the architecture that an ELF file is for (source: elf(5)); ``None`` if it is none."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(20)
-    except OSError:
-        return None
-    return (header[4], header[18:20]) if header.startswith(b"\x7fELF") and len(header) == 20 else None
+    return found

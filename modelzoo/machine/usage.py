@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
 from modelzoo.machine import linux
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_throttling
 from modelzoo.machine.memory import huge_page_bytes
-from modelzoo.records.machine import CpuUsage, Throttling
+from modelzoo.records.machine import ClockFrequency, CpuUsage
 
 
-class CpuTicks(msgspec.Struct, frozen=True):
-    """Clock ticks that a set of CPUs spent busy (user, nice, system, interrupts), and that were stolen from it."""
+def parse_stat(text: str, cpus: frozenset[int]) -> tuple[int, int] | None:
+    """Return the clock ticks that ``cpus`` were busy (user, nice, system, interrupts), and that were stolen from them.
 
-    busy: int
-    stolen: int
-
-
-def parse_stat(text: str, cpus: frozenset[int]) -> CpuTicks | None:
-    """Add up the lines of ``/proc/stat`` for ``cpus``; ``None`` if it has none of them.
-
-    User time includes guest time (source: proc_stat(5)).
+    ``None`` if ``text``, that of ``/proc/stat``, has none of them. User time includes guest time (source:
+    proc_stat(5)).
     """
     busy = stolen = lines = 0
     for line in text.splitlines():
@@ -36,16 +31,19 @@ def parse_stat(text: str, cpus: frozenset[int]) -> CpuTicks | None:
             busy += user + nice + system + irq + softirq
             stolen += steal
             lines += 1
-    return CpuTicks(busy, stolen) if lines else None
+    return (busy, stolen) if lines else None
 
 
 class _Snapshot(msgspec.Struct, frozen=True):
+    """Counters at one time; those of the system are ``None`` where it does not have them."""
+
     clock: float
-    ticks: CpuTicks | None
     own_seconds: float
     faults: int
     switches: int
-    throttled: Throttling | None
+    busy: int | None = None
+    stolen: int | None = None
+    throttled: float | None = None
 
 
 class CpuUsageMonitor:
@@ -95,37 +93,34 @@ class CpuUsageMonitor:
         before, after = self._before, self._snapshot()
         if before is None:
             raise RuntimeError("CpuUsageMonitor.stop before start")
-        pieces = _pieces(before, self._gaps, after)
-        seconds = max(sum(end.clock - start.clock for start, end in pieces), 1e-9)
-        own = max(0.0, sum(end.own_seconds - start.own_seconds for start, end in pieces))
+        starts = [before, *(end for _, end in self._gaps)]
+        ends = [*(start for start, _ in self._gaps), after]
+
+        def spent(name: str) -> float | None:
+            """How far a counter went between the gaps."""
+            pairs = [(getattr(start, name), getattr(end, name)) for start, end in zip(starts, ends)]
+            known = [second - first for first, second in pairs if first is not None and second is not None]
+            return sum(known) if known else None
+
+        seconds, own = max(spent("clock") or 0.0, 1e-9), max(0.0, spent("own_seconds") or 0.0)
         tick = 1 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
-        other = steal = None
-        counted = [
-            (start.ticks, end.ticks) for start, end in pieces if start.ticks is not None and end.ticks is not None
-        ]
-        if counted:
-            busy = sum(end.busy - start.busy for start, end in counted) * tick
-            stolen = sum(end.stolen - start.stolen for start, end in counted) * tick
-            other = max(0.0, busy - own) / seconds
+        busy, stolen, other, steal = spent("busy"), spent("stolen"), None, None
+        if busy is not None and stolen is not None:
+            other = max(0.0, busy * tick - own) / seconds
             steal = 100 * stolen / (busy + stolen) if busy + stolen > 0 else 0.0
-        limited = [
-            end.throttled.since(start.throttled).seconds
-            for start, end in pieces
-            if start.throttled is not None and end.throttled is not None
-        ]
-        throttled = sum(limited) if limited else None
+        samples = self._mhz_before + linux.current_mhz(self._cpus, self._root)
         return CpuUsage(
             seconds=seconds,
             own_cores=own / seconds,
             other_cores=other,
             steal_percent=steal,
             # The ends of the pieces are rounded independently of each other.
-            resolution=tick * len(self._cpus) * len(pieces) ** 0.5 / seconds,
-            minor_faults=sum(end.faults - start.faults for start, end in pieces),
-            involuntary_switches=sum(end.switches - start.switches for start, end in pieces),
-            throttled_seconds=throttled,
+            resolution=tick * len(self._cpus) * len(starts) ** 0.5 / seconds,
+            minor_faults=int(spent("faults") or 0),
+            involuntary_switches=int(spent("switches") or 0),
+            throttled_seconds=spent("throttled"),
             waited_seconds=waited,
-            frequency=linux.summarize_frequency(self._mhz_before + linux.current_mhz(self._cpus, self._root)),
+            frequency=ClockFrequency(fmean(samples), min(samples), max(samples)) if samples else None,
             huge_pages=huge_page_bytes(self._root),
         )
 
@@ -138,23 +133,17 @@ class CpuUsageMonitor:
         else:
             usage = resource.getrusage(resource.RUSAGE_SELF)
             faults, switches = usage.ru_minflt, usage.ru_nivcsw
+        throttled = read_throttling(self._root)
+        busy, stolen = parse_stat(linux.read_text(self._root / "proc/stat") or "", self._cpus) or (None, None)
         return _Snapshot(
-            clock=time.perf_counter(),
-            ticks=parse_stat(linux.read_text(self._root / "proc/stat") or "", self._cpus),
-            own_seconds=process_tree_seconds(self._pid),
-            faults=faults,
-            switches=switches,
-            throttled=read_throttling(self._root),
+            time.perf_counter(),
+            process_tree_seconds(self._pid),
+            faults,
+            switches,
+            busy,
+            stolen,
+            None if throttled is None else throttled.seconds,
         )
-
-
-def _pieces(
-    first: _Snapshot, gaps: Sequence[tuple[_Snapshot, _Snapshot]], last: _Snapshot
-) -> list[tuple[_Snapshot, _Snapshot]]:
-    """The parts of a period between its gaps, each from one snapshot to another."""
-    starts = [first, *(end for _, end in gaps)]
-    ends = [*(start for start, _ in gaps), last]
-    return list(zip(starts, ends))
 
 
 def process_tree_seconds(pid: int) -> float:

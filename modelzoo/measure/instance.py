@@ -15,6 +15,7 @@ from time import monotonic, perf_counter, process_time, sleep, time
 from typing import Any
 
 import msgspec
+import psutil
 
 from modelzoo.engines.protocol import AsynchronousDevice, Model
 from modelzoo.errors import UsageError
@@ -22,7 +23,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
-from modelzoo.machine.memory import prefer_own_node, read_placement, resident_memory
+from modelzoo.machine.memory import prefer_own_node, read_placement
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Clock, Watch, clock_for, on_host, time_copies, watch
@@ -343,7 +344,8 @@ class Instance:
             sleep(max(0.0, start - monotonic()))
             while not done or done[-1].ended < end:
                 done.append(batch.run(device))
-        return Window(tuple(each.started for each in done), tuple(each.ended for each in done), resident_memory())
+        occupied = psutil.Process().memory_info().rss
+        return Window(tuple(each.started for each in done), tuple(each.ended for each in done), occupied)
 
     def finish(self, looks: Looks) -> InstanceReport:
         """Look at what ran, and report it."""

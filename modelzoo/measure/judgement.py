@@ -153,8 +153,8 @@ class Judging:
             began = time.monotonic()
             result = compare(
                 self._task,
-                pair.reference.predictor,
-                pair.tested.predictor,
+                pair.reference,
+                pair.tested,
                 range(shard.start, shard.stop),
                 progress=self._progress,
                 exhibit=self._send,

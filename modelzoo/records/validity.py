@@ -261,28 +261,6 @@ class ClassLosses(msgspec.Struct, frozen=True):
     significance: float
 
 
-class TableColumn(msgspec.Struct, frozen=True):
-    """A column: its heading, one cell for each row, and whether these are numbers."""
-
-    title: Message
-    cells: tuple[Message, ...]
-    is_number: bool = False
-
-
-class Table(msgspec.Struct, frozen=True):
-    """A table of a task that a workload brings with it, in its own words.
-
-    Attributes:
-        title: printed above the table.
-        columns: all of the same length.
-        note: printed below the table; may be empty.
-    """
-
-    title: Message
-    columns: tuple[TableColumn, ...]
-    note: Message = ""
-
-
 class Validity(msgspec.Struct, frozen=True):
     """The judgement of one setting of one workload.
 
@@ -306,7 +284,6 @@ class Validity(msgspec.Struct, frozen=True):
         classes: what the classes lost; ``None`` if there are none, or with random weights.
         shown: some of the items.
         layers: what ``--explain`` shows; ``None`` without it.
-        tables: those of a task that a workload brings with it.
         counts: number of images, crops, photographs, questions ….
         figures: every figure by name, from 0 to 1 for accuracies; figures that are not finite are left out.
         notes: how unusual inputs were read. data_notes: likewise, of the data set.
@@ -333,7 +310,6 @@ class Validity(msgspec.Struct, frozen=True):
     classes: ClassLosses | None = None
     shown: Shown | None = None
     layers: ExplainedLayers | None = None
-    tables: tuple[Table, ...] = ()
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     figures: dict[str, float] = msgspec.field(default_factory=dict)
     notes: tuple[PictureNote, ...] = ()

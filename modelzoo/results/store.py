@@ -307,9 +307,6 @@ def _check_validity(judged: Validity) -> None:
         raise ValueError(f"the judgement of {judged.workload} has no figure {missing[0]}")
     if judged.layers is not None and not 0 <= (judged.layers.suspect or 0) <= max(0, len(judged.layers.layers) - 1):
         raise ValueError(f"the judgement of {judged.workload} suspects a layer that it does not have")
-    for table in judged.tables:
-        if len({len(column.cells) for column in table.columns}) != 1:
-            raise ValueError(f"a table of the judgement of {judged.workload} has columns of different lengths")
     if isinstance(judged.shown, ShownClasses):
         tops = [top for each in judged.shown.changed for top in (each.reference, each.tested)]
         tops += [top for each in judged.shown.first for top in (each.reference, each.tested)]

@@ -184,15 +184,14 @@ def row(q: AnsweredQuestion, passage: str) -> Row:
     first, second = q.reference, q.tested
     numbers = {
         **{"em_reference": first.exact, "em_tested": second.exact, "f1_reference": first.f1, "f1_tested": second.f1},
-        "identical_answers": float(q.same),
-        "answer_agreement": q.agreement_f1,
+        **{"identical_answers": float(q.same), "answer_agreement": q.agreement_f1},
+        **{"logit_drift": q.logit_change, "logit_error": q.logit_error},
     }
-    values = {"logit_drift": q.logit_change, "logit_error": q.logit_error}
     sides = [cell for a in (first, second) for cell in (a.text, f"{a.probability:.4f}", f"{a.f1:.4f}")]
     return Row(
         q.index,
         q.id,
-        {**numbers, **{name: value for name, value in values.items() if value is not None}},
+        {name: value for name, value in numbers.items() if value is not None},
         first.finite,
         second.finite,
         in_common=q.agreement_f1 > 0,

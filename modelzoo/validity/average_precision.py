@@ -59,12 +59,10 @@ class Evaluation(msgspec.Struct, frozen=True):
     categories: Mapping[int, CategoryMatches]
 
 
-def coco_results(
-    detections: Sequence[tuple[ImageId, CocoDetections]],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return boxes and masks in COCO's result format, from pairs of image id and detections."""
+def coco_results(detections: Mapping[ImageId, CocoDetections]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return boxes and masks in COCO's result format, of detections by image id."""
     boxes, masks = [], []
-    for image_id, found in detections:
+    for image_id, found in detections.items():
         for row, (category, score) in enumerate(zip(found.categories, found.scores)):
             shared = {"image_id": image_id, "category_id": category, "score": score}
             boxes.append({**shared, "bbox": list(found.boxes[4 * row : 4 * row + 4])})
@@ -108,33 +106,27 @@ def evaluate(
 
 
 def _categories(evaluation: Any) -> dict[int, CategoryMatches]:
-    """Extract what ``COCOeval.accumulate`` reads, for objects of every size."""
+    """Extract what ``COCOeval.accumulate`` reads, for objects of every size, in its own order: stable by score."""
+    import numpy as np
+
     parameters = evaluation.params
     pictures, sizes = len(parameters.imgIds), len(parameters.areaRng)
     found = {}
     for number, category in enumerate(parameters.catIds):
         start = number * sizes * pictures  # the first range of sizes is "all"
-        matches = _category(evaluation.evalImgs[start : start + pictures], len(parameters.iouThrs))
-        if matches.objects.any():
-            found[int(category)] = matches
+        by_picture = enumerate(evaluation.evalImgs[start : start + pictures])
+        seen, objects = {index: each for index, each in by_picture if each is not None}, np.zeros(pictures)
+        objects[list(seen)] = [np.count_nonzero(each["gtIgnore"] == 0) for each in seen.values()]
+        if objects.any():
+            scores, ignored, matched = (
+                np.concatenate([each[name] for each in seen.values()], axis=-1)
+                for name in ("dtScores", "dtIgnore", "dtMatches")
+            )
+            picture = np.repeat(list(seen), [len(each["dtScores"]) for each in seen.values()])
+            order, ignored = np.argsort(-scores, kind="stable"), ignored.astype(bool)
+            hit = ((matched != 0) & ~ignored)[:, order]
+            found[int(category)] = CategoryMatches(picture[order], hit, ignored[:, order], objects)
     return found
-
-
-def _category(by_picture: Sequence[Any], thresholds: int) -> CategoryMatches:
-    """Join what COCOeval found in each picture (``None`` if there is nothing), in its own order: stable by score."""
-    import numpy as np
-
-    seen = [(index, each) for index, each in enumerate(by_picture) if each is not None]
-    objects = np.zeros(len(by_picture))
-    for index, each in seen:
-        objects[index] = np.count_nonzero(each["gtIgnore"] == 0)
-    empty = np.zeros((thresholds, 0), dtype=bool)
-    scores = np.concatenate([np.zeros(0), *(each["dtScores"] for _, each in seen)])
-    picture = np.concatenate([np.zeros(0, int), *(np.full(len(each["dtScores"]), index) for index, each in seen)])
-    ignored = np.concatenate([empty, *(each["dtIgnore"].astype(bool) for _, each in seen)], axis=1)
-    matched = np.concatenate([empty, *(each["dtMatches"] != 0 for _, each in seen)], axis=1)
-    order = np.argsort(-scores, kind="stable")
-    return CategoryMatches(picture[order], (matched & ~ignored)[:, order], ignored[:, order], objects)
 
 
 def category_ap(matches: CategoryMatches, weights: Any) -> NDArray[Any]:
@@ -177,14 +169,16 @@ class Resampled(msgspec.Struct, frozen=True):
     """AP of two models on the same pictures with random weights, as ``bounds.Drawn`` takes it.
 
     Attributes:
-        reference: [draws] AP of the reference. tested: likewise.
+        reference: [draws] what the observed pictures add to the AP of the reference. tested: likewise.
         observed: [draws] share of AP that the observed pictures have; the added picture has the rest.
+        added: [draws] weight of the added picture.
         size: size of the added picture, see ``picture_sizes``.
     """
 
     reference: NDArray[Any]
     tested: NDArray[Any]
     observed: NDArray[Any]
+    added: NDArray[Any]
     size: float
 
 
@@ -212,7 +206,7 @@ def resample(reference: Evaluation, tested: Evaluation) -> Resampled:
         observed = weights @ sizes / (weights @ sizes + added)
         found.append(np.array([_mean_ap(reference, weights), _mean_ap(tested, weights), observed]))
     first, second, shares = np.concatenate(found, axis=1)
-    return Resampled(first, second, shares, size)
+    return Resampled(first * shares, second * shares, shares, (1 - shares) / size, size)
 
 
 def picture_sizes(evaluation: Evaluation) -> NDArray[Any]:

@@ -219,48 +219,25 @@ def draw(
     return Drawn(float(means[0]), float(means[1]), first, second, share, lowest, highest, len(pairs))
 
 
-def median_bounds(
-    values: Sequence[float], clusters: Sequence[Hashable], highest: float, upper: float, lower: float
-) -> tuple[float, float]:
-    """Return the one-sided upper and lower bound of a median over items.
-
-    Args:
-        values: of each item, from 0 to ``highest``; one or more. clusters: what each item belongs to.
-        highest: value of all items of the worst cluster; those of the best one have 0.
-        upper: confidence of the upper bound. lower: of the lower bound.
-    """
-    import numpy as np
-
-    places, sizes = _places(clusters)
-    order = np.argsort(values, kind="stable")
-    places, ranked = places[order], np.asarray(values, dtype="float64")[order]
-    with_worst, with_best = np.append(ranked, highest), np.insert(ranked, 0, 0.0)
-    random, size = np.random.default_rng(0), typical_size(sizes)
-    medians: tuple[list[float], list[float]] = ([], [])
-    for _ in range(DRAWS // CHUNK):
-        reached = np.cumsum(random.standard_exponential((CHUNK, len(sizes)))[:, places], axis=1)
-        added = random.standard_exponential((CHUNK, 1)) * size
-        half = (reached[:, -1:] + added) / 2
-        medians[0].extend(with_worst[(reached < half).sum(axis=1)])
-        medians[1].extend(with_best[(np.hstack([added, added + reached]) < half).sum(axis=1)])
-    return (
-        float(np.quantile(medians[0], upper, method="higher")),
-        float(np.quantile(medians[1], 1 - lower, method="lower")),
-    )
-
-
 def percentile_bounds(
-    values: Sequence[float], clusters: Sequence[Hashable], percent: float, upper: float, lower: float
+    values: Sequence[float],
+    clusters: Sequence[Hashable],
+    percent: float,
+    upper: float,
+    lower: float,
+    highest: float | None = None,
 ) -> tuple[float, float]:
-    """Return the one-sided upper and lower bound of a high percentile over items that nothing bounds from above.
+    """Return the one-sided upper and lower bound of a percentile over items.
 
     The clusters get random weights, exponentially distributed (the Bayesian bootstrap: Rubin, Annals of Statistics 9,
-    1981). There is no worst cluster that could be added, so the bounds say nothing about clusters unlike these.
+    1981). If values have no highest one, there is no worst cluster that could be added, so the bounds say nothing about
+    clusters unlike these.
 
     Args:
         values: of each item; one or more. clusters: what each item belongs to.
-        percent: 99 for p99.
+        percent: 50 for the median, 99 for p99.
         upper: confidence of the upper bound. lower: of the lower bound.
+        highest: value of all items of the worst cluster, if there is one; those of the best one have 0.
     """
     import numpy as np
 
@@ -269,15 +246,20 @@ def percentile_bounds(
     kept = min(len(values), max(1000, math.ceil(len(values) * TAIL_KEPT * (1 - percent / 100))))
     order = np.argsort(np.negative(values), kind="stable")[:kept]
     places, ranked = places[order], np.asarray(values, dtype="float64")[order]
-    random, found = np.random.default_rng(0), []
+    random, size = np.random.default_rng(0), 0.0 if highest is None else typical_size(sizes)
+    with_worst, with_best = np.insert(ranked, 0, highest or 0.0), np.append(ranked, 0.0 if size else ranked[-1])
+    found: tuple[list[float], list[float]] = ([], [])
     for _ in range(DRAWS // CHUNK):
         weights = random.standard_exponential((CHUNK, len(sizes)))
+        added = random.standard_exponential((CHUNK, 1)) * size if size else np.zeros((CHUNK, 1))
         above = np.cumsum(weights[:, places], axis=1)
-        limit = (1 - percent / 100) * (weights @ sizes)[:, None]
-        found.extend(ranked[np.minimum((above <= limit).sum(axis=1), kept - 1)])
+        limit = (1 - percent / 100) * ((weights @ sizes)[:, None] + added)
+        below_worst = (np.hstack([added, added + above]) <= limit).sum(axis=1)
+        found[0].extend(with_worst[np.minimum(below_worst, kept)])
+        found[1].extend(with_best[(above <= limit).sum(axis=1)])
     return (
-        float(np.quantile(found, upper, method="higher")),
-        float(np.quantile(found, 1 - lower, method="lower")),
+        float(np.quantile(found[0], upper, method="higher")),
+        float(np.quantile(found[1], 1 - lower, method="lower")),
     )
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from modelzoo.errors import UsageError, suggestion
 from modelzoo.frozen import replace
 from modelzoo.records.validity import Check, ClassChange, PublishedQuality, Relation, WorstLayer
@@ -36,33 +34,29 @@ the six checks of a detector and the test of its classes (1 %) together are wron
 (Bonferroni)."""
 
 
-class Limit(msgspec.Struct, frozen=True):
-    """A default threshold; ``modelzoo.views.judgement`` says what it applies to, and its source."""
-
-    relation: Relation
-    value: float
-
-
-LIMITS: dict[str, Limit] = {
-    "accuracy": Limit(Relation.AT_LEAST, 0.99),
-    "mask_ap": Limit(Relation.AT_LEAST, 0.99),
-    "top1_agreement": Limit(Relation.AT_LEAST, 0.99),
-    "kl": Limit(Relation.AT_MOST, 0.01),
-    "detection_agreement": Limit(Relation.AT_LEAST, 0.95),
-    "box_iou": Limit(Relation.AT_LEAST, 0.95),
-    "box_bias": Limit(Relation.AT_MOST, 0.01),
-    "score_drift": Limit(Relation.AT_MOST, 0.02),
-    "answer_agreement": Limit(Relation.AT_LEAST, 0.95),
-    "ln_perplexity_ratio": Limit(Relation.AT_MOST, 0.01),
-    "token_kl": Limit(Relation.AT_MOST, 0.01),
-    "token_kl_p99": Limit(Relation.AT_MOST, 0.1),
-    "same_top": Limit(Relation.AT_LEAST, 0.95),
-    "class_loss": Limit(Relation.AT_MOST, 0.1),
-    "layer_scale": Limit(Relation.AT_MOST, 0.01),
-    "layer_drift": Limit(Relation.AT_MOST, 3.0),
-    "tensor_error": Limit(Relation.AT_MOST, ROUNDED),
-    "published": Limit(Relation.AT_MOST, 1.0),
+LIMITS = {
+    "accuracy": 0.99,
+    "mask_ap": 0.99,
+    "top1_agreement": 0.99,
+    "kl": 0.01,
+    "detection_agreement": 0.95,
+    "box_iou": 0.95,
+    "box_bias": 0.01,
+    "score_drift": 0.02,
+    "answer_agreement": 0.95,
+    "ln_perplexity_ratio": 0.01,
+    "token_kl": 0.01,
+    "token_kl_p99": 0.1,
+    "same_top": 0.95,
+    "class_loss": 0.1,
+    "layer_scale": 0.01,
+    "layer_drift": 3.0,
+    "tensor_error": ROUNDED,
+    "published": 1.0,
 }
+"""The default thresholds; ``modelzoo.views.judgement`` says what each applies to, and its source."""
+LEAST = {"accuracy", "mask_ap", "top1_agreement", "detection_agreement", "box_iou", "answer_agreement", "same_top"}
+"""The thresholds that values must reach; others they must not exceed."""
 
 
 def check_tolerances(tolerance: Mapping[str, float]) -> None:
@@ -82,7 +76,7 @@ def check_tolerances(tolerance: Mapping[str, float]) -> None:
 
 def limit(name: str, tolerance: Mapping[str, float]) -> float:
     """The threshold ``name`` that is in force."""
-    return float(tolerance.get(name, LIMITS[name].value))
+    return float(tolerance.get(name, LIMITS[name]))
 
 
 def check_value(
@@ -98,7 +92,7 @@ def check_value(
         tolerance: the user's thresholds by name.
         about: what the check is about, if not all items.
     """
-    relation, required = LIMITS[name].relation, limit(name, tolerance)
+    relation, required = Relation.AT_LEAST if name in LEAST else Relation.AT_MOST, limit(name, tolerance)
     is_known = seen is not None and math.isfinite(seen)
     return Check(
         name=name,
@@ -121,16 +115,16 @@ def would_pass_at(seen: float, relation: Relation) -> float:
     return (math.floor if relation is Relation.AT_LEAST else math.ceil)(seen * factor) / factor
 
 
-def check_ratio(name: str, drawn: Drawn, items: int, tolerance: Mapping[str, float]) -> Check:
+def check_ratio(name: str, drawn: Drawn | None, items: int, tolerance: Mapping[str, float]) -> Check:
     """Compare the ratio in the population with the threshold ``name``.
 
     Args:
-        drawn: the ratio and its clusters.
+        drawn: the ratio and its clusters; ``None`` or without a value if there is nothing that could be lost.
         items: number of items in the clusters, for ``Check.more_items``.
         tolerance: the user's thresholds by name.
     """
-    found = check_value(name, drawn.value, tolerance)
-    if drawn.value is None:  # nothing that could be lost
+    found = check_value(name, None if drawn is None else drawn.value, tolerance)
+    if drawn is None or drawn.value is None:
         return replace(found, undecided=True)
     above = found.relation is Relation.AT_LEAST
     bounds = (drawn.lower(PASSES), drawn.upper(FAILS)) if above else (drawn.upper(PASSES), drawn.lower(FAILS))
@@ -159,14 +153,6 @@ def check_bounds(found: Check, worst: float, best: float) -> Check:
         undecided=not within and not beyond,
         bound=bound,
         would_pass_at=None if bound is None else would_pass_at(bound, found.relation),
-    )
-
-
-def on_few_clusters(check: Check, clusters: int, items: int) -> Check:
-    """The check if there are fewer clusters than a verdict requires: undecided, and no tolerance lets it pass."""
-    least = items_of(MINIMUM_CLUSTERS - clusters, clusters, items)
-    return replace(
-        check, passed=False, undecided=True, would_pass_at=None, more_items=max(least, check.more_items or 0)
     )
 
 

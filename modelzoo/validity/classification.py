@@ -97,26 +97,26 @@ class Classification(PictureTask):
         return self.row(compare_logits(index, item.name, logits, item.label, self.context.significant_bits))
 
     def row(self, picture: ClassifiedPicture) -> Row:
-        """The row of a picture."""
-        sides = {"reference": picture.reference.classes, "tested": picture.tested.classes}
-        first, second = map(set, sides.values())
-        numbers: dict[str, Any] = {
+        """The row of a picture; its five classes are cells, one row per rank."""
+        sides = {"reference": picture.reference, "tested": picture.tested}
+        first, second = (set(each.classes) for each in sides.values())
+        values = {
             "top1_agreement": float(picture.agrees),
             "top1_agreement_or_tie": float(picture.agrees or picture.near_tie),
             "top5_agreement": len(first & second) / len(first) if first else 0.0,
-        }
-        values = {
             "kl": picture.kl,
             "probability_drift": picture.probability_change,
             "logit_error": picture.logit_error,
         }
-        numbers.update({name: value for name, value in values.items() if value is not None})
+        numbers: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
         if picture.label is not None:
             numbers |= {
-                f"top{k}_{side}": float(picture.label in classes[:k])
-                for side, classes in sides.items()
+                f"top{k}_{side}": float(picture.label in each.classes[:k])
+                for side, each in sides.items()
                 for k in (1, TOP)
             }
+        label = "" if picture.label is None else self.names[picture.label]
+        ranked = enumerate(zip(*(zip(each.classes, each.probabilities) for each in sides.values())), start=1)
         return Row(
             picture.index,
             picture.name,
@@ -125,7 +125,10 @@ class Classification(PictureTask):
             picture.tested.finite,
             bool(first & second),
             classes={} if self.context.request.data is None else self._classes(picture, numbers),
-            cells=self._cells(picture),
+            cells=tuple(
+                (picture.name, label, str(rank), *(cell for i, p in pair for cell in (self.names[i], f"{p:.6f}")))
+                for rank, pair in ranked
+            ),
             classified=picture,
         )
 
@@ -145,15 +148,6 @@ class Classification(PictureTask):
         name = self.names[label]
         found = {name if self.names.count(name) == 1 else f"{name} ({label})": pair}
         return {**found, f"all {picture_sets.class_group(label)}": pair} if self.is_imagenet else found
-
-    def _cells(self, picture: ClassifiedPicture) -> tuple[tuple[str, ...], ...]:
-        """The five classes of a picture, one row per rank."""
-        label, sides = "" if picture.label is None else self.names[picture.label], (picture.reference, picture.tested)
-        ranked = zip(*(zip(each.classes, each.probabilities) for each in sides))
-        return tuple(
-            (picture.name, label, str(rank), *(cell for i, p in pair for cell in (self.names[i], f"{p:.6f}")))
-            for rank, pair in enumerate(ranked, start=1)
-        )
 
     def figures(self, rows: Sequence[Row]) -> dict[str, float]:
         """Means over the pictures, probabilities and accuracies from 0 to 1."""
@@ -223,8 +217,7 @@ def softmax(logits: Any) -> NDArray[Any]:
     """Softmax over the last axis in double precision."""
     import numpy as np
 
-    normalized: NDArray[Any] = np.exp(log_softmax(logits))
-    return normalized
+    return np.asarray(np.exp(log_softmax(logits)))
 
 
 def log_softmax(logits: Any) -> NDArray[Any]:
@@ -233,8 +226,7 @@ def log_softmax(logits: Any) -> NDArray[Any]:
 
     shifted = np.asarray(logits, dtype="float64")
     shifted = shifted - shifted.max(axis=-1, keepdims=True)
-    normalized: NDArray[Any] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return normalized
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
 def kl_divergence(reference: Any, tested: Any) -> float:

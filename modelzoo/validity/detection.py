@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from modelzoo.files import file_sha256
-from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, ShownObjects
+from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, PictureObjects, ShownObjects
 from modelzoo.records.partial import LONGEST_WITH_MASKS, CocoDetections, Row
-from modelzoo.records.validity import Check, MetricChange, Reason, ReasonKind, ValidityRequest
+from modelzoo.records.validity import Reason, ReasonKind, ValidityRequest
 from modelzoo.validity import coco, detection_figures, picture_sets
-from modelzoo.validity.checks import check_value
+from modelzoo.validity.checks import check_ratio, check_value
 from modelzoo.validity.detection_figures import AveragePrecisions, Detections
 from modelzoo.validity.finite import places
 from modelzoo.validity.picture_sets import PictureItem
@@ -30,6 +30,7 @@ COMPARED_SCORES = 300
 MASK_THRESHOLD = 0.5
 SHOWN = 12
 """Pictures, and changed objects, that are shown."""
+COUNTED = ("reference_boxes", "tested_boxes", "common", "lost", "new", "moved")
 AP_DEVIATION = 1 / 3
 """Standard deviation of AP between pictures, for the margin around the published AP."""
 PreparedRow = tuple[Any, Picture]
@@ -40,20 +41,6 @@ Extract = Callable[[Any, Sequence[tuple[int, int]]], Sequence[Mapping[str, Any]]
 def listed(prepared: Sequence[Any]) -> tuple[Any, ...]:
     """Arguments of a model that takes a list of CHW tensors, as torchvision's detectors do."""
     return (list(prepared),)
-
-
-def torchvision_detections(output: Any, sizes: Sequence[tuple[int, int]]) -> Any:
-    """Detections of torchvision's detectors."""
-    return detector_output(output)
-
-
-def before_the_proposals(name: str) -> bool:
-    """Whether a layer runs before the region proposals.
-
-    Behind them the rows are sorted by score, so that row k of one model is not row k of the other; those layers are
-    judged by the detections.
-    """
-    return "roi_heads" not in name
 
 
 @dataclass
@@ -71,16 +58,18 @@ class Detection(PictureTask):
         shown: score from which a detection is drawn and matched.
         published: the published quality of the weights in per cent, ``{"box_ap": 25.1}``.
         layers: whether the module of that name computes the same rows in both models, so that it can be compared.
+            Behind region proposals the rows are sorted by score, so that row k of one model is not row k of the other;
+            those layers are judged by the detections.
     """
 
     preprocess: Callable[[Any], Any]
     categories: Callable[[], Mapping[int, tuple[int, str]]]
-    detections: Extract = torchvision_detections
+    detections: Extract = lambda output, sizes: detector_output(output)
     arguments: Callable[[Sequence[Any]], tuple[Any, ...]] = listed
     masks: bool = False
     shown: float = 0.5
     published: Mapping[str, float] = field(default_factory=dict)
-    layers: Callable[[str], bool] = before_the_proposals
+    layers: Callable[[str], bool] = lambda name: "roi_heads" not in name
 
     name = "detection"
     compares_output = False  # which boxes survive NMS is judged by matching them
@@ -184,23 +173,24 @@ class Detection(PictureTask):
         return super().reference_problem(rows)
 
     def findings(self, rows: Sequence[Row]) -> Findings:
-        """With random weights nothing is concluded from the changes, whose intervals take seconds."""
-        random = self.context.request.weights_are_random
+        """AP, and the objects that both models detected, of which the pictures are a sample.
+
+        With random weights nothing is concluded from the changes, whose intervals take seconds.
+        """
+        random, tolerance = self.context.request.weights_are_random, self.context.request.tolerance
         evaluated = detection_figures.average_precisions(rows, self.annotations, resampled=not random)
         figures, shown = detection_figures.figures(rows, evaluated), self._shown(rows, evaluated)
         if random:
             return Findings(figures, shown=shown)
-        checks = [*self.published_check(rows, figures), *self.checks(rows, evaluated)]
-        changes: list[MetricChange | None] = [each.change for each in evaluated]
-        return Findings(figures, checks, [*changes, *(metric.change(rows) for metric in self.metrics)], shown)
-
-    def checks(self, rows: Sequence[Row], evaluated: Sequence[AveragePrecisions]) -> list[Check]:
-        """Check AP and the objects that both models detected, of which the pictures are a sample."""
-        tolerance = self.context.request.tolerance
-        found = [each.check(name, len(rows), tolerance) for name, each in zip(("accuracy", "mask_ap"), evaluated)]
-        if not any(column(rows, "common")):
-            return [*found, *(check_value(rule.name, None, tolerance) for rule in self.rules)]
-        return [*found, *(rule.check(rows, tolerance) for rule in self.rules)]
+        named = zip(("accuracy", "mask_ap"), evaluated)
+        checks = [*self.published_check(rows, figures)]
+        checks += [check_ratio(name, each.ratio, len(rows), tolerance) for name, each in named]
+        is_any = any(column(rows, "common"))
+        checks += [
+            rule.check(rows, tolerance) if is_any else check_value(rule.name, None, tolerance) for rule in self.rules
+        ]
+        changes = [*(each.change for each in evaluated), *(metric.change(rows) for metric in self.metrics)]
+        return Findings(figures, checks, changes, shown)
 
     def deviation(self, rows: Sequence[Row], published: float) -> float:
         return AP_DEVIATION
@@ -210,7 +200,15 @@ class Detection(PictureTask):
         categories = {category: self.names[label] for label, category in labels.items()}
         worst = (detection_figures.category_losses(each, categories) for each in evaluated)
         changes = [each for row in rows for each in row.changed]
-        pictures = tuple(map(detection_figures.objects, rows[:SHOWN]))
+        pictures = tuple(
+            PictureObjects(
+                row.name,
+                **{name: round(row.values(name)[0]) for name in COUNTED},
+                worst_iou=min(row.values("box_iou"), default=None),
+                score_change=max(row.values("score_drift"), default=None),
+            )
+            for row in rows[:SHOWN]
+        )
         return ShownObjects(pictures, tuple(changes[:SHOWN]), len(changes), tuple(each for each in worst if each.fell))
 
 

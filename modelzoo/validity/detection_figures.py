@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from modelzoo.frozen import replace
-from modelzoo.records.exhibits import CategoryAp, CategoryLosses, PictureObjects
+from modelzoo.records.exhibits import CategoryAp, CategoryLosses
 from modelzoo.records.partial import ChangedObject, CocoDetections, MatchedPair, Matches, Row, UnmatchedObject
-from modelzoo.records.validity import Check, MetricChange
+from modelzoo.records.validity import MetricChange
 from modelzoo.validity import average_precision as ap
 from modelzoo.validity.bounds import Drawn, detectable_loss
 from modelzoo.validity.changes import metric_change
-from modelzoo.validity.checks import check_ratio, check_value
 from modelzoo.validity.coco import Annotations, ImageId
 from modelzoo.validity.rows import EDGES, column
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 SAME_OBJECT_IOU = 0.5
 """PASCAL VOC's threshold for "the same object", and the lowest of COCO's."""
 SHOWN_CATEGORIES = 12
-COUNTED = ("reference_boxes", "tested_boxes", "common", "lost", "new", "moved")
 
 
 class Detections(msgspec.Struct, frozen=True):
@@ -126,22 +123,12 @@ class AveragePrecisions(msgspec.Struct, frozen=True):
     @property
     def ratio(self) -> Drawn | None:
         """The tested model's AP ÷ the reference's. An added picture is one whose objects only one model finds."""
-        if self.resampled is None:
+        found = self.resampled
+        if found is None:
             return None
-        found, size = self.resampled, self.resampled.size
         first, second = self.reference.figures["ap"], self.tested.figures["ap"]
-        numerators, denominators = found.tested * found.observed, found.reference * found.observed
-        extremes = (0.0, size), (size, 0.0)
-        return Drawn(
-            second, first, numerators, denominators, (1 - found.observed) / size, *extremes, self.reference.pictures
-        )
-
-    def check(self, name: str, pictures: int, tolerance: Mapping[str, float]) -> Check:
-        """Check the ratio; undecided if fp32 has no AP, so that there is none to lose."""
-        drawn = self.ratio
-        if drawn is None:
-            return replace(check_value(name, None, tolerance), undecided=True)
-        return check_ratio(name, drawn, pictures, tolerance)
+        extremes = (0.0, found.size), (found.size, 0.0)
+        return Drawn(second, first, found.tested, found.reference, found.added, *extremes, self.reference.pictures)
 
     @property
     def change(self) -> MetricChange | None:
@@ -150,14 +137,11 @@ class AveragePrecisions(msgspec.Struct, frozen=True):
         if found is None or pictures < 2:
             return None
         first, second = self.reference.figures["ap"], self.tested.figures["ap"]
-        numerators, size = (found.tested - found.reference) * found.observed, found.size
-        extremes = (-size, size), (size, size)
-        drawn = Drawn(second - first, 1.0, numerators, found.observed, (1 - found.observed) / size, *extremes, pictures)
+        changes, extremes = found.tested - found.reference, ((-found.size, found.size), (found.size, found.size))
+        drawn = Drawn(second - first, 1.0, changes, found.observed, found.added, *extremes, pictures)
         # The added picture does not count here; what a fault in few pictures may hide is in the rule of three.
-        error = float((numerators / found.observed).std())
-        return metric_change(
-            f"{self.shape}_ap", first, second, drawn, detectable_loss(error, pictures / size), pictures
-        )
+        loss = detectable_loss(float((changes / found.observed).std()), pictures / found.size)
+        return metric_change(f"{self.shape}_ap", first, second, drawn, loss, pictures)
 
 
 def average_precisions(
@@ -170,18 +154,14 @@ def average_precisions(
     """
     if annotations is None:
         return []
-    found = [(row.image_id, row.coco) for row in rows if row.image_id is not None and row.coco is not None]
-    ids, sides = [image_id for image_id, _ in found], []
-    for side in (0, 1):
-        results = ap.coco_results([(image_id, both[side]) for image_id, both in found])
-        kinds = list(zip(("bbox", "segm"), results))[: 2 if annotations.masks else 1]
-        sides.append([ap.evaluate(annotations, ids, found_there, kind) for kind, found_there in kinds])
-    return [
-        AveragePrecisions(
-            shape, first, second, ap.resample(first, second) if resampled and first.figures["ap"] > 0 else None
-        )
-        for shape, first, second in zip(("box", "mask"), *sides)
-    ]
+    found = {row.image_id: row.coco for row in rows if row.image_id is not None and row.coco is not None}
+    boxes, masks = zip(*(ap.coco_results({name: both[side] for name, both in found.items()}) for side in (0, 1)))
+    evaluated = []
+    for shape, kind, sides in (("box", "bbox", boxes), ("mask", "segm", masks))[: 1 + annotations.masks]:
+        first, second = (ap.evaluate(annotations, list(found), results, kind) for results in sides)
+        drawn = ap.resample(first, second) if resampled and first.figures["ap"] > 0 else None
+        evaluated.append(AveragePrecisions(shape, first, second, drawn))
+    return evaluated
 
 
 def figures(rows: Sequence[Row], evaluated: Sequence[AveragePrecisions]) -> dict[str, float]:
@@ -279,10 +259,3 @@ def row(
         image_id=image_id,
         coco=coco,
     )
-
-
-def objects(row: Row) -> PictureObjects:
-    """How many objects both models found in a picture."""
-    counts = {name: round(row.values(name)[0]) for name in COUNTED}
-    worst, change = min(row.values("box_iou"), default=None), max(row.values("score_drift"), default=None)
-    return PictureObjects(row.name, **counts, worst_iou=worst, score_change=change)

@@ -45,28 +45,22 @@ def usable(reference: Any, tested: Any, *, is_logits: bool = True) -> tuple[bool
     """
     import numpy as np
 
+    def is_finite(values: Any) -> bool:
+        return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+
+    def is_usable(values: Any) -> bool:
+        if is_finite(values) or not values.size:
+            return True
+        if np.isnan(values).any() or (is_logits and np.isposinf(values).any()):
+            return False
+        return bool(np.isfinite(values).any(-1).all() if is_logits else np.isfinite(values).any())
+
     first, second = np.asarray(reference), np.asarray(tested)
-    if not _is_usable(first, is_logits):
-        return False, _is_usable(second, is_logits)
-    if _is_finite(first) and _is_finite(second):
+    if not is_usable(first):
+        return False, is_usable(second)
+    if is_finite(first) and is_finite(second):
         return True, True
     if first.shape != second.shape:
         return True, False
     first, second = (np.where(np.isfinite(each), 0, each) for each in (first, second))
     return True, bool(np.array_equal(first, second, equal_nan=True))
-
-
-def _is_finite(values: Any) -> bool:
-    import numpy as np
-
-    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
-
-
-def _is_usable(values: Any, is_logits: bool) -> bool:
-    import numpy as np
-
-    if _is_finite(values) or not values.size:
-        return True
-    if np.isnan(values).any() or (is_logits and np.isposinf(values).any()):
-        return False
-    return bool(np.isfinite(values).any(-1).all() if is_logits else np.isfinite(values).any())

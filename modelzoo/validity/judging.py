@@ -228,12 +228,7 @@ def shard_content(task: Task, shard: Shard) -> str:
     """
     paths = [task.file_of(task.items[index]) for index in range(shard.start, shard.stop)]
     files = [path for path in paths if path is not None]
-    if not files:
-        return ""
-    whole = hashlib.sha256()
-    for path in files:
-        whole.update(file_sha256(path).encode())
-    return whole.hexdigest()
+    return _sha256_of(*map(file_sha256, files)) if files else ""
 
 
 def _sha256_of(*texts: str) -> str:

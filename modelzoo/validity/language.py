@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,21 +143,20 @@ class LanguageModeling(Task):
         return [logits[number, : len(row)].detach().float().cpu().numpy() for number, row in enumerate(rows)]
 
     def compare(self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]) -> Row:
-        found = [scored(*each) for each in zip(reference, tested, prepared.rows)]
-        nll = [math.fsum(each.reference_nll for each in found), math.fsum(each.tested_nll for each in found)]
-        same = sum(each.same_top for each in found)
+        windows = [scored(*each) for each in zip(reference, tested, prepared.rows)]
+        nll, divergences, same, finite = zip(*windows)
+        (first, second), (is_first_finite, is_second_finite) = map(math.fsum, zip(*nll)), map(all, zip(*finite))
         tokens = sum(len(row) - 1 for row in prepared.rows)
         row = Row(
             index,
             self.items[index].name,
             {
-                "tokens": float(tokens),
-                **{"nll_reference": nll[0], "nll_tested": nll[1], "loss": nll[1] - nll[0], "same_top": float(same)},
-                "kl": tuple(value for each in found for value in each.divergences),
+                **{"nll_reference": first, "nll_tested": second, "loss": second - first},
+                **{"tokens": float(tokens), "same_top": float(sum(same)), "kl": tuple(chain(*divergences))},
             },
-            all(each.reference_finite for each in found),
-            all(each.tested_finite for each in found),
-            in_common=same > 0,
+            is_first_finite,
+            is_second_finite,
+            in_common=sum(same) > 0,
         )
         cells = (row.name, str(tokens), *["nan"] * 5)
         if row.reference_finite and row.tested_finite:
@@ -195,28 +195,16 @@ class LanguageModeling(Task):
         return ShownPassages(tuple(sorted(map(scores, rows), key=lambda each: -each.mean_kl)[:SHOWN]))
 
 
-class WindowScores(msgspec.Struct, frozen=True):
-    """The predictions of both models in one window.
-
-    Attributes:
-        reference_nll: sum of the tokens' negative log-likelihoods in nats, by fp32. tested_nll: under test.
-        divergences: Kullback-Leibler divergence of the tested distribution from fp32's for each token, in nats.
-        same_top: for how many tokens both models find the same one most likely.
-        reference_finite: whether fp32's logits can be judged; if not, nothing is compared. tested_finite: likewise.
-    """
-
-    reference_nll: float
-    tested_nll: float
-    divergences: tuple[float, ...]
-    same_top: int
-    reference_finite: bool
-    tested_finite: bool
+Scores = tuple[tuple[float, float], tuple[float, ...], int, tuple[bool, bool]]
+"""Of a window: the sums of the tokens' negative log-likelihoods in nats, by fp32 and under test; the Kullback-Leibler
+divergence of the tested distribution from fp32's for each token, in nats; for how many tokens both models find the same
+one most likely; and whether the logits of each can be judged. If not, nothing is compared."""
 
 
-def scored(reference: NDArray[Any], tested: NDArray[Any], ids: Sequence[int]) -> WindowScores:
+def scored(reference: NDArray[Any], tested: NDArray[Any], ids: Sequence[int]) -> Scores:
     """Compare the logits [L, V] of both models for the L tokens ``ids``, of which the first one is not predicted.
 
-    Nothing is compared if the logits of either model cannot be judged, or a token has a probability of 0 in fp32.
+    fp32's cannot be judged if a token has a probability of 0 in them.
     """
     import numpy as np
     import torch
@@ -224,7 +212,7 @@ def scored(reference: NDArray[Any], tested: NDArray[Any], ids: Sequence[int]) ->
     finite = usable(reference, tested)
     is_possible = bool(np.isfinite(reference[range(len(ids) - 1), ids[1:]]).all())
     if not all(finite) or not is_possible:
-        return WindowScores(0.0, 0.0, (), 0, finite[0] and is_possible, finite[1])
+        return (0.0, 0.0), (), 0, (finite[0] and is_possible, finite[1])
     targets = torch.tensor(list(ids[1:]))[:, None]
     nll, divergences, same = [0.0, 0.0], [], 0
     for start in range(0, len(targets), CHUNK):
@@ -237,7 +225,7 @@ def scored(reference: NDArray[Any], tested: NDArray[Any], ids: Sequence[int]) ->
         terms = (logs[0].exp() * (logs[0] - logs[1])).masked_fill(logs[0].isneginf(), 0)  # -inf in both
         divergences += terms.sum(-1).clamp(min=0).tolist()
         same += int((logs[0].argmax(-1) == logs[1].argmax(-1)).sum())
-    return WindowScores(nll[0], nll[1], tuple(divergences), same, True, True)
+    return (nll[0], nll[1]), tuple(divergences), same, (True, True)
 
 
 def perplexity(nll: float, tokens: float) -> float:

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
+
+import msgspec
 
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.evidence.rounded import is_predictable, rounded_to
 from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
 from modelzoo.records.partial import OUTPUT, LayerError, Unrepeatable
-from modelzoo.records.workload import MAGNIFIED
-from modelzoo.validity.checks import FP32_DRIFT, LIMITS, SIGNIFICANT_BITS, limit
+from modelzoo.records.workload import MAGNIFIED, ROUNDED
+from modelzoo.validity.checks import FP32_DRIFT, SIGNIFICANT_BITS, limit
 from modelzoo.validity.finite import places, without_alike
 from modelzoo.validity.prefetch import padded
 from modelzoo.validity.protocol import Predictor, TaskContext
@@ -33,7 +34,7 @@ MAXIMUM_SAMPLE = 65_536
 MINIMUM_FOR_SCALE = 2048
 """Elements that estimating a layer's scale requires; a 1×1 map of a few pictures has too few."""
 BLOCKS = 16
-EVERY_LAYER_ROUNDS = MAGNIFIED / LIMITS["tensor_error"].value
+EVERY_LAYER_ROUNDS = MAGNIFIED / ROUNDED
 """What the change of the inputs causes is taken this many times as the expected rounding error in fp32, so that the
 largest error that passes is ``MAGNIFIED`` times as large, as when outputs are compared after the timing."""
 PACKED = "_packed_params"
@@ -42,33 +43,18 @@ CLOSEST = 5
 """Layers that are shown if none is suspect."""
 
 
-@dataclass
-class LayerOutputs:
-    """Samples of the outputs as fp32 tensors on the CPU, by layer, in the order of execution.
+class LayerOutput(msgspec.Struct, frozen=True):
+    """What is kept of the output of a layer.
 
-    ``not_finite`` says where the whole output is not (``modelzoo.validity.finite.places``); ``kinds`` are the classes
-    of the modules. A layer that is called more than once has an entry per call: ``name``, ``name#2`` ….
+    Attributes:
+        sample: a sample of its values, as an fp32 tensor on the CPU.
+        not_finite: where the whole output is not (``modelzoo.validity.finite.places``).
+        kind: class of the module.
     """
 
-    samples: dict[str, Any] = field(default_factory=dict)
-    not_finite: dict[str, str] = field(default_factory=dict)
-    kinds: dict[str, str] = field(default_factory=dict)
-    _calls: dict[str, int] = field(default_factory=dict)
-
-    def add(self, name: str, module: Any, output: Any) -> None:
-        """Keep a sample of ``output`` if it is a floating-point tensor."""
-        import torch
-
-        if not isinstance(output, torch.Tensor) or not output.is_floating_point():
-            return
-        self._calls[name] = self._calls.get(name, 0) + 1
-        key = name if self._calls[name] == 1 else f"{name}#{self._calls[name]}"
-        flat = output.detach().reshape(-1)
-        stride = -(-flat.numel() // MAXIMUM_SAMPLE) | 1  # odd, so that it does not sample one column of an image only
-        # A view would keep the whole output in memory.
-        self.samples[key] = flat[::stride].to("cpu", torch.float32, copy=True)
-        self.not_finite[key] = places(flat)
-        self.kinds[key] = type(module).__name__
+    sample: Any
+    not_finite: str
+    kind: str
 
 
 def is_observable(predictor: Predictor) -> bool:
@@ -84,28 +70,38 @@ def is_observable(predictor: Predictor) -> bool:
 
 
 def observe(
-    predictor: Predictor,
-    args: tuple[Any, ...],
-    wanted: Callable[[str], bool],
-    output_tensor: Callable[[Any], Any] | None = None,
-) -> LayerOutputs:
-    """Run one pass; return the outputs of the leaf layers that are ``wanted``, and of the model.
+    predictor: Predictor, args: tuple[Any, ...], wanted: Callable[[str], bool], output_tensor: Callable[[Any], Any]
+) -> dict[str, LayerOutput]:
+    """Run one pass; return the outputs of the leaf layers that are ``wanted``, in the order of execution, and of the
+    model.
 
-    ``output_tensor`` turns what the model returns into one tensor; without it the model's output is left out.
+    A layer that is called more than once has an entry per call: ``name``, ``name#2`` …. Outputs that are no
+    floating-point tensors are left out. ``output_tensor`` turns what the model returns into one tensor.
     """
     import torch
 
-    observed = LayerOutputs()
+    observed, calls = dict[str, LayerOutput](), Counter[str]()
+
+    def add(name: str, module: Any, output: Any) -> None:
+        if not isinstance(output, torch.Tensor) or not output.is_floating_point():
+            return
+        calls[name] += 1
+        flat = output.detach().reshape(-1)
+        stride = -(-flat.numel() // MAXIMUM_SAMPLE) | 1  # odd, so that it does not sample one column of an image only
+        # A view would keep the whole output in memory.
+        sample = flat[::stride].to("cpu", torch.float32, copy=True)
+        key = name if calls[name] == 1 else f"{name}#{calls[name]}"
+        observed[key] = LayerOutput(sample, places(flat), type(module).__name__)
+
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(predictor.active())
         for name, module in predictor.model.named_modules() if is_observable(predictor) else ():
             if name and wanted(name) and (hasattr(module, PACKED) or not list(module.children())):
-                add = partial(observed.add, name)
-                stack.callback(module.register_forward_hook(lambda it, _, out, add=add: add(it, out)).remove)
+                hook = module.register_forward_hook(lambda it, _, output, name=name: add(name, it, output))
+                stack.callback(hook.remove)
         output = predictor.call(*args)
-    if output_tensor is not None:
-        observed.add(OUTPUT, output, output_tensor(output))
+    add(OUTPUT, output, output_tensor(output))
     return observed
 
 
@@ -118,7 +114,7 @@ def layer_errors(
     tested: Predictor,
     args: tuple[Any, ...],
     wanted: Callable[[str], bool],
-    output_tensor: Callable[[Any], Any] | None = None,
+    output_tensor: Callable[[Any], Any],
 ) -> ComparedLayers:
     """Compare both models layer by layer on ``args``, and the reference with itself, which must be equal but for
     rounding.
@@ -126,53 +122,56 @@ def layer_errors(
     If one of them cannot be observed (traced, compiled), the output alone is compared. If that is the reference, or
     if the rounding of the recipe cannot be predicted, the expected rounding error is unknown.
     """
-    expected = observe(reference, args, wanted, output_tensor)
-    again, changes = observe(reference, args, wanted, output_tensor), dict[str, float]()
-    for name, sample in expected.samples.items():
-        is_same = name in again.samples and again.samples[name].shape == sample.shape
-        is_same = is_same and expected.not_finite[name] == again.not_finite[name]
-        change = relative_error(again.samples[name], sample) if is_same else math.nan
+
+    def seen(predictor: Predictor, given: tuple[Any, ...] = args) -> dict[str, LayerOutput]:
+        return observe(predictor, given, wanted, output_tensor)
+
+    expected, again, changes = seen(reference), seen(reference), dict[str, float]()
+    for name, first in expected.items():
+        second, change = again.get(name), math.nan
+        if second and second.sample.shape == first.sample.shape and second.not_finite == first.not_finite:
+            change = relative_error(second.sample, first.sample)
         if not change <= FP32_DRIFT:
             changes[name] = change
     unrepeatable = Unrepeatable(next(iter(changes)), _finite_or_none([*changes.values()][-1])) if changes else None
-    observed = observe(tested, args, wanted, output_tensor)
-    baseline, floor, magnified = LayerOutputs(), 2.0 ** -SIGNIFICANT_BITS.get(tested.precision, 0), 1.0
-    if tested.precision not in SIGNIFICANT_BITS:
-        floor, (structure, values) = FP32_DRIFT, flatten(args)
+    observed, is_narrow = seen(tested), tested.precision in SIGNIFICANT_BITS
+    baseline, floor, magnified = dict[str, LayerOutput](), FP32_DRIFT, 1.0
+    if not is_narrow:
+        structure, values = flatten(args)
         if (changed := slightly_changed(values)) is not None:
-            magnified = EVERY_LAYER_ROUNDS
-            baseline = observe(reference, tuple(rebuild(structure, changed)), wanted, output_tensor)
-    elif is_observable(reference) and is_predictable(tested.precision, tested.recipe):
-        with rounded_to(tested.precision, reference.model, tested.recipe):
-            baseline = observe(reference, args, wanted, output_tensor)
+            magnified, baseline = EVERY_LAYER_ROUNDS, seen(reference, tuple(rebuild(structure, changed)))
+    else:
+        floor = 2.0 ** -SIGNIFICANT_BITS[tested.precision]
+        if is_observable(reference) and is_predictable(tested.precision, tested.recipe):
+            with rounded_to(tested.precision, reference.model, tested.recipe):
+                baseline = seen(reference)
     errors = []
-    for name, sample in expected.samples.items():
-        found, rounded = observed.samples.get(name), baseline.samples.get(name)
-        if found is None or found.shape != sample.shape:
+    for name, first in expected.items():
+        sample, found = first.sample, observed.get(name)
+        if found is None or found.sample.shape != sample.shape:
             continue
         # The expected rounding error; in fp32 the floor alone is one.
-        explained = None if tested.precision in SIGNIFICANT_BITS else floor
-        if rounded is not None and rounded.shape != sample.shape:
-            rounded = None
-        if rounded is not None:
+        explained, rounded = None if is_narrow else floor, None
+        if name in baseline and baseline[name].sample.shape == sample.shape:
+            rounded = baseline[name].sample
             error = relative_error(rounded, sample)
             explained = max(floor, magnified * error) if math.isfinite(error) else None
         scale, scale_error, baseline_scale = 0.0, 0.0, 0.0
         if explained is not None and sample.numel() >= MINIMUM_FOR_SCALE:
-            scale, scale_error = scale_change(found, sample)
+            scale, scale_error = scale_change(found.sample, sample)
             if rounded is not None:
                 baseline_scale, baseline_error = scale_change(rounded, sample)
                 scale_error = math.hypot(scale_error, baseline_error)
         errors.append(
             LayerError(
                 name=name,
-                kind=expected.kinds[name],
-                error=_finite_or_none(relative_error(found, sample)),
+                kind=first.kind,
+                error=_finite_or_none(relative_error(found.sample, sample)),
                 scale=_finite_or_none(scale),
                 scale_error=_finite_or_none(scale_error),
                 baseline=explained,
                 baseline_scale=baseline_scale,
-                finite=observed.not_finite[name] == expected.not_finite[name],
+                finite=found.not_finite == first.not_finite,
             )
         )
     return tuple(errors), unrepeatable
@@ -236,8 +235,7 @@ def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) 
     largest_ratio, largest_scale = limit("layer_drift", tolerance), limit("layer_scale", tolerance)
     for index, layer in enumerate(layers):
         drifts = layer.error is None or (layer.ratio is not None and layer.ratio > largest_ratio)
-        within = not drifts and layer.excess_scale <= largest_scale
-        if not (layer.finite and within):
+        if drifts or not layer.finite or layer.excess_scale > largest_scale:
             return index
     return None
 
@@ -256,17 +254,14 @@ def exhibits(layers: Sequence[LayerError], context: TaskContext) -> Iterator[Exh
     request = context.request
     if not layers or not request.explain:
         return
+
+    def cell(value: float | None, missing: str = "nan") -> str:
+        return missing if value is None else f"{value:.6g}"
+
     columns = ("layer", "kind", "error", "explained", "scale", "finite")
     rows = tuple(
-        (
-            layer.name,
-            layer.kind,
-            "nan" if layer.error is None else f"{layer.error:.6g}",
-            "" if layer.baseline is None else f"{layer.baseline:.6g}",
-            "nan" if layer.scale is None else f"{layer.scale:.6g}",
-            str(layer.finite),
-        )
-        for layer in layers
+        (each.name, each.kind, cell(each.error), cell(each.baseline, ""), cell(each.scale), str(each.finite))
+        for each in layers
     )
     yield Exhibit("layers.csv", csv=CsvRows(columns, rows))
     largest_ratio, suspect = limit("layer_drift", request.tolerance), first_suspect(layers, request.tolerance)

@@ -275,22 +275,27 @@ def _classes(data: Path, paths: Sequence[Path], names: Sequence[str], ids: Seque
     def folder(path: Path) -> str:
         return path.parent.name if path.parent != data else path.name
 
+    def noted(kind: DataNoteKind, labels: Mapping[str, int]) -> list[DataNote]:
+        mapping = [f"{each} is {names[label]}" for each, label in labels.items()]
+        return [DataNote(kind, len(labels), some(mapping))]
+
     folders = sorted({path.parent.name for path in paths if path.parent != data})
     index = {wnid: number for number, wnid in enumerate(ids)}
     if any(_WNID.fullmatch(each) for each in folders) and index:
         return index, folder, []
-    by_name = _by_name(names)
-    named = {each: by_name[_plain(each)] for each in folders if _plain(each) in by_name}
+    # Ambiguous names (ImageNet has two cranes and two maillots) are left out.
+    plain = [_plain(name) for name in names]
+    named = {each: plain.index(_plain(each)) for each in folders if plain.count(_plain(each)) == 1}
     if named:
         return named, folder, []
     if folders and len(names) == 1000 and all(each.isdecimal() for each in folders):
         numbers = {each: int(each) for each in folders}
         if (largest := max(numbers.values())) >= len(names):
             raise InputError(f"{data}: directories named by number are class indices from 0 to 999, not {largest}")
-        return numbers, folder, [_mapping(DataNoteKind.NUMBERED_CLASSES, numbers, names)]
+        return numbers, folder, noted(DataNoteKind.NUMBERED_CLASSES, numbers)
     if len(folders) == len(names):
         in_order = {each: number for number, each in enumerate(folders)}
-        return in_order, folder, [_mapping(DataNoteKind.SORTED_CLASSES, in_order, names)]
+        return in_order, folder, noted(DataNoteKind.SORTED_CLASSES, in_order)
     if index and any(_WNID.search(path.name) for path in paths):
         return index, lambda path: (_WNID.findall(path.name) or [path.name])[0], []
     return _listed(data, paths, len(names), index) or (
@@ -298,10 +303,6 @@ def _classes(data: Path, paths: Sequence[Path], names: Sequence[str], ids: Seque
         folder,
         [DataNote(DataNoteKind.NO_CLASSES, len(folders))] if folders else [],
     )
-
-
-def _mapping(kind: DataNoteKind, labels: Mapping[str, int], names: Sequence[str]) -> DataNote:
-    return DataNote(kind, len(labels), some([f"{each} is {names[label]}" for each, label in labels.items()]))
 
 
 def _listed(data: Path, paths: Sequence[Path], count: int, index: Mapping[str, int]) -> Labels | None:
@@ -330,9 +331,3 @@ def _listed(data: Path, paths: Sequence[Path], count: int, index: Mapping[str, i
 
 def _plain(name: str) -> str:
     return re.sub(r"[\W_]+", " ", name.lower()).strip()
-
-
-def _by_name(names: Sequence[str]) -> dict[str, int]:
-    """Index by class name; ambiguous names (ImageNet has two cranes and two maillots) are left out."""
-    plain = [_plain(name) for name in names]
-    return {name: number for number, name in enumerate(plain) if plain.count(name) == 1}

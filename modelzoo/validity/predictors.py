@@ -16,7 +16,7 @@ import msgspec
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import in_fp32
 from modelzoo.engines.protocol import Engine, value_and_problem
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError, first_line
 from modelzoo.evidence.precision import is_narrower
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
@@ -34,17 +34,15 @@ REFERENCE_NAME = "fp32"
 """What tables call the reference."""
 
 
-class LoadedPredictor(msgspec.Struct, frozen=True):
+class LoadedPredictor(Predictor, frozen=True, kw_only=True):
     """A model that is ready to predict.
 
     Attributes:
-        predictor: the model.
         setting: what it runs under.
         observe: looks at its canary, and at the kernels of a pass; if asked to, it calls each product of the pass
             again, which shows those that are wrong.
     """
 
-    predictor: Predictor
     setting: ResolvedSetting
     observe: Callable[[bool], Observed]
 
@@ -87,8 +85,8 @@ def validate(
     """
     task = bound_task(workload, prepared, request)
     pair = load_pair(engine, workload, prepared, inputs)
-    models = pair.reference.predictor, pair.tested.predictor
-    validity = conclude(task, compare(task, *models, progress=progress, exhibit=exhibit), exhibit)
+    found = compare(task, pair.reference, pair.tested, progress=progress, exhibit=exhibit)
+    validity = conclude(task, found, exhibit)
     # A kernel that is wrong may be why the predictions are.
     return ValidityReport(validity, prepared, *pair.reports(replay=validity.verdict is not ValidityVerdict.VALID))
 
@@ -161,8 +159,7 @@ def load_predictor(
                 args = model.prepare(deepcopy(inputs.args))
                 evidence, problem = value_and_problem(model.audit(args, passes=1, canary=canary, replay=replay))
         except Exception as error:  # the judgement is more important than its proof
-            reason = (str(error).strip().splitlines() or [""])[0]
-            evidence, problem = None, f"the audit failed: {type(error).__name__}: {reason}"
+            evidence, problem = None, f"the audit failed: {type(error).__name__}: {first_line(error)}"
         return Observed(
             canary=canary,
             canary_problem=canary_problem,
@@ -175,5 +172,5 @@ def load_predictor(
     def call(*args: Any) -> Any:
         return model.predict(*(in_fp32(args) if is_converted else args))
 
-    predictor = Predictor(name, call, setting.precision, model.module, session.active, setting.recipe)
-    return LoadedPredictor(predictor, setting, observe)
+    what = name, call, setting.precision, model.module, session.active, setting.recipe
+    return LoadedPredictor(*what, setting=setting, observe=observe)

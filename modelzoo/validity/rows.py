@@ -26,7 +26,6 @@ from modelzoo.validity.bounds import (
     detectable_loss,
     draw,
     mcnemar,
-    median_bounds,
     percentile_bounds,
     standard_error,
     sums_by_cluster,
@@ -182,7 +181,7 @@ def middle(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> C
     """A median of numbers from 0 to the highest."""
     values, groups = column(rows, rule.of), clusters(rows, rule.of)
     found = check_value(rule.name, median(values), tolerance)
-    decided = check_bounds(found, *median_bounds(values, groups, rule.highest, PASSES, FAILS))
+    decided = check_bounds(found, *percentile_bounds(values, groups, 50, PASSES, FAILS, rule.highest))
     if not decided.undecided:
         return decided
     # At most half of the values exceed what the median may not exceed.

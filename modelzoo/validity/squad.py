@@ -343,16 +343,17 @@ def best_span(windows: Windows, logits: Any, declaration: Answers, may_be_empty:
     import numpy as np
 
     start, end = np.asarray(logits, dtype="float64")
+    count, longest = declaration.n_best, declaration.max_answer_length
     found: list[tuple[float, int, int, int]] = []
     for number, offsets in enumerate(windows.offsets):
-        firsts = np.argsort(-start[number], kind="stable")[: declaration.n_best]
-        lasts = np.argsort(-end[number], kind="stable")[: declaration.n_best]
-        for first in firsts.tolist():
-            for last in lasts.tolist():
-                if first <= last < first + declaration.max_answer_length and offsets[first] and offsets[last]:
-                    found.append((float(start[number, first] + end[number, last]), number, first, last))
-    found.sort(key=lambda candidate: -candidate[0])
-    found = found[: declaration.n_best]
+        firsts, lasts = (np.argsort(-side[number], kind="stable")[:count].tolist() for side in (start, end))
+        found += [
+            (float(start[number, first] + end[number, last]), number, first, last)
+            for first in firsts
+            for last in lasts
+            if first <= last < first + longest and offsets[first] and offsets[last]
+        ]
+    found = sorted(found, key=lambda candidate: -candidate[0])[:count]
     null = float((start[:, 0] + end[:, 0]).min())
     scores = [candidate[0] for candidate in found] + ([null] if may_be_empty or not found else [])
     probabilities = np.exp(np.array(scores) - max(scores))
@@ -360,13 +361,9 @@ def best_span(windows: Windows, logits: Any, declaration: Answers, may_be_empty:
     if not found or (may_be_empty and null > found[0][0]):
         return AnswerSpan("", -1, 0, 0, null, float(probabilities[-1]))
     score, number, first, last = found[0]
-    return AnswerSpan(text_of(windows, number, first, last), number, first, last, score, float(probabilities[0]))
-
-
-def text_of(windows: Windows, window: int, first: int, last: int) -> str:
-    """The text of the paragraph from token ``first`` to token ``last`` of ``window``."""
-    start, end = windows.offsets[window][first], windows.offsets[window][last]
-    return windows.question.context[start[0] : end[1]] if start and end else ""
+    begins, ends = windows.offsets[number][first], windows.offsets[number][last]
+    text = windows.question.context[begins[0] : ends[1]] if begins and ends else ""
+    return AnswerSpan(text, number, first, last, score, float(probabilities[0]))
 
 
 def span_score(span: AnswerSpan, logits: Any) -> float:

@@ -26,7 +26,6 @@ from modelzoo.records.validity import (
     PublishedQuality,
     Reason,
     ReasonKind,
-    Table,
     ValidityRequest,
 )
 from modelzoo.validity.changes import FEWEST_ITEMS
@@ -66,14 +65,12 @@ class Findings(msgspec.Struct, frozen=True):
         checks: of which the items are a sample; not used with random weights.
         changes: how each metric changed, as far as it is known.
         shown: some of the items, for people.
-        tables: of a task that a workload brings with it, in its own words.
     """
 
     figures: Mapping[str, float]
     checks: Sequence[Check] = ()
     changes: Sequence[MetricChange | None] = ()
     shown: Shown | None = None
-    tables: Sequence[Table] = ()
 
 
 class Task:

@@ -9,7 +9,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError, PartialResult
 from modelzoo.records.validity import Check, Reason, ReasonKind, Relation, Validity, ValidityVerdict, WorstLayer
 from modelzoo.validity.changes import class_changes, class_checks, class_losses, with_allowed_losses
-from modelzoo.validity.checks import MINIMUM_CLUSTERS, check_value, limit, more_items, on_few_clusters
+from modelzoo.validity.checks import MINIMUM_CLUSTERS, check_value, items_of, limit, more_items
 from modelzoo.validity.layers import explained
 from modelzoo.validity.rows import clusters
 from modelzoo.validity.task import Task
@@ -32,7 +32,7 @@ def conclude(task: Task, result: PartialResult) -> Validity:
     numbers = ReasonKind.BUILT_IN_DATA if request.data is None else None
     checks = [finite_check(sum(not row.tested_finite for row in rows), result.layers)]
     if random:  # there is no quality that could change
-        checks.append(tensor_check(result.layers, tolerance))
+        checks.append(drift_check("tensor_error", result.layers, tolerance))
         metric, reference, tested, numbers = "tensor_error", None, checks[-1].seen, ReasonKind.RANDOM_WEIGHTS
     else:
         checks.append(common_check(task.in_common(rows)))
@@ -61,7 +61,6 @@ def conclude(task: Task, result: PartialResult) -> Validity:
         classes=None if random else class_losses(classes, limit("class_loss", tolerance)),
         shown=findings.shown,
         layers=explained(result.layers, tolerance) if request.explain else None,
-        tables=tuple(findings.tables),
         counts=task.counts(rows),
         figures={name: value for name, value in figures.items() if math.isfinite(value)},
         notes=result.notes,
@@ -85,8 +84,17 @@ def common_check(in_common: bool) -> Check:
 
 
 def of_few_clusters(checks: Sequence[Check], clusters: int, items: int) -> list[Check]:
-    """The checks of a sample on few pictures or passages of the user's: they decide nothing."""
-    return [each if each.name == "published" else on_few_clusters(each, clusters, items) for each in checks]
+    """The checks of a sample on fewer pictures or passages of the user's than a verdict requires.
+
+    They are undecided, and no tolerance lets them pass; but the reference may be shown to be broken.
+    """
+    least = items_of(MINIMUM_CLUSTERS - clusters, clusters, items)
+
+    def undecided(check: Check) -> Check:
+        more = max(least, check.more_items or 0)
+        return replace(check, passed=False, undecided=True, would_pass_at=None, more_items=more)
+
+    return [each if each.name == "published" else undecided(each) for each in checks]
 
 
 def layer_checks(layers: Sequence[LayerError], tolerance: Mapping[str, float], *, numeric_only: bool) -> list[Check]:
@@ -95,22 +103,17 @@ def layer_checks(layers: Sequence[LayerError], tolerance: Mapping[str, float], *
     Layers whose expected rounding error is unknown are left out. If they are all that is judged, the check is
     undecided.
     """
-    drift = _drift_check("layer_drift", layers, tolerance)
+    drift = drift_check("layer_drift", layers, tolerance)
     if drift.undecided and not numeric_only:
         layers = [layer for layer in layers if layer.baseline is not None]
-        drift = _drift_check("layer_drift", layers, tolerance)
+        drift = drift_check("layer_drift", layers, tolerance)
     if not layers:
         return [drift] if numeric_only else []
     largest = max(layers, key=lambda layer: layer.excess_scale)
     return [check_value("layer_scale", largest.excess_scale, tolerance, WorstLayer(largest.name)), drift]
 
 
-def tensor_check(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Check:
-    """The only check with random weights: the largest error of the layers and of the output."""
-    return _drift_check("tensor_error", layers, tolerance)
-
-
-def _drift_check(name: str, layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Check:
+def drift_check(name: str, layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Check:
     """Check the largest error; undecided without layers, or if it passes and the baseline of some layer is unknown."""
     known = [layer for layer in layers if layer.baseline is not None or layer.error is None]
     unknown = WorstLayer(next((layer.name for layer in layers if layer.baseline is None), None))

@@ -9,7 +9,6 @@ from typing import TypeVar
 from modelzoo.document import Column, Table, Text
 from modelzoo.formatting import MISSING, number, share
 from modelzoo.frozen import replace
-from modelzoo.records import validity as records
 from modelzoo.records.exhibits import (
     CategoryLosses,
     ExplainedLayers,
@@ -49,7 +48,7 @@ def tables(judged: Validity, *, is_brief: bool = False) -> list[Table]:
         )
         return [replace(table, columns=tuple(some), note=note)]
 
-    found = [own_table(each) for each in judged.tables]
+    found: list[Table] = []
     if isinstance(shown, ShownClasses):
         found.append(_classifier_over_the_set(judged))
         found += [] if is_brief else [_top_classes(judged, shown)]
@@ -95,12 +94,6 @@ def over_the_set(judged: Validity, rows: Sequence[tuple[str, ...]]) -> Table:
     titles, cells = ("", judged.reference_name, judged.tested_name, "difference"), list(zip(*rows))
     columns = [number_column(title, each, str) for title, each in zip(titles[1:], cells[1:])]
     return Table("Over the set", (Column("", cells[0]), *columns))
-
-
-def own_table(table: records.Table) -> Table:
-    """A table of a task that a workload brings with it."""
-    columns = tuple(Column(each.title, each.cells, each.is_number) for each in table.columns)
-    return Table(table.title, columns, Text(table.note) if table.note else None)
 
 
 # Classification

@@ -7,10 +7,11 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
+from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError, first_line
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.records.workload import Verification
@@ -210,9 +211,8 @@ def _reason(error: Exception) -> str:
     """Why a download failed. urllib hides it: ``<urlopen error [Errno -2] Name or service not known>``, httpx half."""
     from urllib.error import URLError
 
-    cause = error.reason if type(error) is URLError else error
-    lines = (getattr(cause, "strerror", None) or str(cause)).strip().splitlines()
-    return re.sub(r"^\[Errno -?\d+\] ", "", lines[0]) if lines else type(error).__name__
+    cause: Any = error.reason if type(error) is URLError else error
+    return re.sub(r"^\[Errno -?\d+\] ", "", getattr(cause, "strerror", None) or first_line(cause))
 
 
 def is_offline(environ: Mapping[str, str] = os.environ) -> bool:

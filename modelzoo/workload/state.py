@@ -10,7 +10,7 @@ as older.
 
 from __future__ import annotations
 
-import re
+import pickle
 import shlex
 import warnings
 from collections import OrderedDict
@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from packaging.version import InvalidVersion, Version
 
-from modelzoo.errors import UsageError, WeightsError
+from modelzoo.errors import UsageError, WeightsError, first_line
 from modelzoo.files import file_sha256, files_sha256, replace_atomically
 from modelzoo.machine.installation import import_torch
 
-CORRECTED = (2, 10)
+CORRECTED = Version("2.10")
 """The first release of torch whose unpickler is not known to be vulnerable."""
 SHORTEST_DIGEST = 8
 """Hexadecimal digits that a published digest has at least: those in the file names of torchvision's hub."""
@@ -41,11 +42,10 @@ LFS_POINTER = b"version https://git-lfs"
 
 def is_vulnerable(torch_version: str) -> bool:
     """Whether the unpickler of this torch has a known hole, or is not known to have none."""
-    found = re.match(r"(\d+)\.(\d+)(?:\.\d+)*(a|b|rc|\.?dev)?", torch_version)
-    if found is None:
+    try:
+        return Version(torch_version) < CORRECTED
+    except InvalidVersion:
         return True
-    release = (int(found[1]), int(found[2]))
-    return release < CORRECTED or (release == CORRECTED and found[3] is not None)
 
 
 def split_member(path: Path) -> tuple[Path, str]:
@@ -141,23 +141,20 @@ def _read(path: Path, published: Collection[str]) -> Any:
     except Exception as error:  # pickle, zipfile and safetensors each raise their own exceptions
         with path.open("rb") as file:
             is_pointer = file.read(len(LFS_POINTER)) == LFS_POINTER
-        reason = "it is a pointer of Git LFS, without the content" if is_pointer else _reason(error)
+        reason = first_line(error)
+        if is_pointer:
+            reason = "it is a pointer of Git LFS, without the content"
+        elif isinstance(error, pickle.UnpicklingError) or "weights_only" in str(error):
+            # Without torch's suggestion to set weights_only=False.
+            reason = (
+                "it is not a checkpoint that torch.save(model.state_dict(), FILE) has written, or holds more than "
+                "tensors (code in it was not run)"
+            )
+        elif " " not in reason:
+            reason = f"it is not a checkpoint ({type(error).__name__})"
         raise WeightsError(
             f"{path} cannot be read as weights: {reason}; fetch it again, or name another file"
         ) from error
-
-
-def _reason(error: Exception) -> str:
-    """Describe a read error in one line, without torch's suggestion to set ``weights_only=False``."""
-    import pickle
-
-    if isinstance(error, pickle.UnpicklingError) or "weights_only" in str(error):
-        return (
-            "it is not a checkpoint that torch.save(model.state_dict(), FILE) has written, or holds more than tensors "
-            "(code in it was not run)"
-        )
-    line = (str(error).strip().splitlines() or [""])[0]
-    return line if " " in line else f"it is not a checkpoint ({type(error).__name__})"
 
 
 def _state_dict(content: Any, path: Path, name: str) -> Mapping[str, Any]:
@@ -310,27 +307,16 @@ def phrases(missing: Collection[str], unknown: Collection[str], reshaped: Sequen
     return found
 
 
-class Converted(msgspec.Struct, frozen=True):
-    """What a conversion wrote.
-
-    Attributes:
-        path: the safetensors file.
-        tensors: how many tensors it holds.
-        bytes: its size.
-    """
-
-    path: Path
-    tensors: int
-    bytes: int
-
-
-def convert_weights(source: Path, target: Path | None = None) -> Converted:
+def convert_weights(source: Path, target: Path | None = None) -> tuple[Path, int]:
     """Write the tensors of a pickled checkpoint as safetensors; names, shapes, values and types stay the same.
 
     Args:
         source: the checkpoint, or a directory in Hugging Face's layout.
         target: the file to write, which is replaced. By default it is beside ``source``, with the suffix
             ``.safetensors``; in a directory, under the name that the suite and transformers prefer.
+
+    Returns:
+        The safetensors file, and the number of tensors in it.
 
     Raises:
         UsageError: ``source`` is safetensors already, or the default target exists.
@@ -354,10 +340,9 @@ def convert_weights(source: Path, target: Path | None = None) -> Converted:
     try:
         save_state_dict(state, target)
     except Exception as error:  # safetensors and torch raise errors of many types for tensors that cannot be written
-        lines = str(error).strip().splitlines() or [""]
-        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {lines[0]}"
+        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {first_line(error)}"
         raise WeightsError(f"{file} cannot be written as {target}: {reason}") from error
-    return Converted(target, len(state), target.stat().st_size)
+    return target, len(state)
 
 
 def save_state_dict(state: Mapping[str, Any], path: Path) -> None:

@@ -66,7 +66,12 @@ def resolve_weights(workload: Workload, options: Mapping[str, Any], source: str,
     """
     source = workload.weights if source == "auto" else source
     if source not in SOURCES:
-        return _named(source)
+        own = Path(source).expanduser()
+        files = weights_files(own)
+        if not files:
+            problem = "holds no weights" if split_member(own)[0].exists() else "does not exist"
+            raise WeightsError(f"--weights {source}: it {problem}; give {', '.join(SOURCES)}, a file or a directory")
+        return Weights(WeightsKind.PATH, own.name, str(own.resolve()), weights_sha256(files))
     if source == "random":
         return _random(workload, options, seed)
     checkpoint = workload.checkpoint(options)
@@ -87,23 +92,26 @@ def resolve_weights(workload: Workload, options: Mapping[str, Any], source: str,
     return Weights(WeightsKind.PRETRAINED, checkpoint.name, str(path), found.sha256, verification=found.verification)
 
 
-def _named(source: str) -> Weights:
-    path = Path(source).expanduser()
-    files = weights_files(path)
-    if not files:
-        problem = "holds no weights" if split_member(path)[0].exists() else "does not exist"
-        raise WeightsError(f"--weights {source}: it {problem}; give {', '.join(SOURCES)}, a file or a directory")
-    return Weights(WeightsKind.PATH, path.name, str(path.resolve()), weights_sha256(files))
-
-
 def _random(workload: Workload, options: Mapping[str, Any], seed: int) -> Weights:
-    """Generate weights from the seed once, and keep the file so that every process runs the same ones."""
+    """Generate weights from the seed once, and keep the file so that every process runs the same ones.
+
+    It is among temporary files if the cache cannot be written to (a read-only root, for example).
+    """
+    import tempfile
+
     from safetensors import SafetensorError, safe_open
 
     # Weights are calibrated on the inputs. Options of the inputs have their defaults here, so that the weights do
     # not depend on them.
     options = {**options, **{option.name: option.default for option in workload.options if option.is_input}}
-    path = _writable(cache_directory() / "random") / _random_file_name(workload, options, seed)
+    directory = cache_directory() / "random"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError:
+        directory = own_temporary_directory()
+    path = directory / _random_file_name(workload, options, seed)
     try:
         with safe_open(str(path), framework="pt"):
             pass
@@ -120,17 +128,6 @@ def _random_file_name(workload: Workload, options: Mapping[str, Any], seed: int)
     recipe = ".".join(filter(None, (f"r{RECIPE}", code_sha256(workload.directory)[:8], workload.identity)))
     name = name_in_file(f"{workload.name}{values}")
     return f"{name}-{name_in_file(f'seed{seed}-torch{torch.__version__}-{recipe}')}.safetensors"
-
-
-def _writable(directory: Path) -> Path:
-    """Return ``directory``, or one for temporary files if it cannot be written to (a read-only root, for example)."""
-    import tempfile
-
-    with contextlib.suppress(OSError):
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            return directory
-    return own_temporary_directory()
 
 
 def _random_model(workload: Workload, options: Mapping[str, Any], seed: int) -> Any:

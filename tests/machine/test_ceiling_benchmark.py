@@ -57,8 +57,8 @@ def test_int8_is_measured_by_the_product_that_has_a_kernel() -> None:
     """On ARM, torch multiplies number by number, which says nothing about the machine."""
     import torch
 
-    assert ceiling_benchmark._integer_operators(torch, "x86_64") == ["int_mm"]
-    assert ceiling_benchmark._integer_operators(torch, "aarch64") == []
+    assert ceiling_benchmark._operators(torch, "x86_64")["int8"] == ["int_mm"]
+    assert ceiling_benchmark._operators(torch, "aarch64")["int8"] == []
     product: Any = ceiling_benchmark._product(torch, "int_mm", 64, torch.int8)()
     assert (product.dtype, product.numel()) == (torch.int32, 64**2)
 

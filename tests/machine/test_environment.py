@@ -202,7 +202,7 @@ def test_the_variables_of_a_setting(
     setting: Setting, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without an allocator or huge pages of its own, a setting leaves everything as it is."""
-    monkeypatch.setattr(module, "find_library", lambda name: Path(f"/lib/{name}.so"))
+    monkeypatch.setattr(module, "find_library", lambda name: f"/lib/{name}.so")
     monkeypatch.setattr(memory, "system_mode", lambda: "always")
     assert memory_variables(setting) == expected
 

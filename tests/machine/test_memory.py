@@ -20,7 +20,6 @@ from modelzoo.machine.memory import (
     prefer_own_node,
     read_placement,
     replacement_name,
-    resident_memory,
 )
 from modelzoo.records.machine import NodeMemory
 
@@ -59,21 +58,21 @@ def test_the_system_mode_is_the_selected_word(tmp_path: Path) -> None:
 )
 def test_huge_pages_that_can_be_had(mode: str, allocator: str, libc: tuple[str, str]) -> None:
     """With ``always`` nobody needs to ask for them; with ``madvise``, an old glibc cannot."""
-    memory.require_huge_pages(mode, allocator, libc)
+    assert memory.huge_pages_problem(mode, allocator, libc) is None
 
 
 @pytest.mark.parametrize(
     ("mode", "libc", "message"),
     [
-        ("never", GLIBC, "thp=on: transparent huge pages are off on this machine; an administrator"),
-        (None, GLIBC, "thp=on: transparent huge pages are not supported by this kernel"),
-        ("madvise", ("glibc", "2.31"), "thp=on: this machine has glibc 2.31, which cannot request huge pages"),
+        ("never", GLIBC, "transparent huge pages are off on this machine; an administrator"),
+        (None, GLIBC, "transparent huge pages are not supported by this kernel"),
+        ("madvise", ("glibc", "2.31"), "this machine has glibc 2.31, which cannot request huge pages"),
     ],
 )
 def test_huge_pages_that_cannot_be_had(mode: str | None, libc: tuple[str, str], message: str) -> None:
     """The reason says what to do."""
-    with pytest.raises(EnvironmentProblem, match=message):
-        memory.require_huge_pages(mode, "glibc", libc)
+    problem = memory.huge_pages_problem(mode, "glibc", libc)
+    assert problem is not None and problem.startswith(message)
 
 
 def test_memory_in_huge_pages_is_counted(tmp_path: Path) -> None:
@@ -203,14 +202,6 @@ def test_no_policy_is_set_for_an_unknown_machine(monkeypatch: pytest.MonkeyPatch
     assert prefer_own_node(frozenset({0})) == (None, None)
 
 
-def test_resident_memory_is_read_in_bytes(tmp_path: Path) -> None:
-    """The second number of statm is in pages."""
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/statm").write_text("1000 25 10 1 0 50 0\n")
-    assert resident_memory(tmp_path) == 25 * os.sysconf("SC_PAGE_SIZE")
-    assert resident_memory(tmp_path / "nothing") is None
-
-
 MAPS = """\
 7f0000000000-7f0000100000 r-xp 00000000 fe:00 11 /usr/lib/x86_64-linux-gnu/libc.so.6
 7f0000200000-7f0000300000 r-xp 00000000 fe:00 12 /usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4
@@ -233,44 +224,27 @@ def test_the_address_of_malloc_is_known() -> None:
     assert malloc_address()
 
 
-LDCONFIG = """\
-3 libs found in cache `/etc/ld.so.cache'
-\tlibtcmalloc_minimal_debug.so.4 (libc6,x86-64) => {root}/debug/libtcmalloc_minimal_debug.so.4
-\tlibtcmalloc_minimal.so.4 (libc6) => {root}/i386/libtcmalloc_minimal.so.4
-\tlibtcmalloc_minimal.so.4 (libc6,x86-64) => {root}/own/libtcmalloc_minimal.so.4
-"""
-
-
-def library(path: Path, machine: bytes | None = None) -> Path:
-    """A file that begins like a library for this machine, or for another ``machine`` of elf(5)."""
-    header = Path("/proc/self/exe").read_bytes()[:20]
-    path.parent.mkdir(parents=True)
-    path.write_bytes(header if machine is None else header[:18] + machine)
-    return path
-
-
-def test_the_library_of_this_architecture_is_found_through_ldconfig(tmp_path: Path) -> None:
-    """A machine may have libraries of several architectures, and the debugging variant is another library."""
-    library(tmp_path / "debug/libtcmalloc_minimal_debug.so.4")
-    library(tmp_path / "i386/libtcmalloc_minimal.so.4", machine=b"\x03\x00")
-    own = library(tmp_path / "own/libtcmalloc_minimal.so.4")
-    assert find_library("tcmalloc", tmp_path, LDCONFIG.format(root=tmp_path)) == own
-
-
-@pytest.mark.parametrize("folder", ["usr/lib/aarch64-linux-gnu", "usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"])
-def test_without_ldconfig_the_usual_directories_are_searched(folder: str, tmp_path: Path) -> None:
-    """Small images have no ldconfig."""
-    own = library(tmp_path / folder / "libjemalloc.so.2")
-    assert find_library("jemalloc", tmp_path, "") == own
+def test_the_library_of_this_pythons_environment_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as conda's; then what the dynamic linker finds, the smaller variant of tcmalloc first."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    asked: list[str] = []
+    monkeypatch.setattr("ctypes.util.find_library", lambda stem: asked.append(stem) or f"lib{stem}.so.9")
+    assert find_library("tcmalloc") == "libtcmalloc_minimal.so.9"
+    own = tmp_path / "lib" / "libjemalloc.so.2"
+    own.parent.mkdir()
+    own.touch()
+    assert (find_library("jemalloc"), asked) == (str(own), ["tcmalloc_minimal"])
 
 
 @pytest.mark.parametrize(("name", "package"), [("tcmalloc", "libtcmalloc-minimal4"), ("jemalloc", "libjemalloc2")])
-def test_a_library_that_is_missing_is_named_with_its_package(name: str, package: str, tmp_path: Path) -> None:
-    """A file that is no library does not count."""
-    (tmp_path / "usr/lib").mkdir(parents=True)
-    (tmp_path / "usr/lib" / memory.LIBRARIES[name].files[0]).write_text("")
+def test_a_library_that_is_missing_is_named_with_its_package(
+    name: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what to do."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr("ctypes.util.find_library", lambda stem: None)
     with pytest.raises(EnvironmentProblem, match=f"malloc={name}: .* was not found on this machine; .*{package}"):
-        find_library(name, tmp_path, "")
+        find_library(name)
 
 
 def test_libraries_that_replace_malloc_are_recognized_by_name() -> None:

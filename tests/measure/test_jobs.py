@@ -10,7 +10,7 @@ from toy_workloads import MLP, RANDOM, mlp
 from modelzoo.cli import app as cli
 from modelzoo.engines import create_engine
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.machine.memory import REQUESTS, find_library, require_huge_pages, system_mode
+from modelzoo.machine.memory import REQUESTS, find_library, huge_pages_problem, system_mode
 from modelzoo.measure import jobs
 from modelzoo.records.run import EnvironmentChanges
 from modelzoo.results import store
@@ -59,10 +59,11 @@ def test_an_unknown_math_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_each_worker_has_the_memory_of_its_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The default is what the call preloads, glibc that nothing of the kind is; the result has the proof."""
     try:
-        jemalloc, tcmalloc = str(find_library("jemalloc")), str(find_library("tcmalloc"))
-        require_huge_pages(system_mode(), "glibc")
+        jemalloc, tcmalloc = find_library("jemalloc"), find_library("tcmalloc")
     except EnvironmentProblem as problem:
         pytest.skip(str(problem))
+    if problem := huge_pages_problem(system_mode(), "glibc"):
+        pytest.skip(problem)
     monkeypatch.setenv("LD_PRELOAD", jemalloc)
     path = tmp_path / "r.json"
     size = ["--option", "width=2048", "--option", "depth=1"]  # 16 MiB of weights

@@ -11,7 +11,7 @@ from modelzoo.validity.bounds import (
     clusters_needed,
     draw,
     lower_bound,
-    median_bounds,
+    percentile_bounds,
     sums_by_cluster,
     typical_size,
 )
@@ -81,10 +81,10 @@ def test_the_lower_bound_is_below_the_truth_in_95_of_100_sets(count: int, lost: 
 def test_a_median_is_bounded_by_clusters() -> None:
     """About ±0.05 for 300 independent values, everything that is possible for two clusters, and not less than 0."""
     values = np.linspace(0, 1, 301).tolist()
-    high, low = median_bounds(values, range(301), 1.0, 0.95, 0.95)
+    high, low = percentile_bounds(values, range(301), 50, 0.95, 0.95, 1.0)
     assert (low, high) == (pytest.approx(0.45, abs=0.01), pytest.approx(0.55, abs=0.01))
-    assert median_bounds([0.1, 0.2], ["a", "b"], 1.0, 0.95, 0.95) == (1.0, 0.0)
-    assert median_bounds([0.0] * 5, range(5), 1.0, 0.5, 0.5) == (0.0, 0.0)
+    assert percentile_bounds([0.1, 0.2], ["a", "b"], 50, 0.95, 0.95, 1.0) == (1.0, 0.0)
+    assert percentile_bounds([0.0] * 5, range(5), 50, 0.5, 0.5, 1.0) == (0.0, 0.0)
 
 
 def test_as_many_clusters_as_needed_decide() -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from validity import toys
 from validity.toys import bind, judge
 
-from modelzoo.errors import InputError, UsageError
+from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, JudgedSoFar, PartialResult, TopClasses
@@ -23,7 +22,7 @@ from modelzoo.validity.judging import conclude
 
 @pytest.fixture
 def run(classifier: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
-    """Judge ``tested`` (default: the trained model under autocast) against the trained model in fp32."""
+    """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
 
     def go(tested: Predictor | None = None, task: Classification | None = None, **request: Any) -> Validity:
         request = {"batch": 4, **request}
@@ -35,16 +34,18 @@ def run(classifier: Any, predictor: Callable[..., Predictor], recorder: Any) -> 
 
 
 @pytest.mark.slow
-def test_the_whole_sample_set(run: Callable[..., Validity], classifier: Any) -> None:
+def test_the_whole_sample_set(
+    run: Callable[..., Validity], classifier: Any, autocast: Callable[..., Predictor]
+) -> None:
     """About 90 % top-1 on the 100 pictures, 98 % agreement or more: too few to show a loss of 1 %."""
-    judged = run(data=str(classifier.data))
+    judged = run(autocast(classifier.model), data=str(classifier.data))
     assert judged.reference == pytest.approx(0.90, abs=0.02)
     assert judged.figures["top1_agreement"] >= 0.98
     assert (judged.verdict, judged.exit_code, judged.metric) == ("INCONCLUSIVE", 2, "top1")
     assert judged.reason is not None
     assert (judged.reason.kind, judged.reason.required) == (ReasonKind.UNDECIDED_CHECKS, None)
     assert judged.reason.more_items
-    tolerant = run(data=str(classifier.data), tolerance={"accuracy": 0.9, "kl": 0.1})
+    tolerant = run(autocast(classifier.model), data=str(classifier.data), tolerance={"accuracy": 0.9, "kl": 0.1})
     assert (tolerant.verdict, tolerant.exit_code) == ("VALID", 0)
 
 
@@ -178,20 +179,6 @@ def test_a_tolerance_changes_the_verdict(run: Callable[..., Validity], classifie
         run(limit=4, tolerance={"nonsense": 1.0})
     with pytest.raises(UsageError):
         run(limit=0)
-
-
-def test_bad_pictures_in_a_set_are_input_errors(run: Callable[..., Validity], tmp_path: Path) -> None:
-    """A truncated one among good ones, and an empty directory."""
-    folder = tmp_path / "set"
-    folder.mkdir()
-    with pytest.raises(InputError, match="holds no images"):
-        run(data=str(folder))
-    for number in range(3):
-        Image.effect_noise((300, 200), 80).save(folder / f"{number}.jpg")
-    whole = (folder / "2.jpg").read_bytes()
-    (folder / "2.jpg").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"2\.jpg cannot be read"):
-        run(data=str(folder))
 
 
 def test_progress_shows_the_running_metric(classifier: Any, predictor: Callable[..., Predictor]) -> None:

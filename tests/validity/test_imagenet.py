@@ -158,16 +158,9 @@ MUTATIONS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a directory without a class": (rename("n01440764", "other"), "'other' is not one of this model's 4 classes"),
     "a picture beside the classes": (lambda root: put(root, "stray.jpg"), "'stray.jpg' is not one of"),
     "truncated": (cut, "1 of 3 pictures cannot be judged: .*a.jpg .*truncated"),
-    "no picture": (lambda root: (root / "n01440764" / "a.jpg").write_text("text"), "a.jpg is not an image"),
-    "an empty file": (lambda root: (root / "n01440764" / "a.jpg").write_bytes(b""), "a.jpg is not an image"),
     "a dangling link": (
         lambda root: (root / "n01440764" / "c.jpg").symlink_to(root / "gone.jpg"),
         "no such image: .*c.jpg",
-    ),
-    "a tiny picture": (lambda root: Image.new("RGB", (1, 1)).save(root / "n01440764" / "a.jpg"), "1×1 pixels"),
-    "other pixels": (
-        lambda root: Image.fromarray(np.zeros((20, 20), "float32")).save(root / "n01440764" / "c.tif"),
-        "floating-point",
     ),
     "no pictures": (lambda root: [each.unlink() for each in root.glob("*/*.jpg")], "holds no images"),
     "nothing": (shutil.rmtree, "no such file or directory"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from modelzoo.validity import Predictor
 from modelzoo.validity.finite import places
-from modelzoo.validity.layers import MAXIMUM_SAMPLE, observe
+from modelzoo.validity.layers import MAXIMUM_SAMPLE, OUTPUT, observe
 
 
 def test_what_is_kept_of_a_layer_is_small(predictor: Callable[..., Predictor]) -> None:
@@ -15,9 +15,9 @@ def test_what_is_kept_of_a_layer_is_small(predictor: Callable[..., Predictor]) -
     import torch
 
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 24, 3), torch.nn.ReLU())
-    observed = observe(predictor(model), (torch.rand(4, 3, 64, 64),), lambda name: True)
-    assert list(observed.samples) == ["0", "1"]
-    for name, output in observed.samples.items():
+    observed = observe(predictor(model), (torch.rand(4, 3, 64, 64),), lambda name: True, lambda output: output)
+    assert list(observed) == ["0", "1", OUTPUT]
+    for name, output in ((name, each.sample) for name, each in observed.items()):
         assert output.numel() <= MAXIMUM_SAMPLE + 1, name
         storage = output.untyped_storage()
         assert len(storage) <= 4 * (MAXIMUM_SAMPLE + 1), name
@@ -35,9 +35,9 @@ def test_a_layer_that_is_called_twice_has_two_entries(predictor: Callable[..., P
         def forward(self, x: Any) -> Any:
             return self.layer(self.layer(x))
 
-    observed = observe(predictor(Twice()), (torch.ones(1, 4),), lambda name: True)
-    assert list(observed.samples) == ["layer", "layer#2"]
-    assert observed.kinds["layer"] == "Linear"
+    observed = observe(predictor(Twice()), (torch.ones(1, 4),), lambda name: True, lambda output: output)
+    assert list(observed) == ["layer", "layer#2", OUTPUT]
+    assert observed["layer"].kind == "Linear"
 
 
 def test_places_that_are_not_finite_are_told_apart() -> None:

@@ -55,9 +55,11 @@ def errors(reference: Predictor, tested: Predictor) -> Any:
     return layer_errors(reference, tested, arguments(), lambda name: True, lambda output: output)[0]
 
 
-def test_the_errors_of_autocast_are_those_of_the_baseline(model: Any, predictor: Callable[..., Predictor]) -> None:
+def test_the_errors_of_autocast_are_those_of_the_baseline(
+    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
+) -> None:
     """Every layer is within a factor of two of the baseline, the output last, and no suspect."""
-    layers = errors(predictor(model), predictor(model, "bf16"))
+    layers = errors(predictor(model), autocast(model))
     assert layers[-1].name == OUTPUT
     assert len(layers) == len(list(model)) + 1
     assert all(layer.ratio < 2 for layer in layers)
@@ -68,7 +70,7 @@ def test_the_errors_of_autocast_are_those_of_the_baseline(model: Any, predictor:
 @pytest.mark.parametrize("place", [0, 9, 13, 22])
 @pytest.mark.parametrize("factor", [0.95, 1.05])
 def test_a_layer_scaled_by_five_per_cent_is_named(
-    model: Any, predictor: Callable[..., Predictor], place: int, factor: float
+    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor], place: int, factor: float
 ) -> None:
     """A convolution, batch norm or later one with changed weights: the first suspect is that layer."""
     import torch
@@ -76,7 +78,7 @@ def test_a_layer_scaled_by_five_per_cent_is_named(
     faulty = copy.deepcopy(model)
     with torch.no_grad():
         faulty[place].weight.mul_(factor)
-    culprit = culprit_of(errors(predictor(model), predictor(faulty, "bf16")))
+    culprit = culprit_of(errors(predictor(model), autocast(faulty)))
     assert culprit is not None
     assert culprit.name == str(place)
 
@@ -120,7 +122,9 @@ def test_a_network_that_magnifies_rounding_is_not_held_to_a_fixed_bound(predicto
 
 
 @pytest.mark.filterwarnings("ignore:.*jit.*:DeprecationWarning")
-def test_attention_that_is_written_out_is_rounded_too(predictor: Callable[..., Predictor]) -> None:
+def test_attention_that_is_written_out_is_rounded_too(
+    predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
+) -> None:
     """Its scores are products outside of any layer, and softmax amplifies their rounding error."""
     import torch
     from torch import nn
@@ -140,7 +144,7 @@ def test_attention_that_is_written_out_is_rounded_too(predictor: Callable[..., P
     args = (torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(1)),)
     for through in (model, lambda x: 1.2 * model(x)):
         found = layer_errors(
-            predictor(model), predictor(model, "bf16", through), args, lambda name: True, lambda output: output
+            predictor(model), autocast(model, through), args, lambda name: True, lambda output: output
         )[0]
         layers = {layer.name: layer for layer in found}
         assert layers["weights"].error > 0.01
@@ -148,22 +152,26 @@ def test_attention_that_is_written_out_is_rounded_too(predictor: Callable[..., P
         assert (layers[OUTPUT].ratio < 2) == (through is model)
 
 
-def test_a_traced_model_shows_its_output_only(model: Any, predictor: Callable[..., Predictor]) -> None:
+def test_a_traced_model_shows_its_output_only(
+    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
+) -> None:
     """Its layers cannot be hooked; its output is compared with the baseline all the same."""
     import torch
 
     traced = torch.jit.trace(model, arguments())
-    tested = predictor(traced, "bf16")
+    tested = autocast(traced)
     assert not is_observable(tested)
     layers = errors(predictor(model), tested)
     assert [layer.name for layer in layers] == [OUTPUT]
     assert layers[0].ratio < 2
 
 
-def test_a_reference_that_cannot_be_observed_has_no_baseline(model: Any, predictor: Callable[..., Predictor]) -> None:
+def test_a_reference_that_cannot_be_observed_has_no_baseline(
+    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
+) -> None:
     """The expected rounding error is unknown; in fp32 the fixed bound does."""
     hidden = replace(predictor(model), model=None)
-    (layer,) = errors(hidden, predictor(model, "bf16"))
+    (layer,) = errors(hidden, autocast(model))
     assert (layer.name, layer.baseline, layer.ratio) == (OUTPUT, None, None)
     assert layer.error is not None and layer.error > 1e-3
     (layer,) = errors(hidden, predictor(model))
@@ -180,14 +188,16 @@ def test_the_rounding_of_a_static_recipe_is_not_known(model: Any, predictor: Cal
     assert known[-1].name == OUTPUT and known[-1].baseline
 
 
-def test_nan_is_attributed_to_the_layer_where_it_begins(model: Any, predictor: Callable[..., Predictor]) -> None:
+def test_nan_is_attributed_to_the_layer_where_it_begins(
+    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
+) -> None:
     """The first suspect is the layer that holds it, and its error has no value."""
     import torch
 
     faulty = copy.deepcopy(model)
     with torch.no_grad():
         faulty[12].weight[0, 0, 0, 0] = torch.nan
-    layers = errors(predictor(model), predictor(faulty, "bf16"))
+    layers = errors(predictor(model), autocast(faulty))
     culprit = culprit_of(layers)
     assert culprit is not None
     assert (culprit.name, culprit.finite, culprit.error, culprit.ratio) == ("12", False, None, None)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from modelzoo.frozen import replace
 from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check
-from modelzoo.validity.checks import more_items, on_few_clusters
+from modelzoo.validity.checks import more_items
 from modelzoo.validity.rows import Rule, middle, ratio, share, shift
+from modelzoo.validity.verdict import of_few_clusters
 
 ACCURACY, KL = Rule("accuracy", ratio, "top1"), Rule("kl", share, "kl", highest=2.0)
 DRIFT, BIAS = Rule("score_drift", middle, "x"), Rule("box_bias", shift, "x")
@@ -122,7 +123,7 @@ def test_one_crowded_picture_among_many_is_one_picture() -> None:
 def test_few_clusters_decide_nothing() -> None:
     """Neither that predictions are good nor that they are bad, and no tolerance changes that."""
     for lost in (0, 15):
-        check = on_few_clusters(accuracy(15, lost, accuracy=0.5), 15, 15)
+        (check,) = of_few_clusters([accuracy(15, lost, accuracy=0.5)], 15, 15)
         assert outcome(check) == "undecided"
         assert check.would_pass_at is None
         assert check.more_items is not None and check.more_items >= 5

@@ -8,7 +8,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
 from modelzoo.records.validity import Check, Reason, ReasonKind, WorstLayer
 from modelzoo.validity.checks import check_value
-from modelzoo.validity.verdict import common_check, decide, finite_check, layer_checks, of_few_clusters, tensor_check
+from modelzoo.validity.verdict import common_check, decide, drift_check, finite_check, layer_checks, of_few_clusters
 
 BROKEN_REFERENCE = Reason(ReasonKind.REFERENCE_NOT_FINITE)
 GOOD = check_value("accuracy", 1.0, {})
@@ -50,7 +50,7 @@ def test_rules_on_the_users_data(checks: list[Check], broken: Reason | None, wor
         ([check_value("tensor_error", 1.0, {})], 10, BROKEN_REFERENCE, "CANNOT JUDGE", 2),
         ([OPEN, check_value("layer_drift", 1.0, {})], 10, None, "NUMERIC ONLY", 0),
         ([BAD, check_value("layer_drift", 1.0, {})], 10, None, "NOT VALID", 1),
-        ([tensor_check((), {})], 10, None, "INCONCLUSIVE", 2),
+        ([drift_check("tensor_error", (), {})], 10, None, "INCONCLUSIVE", 2),
     ],
 )
 def test_rules_on_the_builtin_inputs_and_with_random_weights(
@@ -87,7 +87,7 @@ def test_a_layer_with_nan_never_passes() -> None:
     assert not check.passed
     assert check.about == WorstLayer("broken")
     tolerant = layer_checks((LAYER, BROKEN), {"layer_drift": 1e9}, numeric_only=False)
-    for found in (tolerant[1], tensor_check((LAYER, BROKEN), {})):
+    for found in (tolerant[1], drift_check("tensor_error", (LAYER, BROKEN), {})):
         assert (found.seen, found.passed, found.undecided) == (None, False, False)
     assert all(found.passed for found in layer_checks((LAYER,), {}, numeric_only=False))
 
@@ -95,9 +95,9 @@ def test_a_layer_with_nan_never_passes() -> None:
 @pytest.mark.parametrize("layers", [(), (UNKNOWN,), (LAYER, UNKNOWN)])
 def test_without_a_baseline_numbers_are_not_judged(layers: tuple[LayerError, ...]) -> None:
     """Where numbers are all that is judged: undecided. On the user's data those layers are left out."""
-    for found in (tensor_check(layers, {}), layer_checks(layers, {}, numeric_only=True)[-1]):
+    for found in (drift_check("tensor_error", layers, {}), layer_checks(layers, {}, numeric_only=True)[-1]):
         assert (found.passed, found.undecided) == (False, True)
         assert isinstance(found.about, WorstLayer)
         assert (found.about.name, found.about.explained) == (layers[-1].name if layers else None, None)
     assert all(found.passed for found in layer_checks(layers, {}, numeric_only=False))
-    assert not tensor_check((*layers, replace(LAYER, error=0.1)), {}).undecided
+    assert not drift_check("tensor_error", (*layers, replace(LAYER, error=0.1)), {}).undecided

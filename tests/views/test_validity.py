@@ -9,7 +9,6 @@ from printed import printed, sentences
 
 from modelzoo.document import Notices, Table, Tone
 from modelzoo.frozen import replace
-from modelzoo.records import validity as records
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.exhibits import (
@@ -43,7 +42,6 @@ from modelzoo.records.validity import (
     Reason,
     ReasonKind,
     Relation,
-    TableColumn,
     Validity,
     ValidityVerdict,
     WorstLayer,
@@ -458,14 +456,6 @@ def test_the_table_of_layers_names_the_first_suspect() -> None:
     table = tables(replace(VALIDITY, layers=ExplainedLayers((good,))))["Error by layer"]
     assert str(table.note) == "no layer's error is beyond the expected rounding error; the 1 closest to it"
     assert "cannot be observed" in str(tables(replace(VALIDITY, layers=ExplainedLayers(())))["Error by layer"].note)
-
-
-def test_a_task_of_a_workload_has_tables_in_its_own_words() -> None:
-    """They come first."""
-    own = records.Table("Sounds", (TableColumn("sound", ("a",)), TableColumn("dB", ("3.5",), True)), "a note")
-    (table,) = validity_tables.tables(replace(VALIDITY, tables=(own,)))
-    assert (table.caption, table.rows, str(table.note)) == ("Sounds", [("a", "3.5")], "a note")
-    assert [column.is_number for column in table.columns] == [False, True]
 
 
 # The document

@@ -30,10 +30,8 @@ def test_names_values_and_types_stay_the_same(tmp_path: Path) -> None:
         **{str(dtype): torch.tensor([1, 0, 3]).to(dtype) for dtype in TYPES},
     )
     torch.save({"state_dict": state, "epoch": 3}, tmp_path / "x.pth")
-    written = convert_weights(tmp_path / "x.pth")
-    assert written.path == tmp_path / "x.safetensors"
-    assert (written.tensors, written.bytes) == (len(state), written.path.stat().st_size)
-    read = read_state_dict(written.path)
+    assert convert_weights(tmp_path / "x.pth") == (tmp_path / "x.safetensors", len(state))
+    read = read_state_dict(tmp_path / "x.safetensors")
     assert read.keys() == state.keys()
     for name, tensor in state.items():
         assert read[name].dtype == tensor.dtype, name
@@ -43,11 +41,11 @@ def test_names_values_and_types_stay_the_same(tmp_path: Path) -> None:
 def test_a_converted_checkpoint_is_read_by_vulnerable_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way out that the refusal names works, and the file has the permissions that the umask gives."""
     torch.save(STATE, tmp_path / "x.pth")
-    written = convert_weights(tmp_path / "x.pth")
+    written, _ = convert_weights(tmp_path / "x.pth")
     (tmp_path / "plain").touch()
-    assert written.path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert written.stat().st_mode == (tmp_path / "plain").stat().st_mode
     monkeypatch.setattr(torch, "__version__", "2.6.0")
-    found = weights.resolve_weights(TOY, OPTIONS, str(written.path), 0)
+    found = weights.resolve_weights(TOY, OPTIONS, str(written), 0)
     assert weights.load_model(TOY, OPTIONS, found).module.state_dict()["weight"].equal(STATE["weight"])
 
 
@@ -55,7 +53,7 @@ def test_a_directory_gets_the_file_that_is_read_first(tmp_path: Path) -> None:
     """In Hugging Face's layout, by the name of the directory or of the file in it."""
     torch.save(STATE, tmp_path / "pytorch_model.bin")
     for source in (tmp_path, tmp_path / "pytorch_model.bin"):
-        assert convert_weights(source).path == tmp_path / "model.safetensors"
+        assert convert_weights(source)[0] == tmp_path / "model.safetensors"
         (tmp_path / "model.safetensors").unlink()
 
 

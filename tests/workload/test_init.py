@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,42 +15,6 @@ from places import ROOT
 import modelzoo.workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, load_workload
 
-PUBLIC = [
-    "Checkpoint",
-    "Count",
-    "Forward",
-    "Generation",
-    "InputError",
-    "InputRequest",
-    "Inputs",
-    "ModelInput",
-    "ModelOutput",
-    "Option",
-    "Stage",
-    "Stages",
-    "WeightsError",
-    "Workload",
-    "calibrate_batch_norm",
-    "capture_outputs",
-    "coco_categories",
-    "count_candidates",
-    "detector_counts",
-    "detector_inputs",
-    "detector_stages",
-    "detector_tensor",
-    "load_pretrained",
-    "load_state_dict",
-    "photograph",
-    "picture_files",
-    "pictures",
-    "read_picture",
-    "read_state_dict",
-    "read_text",
-    "read_tokenizer",
-    "skip_initialization",
-    "solve_background_bias",
-    "standardize_outputs",
-]
 MINIMAL = """
 from modelzoo.workload import Inputs, Workload
 
@@ -69,13 +35,14 @@ WORKLOAD = Workload("minimal", "a linear layer", "rows", build, inputs)
 """
 
 
-def test_the_public_names_are_these() -> None:
-    """Removing or renaming one breaks workloads of other people; each name exists and is documented."""
-    assert sorted(modelzoo.workload.__all__) == PUBLIC
+def test_the_public_names_are_those_of_the_page() -> None:
+    """Removing or renaming one breaks workloads of other people; each is documented."""
     page = (ROOT / "docs" / "workload.md").read_text()
-    for name in PUBLIC:
-        assert getattr(modelzoo.workload, name).__doc__
-        assert f"`{name}`" in page, name
+    listed = page.partition("## Names in `modelzoo.workload`")[2].partition("Judges (")[0]
+    names = set(re.findall(r"`([A-Za-z_0-9]+)`", listed))
+    assert all(getattr(modelzoo.workload, name).__doc__ for name in names)
+    given = {name for name, each in vars(modelzoo.workload).items() if name[0] != "_" and not inspect.ismodule(each)}
+    assert given - {"annotations"} == names
 
 
 def test_importing_it_does_not_import_torch() -> None:
