@@ -278,9 +278,7 @@ class TorchModel:
         except NoKernelLogError as error:
             return Unavailable(str(error))
 
-    def audit(
-        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
-    ) -> Observed[Evidence]:
+    def audit(self, args: tuple[Any, ...], *, canary: Canary | None, replay: bool = False) -> Observed[Evidence]:
         return self._judged(self._record(args, replay=replay), canary)
 
     def audit_phases(

@@ -127,7 +127,7 @@ def test_predictions_are_tensors_nested_as_torch_nests_them(folder: Path) -> Non
 def test_an_audit_proves_fp32_with_the_canary(folder: Path, canary: Canary) -> None:
     """And not without it."""
     model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
-    evidence = model.audit(args, passes=1, canary=canary)
+    evidence = model.audit(args, canary=canary)
     assert isinstance(evidence, Evidence)
     assert evidence.verdict is ProofVerdict.FP32
     assert evidence.iterations == 1

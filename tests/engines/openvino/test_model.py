@@ -114,7 +114,7 @@ def test_the_default_precision_is_caught(folder: Path, monkeypatch: pytest.Monke
     model, args = loaded(CLASSIFIER, export)
     canary = OpenVinoEngine().open(SETTING).canary()
     assert canary.verdict("fp32") is CanaryVerdict.NOT_FP32
-    assert model.audit(args, passes=1, canary=None).verdict is ProofVerdict.NOT_FP32
+    assert model.audit(args, canary=None).verdict is ProofVerdict.NOT_FP32
     assert output_agreement(export, model.outputs(args), "fp32").is_same is False
 
 
@@ -157,7 +157,7 @@ with session.active():
     model = session.load(workload, None, inputs, export)
     args = model.prepare(inputs.args)
     model.call(*args), model.outputs(args), model.kernels(args)
-    model.audit(args, passes=1, canary=session.canary())
+    model.audit(args, canary=session.canary())
 engine.versions(), engine.libraries()
 sys.exit("torch" in sys.modules)
 """
@@ -168,12 +168,12 @@ sys.exit("torch" in sys.modules)
 def test_an_audit_proves_fp32_with_the_canary(folder: Path) -> None:
     """And not without it."""
     model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
-    evidence = model.audit(args, passes=1, canary=OpenVinoEngine().open(SETTING).canary())
+    evidence = model.audit(args, canary=OpenVinoEngine().open(SETTING).canary())
     assert evidence.verdict is ProofVerdict.FP32
     assert evidence.iterations == 1
     assert evidence.compute_seconds > 0
     assert evidence.problems == ()
-    assert model.audit(args, passes=1, canary=None).verdict is ProofVerdict.UNKNOWN
+    assert model.audit(args, canary=None).verdict is ProofVerdict.UNKNOWN
 
 
 def test_two_processes_that_run_the_same_kernels_have_the_same_digest(folder: Path) -> None:
