@@ -96,7 +96,6 @@ def coverage(audit: AttributedAudit, requested: str) -> Coverage:
     unexplained = sorted(each for each in audit.logged if is_narrower(each, requested) and each not in precisions)
     return Coverage(
         counted=counted.total if counted is not None else None,
-        seen_arithmetic=seen,
         known_arithmetic=known,
         known_time=1.0 - fraction((part.seconds for part in unknown), total),
         unknown=time_shares(unknown, _name, total),
