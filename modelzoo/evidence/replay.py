@@ -86,10 +86,21 @@ def ask_products(
     """
     began, answers = clock(), list(collector.products())
     for index in sorted(range(len(answers)), key=lambda each: -collector.found[each].flop):
-        if clock() - began < budget:
-            answers[index] = _answer(answers[index], collector.found[index], collector.written, asked)
+        product, distinct = answers[index], collector.found[index]
+        rule, detail = rule_of(product.operator), ""
+        if clock() - began >= budget:
+            reason = NotReplayed.BUDGET
+        elif named_precision(product.operator) or product.operands not in _FLOATING:
+            reason = NotReplayed.NOT_FLOATING
+        elif rule is None:
+            reason = NotReplayed.NO_REFERENCE
         else:
-            answers[index] = replace(answers[index], not_replayed=NotReplayed.BUDGET)
+            try:
+                answers[index] = _replayed(product, distinct, rule, collector.written, asked)
+                continue
+            except Exception as error:  # any operator may refuse what it is called with, each with an error of its own
+                reason, detail = NotReplayed.FAILED, first_line(error)
+        answers[index] = replace(product, not_replayed=reason, detail=detail)
     return tuple(answers)
 
 
@@ -200,20 +211,6 @@ def _text(value: Any) -> str:
     if hasattr(value, "shape"):
         return f"{type(value).__name__} {tuple(value.shape)} {value.dtype} {value.layout}"
     return repr(value)
-
-
-def _answer(product: Product, distinct: _Distinct, written: Written | None, asked: str) -> Product:
-    """``product`` with what its error shows, or with the reason why there is none."""
-    rule = rule_of(product.operator)
-    if named_precision(product.operator) or product.operands not in _FLOATING:
-        return replace(product, not_replayed=NotReplayed.NOT_FLOATING)
-    if rule is None:
-        return replace(product, not_replayed=NotReplayed.NO_REFERENCE)
-    try:
-        return _replayed(product, distinct, rule, written, asked)
-    except Exception as error:  # any operator may refuse what it is called with, each with an error of its own
-        detail = first_line(error)
-        return replace(product, not_replayed=NotReplayed.FAILED, detail=detail)
 
 
 class _Called(NamedTuple):
@@ -337,11 +334,7 @@ def _run(distinct: _Distinct, args: Sequence[Any], named: Mapping[str, Any], wri
 
     def placed(given: Any, noted: Any) -> Any:
         """``given`` where it was in the pass; what stays as it was is there."""
-        if not isinstance(noted, Operand):
-            return noted
-        if id(noted) not in same:
-            same[id(noted)] = on_device(given, noted)
-        return same[id(noted)]
+        return same.setdefault(id(noted), on_device(given, noted)) if isinstance(noted, Operand) else noted
 
     args = list(map(placed, args, distinct.args))
     named = {key: placed(each, distinct.named[key]) for key, each in named.items()}
