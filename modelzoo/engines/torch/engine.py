@@ -17,7 +17,7 @@ from modelzoo.engines.torch.compilation import kept
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
 from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of, resolve_bf16_method
 from modelzoo.engines.torch.quantization import STATIC, arithmetic_of, check_recipe, quantized, resolve_recipe
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, first_line
 from modelzoo.frozen import replace
 from modelzoo.machine import installation, libraries
 from modelzoo.machine.environment import MATH_MODE_VARIABLE
@@ -242,7 +242,7 @@ class TorchModel:
         except Exception as error:  # a model may compute under autocast only, or have operators of its own
             if self._setting.precision != "bf16":
                 raise
-            return Unavailable(f"the model cannot be computed in fp32 too: {devices.first_line(str(error))}")
+            return Unavailable(f"the model cannot be computed in fp32 too: {first_line(error)}")
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
