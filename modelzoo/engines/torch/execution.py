@@ -18,7 +18,7 @@ import msgspec
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.engines.torch import switches
-from modelzoo.engines.torch.compilation import AOT, INDUCTOR_CACHE, captured, compiled, kept
+from modelzoo.engines.torch.compilation import AOT, INDUCTOR_CACHE, GraphedModel, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem
 from modelzoo.engines.torch.precision import autocast, cast, cast_model, dtype_of, mapped
 from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
@@ -101,7 +101,8 @@ def build(
     """
     import torch
 
-    model, graph = model.to(setting.device), None
+    model = model.to(setting.device)
+    graph: GraphedModel | None = None
     dtype = dtype_of(setting) if setting.bf16_method == "cast" else torch.float32 if converted else None
 
     def move(tensor: Any) -> Any:
@@ -133,7 +134,8 @@ def build(
     compilation: Compilation | None = None
     if setting.mode == "graph":
         with _refusing(workload, setting):
-            run, compilation = graph, _ = captured(module, prepare(inputs.args), setting)
+            graph, compilation = captured(module, prepare(inputs.args), setting)
+        run = graph
     elif setting.mode != "eager":
         with _refusing(workload, setting):
             run, compilation = compiled(workload, module, kept(prepare(inputs.args)), setting)
