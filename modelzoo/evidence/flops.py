@@ -105,7 +105,7 @@ def record_calls(call: Callable[[], object], run: Run = run_operator, device: st
     @cache  # a pass calls the same operators thousands of times
     def is_composite(func: Any) -> bool:
         # An operator with a kernel of the device's own runs as it is.
-        return has_kernel(func.name(), "CompositeImplicitAutograd") and not has_kernel(func.name(), backend)
+        return bool(has_kernel(func.name(), "CompositeImplicitAutograd") and not has_kernel(func.name(), backend))
 
     def key_of_parts(name: str, func: Any, args: Sequence[Any]) -> str | None:
         """The key of an operator's kernel if that only calls other operators; ``None`` if it does more."""
