@@ -236,10 +236,15 @@ def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Writte
     error = relative_error([(each.found[is_in], each.exact[is_in]) for each, is_in in zip(calls, finite)])
 
     def loses(first: Any, second: Any) -> bool | None:
+        """With zeros in all other operands."""
         if not rule.factors:
             return None
-        both = ((first, second), (second, first))
-        return any(_error_of(distinct, rule, dict(zip(rule.factors, blocks))) > VANISHED for blocks in both)
+        for blocks in ((first, second), (second, first)):
+            called = _called(distinct, rule, dict(zip(rule.factors, blocks)), None)
+            assert called is not None, "without a log nothing is compared"
+            if relative_error([(called.found, called.exact)]) > VANISHED:
+                return True
+        return False
 
     shown = None if math.isnan(error) else shown_precision(error, loses)
     output = precision_of(dtype_name(calls[0].found))
@@ -299,13 +304,6 @@ def _spoilt_rows(distinct: _Distinct, rule: Rule, written: Written | None, limit
         return None  # memory of several rows, or of both operands
     output = _run(distinct, args, named, written)
     return None if output is None else wrong_rows(output, row, limits.bound)
-
-
-def _error_of(distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any]) -> float:
-    """The error with these operands, and with zeros in all others."""
-    called = _called(distinct, rule, blocks, None)
-    assert called is not None, "without a log nothing is compared"
-    return relative_error([(called.found, called.exact)])
 
 
 def _called(distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any], written: Written | None) -> _Called | None:

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.source import rebuild
-from modelzoo.engines.export.store import read_batch, read_changed, read_expected
+from modelzoo.engines.export.source import CHANGED, ROUNDED, rebuild
+from modelzoo.engines.export.store import read_batch, read_expected
 from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
 from modelzoo.evidence.observation import RANDOM_OUTPUTS
 from modelzoo.evidence.recording import Phases
@@ -57,8 +57,10 @@ def output_agreement(export: Export | None, outputs: RawOutputs, precision: str)
         changed, rounded = (RawOutputs(each) if each else None for each in (outputs.changed, outputs.rounded))
     else:
         batch = read_batch(export)
-        structure, heads, expected, changed = batch.outputs, batch.heads, read_expected(export), read_changed(export)
-        rounded = read_expected(export, rounded=True) if precision == "bf16" else None
+        structure, heads, expected, changed = batch.outputs, batch.heads, read_expected(export), None
+        if (other := read_expected(export, CHANGED)).outputs:
+            changed = other
+        rounded = read_expected(export, ROUNDED) if precision == "bf16" else None
     detects = bool(heads) if export is not None else _are_pictures(rebuild(structure, expected.outputs))
     part, names = ("heads", heads) if detects else ("outputs", structure.names())
     sides = (() if each is None else getattr(each, part) for each in (expected, outputs, changed, rounded))
