@@ -262,8 +262,8 @@ def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionP
         if call.is_product:
             proof = prover.prove_library_call(call.precision, "aten::mm", ProofSource.KERNEL_LOG)
             name, kind = call.function.lower(), OperatorClass.MATMUL
-            how = (f"mkl {name}", proof.precision, proof.decided_by, call.seconds, call.count)
-            yield Node(f"mkl::{name}", kind, (), *how, flop=call.flop)
+            how = (f"mkl {name}", proof.precision, proof.decided_by, call.seconds)
+            yield Node(f"mkl::{name}", kind, (), *how, call.count, flop=call.flop)
 
 
 def _unread(recording: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:

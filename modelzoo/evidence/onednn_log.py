@@ -287,8 +287,8 @@ def problem_flop(primitive: Primitive) -> int | None:
         sizes = {name: int(value) for name, value in _NAMED_SIZE.findall(primitive.problem)}  # mb4_ic32oc64_ih56…
         if "ic" not in sizes or "oc" not in sizes:
             return None
-        position, kernel = {"deconvolution": "ik", "inner_product": "oi"}.get(kind, "ok")
-        per_item = math.prod(sizes.get(name + axis, 1) for name in (position, kernel) for axis in "dhw")
+        counted = {"deconvolution": "ik", "inner_product": "oi"}.get(kind, "ok")  # positions, and the kernel
+        per_item = math.prod(sizes.get(name + axis, 1) for name in counted for axis in "dhw")
         return 2 * sizes.get("mb", 1) * per_item * sizes["ic"] * sizes["oc"] // sizes.get("g", 1)
     shapes = [[int(size) for size in re.findall(r"\d+", part)] for part in primitive.problem.split(":")[:2]]
     if kind not in ("matmul", "gemm_api", "brgemm") or len(shapes) != 2 or min(map(len, shapes)) < 2:

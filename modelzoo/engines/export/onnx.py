@@ -57,7 +57,7 @@ def onnx_conversion(source: TorchSource, newest_opset: int) -> Conversion:
         raise EnvironmentProblem(f"the package onnx is not installed: run {INSTALL['onnxruntime']}")
     is_newer = installed_release("torch") >= GRAPH_TORCH and newest_opset >= GRAPH_OPSET
     dynamo = versions["onnxscript"] is not None and is_newer
-    if dynamo and not _dynamic_sizes(source):
+    if dynamo and not dynamic_sizes(source):
         used, opset = ["torch", "onnx", "onnxscript"], GRAPH_OPSET
     else:
         dynamo = False
@@ -80,7 +80,7 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
     if conversion.options["dynamo"]:
         options: dict[str, Any] = {"dynamo": True, "external_data": True, "verbose": False}
     else:
-        options = {"dynamo": False, "dynamic_axes": _dynamic_sizes(source)}
+        options = {"dynamo": False, "dynamic_axes": dynamic_sizes(source)}
     with _quiet(), torch.no_grad():
         torch.onnx.export(
             source.flat_module(heads=bool(heads)),
@@ -121,8 +121,8 @@ def input_names(structure: Structure) -> list[str]:
     return [f"input.{name}" for name in structure.names()]
 
 
-def _dynamic_sizes(source: TorchSource) -> Mapping[str, Mapping[int, str]]:
-    """The dimensions that may differ from call to call, by input: height and width of pictures in a list.
+def dynamic_sizes(source: TorchSource) -> Mapping[str, Mapping[int, str]]:
+    """Return the dimensions that may differ from call to call, by input: height and width of pictures in a list.
 
     Detectors take a list because its pictures may differ in size. Everything else has the shape of the batch.
     """

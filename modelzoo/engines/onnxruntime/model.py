@@ -152,10 +152,11 @@ def canary_model(cases: tuple[CanaryCase, ...]) -> bytes:
     """Return ``cases`` as a serialized ONNX model, whose outputs are named like the operators."""
     from onnx import TensorProto, helper, numpy_helper
 
-    nodes, constants, inputs, outputs = [], [], [], []
+    nodes, constants, outputs = [], [], []
+    inputs: list[Any] = []
     for case in cases:
         name, (kind, attributes) = case.operator, _CANARY_NODES[case.operator]
-        given = [
+        given: list[Any] = [
             helper.make_tensor_value_info(f"{name}.{number}", TensorProto.FLOAT, each.shape)
             for number, each in enumerate(case.inputs)
         ]

@@ -202,7 +202,7 @@ def test_a_count_of_torch_that_the_nodes_do_not_reach_is_unknown() -> None:
     conv, rest = flops.pop("Conv") or 0, sum(each or 0 for each in flops.values())
     counted = Flops(conv + rest, 0, {"aten::convolution": conv, "aten::mm": rest})
     assert judged(counted=counted).verdict is ProofVerdict.FP32
-    more = Flops(conv + 2 * rest, 0, {"aten::convolution": conv, "aten::mm": 2 * rest})
+    more = Flops(2 * (conv + rest), 0, {"aten::convolution": conv, "aten::mm": conv + 2 * rest})
     assert judged(counted=more).verdict is ProofVerdict.UNKNOWN
 
 
