@@ -112,7 +112,6 @@ def evidence(verdict: ProofVerdict, reference_share: float = 0.0) -> Evidence:
         bf16_method=None,
         verdict=verdict,
         reason=REASONS.get(verdict),
-        decided_by=decided,
         iterations=2,
         seconds=1.0,
         compute_seconds=0.9,
@@ -130,7 +129,7 @@ def evidence(verdict: ProofVerdict, reference_share: float = 0.0) -> Evidence:
         blas="",
         log_source=LogSource.RUNTIME_SWITCH,
         problems=(),
-        coverage=Coverage(1000, counted, counted, 1.0),
+        coverage=Coverage(1000, counted, 1.0),
         products=(WRONG_CONV,) if verdict is ProofVerdict.WRONG_RESULTS else (),
     )
 

@@ -207,10 +207,8 @@ class Model(Protocol):
         It is fast, and shows that a process runs the same kernels as one that was audited.
         """
 
-    def audit(
-        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
-    ) -> Observed[Evidence]:
-        """Prove which kernels ran, in which precision, by observing ``passes`` calls on prepared ``args``.
+    def audit(self, args: tuple[Any, ...], *, canary: Canary | None, replay: bool = False) -> Observed[Evidence]:
+        """Prove which kernels ran, in which precision, by observing a call on prepared ``args``.
 
         With ``replay``, call each product again and compare it with fp64, if the engine can; that takes seconds.
         """

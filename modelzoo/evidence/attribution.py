@@ -24,7 +24,6 @@ from modelzoo.evidence.kernel_names import (
     converts_back,
     moves_memory,
     multiplies_nothing,
-    operator_class,
     shows_its_operands,
 )
 from modelzoo.evidence.mkl_log import BlasCall
@@ -57,7 +56,6 @@ def attribute_recording(
         is_compiled: whether ``torch.compile`` generated the code between operators.
     """
     prover, is_cpu = PrecisionProver(canary, bf16_method), recording.device == "cpu"
-    calls = [each.call for each in recording.calls]
     replayed = recording.products if recording.replay_seconds is not None else ()
     counted, lists_all = recording.counted(), False
     if is_cpu:
@@ -79,38 +77,34 @@ def attribute_recording(
         replayed = tuple(
             replace(each, kernels=tuple(name for place, name in ran if place == n)) for n, each in enumerate(replayed)
         )
-    found = AttributedAudit(
+    # What a library of the host prints is not known to belong to the pass of an accelerator.
+    printed = [*(each.printed for each in recording.calls), *recording.outside] if is_cpu else []
+    primitives = [primitive for each in printed for primitive in each.log.primitives]
+    modes = {each.attributes.get("fpmath", "strict") for each in primitives if each.is_compute}
+    unread, unread_in_products = _unread(recording) if is_cpu else ((), ())
+    calls = (each.call for each in recording.calls)
+    back = {each.name for each in calls if converts_back(each.name, (*each.dtypes, each.output))}
+    return AttributedAudit(
         parts=parts,
         iterations=recording.iterations,
         log_source=recording.log_source,
         library="oneDNN" if is_cpu else "the device's libraries",
-        bf16_allowed=None,
+        bf16_allowed=not modes <= {"strict", ""} if modes else None,
         counted=counted,
         lists_all=lists_all,
-        dequantized=tuple(
-            sorted({each.name for each in calls if converts_back(each.name, (*each.dtypes, each.output))})
-        ),
-        products=answered(replayed, parts),
-        replay_seconds=recording.replay_seconds,
-        outputs_differ=recording.outputs_differ,
-        problems=recording.problems,
-    )
-    if not is_cpu:  # the rest is of oneDNN, and of numbers in the memory of the host
-        return found
-    printed = [each.printed for each in recording.calls] + list(recording.outside)
-    primitives = [primitive for each in printed for primitive in each.log.primitives]
-    unread, unread_in_products = _unread(recording)
-    return replace(
-        found,
-        bf16_allowed=onednn_allowed_bf16(primitives),
         logged=logged_types(primitives),
+        dequantized=tuple(sorted(back)),
         unread=unread,
         unread_in_products=unread_in_products,
+        products=answered(replayed, parts),
+        replay_seconds=recording.replay_seconds,
         foreign=recording.foreign,
         subnormal=recording.subnormal,
+        outputs_differ=recording.outputs_differ,
         onednn_version=next((each.log.version for each in printed if each.log.version), recording.onednn_version),
         onednn_isa=next((each.log.isa for each in printed if each.log.isa), ""),
         blas=recording.blas,
+        problems=recording.problems,
     )
 
 
@@ -146,39 +140,24 @@ def _device_parts(noted: RecordedCall, recording: Recording, prover: PrecisionPr
 
 def answered(products: Sequence[Product], parts: Sequence[Node]) -> tuple[Product, ...]:
     """``products`` with their precision, and the share of the time of ``parts``; those that no part is of are left."""
-    total = sum(part.seconds for part in parts)
-    seconds: dict[int, float] = defaultdict(float)
-    proofs: dict[int, tuple[str, ProofSource]] = {}
+    total, found = sum(part.seconds for part in parts), list(products)
+    own: dict[int, list[Node]] = defaultdict(list)
     for part in parts:
         if part.product is not None:
-            seconds[part.product] += part.seconds
-            if part.is_compute:
-                proofs[part.product] = (part.precision, part.decided_by)
-    return tuple(
-        replace(
-            product,
-            precision=proofs[place][0],
-            known_by=proofs[place][1],
-            share=seconds[place] / total if total else 0.0,
-        )
-        if place in proofs
-        else product
-        for place, product in enumerate(products)
-    )
-
-
-def onednn_allowed_bf16(primitives: Sequence[Primitive]) -> bool | None:
-    """Whether oneDNN was allowed to round fp32 operands; ``None`` if it multiplied nothing."""
-    modes = {each.attributes.get("fpmath", "strict") for each in primitives if each.is_compute}
-    return not modes <= {"strict", ""} if modes else None
+            own[part.product].append(part)
+    for place, some in own.items():
+        if proofs := [part for part in some if part.is_compute]:
+            share = sum(part.seconds for part in some) / total if total else 0.0
+            precision, known_by = proofs[-1].precision, proofs[-1].decided_by
+            found[place] = replace(found[place], precision=precision, known_by=known_by, share=share)
+    return tuple(found)
 
 
 def _call_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProver) -> Iterator[Node]:
     """What an operator's time was spent on."""
     call, log = noted.call, noted.printed.log
-    kind = operator_class(call.name)
     computing = [each for each in log.primitives if each.is_compute]
-    if kind is None or noted.product is None:
+    if noted.product is None:
         hidden = log_parts(OneDnnLog(primitives=tuple(computing)), noted.printed.blas_calls, prover)
         inside = _within(list(hidden), noted.seconds)
         rest = noted.seconds - sum(part.seconds for part in inside)
@@ -186,37 +165,39 @@ def _call_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProv
         yield from (*inside, Node(call.name, None, call.shapes, kernel, category, ProofSource.DATA_TYPES, rest))
         return
     product = recording.products[noted.product]
-    proof = prover.prove_product(product, noted.printed.log, noted.printed.blas_calls, recording.shows_onednn)
+    proof = prover.prove_product(product, log, noted.printed.blas_calls, recording.shows_onednn)
     in_kernels = sum(each.seconds for each in computing)
     in_reorders = sum(each.seconds for each in log.primitives if each.kind == "reorder")
     # Attention calls oneDNN from several threads at once, whose times overlap.
-    is_whole = not computing or kind is OperatorClass.ATTENTION or in_kernels + in_reorders > noted.seconds
-    taken = noted.seconds if is_whole else in_kernels
+    is_attention = product.operator_class is OperatorClass.ATTENTION
+    is_whole = not computing or is_attention or in_kernels + in_reorders > noted.seconds
     flops = [problem_flop(each) for each in computing]
     logged = None if None in flops or not flops else sum(each for each in flops if each is not None)
     node = Node(
         operator=call.name,
-        operator_class=kind,
+        operator_class=product.operator_class,
         shapes=call.shapes,
-        implementation=_kernel(noted, kind, product, recording, computing),
+        implementation="",
         precision=proof.precision,
         decided_by=proof.decided_by,
-        seconds=taken,
-        # A loop of torch's own, as slow as a reference kernel (aten/src/ATen/native/LinearAlgebra.cpp).
-        is_reference=recording.shows_onednn and not computing and base_name(call.name) == "_int_mm",
+        seconds=noted.seconds if is_whole else in_kernels,
         flop=logged if call.flop is None else call.flop,
         product=noted.product if recording.replay_seconds is not None else None,
     )
-    slow, fast = ([each for each in computing if each.is_reference is wanted] for wanted in (True, False))
-    part = sum(each.seconds for each in slow) / in_kernels if in_kernels else 1.0
-    if slow and fast:
-        yield replace(node, implementation=_onednn_kernels(fast, kind), seconds=taken * (1 - part))
-        node = replace(node, implementation=_onednn_kernels(slow, kind), seconds=taken * part, count=0)
-        node = replace(node, flop=None if node.flop is None else 0)
-    yield replace(node, is_reference=bool(slow) or node.is_reference)
+    for is_reference in (False, True):
+        own = [each for each in computing if each.is_reference is is_reference]
+        if own or not (computing or is_reference):
+            part = sum(each.seconds for each in own) / in_kernels if in_kernels else 1.0
+            # A loop of torch's own, as slow as a reference kernel (aten/src/ATen/native/LinearAlgebra.cpp).
+            is_loop = recording.shows_onednn and not computing and base_name(call.name) == "_int_mm"
+            kernel = _kernel(noted, product, recording, own)
+            yield replace(
+                node, implementation=kernel, seconds=node.seconds * part, is_reference=is_reference or is_loop
+            )
+            node = replace(node, count=0, flop=0)  # the call and its operations count once
     if not is_whole:
         rest = noted.seconds - in_kernels - in_reorders
-        around = replace(node, count=0, flop=None, is_reference=False, decided_by=ProofSource.KERNEL_LOG)
+        around = replace(node, flop=None, decided_by=ProofSource.KERNEL_LOG)
         yield replace(around, implementation=REORDER, precision=MOVEMENT, seconds=in_reorders)
         yield replace(around, implementation="oneDNN set-up", precision=DISPATCH, seconds=min(rest, SETUP_SECONDS))
         unexplained = max(rest - SETUP_SECONDS, 0.0)
@@ -233,34 +214,19 @@ def _other_kernel(name: str, primitives: Sequence[Primitive]) -> tuple[str, str]
     return next(named, "native"), NATIVE
 
 
-def _onednn_kernels(primitives: Sequence[Primitive], kind: OperatorClass) -> str:
-    """What the kernels of a product are called together, such as ``im2col and oneDNN gemm:acl``."""
-    names = f"oneDNN {', '.join(sorted({each.implementation or each.kind for each in primitives}))}"
-    return _around(names, kind, all(each.kind in ("matmul", "gemm_api") for each in primitives), "flash attention")
-
-
-def _around(names: str, kind: OperatorClass, is_matrix: bool, attention: str) -> str:
-    """What multiplies matrices, within attention or a convolution."""
-    if kind is OperatorClass.ATTENTION:
-        return f"{attention} over {names}"
-    return f"im2col and {names}" if kind is OperatorClass.CONV and is_matrix else names
-
-
-def _kernel(
-    noted: RecordedCall, kind: OperatorClass, product: Product, recording: Recording, computing: Sequence[Primitive]
-) -> str:
+def _kernel(noted: RecordedCall, product: Product, recording: Recording, computing: Sequence[Primitive]) -> str:
     """What multiplied: by the libraries' logs, by the operator's name, or by the library that has no log."""
     name, operands, library = noted.call.name, product.operands, recording.blas.split(" ")[0]
-    if computing:
-        return _onednn_kernels(computing, kind)
-    if noted.printed.log.unread:
-        return UNREAD_KERNEL
     functions = sorted({each.function.lower() for each in noted.printed.blas_calls if each.is_product})
-    if not recording.shows_onednn and not functions:
+    if computing:
+        names = f"oneDNN {', '.join(sorted({each.implementation or each.kind for each in computing}))}"
+    elif noted.printed.log.unread:
+        return UNREAD_KERNEL
+    elif not recording.shows_onednn and not functions:
         return "no kernel log"
-    if "nnpack" in name:
+    elif "nnpack" in name:
         return "nnpack"
-    if functions:
+    elif functions:
         names = f"mkl {', '.join(functions)}"
     elif not shows_its_operands(name):
         names = f"{name} ({operands})" if operands != "unknown" else name
@@ -268,7 +234,10 @@ def _kernel(
         names = _IN_BLAS[operands].format(blas=library)
     else:
         names = f"native {operands}"
-    return _around(names, kind, True, "flash attention" if "flash" in name else "attention")
+    if product.operator_class is OperatorClass.ATTENTION:
+        return f"{'flash attention' if computing or 'flash' in name else 'attention'} over {names}"
+    is_matrix = all(each.kind in ("matmul", "gemm_api") for each in computing)
+    return f"im2col and {names}" if product.operator_class is OperatorClass.CONV and is_matrix else names
 
 
 _IN_BLAS = {"fp32": "{blas} sgemm", "fp64": "{blas} dgemm", "bf16": "{blas} sbgemm or native bf16"}
@@ -278,31 +247,21 @@ _IN_BLAS = {"fp32": "{blas} sgemm", "fp64": "{blas} dgemm", "bf16": "{blas} sbge
 def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionProver) -> Iterator[Node]:
     """What the libraries' logs alone show."""
     for each in log.primitives:
+        operator = f"onednn::{each.kind}"
         if each.is_compute:
             proof = prover.prove_primitive(each)
             kind = OperatorClass.CONV if "convolution" in each.kind else OperatorClass.LINEAR
-            kernel = _onednn_kernels([each], kind)
-            precision, decided_by, flop = proof.precision, proof.decided_by, problem_flop(each)
+            how = (f"oneDNN {each.implementation or each.kind}", proof.precision, proof.decided_by, each.seconds)
+            yield Node(operator, kind, (), *how, is_reference=each.is_reference, flop=problem_flop(each))
         else:
-            kind, kernel, flop, decided_by = None, f"oneDNN {each.kernel}", None, ProofSource.KERNEL_LOG
-            precision = MOVEMENT if each.kind in ("reorder", "transform") else NATIVE
-        operator = f"onednn::{each.kind}"
-        yield Node(operator, kind, (), kernel, precision, decided_by, each.seconds, 1, each.is_reference, flop)
+            category = MOVEMENT if each.kind in ("reorder", "transform") else NATIVE
+            yield Node(operator, None, (), f"oneDNN {each.kernel}", category, ProofSource.KERNEL_LOG, each.seconds)
     for call in blas_calls:
         if call.is_product:
             proof = prover.prove_library_call(call.precision, "aten::mm", ProofSource.KERNEL_LOG)
-            name = call.function.lower()
-            yield Node(
-                operator=f"mkl::{name}",
-                operator_class=OperatorClass.MATMUL,
-                shapes=(),
-                implementation=f"mkl {name}",
-                precision=proof.precision,
-                decided_by=proof.decided_by,
-                seconds=call.seconds,
-                count=call.count,
-                flop=call.flop,
-            )
+            name, kind = call.function.lower(), OperatorClass.MATMUL
+            how = (f"mkl {name}", proof.precision, proof.decided_by, call.seconds)
+            yield Node(f"mkl::{name}", kind, (), *how, call.count, flop=call.flop)
 
 
 def _unread(recording: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:

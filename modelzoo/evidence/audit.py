@@ -9,6 +9,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from modelzoo.evidence.observation import kernel_digest
 from modelzoo.evidence.onednn_log import parse_onednn
@@ -110,17 +111,11 @@ def blas_name() -> str:
     kind = (build.blas or ("mkl" if build.mkl else "unknown")).lower()
     if kind == "mkl":
         return f"mkl {build.mkl}" if build.mkl else "mkl"
-    return _loaded_blas() or {"open": "openblas"}.get(kind, kind)
-
-
-def _loaded_blas() -> str:
-    """Name, version and core of the loaded BLAS; empty if none is recognized."""
-    try:
+    libraries: list[dict[str, Any]] = []
+    with contextlib.suppress(Exception):  # a library that threadpoolctl cannot read must not end the run
         from threadpoolctl import threadpool_info
 
         libraries = threadpool_info()
-    except Exception:  # a library that threadpoolctl cannot read must not end the run
-        return ""
     for library in libraries:
         if library.get("user_api") != "blas":
             continue
@@ -128,7 +123,7 @@ def _loaded_blas() -> str:
             continue
         fields = (library.get("internal_api"), library.get("version"), library.get("architecture"))
         return " ".join(str(value).lower() for value in fields if value)
-    return ""
+    return {"open": "openblas"}.get(kind, kind)
 
 
 def onednn_version() -> str:

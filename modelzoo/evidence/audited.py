@@ -71,7 +71,7 @@ class AttributedAudit(msgspec.Struct, frozen=True):
     iterations: int
     log_source: LogSource
     library: str
-    bf16_allowed: bool | None
+    bf16_allowed: bool | None = None
     counted: Flops | None = None
     lists_all: bool = False
     logged: frozenset[str] = frozenset()

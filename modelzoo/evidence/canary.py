@@ -88,12 +88,8 @@ def run_canary(device: str = "cpu", dtype: Any = None, watch: Watch | None = Non
         moved = [x.to(device) for x in operands]
         if dtype is not None:
             moved = [x.to(dtype) for x in moved]
-        checks.append(_compared(name, call, moved, exact, watch or _unwatched))
+        checks.append(_compared(name, call, moved, exact, watch))
     return Canary(tuple(checks))
-
-
-def _unwatched() -> AbstractContextManager[Kernels]:
-    return nullcontext(lambda: None)
 
 
 def linear_case() -> tuple[Any, Any, Any]:
@@ -122,7 +118,7 @@ def run_quantized_canary(quantize: Callable[[Any, Any], Any], watch: Watch | Non
         call = quantize(layer, rows)
     except RuntimeError as error:
         return Canary((_failed("linear", error),))
-    return Canary((_compared("linear", call, (rows,), exact, watch or _unwatched, is_quantized=True),))
+    return Canary((_compared("linear", call, (rows,), exact, watch, is_quantized=True),))
 
 
 def _failed(name: str, error: RuntimeError) -> OperatorCheck:
@@ -134,7 +130,7 @@ def _compared(
     call: Callable[..., Any],
     operands: Sequence[Any],
     exact: Any,
-    watched: Watch,
+    watch: Watch | None,
     *,
     is_quantized: bool = False,
 ) -> OperatorCheck:
@@ -142,13 +138,17 @@ def _compared(
     import torch
 
     try:
-        with torch.inference_mode(), watched() as ran:
+        with torch.inference_mode(), watch() if watch is not None else nullcontext(lambda: None) as ran:
             result = call(*operands)
             kernels = ran()
         output = result.double().cpu()
     except RuntimeError as error:
         return _failed(name, error)
     rms = float((output - exact).pow(2).mean().sqrt() / exact.pow(2).mean().sqrt())
+    return _checked(name, rms, kernels, is_quantized=is_quantized)
+
+
+def _checked(name: str, rms: float, kernels: tuple[str, ...] | None = None, *, is_quantized: bool) -> OperatorCheck:
     if not math.isfinite(rms):
         return OperatorCheck(name, None, CanaryLevel.BROKEN, "the output is not finite", kernels)
     return OperatorCheck(name, rms, level_of(rms, is_quantized=is_quantized), kernels=kernels)
@@ -212,6 +212,4 @@ def check_output(
     import numpy as np
 
     rms = math.sqrt(float(np.mean((output.astype(np.float64) - exact) ** 2)) / float(np.mean(exact**2)))
-    if not math.isfinite(rms):
-        return OperatorCheck(operator, None, CanaryLevel.BROKEN, "the output is not finite")
-    return OperatorCheck(operator, rms, level_of(rms, is_quantized=is_quantized))
+    return _checked(operator, rms, is_quantized=is_quantized)

@@ -90,16 +90,22 @@ def coverage(audit: AttributedAudit, requested: str) -> Coverage:
     seen = arithmetic_share(parts, audit.iterations, counted)
     known = arithmetic_share([part for part in parts if part.precision != UNKNOWN], audit.iterations, counted)
     is_whole = audit.lists_all or (seen is not None and seen >= KNOWN_SHARE and not uncounted)
-    unknown = [part for part in parts if part.seconds and not _is_known(part, is_whole)]
+    around = (BETWEEN_OPERATORS, INDUCTOR)
+    unknown = []  # in which precision, if any, something was multiplied in this time
+    for part in parts:
+        is_around = part.precision == UNATTRIBUTED or part.implementation in around
+        is_unknown = part.precision in (UNKNOWN, UNKNOWN_KERNEL) or (is_around and not is_whole)
+        unknown += [part] if is_unknown and part.seconds else []
     total = sum(part.seconds for part in parts)
     precisions = {part.precision for part in parts}
     unexplained = sorted(each for each in audit.logged if is_narrower(each, requested) and each not in precisions)
     return Coverage(
         counted=counted.total if counted is not None else None,
-        seen_arithmetic=seen,
         known_arithmetic=known,
         known_time=1.0 - fraction((part.seconds for part in unknown), total),
-        unknown=time_shares(unknown, _name, total),
+        unknown=time_shares(
+            unknown, lambda part: part.implementation if part.implementation in around else part.operator, total
+        ),
         uncounted=uncounted,
         unexplained=tuple(unexplained),
         unread=len(audit.unread),
@@ -148,16 +154,3 @@ def _uncounted(parts: Sequence[Node], missing: Sequence[str]) -> tuple[str, ...]
     proven -= {part.operator for part in parts if part.precision in (UNKNOWN, UNKNOWN_KERNEL)}
     unknown = {part.operator for part in parts if part.precision == UNKNOWN_KERNEL}
     return tuple(sorted(unknown | {name for name in missing if name not in proven}))
-
-
-def _is_known(part: Node, is_whole: bool) -> bool:
-    """Whether it is known in which precision, if any, something was multiplied in this time."""
-    if part.precision in (UNKNOWN, UNKNOWN_KERNEL):
-        return False
-    is_around = part.precision == UNATTRIBUTED or part.implementation in (BETWEEN_OPERATORS, INDUCTOR)
-    return is_whole or not is_around
-
-
-def _name(part: Node) -> str:
-    """What the time is called: by the operator, or by the place where it was spent."""
-    return part.implementation if part.implementation in (BETWEEN_OPERATORS, INDUCTOR) else part.operator

@@ -7,7 +7,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -95,26 +95,26 @@ def record_calls(call: Callable[[], object], run: Run = run_operator, device: st
     Raises:
         FlopCountError: see ``count_flops``.
     """
-    try:
-        return _record_calls(call, run, _DISPATCH_KEYS.get(device, device.upper()))
-    except Exception as error:  # any operator of any torch may refuse to be intercepted
-        reason = f"operations could not be counted: {type(error).__name__}: {error}".splitlines()[0]
-        raise FlopCountError(reason) from error
-
-
-_DISPATCH_KEYS = {"npu": "PrivateUse1"}
-"""torch's dispatch keys of devices, where they are not the device's name in capital letters."""
-
-
-def _record_calls(call: Callable[[], object], run: Run, backend: str) -> list[Call]:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     calls: list[Call] = []
-    # A pass calls the same operators thousands of times.
-    # An operator with a kernel of the device's own runs as it is.
-    is_composite = cache(lambda func: _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, backend))
-    has_autocast = cache(lambda func: _has_kernel(func, f"Autocast{backend}"))
+    backend, has_kernel = _DISPATCH_KEYS.get(device, device.upper()), torch._C._dispatch_has_kernel_for_dispatch_key
+    autocast_key = getattr(torch._C.DispatchKey, f"Autocast{backend}")
+
+    @cache  # a pass calls the same operators thousands of times
+    def is_composite(func: Any) -> bool:
+        # An operator with a kernel of the device's own runs as it is.
+        return bool(has_kernel(func.name(), "CompositeImplicitAutograd") and not has_kernel(func.name(), backend))
+
+    def key_of_parts(name: str, func: Any, args: Sequence[Any]) -> str | None:
+        """The key of an operator's kernel if that only calls other operators; ``None`` if it does more."""
+        if is_composite(func):
+            return "CompositeImplicitAutograd"
+        if not calls_operators(name):
+            return None
+        keys = (f"NestedTensor{backend}",) if args[0].is_nested else (backend, "CompositeExplicitAutograd")
+        return next((key for key in keys if has_kernel(func.name(), key)), None)
 
     class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         is_cast = False
@@ -123,17 +123,18 @@ def _record_calls(call: Callable[[], object], run: Run, backend: str) -> list[Ca
         def ignore_compile_internals(cls) -> bool:
             return True  # compiled code runs as it does unobserved, and the operators that it calls are intercepted
 
-        @_not_compiled
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
             kwargs = kwargs or {}
             name = str(func.name()).split(".")[0] if hasattr(func, "name") else str(func)
-            key = "CompositeImplicitAutograd" if is_composite(func) else _key_of_parts(name, func, args, backend)
             # In inference mode composite operators (linear, conv2d) are not decomposed: do it here.
-            if key is not None:
-                before, self.is_cast = self.is_cast, self.is_cast or has_autocast(func)
-                with self, _autocast_inside(backend, is_on[-1] and not self.is_cast):
+            if (key := key_of_parts(name, func, args)) is not None:
+                before, self.is_cast = self.is_cast, self.is_cast or has_kernel(func.name(), f"Autocast{backend}")
+                # Autocast converts the parts that it would convert, unless it has converted the whole.
+                is_inside = is_on[-1] and not self.is_cast
+                guard: Any = torch._C._SetExcludeDispatchKeyGuard(autocast_key, False) if is_inside else nullcontext()
+                with self, guard:
                     # ``decompose`` prefers decompositions in Python, which call other operators than a pass does (of an
                     # LSTM, oneDNN's layer whatever its data type).
                     whole = func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
@@ -153,15 +154,19 @@ def _record_calls(call: Callable[[], object], run: Run, backend: str) -> list[Ca
             )
             return output
 
-    with _autocast_followed(backend) as is_on, Recorder():
-        call()
+    if dynamo := sys.modules.get("torch._dynamo"):  # it must not compile this if it is called between a model's graphs
+        Recorder.__torch_dispatch__ = dynamo.disable(Recorder.__torch_dispatch__)  # type: ignore[method-assign]
+    try:
+        with _autocast_followed(autocast_key) as is_on, Recorder():
+            call()
+    except Exception as error:  # any operator of any torch may refuse to be intercepted
+        reason = f"operations could not be counted: {type(error).__name__}: {error}".splitlines()[0]
+        raise FlopCountError(reason) from error
     return calls
 
 
-def _not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, which dynamo must not compile if it is called between the graphs of a model."""
-    dynamo = sys.modules.get("torch._dynamo")  # nothing is compiled unless it is loaded
-    return function if dynamo is None else dynamo.disable(function)
+_DISPATCH_KEYS = {"npu": "PrivateUse1"}
+"""torch's dispatch keys of devices, where they are not the device's name in capital letters."""
 
 
 def dtype_name(tensor: Any) -> str:
@@ -170,8 +175,8 @@ def dtype_name(tensor: Any) -> str:
 
 
 @contextmanager
-def _autocast_followed(backend: str) -> Iterator[list[bool]]:
-    """Yield whether autocast is on, of each of its contexts that are open; the innermost last.
+def _autocast_followed(key: Any) -> Iterator[list[bool]]:
+    """Yield whether autocast is on, of each of its contexts that are open; the innermost last. ``key`` is its own.
 
     torch switches it off while an operator is intercepted, so that it cannot be asked then.
     """
@@ -179,11 +184,11 @@ def _autocast_followed(backend: str) -> Iterator[list[bool]]:
 
     context, is_excluded = torch.autocast, torch._C._dispatch_tls_is_dispatch_key_excluded
     enter, leave = context.__enter__, context.__exit__
-    is_on = [not is_excluded(_autocast_key(backend))]
+    is_on = [not is_excluded(key)]
 
     def entered(self: Any) -> Any:
         found = enter(self)
-        is_on.append(not is_excluded(_autocast_key(backend)))
+        is_on.append(not is_excluded(key))
         return found
 
     def left(self: Any, *error: Any) -> Any:
@@ -195,36 +200,6 @@ def _autocast_followed(backend: str) -> Iterator[list[bool]]:
         yield is_on
     finally:
         context.__enter__, context.__exit__ = enter, leave
-
-
-def _autocast_inside(backend: str, is_on: bool) -> AbstractContextManager[object]:
-    """The context in which the parts of an operator are called: autocast converts those that it would convert, too."""
-    import torch
-
-    if not is_on:
-        return nullcontext()
-    guard: AbstractContextManager[object] = torch._C._SetExcludeDispatchKeyGuard(_autocast_key(backend), False)
-    return guard
-
-
-def _autocast_key(backend: str) -> Any:
-    import torch
-
-    return getattr(torch._C.DispatchKey, f"Autocast{backend}")
-
-
-def _key_of_parts(name: str, func: Any, args: Sequence[Any], backend: str) -> str | None:
-    """The key of an operator's kernel if that only calls other operators; ``None`` if it does more."""
-    if not calls_operators(name):
-        return None
-    keys = (f"NestedTensor{backend}",) if args[0].is_nested else (backend, "CompositeExplicitAutograd")
-    return next((key for key in keys if _has_kernel(func, key)), None)
-
-
-def _has_kernel(func: Any, key: str) -> bool:
-    import torch
-
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
 
 
 _VIEWS = re.compile(

@@ -53,19 +53,11 @@ def parse_mkl(text: str) -> tuple[BlasCall, ...]:
     """Parse MKL's verbose output (``MKL_VERBOSE SGEMM(…) 1.2ms … TID:0``) into calls by function name."""
     calls: dict[str, BlasCall] = {}
     for function, arguments, value, unit, thread in _MKL.findall(text):
+        known = calls.get(function, BlasCall(function, 0))
         seconds = float(value) * _UNIT[unit] if thread in ("", "0") else 0.0
-        call = calls.get(function, BlasCall(function, 0))
-        calls[function] = BlasCall(
-            function,
-            call.count + 1,
-            call.seconds + seconds,
-            call.flop + _mkl_flop(function, arguments.split(",")),
-        )
+        where = next((place for part, place in _SIZES.items() if part in function), None)
+        # A batch's sizes are behind pointers.
+        sizes = arguments.split(",")[where] if where is not None and "BATCH" not in function else []
+        flop = 2 * math.prod(map(int, sizes)) if sizes and all(size.isdigit() for size in sizes) else 0
+        calls[function] = BlasCall(function, known.count + 1, known.seconds + seconds, known.flop + flop)
     return tuple(calls[name] for name in sorted(calls))
-
-
-def _mkl_flop(function: str, arguments: list[str]) -> int:
-    """The operations of one call; 0 if its arguments do not show the sizes, as those of a batch."""
-    where = next((place for part, place in _SIZES.items() if part in function), None)
-    sizes = arguments[where] if where is not None and "BATCH" not in function else []
-    return 2 * math.prod(map(int, sizes)) if sizes and all(size.isdigit() for size in sizes) else 0

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import msgspec
-
 from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.kernel_names import UNKNOWN_KERNEL
@@ -20,7 +18,7 @@ from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.coverage import DISPATCH, MOVEMENT, NATIVE
-from modelzoo.records.evidence import Evidence, KernelDigest, LogSource
+from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.profile import Flops, Shape
 
 CONTROL_FLOW = ("If", "Loop", "Scan", "TensorIterator")
@@ -33,33 +31,17 @@ _MOVEMENT = re.compile(
 """Operators of ONNX, ONNX Runtime and OpenVINO that create, copy or rearrange tensors only."""
 
 
-class ListedPasses(msgspec.Struct, frozen=True):
-    """Audited passes, as an engine lists them.
-
-    Attributes:
-        library: what computes the products.
-        passes: how many passes these are.
-        nodes: all that ran, and the time in none of them, as ``PASS_EVENT``.
-        flops: the operations of one pass by the engine's own account; ``None`` if it has none.
-        isa: the instruction set that the library uses; empty if the engine does not say.
-        problems: what could not be observed.
-    """
-
-    library: str
-    passes: int
-    nodes: tuple[Node, ...]
-    flops: Flops | None = None
-    isa: str = ""
-    problems: tuple[str, ...] = ()
-
-
 def judge_nodes(
-    listed: ListedPasses, canary: Canary | None, requested: str, bf16_method: str | None, counted: Flops | None = None
+    listed: AttributedAudit,
+    canary: Canary | None,
+    requested: str,
+    bf16_method: str | None,
+    counted: Flops | None = None,
 ) -> Evidence:
     """Judge what an engine lists.
 
     Args:
-        listed: what ran.
+        listed: all that ran, and the time in none of the nodes; ``lists_all`` unless a product may be missing.
         canary: what the canary showed under the same options, if it ran.
         requested: ``fp32``, ``bf16`` or ``int8``.
         bf16_method: as in the setting.
@@ -67,21 +49,17 @@ def judge_nodes(
     """
     prover = PrecisionProver(canary, bf16_method)
     parts = []
-    for node in listed.nodes:
+    for node in listed.parts:
         if node.operator_class is not None:
             proof = prover.prove_operands(node.precision, node.canary, node.decided_by)
             node = replace(node, precision=proof.precision, decided_by=proof.decided_by)
         parts.append(node)
-    audit = AttributedAudit(
+    audit = replace(
+        listed,
         parts=parts,
-        iterations=listed.passes,
-        log_source=LogSource.ENGINE,
-        library=listed.library,
         bf16_allowed=bf16_method is not None if any(part.is_compute for part in parts) else None,
         counted=counted,
-        lists_all=not can_be_compared(parts, counted),
-        onednn_isa=listed.isa,
-        problems=listed.problems,
+        lists_all=listed.lists_all and not can_be_compared(parts, counted),
     )
     return judge_attributed(audit, canary, requested, bf16_method)
 

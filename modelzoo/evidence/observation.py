@@ -13,10 +13,9 @@ from modelzoo.evidence.mkl_log import BlasCall, parse_mkl
 from modelzoo.evidence.onednn_log import (
     BF16_ALLOWED,
     OneDnnLog,
-    Primitive,
+    fixed_sizes,
     logged_precision,
     parse_onednn,
-    problem_dimensions,
     untimed,
 )
 from modelzoo.evidence.precision import UNKNOWN
@@ -33,7 +32,7 @@ def kernel_digest(output: str) -> KernelDigest | None:
     """
     log = parse_onednn(output)
     calls: list[CountedCalls] = [
-        (f"oneDNN {each.kind} {each.implementation}", logged_precision(each), _fixed_dimensions(each), 1)
+        (f"oneDNN {each.kind} {each.implementation}", logged_precision(each), (fixed_sizes(each),), 1)
         for each in log.primitives
         if each.is_compute
     ]
@@ -72,16 +71,15 @@ class LoggedCall(msgspec.Struct, frozen=True):
     """What the libraries' logs say of one call of an operator.
 
     Attributes:
-        lines: what ran, without times and in alphabetical order: equal for two calls that ran the same kernels.
+        lines: what ran, without times and in alphabetical order: equal for two calls that ran the same kernels, or
+            printed the same lines of oneDNN's that could not be read.
         kernels: those that multiply matrices, each once.
         precision: that of all of them, as far as the log proves it; ``None`` if it does not, or if they differ.
-        unread: the lines of oneDNN's that could not be read, likewise without times.
     """
 
     lines: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     precision: str | None = None
-    unread: tuple[str, ...] = ()
 
 
 def logged_call(output: str) -> LoggedCall:
@@ -91,7 +89,7 @@ def logged_call(output: str) -> LoggedCall:
 
 def logged_call_of(log: OneDnnLog, blas_calls: Sequence[BlasCall]) -> LoggedCall:
     """Sum up what oneDNN and MKL printed during one call."""
-    lines, kernels, precisions = [], set(), set()
+    lines, kernels, precisions = [*map(untimed, log.unread)], set(), set()
     for each in log.primitives:
         lines.append(f"{each.kernel} {each.prop} {each.tensors} {each.attributes} {each.auxiliary} {each.problem}")
         if each.is_compute:
@@ -104,10 +102,4 @@ def logged_call_of(log: OneDnnLog, blas_calls: Sequence[BlasCall]) -> LoggedCall
             precisions.add(call.precision)
     precision = precisions.pop() if len(precisions) == 1 and not log.unread else None
     proven = None if precision in (BF16_ALLOWED, "unknown") else precision
-    return LoggedCall(tuple(sorted(lines)), tuple(sorted(kernels)), proven, tuple(sorted(map(untimed, log.unread))))
-
-
-def _fixed_dimensions(primitive: Primitive) -> tuple[int | None, ...]:
-    """The sizes that do not depend on the number of items: all but the batch, and but the rows of a product."""
-    dimensions = problem_dimensions(primitive)
-    return dimensions[1:] if "convolution" in primitive.kind else dimensions[2:]
+    return LoggedCall(tuple(sorted(lines)), tuple(sorted(kernels)), proven)

@@ -270,60 +270,32 @@ _NAMED_SIZE = re.compile(r"([a-z]+)(\d+)")
 _PRODUCTS_OF_BRGEMM = re.compile(r"\bbs:(\d+)")
 
 
-def problem_dimensions(primitive: Primitive) -> tuple[int | None, ...]:
-    """Return the sizes in a form that can be computed from an operator's shapes too, so that the two can be matched.
-
-    Returns:
-        For convolutions ``(batch, in channels, out channels, *kernel, *input)`` with ``kernel`` and ``input`` over
-        (depth,) height, width. For matrix products ``(batch, m, k, n)``; the batch of a microkernel is the number of
-        products that it adds up. Empty for other kinds.
-    """
-    if primitive.kind in ("convolution", "deconvolution"):
-        sizes = _named_sizes(primitive.problem)
-        kernel = [sizes[name] for name in ("kd", "kh", "kw") if name in sizes]
-        inputs = [sizes[name] for name in ("id", "ih", "iw") if name in sizes]
-        return (sizes.get("mb"), sizes.get("ic"), sizes.get("oc"), *kernel, *inputs)
-    if primitive.kind == "inner_product":
-        sizes = _named_sizes(primitive.problem)
-        k = math.prod(sizes.get(name, 1) for name in ("ic", "id", "ih", "iw"))
-        return (1, sizes.get("mb"), k, sizes.get("oc"))
-    if primitive.kind in ("matmul", "gemm_api"):
-        return _matmul_dimensions(primitive.problem)
-    if primitive.kind == "brgemm":
-        products = _PRODUCTS_OF_BRGEMM.search(primitive.auxiliary)
-        return (int(products[1]), *_matmul_dimensions(primitive.problem)[1:]) if products else ()
-    return ()
-
-
-def _named_sizes(problem: str) -> dict[str, int]:
-    """Parse ``mb4_ic32oc64_ih56…``."""
-    return {name: int(value) for name, value in _NAMED_SIZE.findall(problem)}
-
-
-def _matmul_dimensions(problem: str) -> tuple[int, ...]:
-    """Parse ``12x384x64:12x64x384``."""
-    shapes = [[int(size) for size in re.findall(r"\d+", part)] for part in problem.split(":")[:2]]
-    if len(shapes) != 2 or min(map(len, shapes)) < 2:
-        return ()
-    left, right = shapes
-    batch = math.prod(max(a, b) for a, b in zip(left[:-2], right[:-2]))
-    return (batch, left[-2], left[-1], right[-1])
+def fixed_sizes(primitive: Primitive) -> str:
+    """Return the sizes that do not depend on the number of items: all but the batch, and but the rows of a product."""
+    _, colon, right = primitive.problem.partition(":")
+    return "x".join(right.split("x")[-2:]) if colon else re.sub(r"mb\d+", "", primitive.problem)
 
 
 def problem_flop(primitive: Primitive) -> int | None:
     """Return the operations of a product, a multiplication and an addition being two; ``None`` if they are not known.
 
-    Each output (or, of a deconvolution, each input) is multiplied by one filter: input channels of a group × kernel.
+    Each output (or, of a deconvolution, each input) is multiplied by one filter: input channels of a group × kernel,
+    which is the whole input of an ``inner_product``. A microkernel adds up several products.
     """
-    if primitive.kind in ("convolution", "deconvolution"):
-        sizes = _named_sizes(primitive.problem)
+    kind = primitive.kind
+    if kind in ("convolution", "deconvolution", "inner_product"):
+        sizes = {name: int(value) for name, value in _NAMED_SIZE.findall(primitive.problem)}  # mb4_ic32oc64_ih56…
         if "ic" not in sizes or "oc" not in sizes:
             return None
-        side = "o" if primitive.kind == "convolution" else "i"
-        positions = math.prod(sizes.get(side + axis, 1) for axis in "dhw")
-        kernel = math.prod(sizes.get("k" + axis, 1) for axis in "dhw")
-        return 2 * sizes.get("mb", 1) * positions * kernel * sizes["ic"] * sizes["oc"] // sizes.get("g", 1)
-    dimensions = problem_dimensions(primitive)
-    if len(dimensions) != 4 or None in dimensions:
+        counted = {"deconvolution": "ik", "inner_product": "oi"}.get(kind, "ok")  # positions, and the kernel
+        per_item = math.prod(sizes.get(name + axis, 1) for name in counted for axis in "dhw")
+        return 2 * sizes.get("mb", 1) * per_item * sizes["ic"] * sizes["oc"] // sizes.get("g", 1)
+    shapes = [[int(size) for size in re.findall(r"\d+", part)] for part in primitive.problem.split(":")[:2]]
+    if kind not in ("matmul", "gemm_api", "brgemm") or len(shapes) != 2 or min(map(len, shapes)) < 2:
         return None
-    return 2 * math.prod(size for size in dimensions if size is not None)
+    left, right = shapes  # 12x384x64:12x64x384
+    batch = math.prod(max(a, b) for a, b in zip(left[:-2], right[:-2]))
+    if kind == "brgemm":
+        products = _PRODUCTS_OF_BRGEMM.search(primitive.auxiliary)
+        batch = int(products[1]) if products else 0
+    return 2 * batch * left[-2] * left[-1] * right[-1] or None

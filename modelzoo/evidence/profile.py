@@ -84,25 +84,16 @@ def summarize_profile(
         problems: what could not be measured.
     """
     seconds = sum(each.seconds for each in calls)
-    return Profile(
-        iterations=iterations,
-        seconds=seconds,
-        operators=_limited(_operator_rows(calls, _kernels(evidence), seconds)),
-        layers=_layer_rows(calls, modules or {}, seconds),
-        flops=flops,
-        problems=tuple(problems),
-    )
-
-
-def _operator_rows(
-    calls: Iterable[Timed], kernels: Mapping[Operator, tuple[str, str]], seconds: float
-) -> list[OperatorRow]:
+    kernels: dict[Operator, tuple[str, str]] = {}  # if an operator's calls differ, those of the longest
+    for use in evidence.operators if evidence else ():
+        shapes = tuple(shape for shape in use.shapes if shape)
+        kernels.setdefault((use.operator, shapes), (use.implementation, use.precision))
     alike: dict[Operator, list[Timed]] = defaultdict(list)
     for each in calls:
         alike[(BETWEEN_OPERATORS, ()) if each.name == PASS_EVENT else (each.name, each.shapes)].append(each)
     rows = []
     for (name, shapes), some in alike.items():
-        flops, moved = [each.flop for each in some], [each.bytes for each in some]
+        flop, moved = [each.flop for each in some], [each.bytes for each in some]
         kernel, precision = kernels.get((name, shapes), ("", ""))
         taken = sum(each.seconds for each in some)
         rows.append(
@@ -112,32 +103,19 @@ def _operator_rows(
                 count=len(some),
                 seconds=taken,
                 share=taken / seconds if seconds > 0 else 0.0,
-                flop=None if None in flops else sum(each for each in flops if each is not None),
+                flop=None if None in flop else sum(each for each in flop if each is not None),
                 bytes=None if None in moved else sum(each for each in moved if each is not None),
                 kernel=kernel,
                 precision=precision,
             )
         )
-    return rows
-
-
-def _limited(rows: Sequence[OperatorRow]) -> tuple[OperatorRow, ...]:
-    """Sort by time; replace rows beyond ``MOST_ROWS`` by their sum, so that the shares still add up."""
-    rows = sorted(rows, key=lambda row: -row.seconds)
-    kept, rest = rows[:MOST_ROWS], rows[MOST_ROWS:]
-    if rest:
-        count, seconds = sum(row.count for row in rest), sum(row.seconds for row in rest)
-        kept.append(OperatorRow(OTHERS, (), count, seconds, sum(row.share for row in rest)))
-    return tuple(kept)
-
-
-def _kernels(evidence: Evidence | None) -> dict[Operator, tuple[str, str]]:
-    """Kernel and precision by operator; if an operator's calls differ, those of the longest."""
-    kernels: dict[Operator, tuple[str, str]] = {}
-    for use in evidence.operators if evidence else ():
-        shapes = tuple(shape for shape in use.shapes if shape)
-        kernels.setdefault((use.operator, shapes), (use.implementation, use.precision))
-    return kernels
+    rows.sort(key=lambda row: -row.seconds)
+    rows, rest = rows[:MOST_ROWS], rows[MOST_ROWS:]
+    if rest:  # their sum, so that the shares still add up
+        count, taken = sum(row.count for row in rest), sum(row.seconds for row in rest)
+        rows.append(OperatorRow(OTHERS, (), count, taken, sum(row.share for row in rest)))
+    layers = _layer_rows(calls, modules or {}, seconds)
+    return Profile(iterations, seconds, tuple(rows), layers, flops, tuple(problems))
 
 
 def _layer_rows(calls: Iterable[Timed], modules: Mapping[str, tuple[str, int]], seconds: float) -> tuple[LayerRow, ...]:

@@ -267,11 +267,6 @@ def _attention(
     return Expected(torch.stack(exact), sample)
 
 
-def _flash_attention(query: Any, key: Any, value: Any, *rest: Any, scale: float | None = None) -> Expected:
-    """Of CUDA devices; ``rest`` are dropout_p, is_causal and return_debug_mask."""
-    return _attention(query, key, value, is_causal=len(rest) > 1 and rest[1], scale=scale)
-
-
 def _biased_attention(query: Any, key: Any, value: Any, bias: Any, *rest: Any, scale: float | None = None) -> Expected:
     """Of CUDA devices; ``rest`` are compute_log_sumexp, dropout_p, is_causal …."""
     return _attention(query, key, value, is_causal=len(rest) > 2 and rest[2], attn_mask=bias, scale=scale)
@@ -312,10 +307,6 @@ def _rnn(
     return Expected(exact[:, 0], lambda output: output[steps, 0])
 
 
-def _rnn_scales(inputs: Operand, weight: Operand, recurrent: Operand, *rest: Any) -> Mapping[int, float]:
-    return {1: 1 / math.sqrt(weight.shape[-1]), 2: 1 / math.sqrt(recurrent.shape[-1])}
-
-
 _CONVOLUTION = Rule(_convolution, (0, 1))
 _BIASED = Rule(_biased_attention, kept=(3,), scales=_attention_scales, rows=0, is_linear=False)
 RULES = {
@@ -338,8 +329,20 @@ RULES = {
     "_scaled_dot_product_flash_attention_for_cpu": Rule(
         _attention, kept=("attn_mask",), scales=_attention_scales, rows=0, is_linear=False
     ),
-    "_scaled_dot_product_flash_attention": Rule(_flash_attention, scales=_attention_scales, rows=0, is_linear=False),
+    # Of CUDA devices: dropout_p, is_causal and return_debug_mask follow.
+    "_scaled_dot_product_flash_attention": Rule(
+        lambda query, key, value, dropout_p=0.0, is_causal=False, *rest, scale=None: _attention(
+            query, key, value, is_causal=is_causal, scale=scale
+        ),
+        scales=_attention_scales,
+        rows=0,
+        is_linear=False,
+    ),
     "_scaled_dot_product_efficient_attention": _BIASED,
     "_scaled_dot_product_cudnn_attention": _BIASED,
-    "mkldnn_rnn_layer": Rule(_rnn, scales=_rnn_scales, is_linear=False),
+    "mkldnn_rnn_layer": Rule(
+        _rnn,
+        scales=lambda inputs, *weights: {n + 1: 1 / math.sqrt(each.shape[-1]) for n, each in enumerate(weights[:2])},
+        is_linear=False,
+    ),
 }

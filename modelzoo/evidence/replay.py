@@ -86,10 +86,21 @@ def ask_products(
     """
     began, answers = clock(), list(collector.products())
     for index in sorted(range(len(answers)), key=lambda each: -collector.found[each].flop):
-        if clock() - began < budget:
-            answers[index] = _answer(answers[index], collector.found[index], collector.written, asked)
+        product, distinct = answers[index], collector.found[index]
+        rule, detail = rule_of(product.operator), ""
+        if clock() - began >= budget:
+            reason = NotReplayed.BUDGET
+        elif named_precision(product.operator) or product.operands not in _FLOATING:
+            reason = NotReplayed.NOT_FLOATING
+        elif rule is None:
+            reason = NotReplayed.NO_REFERENCE
         else:
-            answers[index] = replace(answers[index], not_replayed=NotReplayed.BUDGET)
+            try:
+                answers[index] = _replayed(product, distinct, rule, collector.written, asked)
+                continue
+            except Exception as error:  # any operator may refuse what it is called with, each with an error of its own
+                reason, detail = NotReplayed.FAILED, first_line(error)
+        answers[index] = replace(product, not_replayed=reason, detail=detail)
     return tuple(answers)
 
 
@@ -202,20 +213,6 @@ def _text(value: Any) -> str:
     return repr(value)
 
 
-def _answer(product: Product, distinct: _Distinct, written: Written | None, asked: str) -> Product:
-    """``product`` with what its error shows, or with the reason why there is none."""
-    rule = rule_of(product.operator)
-    if named_precision(product.operator) or product.operands not in _FLOATING:
-        return replace(product, not_replayed=NotReplayed.NOT_FLOATING)
-    if rule is None:
-        return replace(product, not_replayed=NotReplayed.NO_REFERENCE)
-    try:
-        return _replayed(product, distinct, rule, written, asked)
-    except Exception as error:  # any operator may refuse what it is called with, each with an error of its own
-        detail = first_line(error)
-        return replace(product, not_replayed=NotReplayed.FAILED, detail=detail)
-
-
 class _Called(NamedTuple):
     """One call of a product: its arguments, and a sample of its outputs, found and exact."""
 
@@ -239,10 +236,15 @@ def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Writte
     error = relative_error([(each.found[is_in], each.exact[is_in]) for each, is_in in zip(calls, finite)])
 
     def loses(first: Any, second: Any) -> bool | None:
+        """With zeros in all other operands."""
         if not rule.factors:
             return None
-        both = ((first, second), (second, first))
-        return any(_error_of(distinct, rule, dict(zip(rule.factors, blocks))) > VANISHED for blocks in both)
+        for blocks in ((first, second), (second, first)):
+            called = _called(distinct, rule, dict(zip(rule.factors, blocks)), None)
+            assert called is not None, "without a log nothing is compared"
+            if relative_error([(called.found, called.exact)]) > VANISHED:
+                return True
+        return False
 
     shown = None if math.isnan(error) else shown_precision(error, loses)
     output = precision_of(dtype_name(calls[0].found))
@@ -304,13 +306,6 @@ def _spoilt_rows(distinct: _Distinct, rule: Rule, written: Written | None, limit
     return None if output is None else wrong_rows(output, row, limits.bound)
 
 
-def _error_of(distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any]) -> float:
-    """The error with these operands, and with zeros in all others."""
-    called = _called(distinct, rule, blocks, None)
-    assert called is not None, "without a log nothing is compared"
-    return relative_error([(called.found, called.exact)])
-
-
 def _called(distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any], written: Written | None) -> _Called | None:
     """Call the product with operands of these blocks, by position; ``None`` if other kernels ran than in the pass."""
     args, named = _filled(distinct, blocks)
@@ -337,11 +332,7 @@ def _run(distinct: _Distinct, args: Sequence[Any], named: Mapping[str, Any], wri
 
     def placed(given: Any, noted: Any) -> Any:
         """``given`` where it was in the pass; what stays as it was is there."""
-        if not isinstance(noted, Operand):
-            return noted
-        if id(noted) not in same:
-            same[id(noted)] = on_device(given, noted)
-        return same[id(noted)]
+        return same.setdefault(id(noted), on_device(given, noted)) if isinstance(noted, Operand) else noted
 
     args = list(map(placed, args, distinct.args))
     named = {key: placed(each, distinct.named[key]) for key, each in named.items()}

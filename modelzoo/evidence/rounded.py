@@ -88,59 +88,17 @@ def rounded_to(precision: str, model: Any, recipe: str | None = None) -> Iterato
         recipe: by which a model in int8 is quantized; see ``is_predictable``.
     """
     import torch
-
-    with contextlib.ExitStack() as stack:
-        if precision not in OPERANDS_ONLY:
-            for module in model.modules():
-                if list(module.children()):
-                    continue
-                before = module.register_forward_pre_hook(
-                    lambda _, inputs: tuple(rounded(each, precision) for each in inputs)
-                )
-                after = module.register_forward_hook(lambda _, __, output: rounded(output, precision))
-                stack.callback(before.remove)
-                stack.callback(after.remove)
-        stack.enter_context(_without_fused_attention())
-        if any(isinstance(module, torch.nn.RNNBase) for module in model.modules()):
-            # oneDNN's are fused. ``mkldnn.flags`` would set the precision switches as well.
-            stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
-            torch._C._set_mkldnn_enabled(False)
-        stack.enter_context(_rounded_products(precision, recipe))
-        yield
-
-
-def rounded(value: Any, precision: str) -> Any:
-    """Round an fp32 tensor to ``precision``; anything else is returned unchanged."""
-    import torch
-
-    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
-        return value
-    if precision == "tf32":  # 13 bits fewer than fp32; ties away from 0, as cvt.rna.tf32.f32 rounds
-        return ((value.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
-    return value.to({"bf16": torch.bfloat16, "fp16": torch.float16}[precision]).to(torch.float32)
-
-
-@contextlib.contextmanager
-def _without_fused_attention() -> Iterator[None]:
-    """Compute attention by its products, not by one fused operator."""
-    import torch
-
-    owner = torch.backends.cuda
-    switches = [(owner, f"{name}_sdp_enabled", f"enable_{name}_sdp") for name in ("flash", "mem_efficient", "cudnn")]
-    switches.append((torch.backends.mha, "get_fastpath_enabled", "set_fastpath_enabled"))
-    with contextlib.ExitStack() as stack:
-        for where, getter, setter in switches:
-            change = getattr(where, setter)
-            stack.callback(change, getattr(where, getter)())
-            change(False)
-        yield
-
-
-def _rounded_products(precision: str, recipe: str | None) -> contextlib.AbstractContextManager[Any]:
-    """A context in which products round their operands and, unless only those are rounded, their results."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    roundings = _roundings(precision, recipe)
+    roundings: dict[str, list[tuple[int, Callable[[Any], Any]]]] = {  # which arguments of each product, and how
+        name: [(place, lambda x: rounded(x, precision)) for place in places] for name, places in PRODUCTS.items()
+    }
+    if recipe is not None:
+        grids = _RANGES[recipe]
+        roundings = {
+            name: [(place, grid.rounded) for place, grid in zip(PRODUCTS[name], grids) if grid is not None]
+            for name in WITH_WEIGHTS
+        }
 
     class RoundedProducts(TorchDispatchMode):  # type: ignore[misc]  # torch has no types here
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -156,17 +114,36 @@ def _rounded_products(precision: str, recipe: str | None) -> contextlib.Abstract
             found = func(*inputs, **named)
             return found if precision in OPERANDS_ONLY else rounded(found, precision)
 
-    mode: contextlib.AbstractContextManager[Any] = RoundedProducts()
-    return mode
+    # Attention is computed by its products, not by one fused operator.
+    cuda = torch.backends.cuda
+    switches = [(cuda, f"{name}_sdp_enabled", f"enable_{name}_sdp") for name in ("flash", "mem_efficient", "cudnn")]
+    switches.append((torch.backends.mha, "get_fastpath_enabled", "set_fastpath_enabled"))
+    if any(isinstance(module, torch.nn.RNNBase) for module in model.modules()):
+        # oneDNN's are fused. ``mkldnn.flags`` would set the precision switches as well.
+        switches.append((torch._C, "_get_mkldnn_enabled", "_set_mkldnn_enabled"))
+    with contextlib.ExitStack() as stack:
+        for module in model.modules() if precision not in OPERANDS_ONLY else ():
+            if list(module.children()):
+                continue
+            before = module.register_forward_pre_hook(
+                lambda _, inputs: tuple(rounded(each, precision) for each in inputs)
+            )
+            after = module.register_forward_hook(lambda _, __, output: rounded(output, precision))
+            stack.callback(before.remove)
+            stack.callback(after.remove)
+        for owner, getter, setter in switches:
+            stack.callback(getattr(owner, setter), getattr(owner, getter)())
+            getattr(owner, setter)(False)
+        stack.enter_context(RoundedProducts())
+        yield
 
 
-def _roundings(precision: str, recipe: str | None) -> dict[str, list[tuple[int, Callable[[Any], Any]]]]:
-    """Which arguments of each product are rounded, and how."""
-    if recipe is None:
-        return {
-            name: [(place, lambda x: rounded(x, precision)) for place in places] for name, places in PRODUCTS.items()
-        }
-    return {
-        name: [(place, grid.rounded) for place, grid in zip(PRODUCTS[name], _RANGES[recipe]) if grid is not None]
-        for name in WITH_WEIGHTS
-    }
+def rounded(value: Any, precision: str) -> Any:
+    """Round an fp32 tensor to ``precision``; anything else is returned unchanged."""
+    import torch
+
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+        return value
+    if precision == "tf32":  # 13 bits fewer than fp32; ties away from 0, as cvt.rna.tf32.f32 rounds
+        return ((value.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+    return value.to({"bf16": torch.bfloat16, "fp16": torch.float16}[precision]).to(torch.float32)

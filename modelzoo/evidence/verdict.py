@@ -103,7 +103,6 @@ def judge_attributed(
         bf16_method=bf16_method,
         verdict=verdict,
         reason=reason,
-        decided_by=tuple(sorted({part.decided_by for part in compute})),
         iterations=audit.iterations,
         seconds=total,
         compute_seconds=in_products,

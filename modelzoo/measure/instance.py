@@ -197,20 +197,18 @@ class Instance:
                     if built.pipeline is None:
                         copies = time_copies(built.model, built.inputs.args, device, included=setting.include_copies)
                     accelerator = self._watch.result(timing, copies)
-        seconds = None if timing is None else median(timing.steady)
-        return self._report(looks, self._inputs, usage, seconds, timing, accelerator)
+        return self._report(looks, self._inputs, usage, timing, accelerator)
 
     def _report(
         self,
         looks: Looks,
         inputs: KeptInputs,
         usage: CpuUsage,
-        seconds: float | None,
         timing: Timing | None = None,
         accelerator: AcceleratorUse | None = None,
     ) -> RunReport:
         """Look at what ran, and put together what the worker reports; arguments as for ``_look``."""
-        built, observed, changed, peak = self._look(looks, inputs, seconds)
+        built, observed, changed, peak = self._look(looks, inputs)
         ran = provenance(self._job, self._imports.engine, self._machine, self._cpus)
         work, prepared, made = self._imports.workload, self._job.prepared, built.model.compilation
         ceilings = kept_ceilings(ran.machine, None if accelerator is None else accelerator.device)
@@ -245,10 +243,8 @@ class Instance:
         )
         return replace(report, warnings=run_warnings(report))
 
-    def _look(
-        self, looks: Looks, inputs: KeptInputs, seconds: float | None
-    ) -> tuple[Built, Observed, tuple[ChangedSwitch, ...], int]:
-        """Look at what ran, the last thing that is done in the session; ``seconds``: what a pass takes.
+    def _look(self, looks: Looks, inputs: KeptInputs) -> tuple[Built, Observed, tuple[ChangedSwitch, ...], int]:
+        """Look at what ran, the last thing that is done in the session.
 
         Returns:
             The model with inputs that stay as they are, what was seen, the switches that the model has changed, and the
@@ -258,7 +254,7 @@ class Instance:
         with self.active:
             changed, built, peak = self._session.changed_switches(), with_own_inputs(self._built, inputs), peak_memory()
             self._send(Progress("audit"))
-            observed = observe(built, self._session, prepared, looks, seconds, self._send)
+            observed = observe(built, self._session, prepared, looks, self._send)
             observed = with_agreement(observed, built, prepared, looks, self._send)
         return built, observed, changed, peak
 
@@ -313,7 +309,6 @@ class Instance:
                 times[size] = median(values[-LAST:]) if values else cold
                 if size == setting.batch:
                     self._cold, self._warmup = cold, tuple(values)
-        self._seconds = times[setting.batch]
         self._monitor = CpuUsageMonitor().start()
         gc.collect()
         gc.freeze()  # the model stays, so it need not be looked through
@@ -352,10 +347,10 @@ class Instance:
         usage, placement = self._monitor.stop(), read_placement(self._cpus, *self._policy)
         inputs, context = self._batches[self._job.setting.batch].inputs, None
         if looks.extras:
-            context = self._report(looks, inputs, usage, self._seconds)
+            context = self._report(looks, inputs, usage)
             observed, peak = context.observed, context.peak_memory
         else:
-            _, observed, _, peak = self._look(looks, inputs, self._seconds)
+            _, observed, _, peak = self._look(looks, inputs)
         return InstanceReport(
             placement=placement,
             observed=observed,

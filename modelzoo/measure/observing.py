@@ -11,8 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.source import rebuild
-from modelzoo.engines.export.store import read_batch, read_changed, read_expected
+from modelzoo.engines.export.source import CHANGED, ROUNDED, rebuild
+from modelzoo.engines.export.store import read_batch, read_expected
 from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
 from modelzoo.evidence.observation import RANDOM_OUTPUTS
 from modelzoo.evidence.recording import Phases
@@ -36,8 +36,6 @@ SAME_IOU = 0.99
 _LABELS, _BOXES, _SCORES = "labels", "boxes", "scores"
 Pictures = Sequence[Mapping[str, Any]]
 """The detections of each picture, as torchvision's detectors return them: arrays with a row for each detection."""
-AUDIT_SECONDS = 2.0
-"""The audit observes two passes, or one if two would take longer than this."""
 
 
 def output_agreement(export: Export | None, outputs: RawOutputs, precision: str) -> OutputAgreement:
@@ -59,8 +57,10 @@ def output_agreement(export: Export | None, outputs: RawOutputs, precision: str)
         changed, rounded = (RawOutputs(each) if each else None for each in (outputs.changed, outputs.rounded))
     else:
         batch = read_batch(export)
-        structure, heads, expected, changed = batch.outputs, batch.heads, read_expected(export), read_changed(export)
-        rounded = read_expected(export, rounded=True) if precision == "bf16" else None
+        structure, heads, expected, changed = batch.outputs, batch.heads, read_expected(export), None
+        if (other := read_expected(export, CHANGED)).outputs:
+            changed = other
+        rounded = read_expected(export, ROUNDED) if precision == "bf16" else None
     detects = bool(heads) if export is not None else _are_pictures(rebuild(structure, expected.outputs))
     part, names = ("heads", heads) if detects else ("outputs", structure.names())
     sides = (() if each is None else getattr(each, part) for each in (expected, outputs, changed, rounded))
@@ -164,14 +164,8 @@ def matched_detections(expected: Pictures, found: Pictures) -> MatchedDetections
     return MatchedDetections(here, there, matched, tuple(errors))
 
 
-def observe(
-    built: Built, session: Session, prepared: Prepared, looks: Looks, seconds: float | None, send: Send
-) -> Observed:
-    """Look at what ran, after the timing and in the session that is still active.
-
-    Args:
-        seconds: what a pass takes; ``None`` if that is not known.
-    """
+def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, send: Send) -> Observed:
+    """Look at what ran, after the timing and in the session that is still active."""
     model, args = built.model, built.args
     canary, canary_problem = value_and_problem(session.canary())
     observed = Observed(
@@ -191,8 +185,7 @@ def observe(
         observed = _with_phases(observed, generating, cache)
     # Without a digest only an audit can show which kernels ran.
     if looks.audit and observed.evidence is None and (looks.full_audit or observed.kernels is None):
-        passes = 1 if seconds is None or 2 * seconds > AUDIT_SECONDS else 2
-        evidence, problem = value_and_problem(model.audit(args, passes=passes, canary=canary, replay=looks.extras))
+        evidence, problem = value_and_problem(model.audit(args, canary=canary, replay=looks.extras))
         observed = replace(observed, evidence=evidence, evidence_problem=problem or canary_problem)
     if looks.audit and looks.extras and observed.flops is None:
         flops, problem = value_and_problem(model.flops(args))

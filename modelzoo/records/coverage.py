@@ -46,10 +46,9 @@ class Coverage(msgspec.Struct, frozen=True):
 
     Attributes:
         counted: operations of one pass of the eager torch model; ``None`` if they were not counted.
-        seen_arithmetic: the part of ``counted`` in products that the audit saw; ``None`` if it was not counted.
         known_arithmetic: the part of ``counted`` in products whose precision is known.
         known_time: the part of the passes' time in such products, in kernels that are known to multiply nothing, and,
-            if ``seen_arithmetic`` leaves nothing out, around operators.
+            if the products do all that was counted, around operators.
         unknown: what the rest of the time was spent on, longest first.
         uncounted: operators that are neither known products nor known to be none, and those whose operations and
             precision are not known.
@@ -62,7 +61,6 @@ class Coverage(msgspec.Struct, frozen=True):
     """
 
     counted: int | None
-    seen_arithmetic: float | None
     known_arithmetic: float | None
     known_time: float
     unknown: tuple[TimeShare, ...] = ()

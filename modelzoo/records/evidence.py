@@ -299,7 +299,6 @@ class Evidence(msgspec.Struct, frozen=True):
         bf16_method: how bf16 or fp16 was enabled; ``None`` for other precisions.
         verdict: whether the requested precision ran.
         reason: what speaks against the requested precision; ``None`` if nothing does, or if too little is known.
-        decided_by: what decided the precisions.
         iterations: number of audited passes.
         seconds: their total time.
         compute_seconds: the part of ``seconds`` in convolutions, matrix products and attention.
@@ -329,7 +328,6 @@ class Evidence(msgspec.Struct, frozen=True):
     bf16_method: Public | None
     verdict: ProofVerdict
     reason: OtherPrecision | InexactCanary | Disagreement | NotUsed | None
-    decided_by: tuple[ProofSource, ...]
     iterations: int
     seconds: float
     compute_seconds: float

@@ -157,7 +157,7 @@ def load_predictor(
         try:
             with session.active():
                 args = model.prepare(deepcopy(inputs.args))
-                evidence, problem = value_and_problem(model.audit(args, passes=1, canary=canary, replay=replay))
+                evidence, problem = value_and_problem(model.audit(args, canary=canary, replay=replay))
         except Exception as error:  # the judgement is more important than its proof
             evidence, problem = None, f"the audit failed: {type(error).__name__}: {first_line(error)}"
         return Observed(

@@ -152,7 +152,7 @@ class FakeModel:
     def kernels(self, args: tuple[Any, ...]) -> Unavailable:
         return Unavailable(REASON)
 
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False) -> Unavailable:
+    def audit(self, args: tuple[Any, ...], *, canary: Canary | None, replay: bool = False) -> Unavailable:
         return Unavailable(REASON)
 
     def flops(self, args: tuple[Any, ...]) -> Unavailable:

@@ -133,7 +133,7 @@ def test_an_observation_is_a_value_or_a_reason(name: str, tmp_path: Path) -> Non
         args = model.prepare(inputs.args)
         canary, problem = value_and_problem(session.canary())
         assert (canary is None) == (name == FAKE)
-        evidence, problem = value_and_problem(model.audit(args, passes=1, canary=canary))
+        evidence, problem = value_and_problem(model.audit(args, canary=canary))
         flops, flops_problem = value_and_problem(model.flops(args))
         profile, _ = value_and_problem(model.profile(args, evidence=evidence))
     if name == FAKE:

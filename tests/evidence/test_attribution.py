@@ -53,7 +53,7 @@ def test_kernels_that_overlap_take_the_whole_call() -> None:
         "flash attention over oneDNN brgemm:avx2": 0.75,
         "flash attention over oneDNN ref:any": 0.25,
     }
-    assert (found.reference_share, found.coverage.seen_arithmetic) == (0.25, 1.0)
+    assert (found.reference_share, found.coverage.known_arithmetic) == (0.25, 1.0)
 
 
 def test_what_is_printed_outside_operators_ran_in_generated_code() -> None:

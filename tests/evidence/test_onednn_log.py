@@ -13,7 +13,6 @@ from modelzoo.evidence.onednn_log import (
     Primitive,
     logged_precision,
     parse_onednn,
-    problem_dimensions,
     problem_flop,
 )
 
@@ -146,15 +145,6 @@ def test_which_kernels_are_reference_kernels(kind: str, kernel: str, on_arm: boo
     for architecture, expected in (("aarch64", on_arm), ("x86_64", on_x86), ("", on_x86)):
         (primitive,) = parse_onednn(line, architecture).primitives
         assert primitive.is_reference is expected, architecture
-
-
-def test_dimensions() -> None:
-    """Sizes have the form that an operator's shapes give."""
-    assert problem_dimensions(parse_onednn(V2).primitives[0]) == (4, 32, 64, 3, 3, 56, 56)
-    assert problem_dimensions(parse_onednn(V35).primitives[0]) == (1, 128, 256, 128)
-    assert problem_dimensions(parse_onednn(V37).primitives[0]) == (12, 384, 64, 384)
-    product = V35.replace("matmul", "inner_product").replace("128x256:256x128", "mb8ic16ih2iw2oc10")
-    assert problem_dimensions(parse_onednn(product).primitives[0]) == (1, 8, 64, 10)
 
 
 def test_shared_recordings(shared: Path) -> None:

@@ -63,7 +63,7 @@ def audited(setting: ResolvedSetting, plant: str = "", where: str = "all", *, ex
         built = TorchModel(workload, setting, execution.build(workload, model, inputs, setting))
         args = built.prepare(inputs.args)
         built.call(*args)
-        found = built.audit(args, passes=1, canary=session.canary(), replay=True)
+        found = built.audit(args, canary=session.canary(), replay=True)
     assert not isinstance(found, Unavailable)
     return found
 
@@ -77,7 +77,7 @@ def audited_module(module: torch.nn.Module, *args: Any, setting: ResolvedSetting
             workload, setting, execution.build(workload, module.eval(), Inputs(args, ("noise",)), setting)
         )
         built.call(*args)
-        found = built.audit(args, passes=1, canary=session.canary(), replay=True)
+        found = built.audit(args, canary=session.canary(), replay=True)
     assert not isinstance(found, Unavailable)
     return found
 

@@ -141,7 +141,7 @@ def test_sgemm_that_rounds_inside() -> None:
     """If a patched BLAS computes fp32 tensors in bf16, only the canary shows it."""
     evidence = judge(recording(gemm("aten::mm", "float32")), canary("bf16", "fp32", "fp32"), "fp32")
     assert evidence.verdict == "NOT_FP32"
-    assert evidence.decided_by == ("canary",)
+    assert evidence.classes[0].decided_by == ("canary",)
     assert "matmul ran in bf16: openblas sgemm" in sentence(evidence)
 
 

@@ -31,7 +31,6 @@ EVIDENCE = Evidence(
     bf16_method="cast",
     verdict=ProofVerdict.ACTIVE,
     reason=None,
-    decided_by=(ProofSource.BOTH,),
     iterations=2,
     seconds=1.0,
     compute_seconds=0.8,
@@ -52,7 +51,7 @@ EVIDENCE = Evidence(
     blas="openblas 0.3.30 neoversen2",
     log_source=LogSource.RUNTIME_SWITCH,
     problems=(),
-    coverage=Coverage(1000, 1.0, 1.0, 1.0),
+    coverage=Coverage(1000, 1.0, 1.0),
 )
 PROFILE = Profile(
     iterations=2,

@@ -10,8 +10,9 @@ import pytest
 import torch
 from fake_runs import make
 
-from modelzoo.engines.onnxruntime.model import SessionSettings
-from modelzoo.engines.openvino.model import compile_options, option_names
+from modelzoo.engines.export.engine import option_names
+from modelzoo.engines.onnxruntime.model import session_options
+from modelzoo.engines.openvino.model import compile_options
 from modelzoo.records.run import RunReport
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting, Setting
@@ -48,7 +49,8 @@ def test_onnxruntime_runs_the_exported_model(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter that traces is deprecated, and the fastest
         torch.onnx.export(network(), (ROWS,), str(tmp_path / "model.onnx"), dynamo=False)
-    switches = SessionSettings(threads=1, fast_math=False, spinning=False).names
+    options = session_options(ResolvedSetting(engine="onnxruntime", threads=1))
+    switches = option_names({**options, "providers": "CPUExecutionProvider"})
     text = recipe.python(report("onnxruntime", tmp_path, switches), "1.5 times", "trace")
     (found,) = run(text)["optimized"]()(ROWS.numpy())
     torch.testing.assert_close(torch.from_numpy(found), network()(ROWS).detach())

@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 from msgspec.structs import asdict
 
 from modelzoo.engines import INSTALL
-from modelzoo.engines.export.store import Batch
-from modelzoo.engines.protocol import Model, Observed, RawOutputs, Unavailable
+from modelzoo.engines.protocol import Model, Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence.nodes import ListedPasses, judge_nodes
+from modelzoo.evidence.audited import AttributedAudit
+from modelzoo.evidence.nodes import judge_nodes, node_digest
 from modelzoo.evidence.profile import summarize_profile, timed_calls
+from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_version
 from modelzoo.machine.libraries import package_versions
 from modelzoo.records.canary import Canary
@@ -29,6 +30,11 @@ from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.warning import WarningMessage
 from modelzoo.workload.declaration import Inputs, Workload
+
+
+def option_names(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Options as text for the record."""
+    return tuple(f"{name}={value}" for name, value in options.items())
 
 
 class ExportedSession:
@@ -143,26 +149,27 @@ class ExportedEngine:
 
 
 class ExportedModel:
-    """A model of such an engine: there is no torch module in it.
-
-    Attributes:
-        unobserved: why what a subclass does not observe cannot be observed.
+    """A model of such an engine: there is no torch module in it, and its framework lists the nodes that it ran.
 
     Args:
         workload: its name.
         setting: what it runs.
+        counted: the operations that torch counts in a pass of the same model; ``None`` if it cannot.
     """
 
     module = None
     compilation: Compilation | None = None
-    unobserved: ClassVar[Unavailable]
 
-    def __init__(self, workload: str, setting: ResolvedSetting) -> None:
-        self._workload, self._setting = workload, setting
+    def __init__(self, workload: str, setting: ResolvedSetting, counted: Flops | None = None) -> None:
+        self._workload, self._setting, self._counted = workload, setting, counted
 
     def reason_of(self, error: Exception) -> str | None:
         """The framework's own reason in one line; ``None`` if ``error`` is not the framework's."""
         return None
+
+    def listed(self, args: tuple[Any, ...], passes: int) -> Observed[AttributedAudit]:
+        """Run ``passes`` passes on prepared ``args``, after a first one; return what ``judge_nodes`` takes."""
+        raise NotImplementedError
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
@@ -184,51 +191,30 @@ class ExportedModel:
     def counts(self, args: tuple[object, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return ()
 
-    def outputs(self, args: tuple[Any, ...]) -> Observed[RawOutputs]:
-        return self.unobserved
-
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
-        return self.unobserved
+        found = self.listed(args, 1)
+        return found if isinstance(found, Unavailable) else node_digest(found.parts) or NO_PRODUCT
 
-    def audit(
-        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
-    ) -> Observed[Evidence]:
-        return self.unobserved
-
-    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
-        return self.unobserved
-
-    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
-        return self.unobserved
-
-
-PROFILED_PASSES = 2
-NO_FLOPS = "operations are counted in torch's operators: see the row of --engine torch"
-NO_LAYERS = "an exported model has no table by layer"
-
-
-class ListingModel(ExportedModel):
-    """A model whose framework lists the nodes that it ran."""
-
-    unobserved = Unavailable(NO_FLOPS)
-    _batch: Batch
-
-    def listed(self, args: tuple[Any, ...], passes: int) -> Observed[ListedPasses]:
-        """Run ``passes`` passes on prepared ``args``, after a first one, and list what ran in them."""
-        raise NotImplementedError
-
-    def audit(
-        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
-    ) -> Observed[Evidence]:
-        found, setting = self.listed(args, passes), self._setting
+    def audit(self, args: tuple[Any, ...], *, canary: Canary | None, replay: bool = False) -> Observed[Evidence]:
+        found, setting = self.listed(args, 1), self._setting
         if isinstance(found, Unavailable):
             return found
-        return judge_nodes(found, canary, setting.precision, setting.bf16_method, self._batch.flops)
+        return judge_nodes(found, canary, setting.precision, setting.bf16_method, self._counted)
+
+    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
+        # Fused operators move fewer bytes than torch's.
+        return NOT_COUNTED if self._counted is None else replace(self._counted, bytes=0)
 
     def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
         found = self.listed(args, PROFILED_PASSES)
         if isinstance(found, Unavailable):
             return found
-        problems = (NO_LAYERS,) if found.flops is not None else (NO_FLOPS, NO_LAYERS)
-        calls = timed_calls(found.nodes)
-        return summarize_profile(calls, found.passes, evidence=evidence, flops=found.flops, problems=problems)
+        return summarize_profile(
+            timed_calls(found.parts), PROFILED_PASSES, evidence=evidence, flops=self._counted, problems=(NO_LAYERS,)
+        )
+
+
+PROFILED_PASSES = 2
+NO_LAYERS = "an exported model has no table by layer"
+NO_PRODUCT = Unavailable("the engine names no kernel that multiplies matrices")
+NOT_COUNTED = Unavailable("torch cannot count the operations of this model")

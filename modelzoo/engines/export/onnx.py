@@ -14,6 +14,7 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ def onnx_conversion(source: TorchSource, newest_opset: int) -> Conversion:
         raise EnvironmentProblem(f"the package onnx is not installed: run {INSTALL['onnxruntime']}")
     is_newer = installed_release("torch") >= GRAPH_TORCH and newest_opset >= GRAPH_OPSET
     dynamo = versions["onnxscript"] is not None and is_newer
-    if dynamo and not _dynamic_sizes_of(source):
+    if dynamo and not dynamic_sizes(source):
         used, opset = ["torch", "onnx", "onnxscript"], GRAPH_OPSET
     else:
         dynamo = False
@@ -79,7 +80,7 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
     if conversion.options["dynamo"]:
         options: dict[str, Any] = {"dynamo": True, "external_data": True, "verbose": False}
     else:
-        options = {"dynamo": False, "dynamic_axes": _dynamic_sizes_of(source)}
+        options = {"dynamo": False, "dynamic_axes": dynamic_sizes(source)}
     with _quiet(), torch.no_grad():
         torch.onnx.export(
             source.flat_module(heads=bool(heads)),
@@ -111,10 +112,6 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
     return ()
 
 
-def _dynamic_sizes_of(source: TorchSource) -> Mapping[str, Mapping[int, str]]:
-    return dynamic_sizes(source.input_structure, [each.dim() for each in source.flat_inputs])
-
-
 def input_names(structure: Structure) -> list[str]:
     """Return the names of the graph's inputs, in order.
 
@@ -124,28 +121,23 @@ def input_names(structure: Structure) -> list[str]:
     return [f"input.{name}" for name in structure.names()]
 
 
-def dynamic_sizes(structure: Structure, dimensions: list[int]) -> Mapping[str, Mapping[int, str]]:
+def dynamic_sizes(source: TorchSource) -> Mapping[str, Mapping[int, str]]:
     """Return the dimensions that may differ from call to call, by input: height and width of pictures in a list.
 
     Detectors take a list because its pictures may differ in size. Everything else has the shape of the batch.
-
-    Args:
-        structure: of the inputs.
-        dimensions: number of dimensions of each.
     """
-    in_lists = _in_lists(structure, is_in_list=False)
-    return {
-        name: {1: f"{name}.height", 2: f"{name}.width"}
-        for name, is_in_list, count in zip(input_names(structure), in_lists, dimensions)
-        if is_in_list and count == _PICTURE_DIMENSIONS
-    }
+    found: dict[str, Mapping[int, str]] = {}
+    inputs = iter(zip(input_names(source.input_structure), source.flat_inputs))
 
+    def visit(part: Structure, *, is_in_list: bool) -> None:
+        for name, value in islice(inputs, 0 if part.parts else part.count):
+            if is_in_list and value.dim() == _PICTURE_DIMENSIONS:
+                found[name] = {1: f"{name}.height", 2: f"{name}.width"}
+        for each in part.parts:
+            visit(each, is_in_list=part.kind == LIST and each.kind == ARRAY)
 
-def _in_lists(structure: Structure, *, is_in_list: bool) -> Iterator[bool]:
-    if not structure.parts:
-        yield from [is_in_list] * structure.count
-    for part in structure.parts:
-        yield from _in_lists(part, is_in_list=structure.kind == LIST and part.kind == ARRAY)
+    visit(source.input_structure, is_in_list=False)
+    return found
 
 
 @contextmanager

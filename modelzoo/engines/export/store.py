@@ -63,8 +63,6 @@ Write = Callable[[Path], Sequence[str]]
 class _Manifest(msgspec.Struct, frozen=True):
     """What a directory holds; the names of the files, with their sizes, are relative to it."""
 
-    conversion: Conversion
-    state_sha256: str
     sha256: str
     files: dict[str, int]
     parts: tuple[str, ...] = ()
@@ -133,9 +131,9 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
     try:
         manifest = _read_manifest(directory)
         if manifest is None:
-            manifest = _make(directory, source, engine, conversion, write)
+            manifest = _make(directory, source, engine, write)
             prune(directory.parent)
-        elif not _is_intact(directory, manifest):
+        elif not _is_unchanged(directory, manifest, in_full=True):
             raise EnvironmentProblem(f"the exported model in {directory} has changed; remove that directory")
         with suppress(OSError):  # a cache that can only be read is not pruned either
             os.utime(directory / MANIFEST)
@@ -143,11 +141,11 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
     except OSError as error:
         problem = f"the exported model cannot be written to {directory}: {error.strerror}"
         raise EnvironmentProblem(f"{problem}; free some space, or set MODELZOO_CACHE to another directory") from error
-    files = manifest.state_sha256, manifest.sha256, manifest.parts
-    return Export(str(directory), batch, manifest.conversion, *files, source.loaded.converted, source.loaded.warnings)
+    files, loaded = (source.state_sha256, manifest.sha256, manifest.parts), source.loaded
+    return Export(str(directory), batch, conversion, *files, loaded.converted, loaded.warnings)
 
 
-def _make(directory: Path, source: TorchSource, engine: str, conversion: Conversion, write: Write) -> _Manifest:
+def _make(directory: Path, source: TorchSource, engine: str, write: Write) -> _Manifest:
     """Write a directory beside the final one and rename it, so that other processes see a complete one or none."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     temporary = directory.with_name(f".{directory.name}-{secrets.token_hex(4)}.tmp")
@@ -159,7 +157,7 @@ def _make(directory: Path, source: TorchSource, engine: str, conversion: Convers
             sync(path)
         files = [path for path in paths if path.is_file()]
         sizes = {path.relative_to(temporary).as_posix(): path.stat().st_size for path in files}
-        manifest = _Manifest(conversion, source.state_sha256, files_sha256(temporary, files), sizes, parts)
+        manifest = _Manifest(files_sha256(temporary, files), sizes, parts)
         write_atomically(temporary / MANIFEST, encode_json(manifest))
         sync(temporary)
         if _read_manifest(directory) is None:
@@ -186,21 +184,11 @@ def _make(directory: Path, source: TorchSource, engine: str, conversion: Convers
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _is_intact(directory: Path, manifest: _Manifest) -> bool:
-    """Whether all files are as they were written."""
+def _is_unchanged(directory: Path, manifest: _Manifest, *, in_full: bool) -> bool:
+    """Whether all files are as they were written: their contents if ``in_full``, or their sizes."""
     try:
-        return files_sha256(directory, [directory / name for name in manifest.files]) == manifest.sha256
-    except OSError:
-        return False
-
-
-def _is_unchanged(export: Export) -> bool:
-    """Whether it is still the one that was prepared, as far as its manifest and the sizes of its files tell."""
-    directory = Path(export.path)
-    manifest = _read_manifest(directory)
-    if manifest is None or manifest.sha256 != export.sha256:
-        return False
-    try:
+        if in_full:
+            return files_sha256(directory, [directory / name for name in manifest.files]) == manifest.sha256
         return all((directory / name).stat().st_size == size for name, size in manifest.files.items())
     except OSError:
         return False
@@ -258,28 +246,23 @@ def read_inputs(export: Export) -> Inputs:
     Raises:
         EnvironmentProblem: its file is gone, or the model's files have changed.
     """
-    if not _is_unchanged(export):
+    directory = Path(export.path)
+    manifest = _read_manifest(directory)
+    if manifest is None or manifest.sha256 != export.sha256 or not _is_unchanged(directory, manifest, in_full=False):
         raise _gone(export.path)
     batch, arrays = _read(export.path, export.batch, INPUT)
     return Inputs(rebuild(batch.inputs, arrays), batch.items)
 
 
-def read_expected(export: Export, *, rounded: bool = False) -> RawOutputs:
-    """Return torch's outputs for the batch of ``export`` in fp32; with every number ``rounded`` to bf16 if asked for.
+def read_expected(export: Export, side: str = PLAIN) -> RawOutputs:
+    """Return torch's outputs for the batch of ``export`` in fp32, as ``side`` says (``Expected``).
+
+    There are none if the inputs cannot be ``CHANGED``.
 
     Raises:
         EnvironmentProblem: its file is gone.
     """
-    return _outputs(*_read(export.path, export.batch, ROUNDED if rounded else PLAIN))
-
-
-def read_changed(export: Export) -> RawOutputs | None:
-    """Return torch's outputs for inputs that differ slightly, as ``read_expected``; ``None`` if the inputs cannot."""
-    batch, arrays = _read(export.path, export.batch, CHANGED)
-    return _outputs(batch, arrays) if arrays else None
-
-
-def _outputs(batch: Batch, arrays: Sequence[NDArray[Any]]) -> RawOutputs:
+    batch, arrays = _read(export.path, export.batch, side)
     return RawOutputs(tuple(arrays[: batch.outputs.count]), tuple(arrays[batch.outputs.count :]))
 
 

@@ -8,15 +8,14 @@ show that torch counts in the same model.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.jittor.framework import onednn, onednn_version, reason_of
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
-from modelzoo.evidence.attribution import log_parts, onednn_allowed_bf16
+from modelzoo.evidence.attribution import log_parts
 from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.canary import canary_cases, check_output
 from modelzoo.evidence.kernel_names import UNATTRIBUTED
@@ -24,9 +23,8 @@ from modelzoo.evidence.observation import kernel_digest
 from modelzoo.evidence.onednn_log import logged_types, parse_onednn
 from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.evidence.profiler import captured_output
-from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence, KernelDigest, LogSource, ProofSource
+from modelzoo.records.evidence import KernelDigest, LogSource, ProofSource
 from modelzoo.records.profile import Flops
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import ResolvedSetting
@@ -38,14 +36,14 @@ _NOT_LOGGED = (
 )
 
 
-@contextmanager
-def _logged(problems: list[str]) -> Iterator[Callable[[], str]]:
-    """Switch oneDNN's verbose mode on; yield a function that returns what was printed so far."""
+def _logged(call: Callable[[], object], problems: list[str]) -> str:
+    """Run ``call`` with oneDNN's verbose mode on; return what was printed."""
     library = onednn()
     library.dnnl_set_verbose(1)
     try:
         with captured_output(problems) as written:
-            yield written
+            call()
+            return written()
     finally:
         library.dnnl_set_verbose(0)
 
@@ -53,49 +51,7 @@ def _logged(problems: list[str]) -> Iterator[Callable[[], str]]:
 def log_kernels(call: Callable[[], object]) -> Observed[KernelDigest]:
     """Run ``call`` once, and say which kernels of oneDNN it ran."""
     problems: list[str] = []
-    with _logged(problems) as written:
-        call()
-        digest = kernel_digest(written())
-    return Unavailable("; ".join(problems) or _NO_LOG) if digest is None else digest
-
-
-def audit(call: Callable[[], object], passes: int, canary: Canary | None, counted: Flops | None) -> Observed[Evidence]:
-    """Run ``call`` ``passes`` times, and judge from oneDNN's log and the canary whether it computed in fp32.
-
-    Args:
-        call: one pass.
-        passes: how many to run.
-        canary: what the canary showed.
-        counted: the operations that torch counts in a pass of the same model: if the log accounts for them, no product
-            ran outside it.
-    """
-    problems = [_NOT_LOGGED]
-    with _logged(problems) as written:
-        began = perf_counter()
-        for _ in range(passes):
-            call()
-        seconds = perf_counter() - began
-        output = written()
-    log = parse_onednn(output, platform.machine())
-    if not any(primitive.is_compute for primitive in log.primitives):
-        return Unavailable(_NO_LOG)
-    parts = list(log_parts(log, (), PrecisionProver(canary, None)))
-    rest = max(seconds - sum(part.seconds for part in parts), 0.0)
-    parts.append(Node(UNATTRIBUTED, None, (), UNATTRIBUTED, UNATTRIBUTED, ProofSource.NOTHING, rest, count=0))
-    found = AttributedAudit(
-        parts=parts,
-        iterations=passes,
-        log_source=LogSource.RUNTIME_SWITCH,
-        library="oneDNN",
-        bf16_allowed=onednn_allowed_bf16(log.primitives),
-        counted=counted,
-        logged=logged_types(log.primitives),
-        unread=log.unread,
-        onednn_version=log.version or onednn_version(),
-        onednn_isa=log.isa,
-        problems=tuple(dict.fromkeys(problems)),
-    )
-    return judge_attributed(found, canary, "fp32")
+    return kernel_digest(_logged(call, problems)) or Unavailable("; ".join(problems) or _NO_LOG)
 
 
 def run_canary() -> Canary:
@@ -118,13 +74,11 @@ def run_canary() -> Canary:
 class JittorModel(ExportedModel):
     """A module of Jittor; its first call, which compiles kernels or loads compiled ones, is part of loading it."""
 
-    unobserved = Unavailable("Jittor does not count operations, and the suite takes no profile of it")
-
     def __init__(
         self, workload: str, setting: ResolvedSetting, network: Any, inputs: Inputs, counted: Flops | None = None
     ) -> None:
-        super().__init__(workload, setting)
-        self._network, self._counted = network, counted
+        super().__init__(workload, setting, counted)
+        self._network = network
         args = self.prepare(inputs.args)
         began = perf_counter()
         with self.explained_errors():
@@ -159,7 +113,23 @@ class JittorModel(ExportedModel):
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         return log_kernels(lambda: self.call(*args))
 
-    def audit(
-        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
-    ) -> Observed[Evidence]:
-        return audit(lambda: self.call(*args), passes, canary, self._counted)
+    def listed(self, args: tuple[Any, ...], passes: int) -> Observed[AttributedAudit]:
+        problems, began = [_NOT_LOGGED], perf_counter()
+        output = _logged(lambda: [self.call(*args) for _ in range(passes)], problems)
+        seconds, log = perf_counter() - began, parse_onednn(output, platform.machine())
+        if not any(primitive.is_compute for primitive in log.primitives):
+            return Unavailable(_NO_LOG)
+        nodes = list(log_parts(log, (), PrecisionProver(None, None)))
+        rest = max(seconds - sum(node.seconds for node in nodes), 0.0)
+        nodes.append(Node(UNATTRIBUTED, None, (), UNATTRIBUTED, UNATTRIBUTED, ProofSource.NOTHING, rest, passes))
+        return AttributedAudit(
+            nodes,
+            passes,
+            LogSource.RUNTIME_SWITCH,
+            "oneDNN",
+            logged=logged_types(log.primitives),
+            unread=log.unread,
+            onednn_version=log.version or onednn_version(),
+            onednn_isa=log.isa,
+            problems=tuple(dict.fromkeys(problems)),
+        )

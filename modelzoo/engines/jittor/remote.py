@@ -52,8 +52,6 @@ def receive(pipe: Connection) -> NDArray[Any]:
 class RemoteModel(ExportedModel):
     """The exported model in the directory ``path``, which only predicts. Its process ends with this one, or before."""
 
-    unobserved = ELSEWHERE
-
     def __init__(self, workload: str, setting: ResolvedSetting, path: Path) -> None:
         super().__init__(workload, setting)
         variables = {**os.environ, **environment.variables(setting.threads)}
@@ -89,6 +87,12 @@ class RemoteModel(ExportedModel):
             lines = [line.strip() for line in self._log.read().decode("utf-8", "replace").splitlines() if line.strip()]
             problem = f"Jittor's process ended with code {code}: {lines[-1] if lines else 'no output'}"
             raise WorkerError(problem) from error
+
+    def listed(self, args: tuple[Any, ...], passes: int) -> Unavailable:
+        return ELSEWHERE
+
+    def outputs(self, args: tuple[Any, ...]) -> Unavailable:
+        return ELSEWHERE
 
     def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         import numpy as np

@@ -21,37 +21,30 @@ PIXELS = 64
 
 
 def main() -> int:
-    """Do it; the entry point of the process."""
+    """Run ResNet50 once and the canary, and print one line that says what was found; the entry point of the process."""
     os.environ.update(environment.variables(usable_threads().count))
     del os.environ[environment.SERIAL_VARIABLE]  # everything is compiled here
     try:
-        print(check())
+        jittor = import_jittor()
+        from jittor.models import resnet50
+
+        model = resnet50()
+        model.eval()
+        with jittor.flag_scope(use_cuda=0, no_grad=1):
+            pictures = jittor.zeros((1, 3, PIXELS, PIXELS))
+            kernels = log_kernels(lambda: model(pictures).numpy())
+            canary = run_canary()
+        if isinstance(kernels, Unavailable):
+            raise EnvironmentProblem(
+                f"Jittor does not compute with oneDNN: {kernels.reason}; remove {environment.home()}"
+            )
+        if canary.verdict("fp32") is not CanaryVerdict.FP32:
+            raise EnvironmentProblem(f"Jittor does not compute in fp32: {canary.summary}; unset fast-math variables")
     except EnvironmentProblem as error:
         print(f"setup-jittor: {error}", file=sys.stderr)
         return 2
+    print(f"setup-jittor: Jittor {environment.version()}, oneDNN {onednn_version()}: {canary.summary}")
     return 0
-
-
-def check() -> str:
-    """Run ResNet50 once and the canary; return one line that says what was found.
-
-    Raises:
-        EnvironmentProblem: Jittor cannot be imported, does not use oneDNN, or does not compute in fp32.
-    """
-    jittor = import_jittor()
-    from jittor.models import resnet50
-
-    model = resnet50()
-    model.eval()
-    with jittor.flag_scope(use_cuda=0, no_grad=1):
-        pictures = jittor.zeros((1, 3, PIXELS, PIXELS))
-        kernels = log_kernels(lambda: model(pictures).numpy())
-        canary = run_canary()
-    if isinstance(kernels, Unavailable):
-        raise EnvironmentProblem(f"Jittor does not compute with oneDNN: {kernels.reason}; remove {environment.home()}")
-    if canary.verdict("fp32") is not CanaryVerdict.FP32:
-        raise EnvironmentProblem(f"Jittor does not compute in fp32: {canary.summary}; unset fast-math variables")
-    return f"setup-jittor: Jittor {environment.version()}, oneDNN {onednn_version()}: {canary.summary}"
 
 
 if __name__ == "__main__":

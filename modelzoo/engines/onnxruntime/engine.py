@@ -6,10 +6,10 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.engines.export.engine import ExportedEngine, ExportedSession
+from modelzoo.engines.export.engine import ExportedEngine, ExportedSession, option_names
 from modelzoo.engines.export.onnx import GRAPH_OPSET, TRACED_OPSET, onnx_conversion, write_onnx
 from modelzoo.engines.export.store import export_once
-from modelzoo.engines.onnxruntime.model import FAST_MATH, PROVIDERS, OnnxRuntimeModel, run_canary, session_settings
+from modelzoo.engines.onnxruntime.model import FAST_MATH, PROVIDERS, OnnxRuntimeModel, run_canary, session_options
 from modelzoo.engines.onnxruntime.quantization import (
     calibration,
     quantize_files,
@@ -41,14 +41,14 @@ class OnnxRuntimeSession(ExportedSession):
 
     def __init__(self, setting: ResolvedSetting) -> None:
         super().__init__(setting)
-        self._options = session_settings(setting)
-        self.switches = self._options.names
+        self._options = session_options(setting)
+        self.switches = option_names({**self._options, "providers": ",".join(PROVIDERS)})
 
     def model(self, workload: Workload, inputs: Inputs, export: Export) -> OnnxRuntimeModel:
         return OnnxRuntimeModel(workload.name, self._setting, self._options, export)
 
     def canary(self) -> Canary:
-        return run_canary(self._options.options(), PROVIDERS, self._setting.recipe)
+        return run_canary(self._options, self._setting.recipe)
 
 
 class OnnxRuntimeEngine(ExportedEngine):

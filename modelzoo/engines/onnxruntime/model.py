@@ -12,32 +12,34 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from modelzoo.engines.export.engine import ListingModel
+from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.export.onnx import MODEL, WITH_HEADS, input_names
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import flat_arrays, read_batch
 from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, ProfileLogError, Weights, read_profile
-from modelzoo.engines.onnxruntime.quantization import CALIBRATION, STATIC, convolution_weights, initializer_bytes
+from modelzoo.engines.onnxruntime.quantization import (
+    CALIBRATION,
+    STATIC,
+    convolution_weights,
+    initializer_bytes,
+    quantize,
+)
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.evidence.audited import AttributedAudit
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
-from modelzoo.evidence.nodes import ListedPasses, node_digest
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import KernelDigest
-from modelzoo.records.profile import Flops
 from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting
 
 if TYPE_CHECKING:
     import onnxruntime
-    from numpy.typing import NDArray
 
 
 PROVIDERS = ("CPUExecutionProvider",)
@@ -51,83 +53,55 @@ ERRORS_ONLY = 3
 """Log severity: warnings are about devices that this engine does not use, and about options that it sets."""
 
 
-class SessionSettings(msgspec.Struct, frozen=True):
-    """The options of a session.
+def session_options(setting: ResolvedSetting) -> dict[str, str]:
+    """Return the options with which ``setting`` runs in this process, by the name of the attribute or of the key.
 
-    Attributes:
-        threads: of the pool within an operator, the calling thread included. If it is set, ONNX Runtime binds no thread
-            to a CPU.
-        fast_math: whether products may round fp32 operands to bf16.
-        spinning: whether idle threads of the pool wait actively for a while. It is ONNX Runtime's default.
+    ``intra_op_num_threads`` includes the calling thread; if it is set, ONNX Runtime binds no thread to a CPU. By
+    default, idle threads wait actively for a while. Those that do so while torch computes in the same process slow it
+    down up to 50 times (microsoft/onnxruntime#13808), so they must not wherever torch is loaded: in validation, never
+    in a measurement.
     """
-
-    threads: int
-    fast_math: bool
-    spinning: bool
-
-    @property
-    def attributes(self) -> dict[str, object]:
-        """Attributes of ``SessionOptions``; enumerators by name."""
-        return {
-            "intra_op_num_threads": self.threads,
-            "inter_op_num_threads": 1,
-            "execution_mode": "ORT_SEQUENTIAL",
-            "graph_optimization_level": "ORT_ENABLE_ALL",
-            "enable_cpu_mem_arena": True,
-            "enable_mem_pattern": True,
-            "enable_mem_reuse": True,
-            "use_deterministic_compute": False,
-        }
-
-    @property
-    def entries(self) -> dict[str, str]:
-        """Further options, by the name of their configuration key."""
-        return {
-            "session.intra_op.allow_spinning": str(int(self.spinning)),
-            "session.inter_op.allow_spinning": "0",
-            FAST_MATH: str(int(self.fast_math)),
-            "session.set_denormal_as_zero": "0",
-            "session.disable_prepacking": "0",
-            **({DISABLED_OPTIMIZERS: GEMM_FUSION} if self.fast_math else {}),
-        }
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All options as text for the record."""
-        pairs = {**self.attributes, **self.entries, "providers": ",".join(PROVIDERS)}
-        return tuple(f"{name}={value}" for name, value in pairs.items())
-
-    def options(self, *, profile: Path | None = None) -> onnxruntime.SessionOptions:
-        """Return ONNX Runtime's object.
-
-        Args:
-            profile: prefix of the file that the profiler writes; ``None``: nothing is profiled.
-        """
-        import onnxruntime
-
-        found = onnxruntime.SessionOptions()
-        found.log_severity_level = ERRORS_ONLY
-        for name, value in self.attributes.items():
-            kind = {"execution_mode": onnxruntime.ExecutionMode}.get(name)
-            kind = kind or {"graph_optimization_level": onnxruntime.GraphOptimizationLevel}.get(name)
-            setattr(found, name, value if kind is None else getattr(kind, str(value)))
-        for key, text in self.entries.items():
-            found.add_session_config_entry(key, text)
-        if profile is not None:
-            found.enable_profiling = True
-            found.profile_file_prefix = str(profile)
-        return found
+    fast_math = setting.bf16_method == "fastmath"
+    return {
+        "intra_op_num_threads": str(setting.threads),
+        "inter_op_num_threads": "1",
+        "execution_mode": "ORT_SEQUENTIAL",
+        "graph_optimization_level": "ORT_ENABLE_ALL",
+        "enable_cpu_mem_arena": "True",
+        "enable_mem_pattern": "True",
+        "enable_mem_reuse": "True",
+        "use_deterministic_compute": "False",
+        "session.intra_op.allow_spinning": str(int("torch" not in sys.modules)),
+        "session.inter_op.allow_spinning": "0",
+        FAST_MATH: str(int(fast_math)),
+        "session.set_denormal_as_zero": "0",
+        "session.disable_prepacking": "0",
+        **({DISABLED_OPTIMIZERS: GEMM_FUSION} if fast_math else {}),
+    }
 
 
-def session_settings(setting: ResolvedSetting) -> SessionSettings:
-    """Return the options with which ``setting`` runs in this process.
+def native_options(options: Mapping[str, str], *, profile: Path | None = None) -> onnxruntime.SessionOptions:
+    """Return ONNX Runtime's object.
 
-    Threads of ONNX Runtime that spin while torch computes in the same process slow it down up to 50 times
-    (microsoft/onnxruntime#13808). So they must not wherever torch is loaded: in validation, never in a measurement.
+    Args:
+        options: as ``session_options`` returns them.
+        profile: prefix of the file that the profiler writes; ``None``: nothing is profiled.
     """
-    return SessionSettings(
-        threads=setting.threads, fast_math=setting.bf16_method == "fastmath", spinning="torch" not in sys.modules
-    )
+    import onnxruntime
+
+    found = onnxruntime.SessionOptions()
+    found.log_severity_level = ERRORS_ONLY
+    for name, text in options.items():
+        if "." in name:
+            found.add_session_config_entry(name, text)
+        else:
+            before = getattr(found, name)  # a number, a truth value, or one of an enumeration
+            names = getattr(type(before), "__members__", {"True": True, "False": False})
+            setattr(found, name, names[text] if text in names else int(text))
+    if profile is not None:
+        found.enable_profiling = True
+        found.profile_file_prefix = str(profile)
+    return found
 
 
 OPSET = 17
@@ -135,32 +109,27 @@ IR_VERSION = 8
 """That of ONNX 1.12, the release of ``OPSET``: older versions of ONNX Runtime reject models with a newer one."""
 
 
-def run_canary(options: onnxruntime.SessionOptions, providers: tuple[str, ...], recipe: str | None = None) -> Canary:
+def run_canary(options: Mapping[str, str], recipe: str | None = None) -> Canary:
     """Run the operators in one session with ``options``; with a ``recipe`` for int8, those that it quantizes."""
+    import onnx
     import onnxruntime
 
     cases = (*canary_cases(), _projection()) if recipe is None else (_projection(),)
+    feed = {f"{case.operator}.{number}": each for case in cases for number, each in enumerate(case.inputs)}
     model = canary_model(cases)
     if recipe is not None:
-        model = _quantized(model, recipe, dict(_inputs(cases)))
-    session = onnxruntime.InferenceSession(model, options, providers=list(providers))
-    outputs = session.run([case.operator for case in cases], dict(_inputs(cases)))
-    checks = (
-        check_output(case.operator, case.exact, output, is_quantized=recipe is not None)
-        for case, output in zip(cases, outputs)
+        with tempfile.TemporaryDirectory() as directory:
+            place = Path(directory) / MODEL
+            quantize(onnx.load_model_from_string(model), place, recipe, (feed,))
+            model = place.read_bytes()
+    session = onnxruntime.InferenceSession(model, native_options(options), providers=list(PROVIDERS))
+    outputs = session.run([case.operator for case in cases], feed)
+    return Canary(
+        tuple(
+            check_output(case.operator, case.exact, output, is_quantized=recipe is not None)
+            for case, output in zip(cases, outputs)
+        )
     )
-    return Canary(tuple(checks))
-
-
-def _quantized(model: bytes, recipe: str, feed: dict[str, NDArray[Any]]) -> bytes:
-    import onnx
-
-    from modelzoo.engines.onnxruntime.quantization import quantize
-
-    with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory) / MODEL
-        quantize(onnx.load_model_from_string(model), place, recipe, (feed,))
-        return place.read_bytes()
 
 
 def _projection() -> CanaryCase:
@@ -169,56 +138,49 @@ def _projection() -> CanaryCase:
     return CanaryCase("projection", linear.inputs, (weight.T.copy(),), linear.exact - bias)
 
 
-def _inputs(cases: tuple[CanaryCase, ...]) -> list[tuple[str, NDArray[Any]]]:
-    return [(f"{case.operator}.{number}", each) for case in cases for number, each in enumerate(case.inputs)]
+_CANARY_NODES: dict[str, tuple[str, dict[str, Any]]] = {
+    "matmul": ("MatMul", {}),
+    "linear": ("Gemm", {"transB": 1}),
+    "conv": ("Conv", {"pads": [1, 1, 1, 1]}),
+    "pointwise": ("Conv", {}),
+    "projection": ("MatMul", {}),
+}
+"""The ONNX operator of each case, and its attributes."""
 
 
 def canary_model(cases: tuple[CanaryCase, ...]) -> bytes:
     """Return ``cases`` as a serialized ONNX model, whose outputs are named like the operators."""
     from onnx import TensorProto, helper, numpy_helper
 
-    nodes, constants = [], []
+    nodes, constants, outputs = [], [], []
+    inputs: list[Any] = []
     for case in cases:
-        weights = [
-            numpy_helper.from_array(each, f"{case.operator}.c{number}") for number, each in enumerate(case.constants)
+        name, (kind, attributes) = case.operator, _CANARY_NODES[case.operator]
+        given: list[Any] = [
+            helper.make_tensor_value_info(f"{name}.{number}", TensorProto.FLOAT, each.shape)
+            for number, each in enumerate(case.inputs)
         ]
-        operands = [f"{case.operator}.{number}" for number in range(len(case.inputs))] + [each.name for each in weights]
-        kind, attributes = _node_of(case)
-        nodes.append(helper.make_node(kind, operands, [case.operator], **attributes))
+        weights = [numpy_helper.from_array(each, f"{name}.c{number}") for number, each in enumerate(case.constants)]
+        nodes.append(helper.make_node(kind, [each.name for each in (*given, *weights)], [name], **attributes))
+        inputs += given
         constants += weights
-    graph = helper.make_graph(
-        nodes,
-        "canary",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, each.shape) for name, each in _inputs(cases)],
-        [helper.make_tensor_value_info(case.operator, TensorProto.FLOAT, case.exact.shape) for case in cases],
-        constants,
-    )
+        outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, case.exact.shape))
+    graph = helper.make_graph(nodes, "canary", inputs, outputs, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     serialized: bytes = model.SerializeToString()
     return serialized
 
 
-def _node_of(case: CanaryCase) -> tuple[str, dict[str, Any]]:
-    """The ONNX operator of a case, and its attributes."""
-    if case.operator == "linear":
-        return "Gemm", {"transB": 1}
-    if case.operator in ("matmul", "projection"):
-        return "MatMul", {}
-    height, width = case.constants[0].shape[2:]
-    return "Conv", {"pads": [height // 2, width // 2, height // 2, width // 2]}
-
-
-class OnnxRuntimeModel(ListingModel):
+class OnnxRuntimeModel(ExportedModel):
     """A session for the model, with the options of a setting.
 
     What ONNX Runtime tells of kernels comes from its profiler, which a session has from its beginning or not at all,
     and which takes time. So it is a second session that is profiled, with the same model and the same other options.
     """
 
-    def __init__(self, workload: str, setting: ResolvedSetting, options: SessionSettings, export: Export) -> None:
-        super().__init__(workload, setting)
-        self._options = options
-        self._directory, self._batch = Path(export.path), read_batch(export)
+    def __init__(self, workload: str, setting: ResolvedSetting, options: Mapping[str, str], export: Export) -> None:
+        self._options, self._batch, self._directory = options, read_batch(export), Path(export.path)
+        super().__init__(workload, setting, self._batch.flops)
         started = perf_counter()
         with self.explained_errors():
             self._session = self._open(MODEL)
@@ -256,22 +218,10 @@ class OnnxRuntimeModel(ListingModel):
         is_own = type(error).__module__.startswith("onnxruntime.")
         return str(error).strip().partition("\n")[0] if is_own else None
 
-    def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
-        found = self.listed(args, 1, warm_up=0)
-        if isinstance(found, Unavailable):
-            return found
-        return node_digest(found.nodes) or Unavailable(
-            "ONNX Runtime's profile names no kernel that multiplies matrices"
-        )
-
-    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
-        found = self.listed(args, 1, warm_up=0)
-        return found if isinstance(found, Unavailable) else found.flops or super().flops(args)
-
-    def listed(self, args: tuple[Any, ...], passes: int, *, warm_up: int = 1) -> Observed[ListedPasses]:
+    def listed(self, args: tuple[Any, ...], passes: int) -> Observed[AttributedAudit]:
         with tempfile.TemporaryDirectory() as directory, self.explained_errors():
             session = self._open(MODEL, Path(directory) / "profile")
-            for _ in range(warm_up + passes):
+            for _ in range(1 + passes):
                 session.run(self._outputs, *args)
             text = Path(session.end_profiling()).read_bytes()
         try:
@@ -287,5 +237,5 @@ class OnnxRuntimeModel(ListingModel):
     def _open(self, file: str, profile: Path | None = None) -> onnxruntime.InferenceSession:
         import onnxruntime
 
-        options = self._options.options(profile=profile)
+        options = native_options(self._options, profile=profile)
         return onnxruntime.InferenceSession(str(self._directory / file), options, providers=list(PROVIDERS))

@@ -11,7 +11,6 @@ operator for each of its entry points.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -19,20 +18,14 @@ from types import MappingProxyType
 
 import msgspec
 
-from modelzoo.evidence.audited import Node
-from modelzoo.evidence.flops import Call, product_flop, sum_flops
+from modelzoo.evidence.audited import AttributedAudit, Node
+from modelzoo.evidence.flops import product_flop
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, PASS_EVENT, UNKNOWN_KERNEL
-from modelzoo.evidence.nodes import (
-    CONTROL_FLOW,
-    ListedPasses,
-    canary_convolution,
-    category_of,
-    is_pointwise,
-)
+from modelzoo.evidence.nodes import canary_convolution, category_of, is_pointwise
 from modelzoo.evidence.onednn_log import BF16_ALLOWED
 from modelzoo.evidence.precision import operand_precision
 from modelzoo.records.coverage import DISPATCH, NATIVE
-from modelzoo.records.evidence import OperatorClass, ProofSource
+from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource
 from modelzoo.records.profile import Shape
 
 CPU_PROVIDER = "CPUExecutionProvider"
@@ -42,7 +35,6 @@ _CLASSES = (
     (OperatorClass.LINEAR, re.compile(r"Gemm|(LSTM|GRU|RNN)$")),
     (OperatorClass.MATMUL, re.compile(r"MatMul|^Einsum$")),
 )
-_LAYERS = ("Gemm", "FusedGemm", "MatMul", "FusedMatMul")
 _COUNTED = re.compile(
     r"(Fused)?(Gemm|MatMul|Conv)|ConvTranspose|(MultiHead)?Attention|QGemm|QLinear(Conv|MatMul)|DynamicQuantizeMatMul|"
     r"MatMulInteger(ToFloat)?"
@@ -67,10 +59,6 @@ _OPSET = 24
 """The newest version of ONNX whose operators are known here: one of a later version may do anything."""
 _TRANSFORMS = ("AffineGrid", "DFT", "Det", "STFT", "SequenceMap")
 """Operators of ONNX that may multiply matrices although their names do not say so."""
-_WITHOUT_TRAFFIC = ("Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze", *CONTROL_FLOW)
-"""Operators that return their input in another shape, and those whose subgraph's nodes are counted."""
-_LOOKUPS = ("Gather", "GatherElements", "GatherND")
-"""Operators that read as much of their first input as they write."""
 _RUN_EVENT = "model_run"
 _KERNEL_EVENT = "_kernel_time"
 _COPIED_NODE = re.compile(r"_token_\d+$")
@@ -89,13 +77,11 @@ class ProfileLogError(ValueError):
 
 
 class _Arguments(msgspec.Struct):
-    """Sizes are bytes: of the inputs that are constants, of the other inputs, and of the outputs."""
+    """``parameter_size`` is that of the inputs that are constants, in bytes."""
 
     op_name: str = ""
     provider: str = ""
     parameter_size: str = "0"
-    activation_size: str = "0"
-    output_size: str = "0"
     input_type_shape: list[dict[str, list[int]]] = []
     output_type_shape: list[dict[str, list[int]]] = []
 
@@ -121,8 +107,10 @@ class _Entry(msgspec.Struct):
         return self.name.removesuffix(_KERNEL_EVENT)
 
 
-def read_profile(text: bytes, passes: int, weights: Weights = NO_WEIGHTS, *, fast_math: bool = False) -> ListedPasses:
-    """Read what the profiler wrote: the last runs of a session, and the operations and bytes of the last of them.
+def read_profile(
+    text: bytes, passes: int, weights: Weights = NO_WEIGHTS, *, fast_math: bool = False
+) -> AttributedAudit:
+    """Read what the profiler wrote: the last runs of a session.
 
     Args:
         text: the contents of its file.
@@ -142,22 +130,17 @@ def read_profile(text: bytes, passes: int, weights: Weights = NO_WEIGHTS, *, fas
         raise ProfileLogError(f"ONNX Runtime's profile has {len(runs)} runs instead of {passes}")
     kernels = [each for each in entries if each.cat == "Node" and each.name.endswith(_KERNEL_EVENT)]
     nodes: list[Node] = []
-    calls: list[Call] = []
     providers = set()
     for entry in _nested(runs[-passes:], kernels):
         if entry.name == _RUN_EVENT:
-            calls.clear()
             rest = (BETWEEN_OPERATORS, DISPATCH, ProofSource.NOTHING, entry.own / 1e6)
             nodes.append(Node(PASS_EVENT, None, (), *rest))
             continue
-        node = _node(entry, weights, fast_math)
-        nodes.append(node)
-        flop = node.flop if node.operator_class is not None else 0
-        calls.append(Call(node.operator, node.shapes, flop, _bytes(entry.args, node.shapes, flop or 0)))
+        nodes.append(_node(entry, weights, fast_math))
         providers.add(entry.args.provider)
     others = ", ".join(sorted(each or "unknown provider" for each in providers - {CPU_PROVIDER}))
     problems = (f"not all nodes ran on {CPU_PROVIDER}: {others}",) if others else ()
-    return ListedPasses("ONNX Runtime", passes, tuple(nodes), sum_flops(calls), problems=problems)
+    return AttributedAudit(nodes, passes, LogSource.ENGINE, "ONNX Runtime", lists_all=True, problems=problems)
 
 
 def _nested(runs: Sequence[_Entry], nodes: Sequence[_Entry]) -> list[_Entry]:
@@ -268,18 +251,3 @@ def _is_standard(operator: str) -> bool:
     from onnx import defs
 
     return bool(defs.has(operator, _OPSET))
-
-
-def _bytes(args: _Arguments, shapes: Sequence[Shape], flop: int) -> int:
-    """The size of inputs and outputs, as far as a node reads and writes them, and of weights that were packed."""
-    if args.op_name in _WITHOUT_TRAFFIC:
-        return 0
-    read, written = int(args.activation_size or 0) + int(args.parameter_size or 0), int(args.output_size or 0)
-    outputs = _tensors(args.output_type_shape)
-    output = outputs[0][1] if outputs else ()
-    numbers = max(math.prod(output), 1)
-    if args.op_name in _LOOKUPS and shapes:
-        read += written - math.prod(shapes[0]) * written // numbers
-    if args.op_name in _LAYERS and output and not (len(shapes) > 1 and len(shapes[1]) > 1):
-        read += flop // (2 * numbers) * output[-1] * written // numbers
-    return read + written

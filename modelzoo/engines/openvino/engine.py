@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from modelzoo.engines.export.engine import ExportedEngine, ExportedSession
+from modelzoo.engines.export.engine import ExportedEngine, ExportedSession, option_names
 from modelzoo.engines.export.store import export_once
 from modelzoo.engines.openvino.model import (
     DEVICE,
     OpenVinoModel,
     compile_options,
     openvino_conversion,
-    option_names,
     run_canary,
     write_openvino,
 )

@@ -15,17 +15,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.engine import ListingModel
+from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import flat_arrays, read_batch
 from modelzoo.engines.openvino.evidence import LIBRARY, layer_nodes, read_layers, timed_nodes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
-from modelzoo.evidence.nodes import ListedPasses, node_digest
+from modelzoo.evidence.audited import AttributedAudit
+from modelzoo.evidence.canary import canary_cases, check_output
+from modelzoo.evidence.nodes import node_digest
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import KernelDigest
+from modelzoo.records.evidence import KernelDigest, LogSource
 from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
@@ -64,11 +65,6 @@ def compile_options(setting: ResolvedSetting) -> dict[str, str]:
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
         "CPU_DENORMALS_OPTIMIZATION": "NO",
     }
-
-
-def option_names(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The options as text for the record."""
-    return tuple(f"{name}={value}" for name, value in options.items())
 
 
 def require_options(compiled: openvino.CompiledModel, options: Mapping[str, str]) -> None:
@@ -114,51 +110,60 @@ def write_openvino(source: TorchSource, conversion: Conversion, directory: Path)
     """
     import openvino
     import torch
+    from openvino.frontend import FrontEndManager, OpConversionFailure
     from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
-    flat = source.flat_module(heads=source.workload.heads is not None)
+    def refused(reason: str) -> UsageError:
+        return UsageError(
+            f"{source.workload.name} cannot be exported for openvino: {reason}; run it with --engine torch"
+        )
+
+    flat, frontend = source.flat_module(heads=source.workload.heads is not None), FrontEndManager()
     with warnings.catch_warnings(), torch.no_grad():
         # Tracing warns of every Python value that becomes a constant. Whether the converted model is right is found out
         # by comparing its outputs with torch's.
         warnings.simplefilter("ignore")
         decoder = TorchScriptPythonDecoder(flat, example_input=source.flat_inputs, trace_kwargs={"check_trace": False})
-        model = _converted(source, decoder)
+        pytorch = frontend.load_by_framework("pytorch")
+        loaded = pytorch.load(decoder)
+        for place, tensor in zip(loaded.get_inputs(), source.flat_inputs):
+            # A scripted function in the graph leaves the types of the inputs unknown.
+            loaded.set_element_type(place, openvino.Type(tensor.numpy().dtype))
+            loaded.set_partial_shape(place, openvino.PartialShape([-1] * tensor.dim()))
+        try:
+            model = pytorch.convert(loaded)
+        except OpConversionFailure as error:
+            # The last lines sum up which operators failed; those before tell where in OpenVINO's sources.
+            summary = str(error).rpartition("Summary:")[2]
+            lines = [line.strip(" -") for line in summary.splitlines() if line.startswith("-- ")]
+            raise refused("; ".join(lines) or "an operator has no counterpart") from error
     expected = len(source.flat_inputs)
     if len(model.inputs) != expected:
-        raise UsageError(
-            f"{source.workload.name} cannot be exported for openvino: {len(model.inputs)} of its {expected} inputs are "
-            "left; run it with --engine torch"
-        )
+        raise refused(f"{len(model.inputs)} of its {expected} inputs are left")
     openvino.save_model(model, directory / MODEL, compress_to_fp16=bool(conversion.options["compress_to_fp16"]))
     return ()
 
 
-def _converted(source: TorchSource, decoder: Any) -> openvino.Model:
-    import openvino
-    from openvino.frontend import FrontEndManager, OpConversionFailure
-
-    frontend = FrontEndManager().load_by_framework("pytorch")
-    loaded = frontend.load(decoder)
-    for place, tensor in zip(loaded.get_inputs(), source.flat_inputs):
-        # A scripted function in the graph leaves the types of the inputs unknown.
-        loaded.set_element_type(place, openvino.Type(tensor.numpy().dtype))
-        loaded.set_partial_shape(place, openvino.PartialShape([-1] * tensor.dim()))
-    try:
-        return frontend.convert(loaded)
-    except OpConversionFailure as error:
-        # The last lines sum up which operators failed; those before tell where in OpenVINO's sources.
-        summary = str(error).rpartition("Summary:")[2]
-        lines = [line.strip(" -") for line in summary.splitlines() if line.startswith("-- ")]
-        reason = "; ".join(lines) or "an operator has no counterpart"
-        raise UsageError(
-            f"{source.workload.name} cannot be exported for openvino: {reason}; run it with --engine torch"
-        ) from error
-
-
 def run_canary(core: openvino.Core, options: Mapping[str, str]) -> Canary:
     """Run the operators of ``modelzoo.evidence.canary`` in one model that is compiled with ``options``."""
-    cases = canary_cases()
-    request = core.compile_model(canary_model(cases), DEVICE, dict(options)).create_infer_request()
+    import openvino
+    from openvino import opset8
+
+    cases, inputs, outputs = canary_cases(), [], []
+    for case in cases:
+        given = [opset8.parameter(list(each.shape), openvino.Type.f32) for each in case.inputs]
+        weight, bias = (*map(opset8.constant, case.constants), None, None)[:2]
+        if case.operator in ("matmul", "linear"):
+            right = given[1] if weight is None else weight
+            found = opset8.matmul(given[0], right, transpose_a=False, transpose_b=weight is not None)
+        else:
+            padding = [size // 2 for size in case.constants[0].shape[2:]]
+            found = opset8.convolution(given[0], weight, [1, 1], padding, padding, [1, 1])
+            bias = opset8.constant(case.constants[1][None, :, None, None])
+        inputs += given
+        outputs.append(found if bias is None else opset8.add(found, bias))
+    model = openvino.Model(outputs, inputs, "canary")
+    request = core.compile_model(model, DEVICE, dict(options)).create_infer_request()
     request.infer([each for case in cases for each in case.inputs])
     return Canary(
         tuple(
@@ -168,37 +173,10 @@ def run_canary(core: openvino.Core, options: Mapping[str, str]) -> Canary:
     )
 
 
-def canary_model(cases: tuple[CanaryCase, ...]) -> openvino.Model:
-    """Return ``cases`` as a model with one output each, in order."""
-    import openvino
-    from openvino import opset8
-
-    inputs, outputs = [], []
-    for case in cases:
-        parameters = [opset8.parameter(list(each.shape), openvino.Type.f32) for each in case.inputs]
-        operands = [*parameters, *(opset8.constant(each) for each in case.constants)]
-        inputs += parameters
-        outputs.append(_operator(case, operands))
-    return openvino.Model(outputs, inputs, "canary")
-
-
-def _operator(case: CanaryCase, operands: list[openvino.Node]) -> openvino.Node:
-    from openvino import opset8
-
-    if case.operator == "matmul":
-        return opset8.matmul(*operands, transpose_a=False, transpose_b=False)
-    left, weight, bias = operands
-    if case.operator == "linear":
-        return opset8.add(opset8.matmul(left, weight, transpose_a=False, transpose_b=True), bias)
-    padding = [size // 2 for size in case.constants[0].shape[2:]]
-    product = opset8.convolution(left, weight, strides=[1, 1], pads_begin=padding, pads_end=padding, dilations=[1, 1])
-    return opset8.add(product, opset8.constant(case.constants[1][None, :, None, None]))
-
-
 ANY_SIZE = -1
 
 
-class OpenVinoModel(ListingModel):
+class OpenVinoModel(ExportedModel):
     """A model compiled for the shapes of the batch, with the options of a setting.
 
     Times of layers are taken in a second compiled model, which differs in the option ``PERF_COUNT`` only.
@@ -208,9 +186,9 @@ class OpenVinoModel(ListingModel):
         self, workload: str, setting: ResolvedSetting, core: openvino.Core, options: Mapping[str, str], export: Export,
         args: tuple[Any, ...],
     ) -> None:  # fmt: skip
-        super().__init__(workload, setting)
         self._core, self._options = core, options
         self._file, self._batch = Path(export.path) / MODEL, read_batch(export)
+        super().__init__(workload, setting, self._batch.flops)
         self._shapes = [list(array.shape) for array in flat_arrays(args)]
         started = perf_counter()
         with self.explained_errors():
@@ -218,7 +196,7 @@ class OpenVinoModel(ListingModel):
         self.compilation = Compilation(perf_counter() - started)
         require_options(self._compiled, options)
         self._request = self._compiled.create_infer_request()
-        self._requests = {str(self._shapes): self._request}
+        self._requests: dict[str, openvino.InferRequest] = {}
 
     def call(self, *arrays: NDArray[Any]) -> Any:
         """Run the model; neither inputs nor outputs are copied."""
@@ -281,17 +259,17 @@ class OpenVinoModel(ListingModel):
 
     def _request_for(self, shapes: list[list[int]]) -> openvino.InferRequest:
         """A request that takes inputs of ``shapes``: if they are not those of the batch, of a model for any size."""
-        if str(shapes) not in self._requests:
-            open_shapes = [
-                [size if size == own else ANY_SIZE for size, own in zip(given, batch)]
-                for given, batch in zip(shapes, self._shapes)
-            ]
-            if str(open_shapes) not in self._requests:
-                self._requests[str(open_shapes)] = self._compile(open_shapes).create_infer_request()
-            return self._requests[str(open_shapes)]
-        return self._requests[str(shapes)]
+        if shapes == self._shapes:
+            return self._request
+        sizes = [
+            [size if size == own else ANY_SIZE for size, own in zip(given, batch)]
+            for given, batch in zip(shapes, self._shapes)
+        ]
+        if str(sizes) not in self._requests:
+            self._requests[str(sizes)] = self._compile(sizes).create_infer_request()
+        return self._requests[str(sizes)]
 
-    def listed(self, args: tuple[Any, ...], passes: int) -> ListedPasses:
+    def listed(self, args: tuple[Any, ...], passes: int) -> AttributedAudit:
         with self.explained_errors():
             compiled = self._compile(self._shapes, timed=True)
             request = compiled.create_infer_request()
@@ -305,17 +283,20 @@ class OpenVinoModel(ListingModel):
         is_same = node_digest(layer_nodes(layers)) == node_digest(layer_nodes(read_layers(self._compiled)))
         problems = () if is_same else ("the model that was timed runs other kernels than the one that was audited",)
         nodes = timed_nodes(first, layers, passes, total)
-        return ListedPasses(LIBRARY, passes, nodes, isa=_isa(compiled), problems=problems)
+        # Such as ``meta=1.0;ov=2026.4.1;isa=Intel AVX-512 …``.
+        knows = "RUNTIME_REQUIREMENTS" in compiled.get_property("SUPPORTED_PROPERTIES")
+        said = str(compiled.get_property("RUNTIME_REQUIREMENTS")).split(";") if knows else []
+        return AttributedAudit(
+            nodes,
+            passes,
+            LogSource.ENGINE,
+            LIBRARY,
+            lists_all=True,
+            onednn_isa=next((each[4:] for each in said if each.startswith("isa=")), ""),
+            problems=problems,
+        )
 
 
 def _outputs(request: openvino.InferRequest, count: int) -> list[NDArray[Any]]:
     """Copies of the first outputs: the next call overwrites them."""
     return [request.get_output_tensor(number).data.copy() for number in range(count)]
-
-
-def _isa(compiled: openvino.CompiledModel) -> str:
-    """The instruction set, from ``meta=1.0;ov=2026.4.1;isa=Intel AVX-512 …``; empty if OpenVINO does not say."""
-    if "RUNTIME_REQUIREMENTS" not in compiled.get_property("SUPPORTED_PROPERTIES"):
-        return ""
-    requirements = str(compiled.get_property("RUNTIME_REQUIREMENTS"))
-    return next((each[4:] for each in requirements.split(";") if each.startswith("isa=")), "")

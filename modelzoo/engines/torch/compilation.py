@@ -237,19 +237,16 @@ def _ahead_of_time(model: Any, args: tuple[Any, ...], setting: Setting) -> Calla
 def _script(workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting) -> Callable[..., Any]:
     import torch
 
-    uses_autocast = setting.bf16_method == "autocast"
     if workload.script == "script":
-        if uses_autocast:
+        if setting.bf16_method == "autocast":
             raise UsageError(
                 f"--mode script compiles {workload.name} from source, which autocast does not support; "
                 "use --bf16=fastmath, or --mode eager"
             )
         graph = torch.jit.script(model)
-    elif uses_autocast:
+    else:
         # Tracing would record a cached cast as a constant of the first call.
         with autocast(setting, cached=False):
             graph = torch.jit.trace(model, args, strict=False, check_trace=False)
-    else:
-        graph = torch.jit.trace(model, args, strict=False, check_trace=False)
     frozen: Callable[..., Any] = torch.jit.optimize_for_inference(torch.jit.freeze(graph))
     return frozen

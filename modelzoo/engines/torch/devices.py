@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from modelzoo.engines.protocol import Observed, Unavailable
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError, first_line
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.evidence import KernelDigest
 
@@ -31,7 +31,7 @@ _CAPTURE = re.compile(r"captur", re.IGNORECASE)
 _SIZE = re.compile(r"Tried to allocate ([\d.]+ [KMG]iB)")
 
 
-def device_problem(error: BaseException, device: str) -> EnvironmentProblem | None:
+def device_problem(error: Exception, device: str) -> EnvironmentProblem | None:
     """Return what a failed allocation or a failed device means for the user; ``None`` for any other error.
 
     Args:
@@ -45,14 +45,10 @@ def device_problem(error: BaseException, device: str) -> EnvironmentProblem | No
         return EnvironmentProblem(f"out of memory on {device}{wanted}; use a smaller --batch, or free the device")
     # A graph that cannot be captured raises such errors too, and says nothing about the device.
     if device != "cpu" and _LOST.search(text) and not _CAPTURE.search(text):
-        reason = first_line(text)
-        return EnvironmentProblem(f"{device} failed while the model ran: {reason}; check the driver's log (dmesg)")
+        return EnvironmentProblem(
+            f"{device} failed while the model ran: {first_line(error)}; check the driver's log (dmesg)"
+        )
     return None
-
-
-def first_line(text: str) -> str:
-    """The first line of ``text`` that is not empty: what a driver says, before torch's advice."""
-    return next((line.strip().rstrip(".") for line in text.splitlines() if line.strip()), "no reason given")
 
 
 TIMED_EVENTS = "timed events"
@@ -178,7 +174,7 @@ def _available(torch: ModuleType, kind: str) -> Any:
             ) from error
         except Exception as error:  # its driver's libraries are missing
             raise EnvironmentProblem(
-                f"--device {kind}: {plugin} cannot be loaded ({type(error).__name__}: {first_line(str(error))}): "
+                f"--device {kind}: {plugin} cannot be loaded ({type(error).__name__}: {first_line(error)}): "
                 "install the device's driver and its libraries, and load their environment"
             ) from error
     module = getattr(torch, kind, None)

@@ -17,7 +17,7 @@ from modelzoo.engines.torch.compilation import kept
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
 from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of, resolve_bf16_method
 from modelzoo.engines.torch.quantization import STATIC, arithmetic_of, check_recipe, quantized, resolve_recipe
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, first_line
 from modelzoo.frozen import replace
 from modelzoo.machine import installation, libraries
 from modelzoo.machine.environment import MATH_MODE_VARIABLE
@@ -26,7 +26,7 @@ from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.run_report import ChangedSwitch, Compilation
+from modelzoo.records.run_report import ChangedSwitch
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.warning import WarningMessage
@@ -211,7 +211,7 @@ class TorchModel:
     ) -> None:
         self._notes = notes
         self._workload, self._setting, self._executable, self._device = workload, setting, executable, device
-        self._compose = compose
+        self._compose, self.module, self.compilation = compose, executable.module, executable.compilation
         self.call, self._eager = compose(executable.call), compose(executable.model)
         self._recording: Recording | None = None
 
@@ -224,14 +224,6 @@ class TorchModel:
 
     def stored_bytes(self) -> int | None:
         return execution.weight_bytes(self._executable.model, with_tables=True)
-
-    @property
-    def compilation(self) -> Compilation | None:
-        return self._executable.compilation
-
-    @property
-    def module(self) -> Any:
-        return self._executable.module
 
     def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return self._executable.prepare(args)
@@ -250,7 +242,7 @@ class TorchModel:
         except Exception as error:  # a model may compute under autocast only, or have operators of its own
             if self._setting.precision != "bf16":
                 raise
-            return Unavailable(f"the model cannot be computed in fp32 too: {devices.first_line(str(error))}")
+            return Unavailable(f"the model cannot be computed in fp32 too: {first_line(error)}")
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
@@ -278,9 +270,7 @@ class TorchModel:
         except NoKernelLogError as error:
             return Unavailable(str(error))
 
-    def audit(
-        self, args: tuple[Any, ...], *, passes: int, canary: Canary | None, replay: bool = False
-    ) -> Observed[Evidence]:
+    def audit(self, args: tuple[Any, ...], *, canary: Canary | None, replay: bool = False) -> Observed[Evidence]:
         return self._judged(self._record(args, replay=replay), canary)
 
     def audit_phases(
@@ -289,7 +279,7 @@ class TorchModel:
         recording = self._record(args, replay=True, phases=phases)
         alone = {name: recording.phase(name) for name in recording.passes}
         return self._judged(recording, canary), {
-            name: (self._judged(each, canary), each.counted() or self._uncounted(each)) for name, each in alone.items()
+            name: (self._judged(each, canary), _counted(each)) for name, each in alone.items()
         }
 
     def _record(self, args: tuple[Any, ...], *, replay: bool, phases: Phases | None = None) -> Recording:
@@ -302,9 +292,13 @@ class TorchModel:
         def budget(seconds: float) -> float:
             return budget_after(seconds, emulated=read_machine().emulator is not None)
 
+        def eager() -> object:
+            with autocast(self._setting):
+                return self._eager(*args)
+
         plan = Plan(
             model=self.module or self._executable.model,
-            eager=None if self.module is not None else lambda: self._call_eager(args),
+            eager=None if self.module is not None else eager,
             intercepts=self._setting.mode not in compilation.COMPILING or follows_compiled_code(),
             budget=budget if replay else None,
             asked=arithmetic_of(self._setting),
@@ -325,18 +319,7 @@ class TorchModel:
         return judge_attributed(audit, canary, arithmetic_of(setting), setting.bf16_method)
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
-        from modelzoo.evidence.flops import FlopCountError, count_flops
-
-        if self._recording is not None:
-            return self._recording.counted() or self._uncounted(self._recording)
-        try:
-            return count_flops(lambda: self._call_eager(args))
-        except FlopCountError as error:
-            return Unavailable(str(error))
-
-    @staticmethod
-    def _uncounted(recording: Recording) -> Unavailable:
-        return Unavailable("; ".join(recording.problems) or "the operations were not counted")
+        return _counted(self._recording or self._record(args, replay=False))
 
     def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
         from modelzoo.evidence.profile import recorded_profile
@@ -345,10 +328,9 @@ class TorchModel:
         modules = self.module.named_modules() if self.module is not None else ()
         return recorded_profile(recording, {path: type(each).__name__ for path, each in modules}, evidence)
 
-    def _call_eager(self, args: tuple[Any, ...]) -> Any:
-        """One pass of the eager model: operators of a compiled or scripted one cannot be intercepted."""
-        with autocast(self._setting):
-            return self._eager(*args)
+
+def _counted(recording: Recording) -> Observed[Flops]:
+    return recording.counted() or Unavailable("; ".join(recording.problems) or "the operations were not counted")
 
 
 if TYPE_CHECKING:

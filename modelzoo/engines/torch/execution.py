@@ -18,11 +18,11 @@ import msgspec
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.engines.torch import switches
-from modelzoo.engines.torch.compilation import AOT, INDUCTOR_CACHE, captured, compiled, kept
-from modelzoo.engines.torch.devices import device_problem, first_line
+from modelzoo.engines.torch.compilation import AOT, INDUCTOR_CACHE, GraphedModel, captured, compiled, kept
+from modelzoo.engines.torch.devices import device_problem
 from modelzoo.engines.torch.precision import autocast, cast, cast_model, dtype_of, mapped
 from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
-from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, own_place
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, first_line, own_place
 from modelzoo.evidence.rounded import rounded_to
 from modelzoo.frozen import replace
 from modelzoo.records.run_report import Compilation
@@ -102,15 +102,16 @@ def build(
     import torch
 
     model = model.to(setting.device)
+    graph: GraphedModel | None = None
     dtype = dtype_of(setting) if setting.bf16_method == "cast" else torch.float32 if converted else None
 
     def move(tensor: Any) -> Any:
-        tensor = tensor.to(setting.device)
+        tensor = tensor.to(setting.device, dtype if tensor.is_floating_point() else None)
         return _channels_last(tensor) if setting.channels_last else tensor
 
     def prepare(args: tuple[Any, ...]) -> tuple[Any, ...]:
         moved: tuple[Any, ...] = mapped(args, move)
-        return moved if dtype is None else cast(moved, dtype)
+        return moved if graph is None else graph.load(moved)
 
     if setting.bf16_method == "cast":
         model = cast_model(model, dtype)
@@ -121,17 +122,21 @@ def build(
     if setting.channels_last:
         model._apply(_channels_last)
 
-    if setting.mode == "graph":
-        with _refusing(workload, setting):
-            graph, made = captured(model, prepare(inputs.args), setting)
-        own, training = _own(setting), _in_training(model)
-        return Executable(
-            model, None, graph, lambda args: graph.load(prepare(args)), made, own, converted or {}, training
-        )
-    module = _onednn_linear(workload, model) if setting.linear == "onednn" else model
+    module = model
+    if setting.linear == "onednn":
+        from modelzoo.engines.torch.linear import with_onednn_linear
+
+        try:
+            module = with_onednn_linear(model)
+        except ValueError as error:
+            raise UsageError(f"{workload.name} with linear=onednn: {error}; leave linear out") from None
     run: Callable[..., Any] = module
     compilation: Compilation | None = None
-    if setting.mode != "eager":
+    if setting.mode == "graph":
+        with _refusing(workload, setting):
+            graph, compilation = captured(module, prepare(inputs.args), setting)
+        run = graph
+    elif setting.mode != "eager":
         with _refusing(workload, setting):
             run, compilation = compiled(workload, module, kept(prepare(inputs.args)), setting)
         if calibration:
@@ -142,7 +147,7 @@ def build(
             return run(*args)
 
     observed = module if setting.mode == "eager" else None
-    call = call_autocast if setting.bf16_method == "autocast" else run
+    call = call_autocast if setting.bf16_method == "autocast" and graph is None else run
     return Executable(model, observed, call, prepare, compilation, _own(setting), converted or {}, _in_training(model))
 
 
@@ -161,15 +166,6 @@ def refusing_recipe(workload: Workload, recipe: str) -> Iterator[None]:
             raise
         said = f"cannot be quantized by int8={recipe}: {_reason(error, comes_first=True)}"
         raise UsageError(f"{workload.name} {said}; use another --recipe") from error
-
-
-def _onednn_linear(workload: Workload, model: Any) -> Any:
-    from modelzoo.engines.torch.linear import with_onednn_linear
-
-    try:
-        return with_onednn_linear(model)
-    except ValueError as error:
-        raise UsageError(f"{workload.name} with linear=onednn: {error}; leave linear out") from None
 
 
 def outputs(executable: Executable, args: tuple[Any, ...], precision: str = "fp32") -> RawOutputs:
@@ -272,7 +268,7 @@ def _reason(error: Exception, *, comes_first: bool) -> str:
     """The line of an error's message that says why."""
     said = str(error).partition(DYNAMO_ADVICE)[0]
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    reason = first_line(str(error)) if comes_first else lines[-1] if lines else type(error).__name__
+    reason = first_line(error) if comes_first else lines[-1] if lines else type(error).__name__
     return textwrap.shorten(reason, LONGEST_REASON, placeholder=" …")
 
 

@@ -106,26 +106,6 @@ def check_precision(setting: Setting) -> None:
 ARM = ("aarch64", "arm64")
 
 
-def uses_onednn(setting: Setting) -> bool:
-    """Whether oneDNN may compute the operators of ``setting``: on the CPU, unless it is switched off."""
-    return setting.device == "cpu" and setting.backend != "blas"
-
-
-def requested_bf16_method(setting: Setting, inherited_mode: str = "") -> str | None:
-    """The method that the user asked for, or ``None`` if the choice is left to the engine.
-
-    Args:
-        setting: ``setting.bf16_method`` is what ``--bf16=METHOD`` named.
-        inherited_mode: oneDNN's math mode in the environment of the call. ``bf16`` together with ``--bf16`` asks for
-            fast math, provided that oneDNN computes at all.
-    """
-    if setting.precision != "bf16":
-        return None
-    if setting.bf16_method is not None:
-        return setting.bf16_method
-    return "fastmath" if inherited_mode == "bf16" and uses_onednn(setting) else None
-
-
 def resolve_bf16_method(
     setting: Setting, *, architecture: str, has_onednn: bool, inherited_mode: str = ""
 ) -> str | None:
@@ -138,16 +118,16 @@ def resolve_bf16_method(
     of their own.
 
     Args:
-        setting: precision, device, backend and the method that was asked for.
+        setting: precision, device, backend, and in ``bf16_method`` what ``--bf16=METHOD`` named.
         architecture: as ``platform.machine()`` names it.
         has_onednn: whether this torch was built with oneDNN.
-        inherited_mode: see ``requested_bf16_method``.
+        inherited_mode: oneDNN's math mode in the environment of the call. ``bf16`` asks for fast math, provided that
+            oneDNN computes at all.
     """
-    if setting.precision == "fp16":
-        return setting.bf16_method or "autocast"
-    if setting.precision != "bf16":
+    if setting.precision not in _DTYPES:
         return None
-    requested = requested_bf16_method(setting, inherited_mode)
-    if requested is not None:
-        return requested
-    return "fastmath" if architecture in ARM and has_onednn and uses_onednn(setting) else "autocast"
+    if setting.bf16_method is not None or setting.precision == "fp16":
+        return setting.bf16_method or "autocast"
+    uses_onednn = setting.device == "cpu" and setting.backend != "blas"
+    is_fast = inherited_mode == "bf16" or (architecture in ARM and has_onednn)
+    return "fastmath" if uses_onednn and is_fast else "autocast"

@@ -108,48 +108,65 @@ def fast_math(on: bool, *, tf32: bool = False) -> Iterator[tuple[str, ...]]:
     import torch
 
     with ExitStack() as stack:
-        wanted, parts = _fp32_precision(on)
-        for part in parts:
-            _switch(stack, getattr(torch.backends.mkldnn, part), "fp32_precision", wanted)
-        names = [f"torch.backends.mkldnn.{part}.fp32_precision={wanted}" for part in parts]
-        if not parts:
+        found = _precision_switches(on, tf32, cuda=torch.cuda.is_available())
+        for _, owner, attribute, wanted in found:
+            _switch(stack, owner, attribute, wanted)
+        wrong = [name for name, owner, attribute, wanted in found if getattr(owner, attribute) != wanted]
+        if wrong:
+            raise EnvironmentProblem(f"{wrong[0]} cannot be set; unset the variables that decide about TF32")
+        names = [f"{name}={wanted}" for name, _, _, wanted in found]
+        if not _has_fp32_precision():
             stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
-            torch.set_float32_matmul_precision(wanted)
-            names = [f"torch.set_float32_matmul_precision({wanted})"]
-        if torch.cuda.is_available():
-            names += _switch_tf32(stack, tf32)
+            torch.set_float32_matmul_precision(_HINTS[on])
+            names.insert(0, f"torch.set_float32_matmul_precision({_HINTS[on]})")
         yield tuple(names)
 
 
-def _fp32_precision(on: bool) -> tuple[str, tuple[str, ...]]:
-    """What fast math (``on``) or its absence sets, and of which operators; none: of all together, before torch 2.9."""
+_HINTS = {True: "medium", False: "highest"}
+"""What fast math, or its absence, sets before torch 2.9."""
+
+
+def _has_fp32_precision() -> bool:
     import torch
 
-    owners = {part: getattr(torch.backends.mkldnn, part, None) for part in ("conv", "matmul", "rnn")}
-    parts = tuple(part for part, owner in owners.items() if hasattr(owner, "fp32_precision"))
-    return ("bf16" if on else "ieee") if parts else ("medium" if on else "highest"), parts
+    return hasattr(getattr(torch.backends.mkldnn, "matmul", None), "fp32_precision")
+
+
+def _precision_switches(fast_math: bool, tf32: bool, *, cuda: bool) -> list[tuple[str, Any, str, object]]:
+    """Name, owner, attribute and value of the switches of oneDNN and, if there is such a device, of CUDA.
+
+    ``allow_tf32`` is used although torch 2.9 and newer also have ``fp32_precision``: inductor reads ``allow_tf32``,
+    which raises if only ``fp32_precision`` has been set (https://github.com/pytorch/pytorch/issues/166387).
+    """
+    from torch import backends
+
+    owners = {part: getattr(backends.mkldnn, part) for part in ("conv", "matmul", "rnn") if _has_fp32_precision()}
+    wanted = "bf16" if fast_math else "ieee"
+    found: list[tuple[str, Any, str, object]] = [
+        (f"torch.backends.mkldnn.{part}.fp32_precision", owner, "fp32_precision", wanted)
+        for part, owner in owners.items()
+    ]
+    if cuda:
+        found.append(("torch.backends.cuda.matmul.allow_tf32", backends.cuda.matmul, "allow_tf32", tf32))
+        found.append(("torch.backends.cudnn.allow_tf32", backends.cudnn, "allow_tf32", tf32))
+    return found
 
 
 def changed(setting: ResolvedSetting) -> tuple[ChangedSwitch, ...]:
     """Return the switches that are no longer as ``applied`` and ``TorchEngine.open`` set them, or as torch does."""
     import torch
 
-    backends = torch.backends
-    wanted, parts = _fp32_precision(setting.bf16_method == "fastmath")
+    backends, is_fast = torch.backends, setting.bf16_method == "fastmath"
     found: list[tuple[SwitchKind, str, object, object]] = [
         (SwitchKind.THREADS, "torch.get_num_threads()", setting.threads, torch.get_num_threads()),
         (SwitchKind.PRECISION, "torch.get_default_dtype()", torch.float32, torch.get_default_dtype()),
     ]
-    for part in parts:
-        seen = getattr(backends.mkldnn, part).fp32_precision
-        found.append((SwitchKind.PRECISION, f"torch.backends.mkldnn.{part}.fp32_precision", wanted, seen))
-    if not parts:
+    precisions = _precision_switches(is_fast, setting.precision == "tf32", cuda=setting.device.startswith("cuda"))
+    for name, owner, attribute, wanted in precisions:
+        found.append((SwitchKind.PRECISION, name, wanted, getattr(owner, attribute)))
+    if not _has_fp32_precision():
         seen = torch.get_float32_matmul_precision()
-        found.append((SwitchKind.PRECISION, "torch.get_float32_matmul_precision()", wanted, seen))
-    if setting.device.startswith("cuda"):
-        for name, owner in _tf32_owners().items():
-            asked = setting.precision == "tf32"
-            found.append((SwitchKind.PRECISION, f"torch.backends.{name}.allow_tf32", asked, owner.allow_tf32))
+        found.append((SwitchKind.PRECISION, "torch.get_float32_matmul_precision()", _HINTS[is_fast], seen))
     deterministic = torch.are_deterministic_algorithms_enabled()
     found += [
         (SwitchKind.KERNELS, "torch.backends.mkldnn.enabled", setting.backend != "blas", backends.mkldnn.enabled),
@@ -175,29 +192,6 @@ def flushes_subnormals(threads: int) -> bool:
 
     subnormal = torch.full((threads * GRAIN_SIZE,), 1e-40, dtype=torch.float32)
     return bool((subnormal * 1.0 == 0).any())
-
-
-def _tf32_owners() -> dict[str, Any]:
-    import torch
-
-    return {"cuda.matmul": torch.backends.cuda.matmul, "cudnn": torch.backends.cudnn}
-
-
-def _switch_tf32(stack: ExitStack, on: bool) -> list[str]:
-    """Allow or forbid TF32 on CUDA devices.
-
-    ``allow_tf32`` is used although torch 2.9 and newer also have ``fp32_precision``: inductor reads ``allow_tf32``,
-    which raises if only ``fp32_precision`` has been set (https://github.com/pytorch/pytorch/issues/166387).
-    """
-    owners = _tf32_owners()
-    for owner in owners.values():
-        _switch(stack, owner, "allow_tf32", on)
-    wrong = [name for name, owner in owners.items() if owner.allow_tf32 is not on]
-    if wrong:
-        raise EnvironmentProblem(
-            f"torch.backends.{wrong[0]}.allow_tf32 cannot be set to {on}; unset the variables that decide about TF32"
-        )
-    return [f"torch.backends.{name}.allow_tf32={on}" for name in owners]
 
 
 def _switch(stack: ExitStack, owner: Any, name: str, value: object) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
 
 from modelzoo.engines.export import onnx as exporter
@@ -18,7 +21,7 @@ from modelzoo.engines.export.onnx import (
     onnx_conversion,
     write_onnx,
 )
-from modelzoo.engines.export.source import ARRAY, LIST, TUPLE, Structure
+from modelzoo.engines.export.source import flatten
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import installation
 from modelzoo.records.workload import Conversion
@@ -90,10 +93,11 @@ def test_pictures_in_a_list_may_have_other_sizes(folder: Path) -> None:
 
 def test_everything_else_has_the_shape_of_the_batch() -> None:
     """Tensors of another rank in a list, and pictures that are arguments."""
-    array = Structure(ARRAY)
-    structure = Structure(TUPLE, parts=(Structure(LIST, parts=(array, array)), array))
-    assert input_names(structure) == ["input.0.0", "input.0.1", "input.1"]
-    assert list(dynamic_sizes(structure, [3, 2, 3])) == ["input.0.0"]
+    args = [torch.zeros(1, 1, 1), torch.zeros(1, 1)], torch.zeros(1, 1, 1), 0.5
+    structure, inputs = flatten(args)
+    source: Any = SimpleNamespace(input_structure=structure, flat_inputs=inputs)
+    assert input_names(structure) == ["input.0.0", "input.0.1", "input.1", "input.2"]
+    assert list(dynamic_sizes(source)) == ["input.0.0"]
 
 
 def test_the_exporter_follows_from_the_model_and_the_versions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,11 +25,26 @@ INPUTS = Inputs((np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2),), ("first"
 MEANS = [5.5, 17.5]
 
 
+# The first three primitives of a pass of ResNet50.
+RECORDED = """\
+onednn_verbose,info,oneDNN v2.6.3 (commit N/A)
+onednn_verbose,info,cpu,runtime:OpenMP,nthr:2
+onednn_verbose,info,cpu,isa:Intel AVX-512 with Intel DL Boost and bfloat16 support
+onednn_verbose,exec,cpu,reorder,jit:uni,undef,src_f32::blocked:abcd:f0 dst_f32::blocked:acdb:f0,,,1x512x7x7,0.0806
+onednn_verbose,exec,cpu,reorder,jit:uni,undef,src_f32::blocked:abcd:f0 dst_f32:p:blocked:Acdb48a:f0,,,2048x512x1x1,0.03
+onednn_verbose,exec,cpu,convolution,brgconv_1x1:avx512_core,forward_inference,src_f32::blocked:acdb:f0 \
+wei_f32:p:blocked:Acdb48a:f0 bia_undef::undef::f0 dst_f32::blocked:acdb:f0,,alg:convolution_direct,\
+mb1_ic512oc2048_ih7oh7kh1sh1dh0ph0_iw7ow7kw1sw1dw0pw0,0.3997
+"""
+COUNTED = Flops(103_000_000, 0, {"aten::convolution": 102_760_448, "aten::addmm": 239_552})
+"""What torch counts in a pass; the convolution is in the log."""
+
+
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> JittorModel:
     """A model that computes the mean of each picture."""
     fake_jittor.install(monkeypatch)
-    return JittorModel("toy", ResolvedSetting(engine="jittor"), fake_jittor.ResNet(), INPUTS)
+    return JittorModel("toy", ResolvedSetting(engine="jittor"), fake_jittor.ResNet(), INPUTS, COUNTED)
 
 
 def test_a_call_returns_when_the_output_exists(model: JittorModel) -> None:
@@ -53,13 +68,6 @@ def test_outputs_and_predictions_are_arrays(model: JittorModel) -> None:
     assert model.predict(*INPUTS.args).tolist() == MEANS
 
 
-def test_what_it_cannot_tell_has_a_reason(model: JittorModel) -> None:
-    """Neither operations nor a profile."""
-    assert model.counts((), ()) == ()
-    for found in (model.flops(()), model.profile((), evidence=None)):
-        assert found == Unavailable("Jittor does not count operations, and the suite takes no profile of it")
-
-
 def test_an_error_of_jittor_is_one_line(model: JittorModel) -> None:
     """Its errors have many lines; one of them gives the reason."""
     with (
@@ -67,21 +75,6 @@ def test_an_error_of_jittor_is_one_line(model: JittorModel) -> None:
         model.explained_errors(),
     ):
         raise RuntimeError("Execute fused operator failed\n[Reason]: wrong shape\n")
-
-
-# The first three primitives of a pass of ResNet50.
-RECORDED = """\
-onednn_verbose,info,oneDNN v2.6.3 (commit N/A)
-onednn_verbose,info,cpu,runtime:OpenMP,nthr:2
-onednn_verbose,info,cpu,isa:Intel AVX-512 with Intel DL Boost and bfloat16 support
-onednn_verbose,exec,cpu,reorder,jit:uni,undef,src_f32::blocked:abcd:f0 dst_f32::blocked:acdb:f0,,,1x512x7x7,0.0806
-onednn_verbose,exec,cpu,reorder,jit:uni,undef,src_f32::blocked:abcd:f0 dst_f32:p:blocked:Acdb48a:f0,,,2048x512x1x1,0.03
-onednn_verbose,exec,cpu,convolution,brgconv_1x1:avx512_core,forward_inference,src_f32::blocked:acdb:f0 \
-wei_f32:p:blocked:Acdb48a:f0 bia_undef::undef::f0 dst_f32::blocked:acdb:f0,,alg:convolution_direct,\
-mb1_ic512oc2048_ih7oh7kh1sh1dh0ph0_iw7ow7kw1sw1dw0pw0,0.3997
-"""
-COUNTED = Flops(103_000_000, 0, {"aten::convolution": 102_760_448, "aten::addmm": 239_552})
-"""What torch counts in a pass; the convolution is in the log."""
 
 
 @pytest.fixture
@@ -93,7 +86,7 @@ def verbose(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
-def run() -> None:
+def run(*args: object) -> None:
     """A pass of a model; native libraries do not know Python's streams."""
     os.write(1, RECORDED.encode())
 
@@ -107,24 +100,35 @@ def test_the_kernels_of_a_pass_are_known(verbose: list[int]) -> None:
     assert verbose == [1, 0]
 
 
-def test_fp32_is_proven_by_log_and_canary(verbose: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fp32_is_proven_by_log_and_canary(
+    model: JittorModel, verbose: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Matrix products that are not in the log are mentioned."""
     install_operators(monkeypatch)
-    found = jittor_model.audit(run, 2, jittor_model.run_canary(), COUNTED)
+    monkeypatch.setattr(model, "call", run)
+    found = model.audit((), canary=jittor_model.run_canary())
     assert not isinstance(found, Unavailable)
-    assert (found.verdict, found.iterations, found.log_source) == (ProofVerdict.FP32, 2, LogSource.RUNTIME_SWITCH)
+    assert (found.verdict, found.iterations, found.log_source) == (ProofVerdict.FP32, 1, LogSource.RUNTIME_SWITCH)
     assert [each.operator_class for each in found.classes] == [OperatorClass.CONV]
     assert (found.onednn_version, found.reference_share) == ("2.6.3", 0.0)
     assert any("dnnl_sgemm" in problem for problem in found.problems)
+    assert model.flops(()) == COUNTED
+    profile = model.profile((), evidence=found)
+    assert not isinstance(profile, Unavailable)
+    assert {(each.name, each.count) for each in profile.operators} >= {("onednn::convolution", 2)}
 
 
-def test_without_a_log_nothing_is_proven(verbose: list[int]) -> None:
+def test_without_a_log_nothing_is_proven(
+    model: JittorModel, verbose: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Jittor computes without oneDNN, or verbose mode has no effect; the mode is switched off in any case."""
-    for found in (jittor_model.log_kernels(lambda: None), jittor_model.audit(lambda: None, 1, None, COUNTED)):
+    monkeypatch.setattr(model, "call", lambda: None)
+    for found in (jittor_model.log_kernels(lambda: None), model.audit((), canary=None)):
         assert isinstance(found, Unavailable)
         assert "Jittor's precision cannot be verified" in found.reason
+    monkeypatch.setattr(model, "call", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        jittor_model.audit(lambda: 1 / 0, 1, None, COUNTED)
+        model.audit((), canary=None)
     assert verbose == [1, 0] * 3
 
 

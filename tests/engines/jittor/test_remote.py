@@ -48,7 +48,7 @@ def test_it_only_predicts(model: remote.RemoteModel) -> None:
     found = (
         model.outputs(()),
         model.kernels(()),
-        model.audit((), passes=1, canary=None),
+        model.audit((), canary=None),
         model.flops(()),
         model.profile((), evidence=None),
     )

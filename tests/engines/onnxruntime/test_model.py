@@ -18,12 +18,10 @@ from modelzoo.engines.onnxruntime import engine
 from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
 from modelzoo.engines.onnxruntime.model import (
     FAST_MATH,
-    PROVIDERS,
     OnnxRuntimeModel,
-    SessionSettings,
     canary_model,
-    run_canary,
-    session_settings,
+    native_options,
+    session_options,
 )
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence.canary import canary_cases
@@ -127,7 +125,7 @@ def test_predictions_are_tensors_nested_as_torch_nests_them(folder: Path) -> Non
 def test_an_audit_proves_fp32_with_the_canary(folder: Path, canary: Canary) -> None:
     """And not without it."""
     model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
-    evidence = model.audit(args, passes=1, canary=canary)
+    evidence = model.audit(args, canary=canary)
     assert isinstance(evidence, Evidence)
     assert evidence.verdict is ProofVerdict.FP32
     assert evidence.iterations == 1
@@ -157,13 +155,12 @@ def test_a_profile_has_the_nodes(folder: Path) -> None:
 
 
 def test_operations_are_those_of_torch(folder: Path) -> None:
-    """Products have as many, whatever they were fused with; bytes are fewer than those of separate operators."""
+    """Products have as many, whatever they were fused with; what moves between them is not known."""
     model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
     source = source_of(CLASSIFIER, folder, SETTING)
     found, expected = model.flops(args), count_flops(lambda: source.module(*source.inputs.args))
     assert isinstance(found, Flops)
-    assert (found.total, found.missing) == (expected.total, ())
-    assert 0 < found.bytes <= expected.bytes
+    assert (found.total, found.missing, found.bytes) == (expected.total, (), 0)
     assert model.counts(args, ()) == ()
 
 
@@ -191,62 +188,53 @@ def test_a_model_without_its_weights_is_explained(folder: Path, tmp_path: Path) 
         (tmp_path / WEIGHTS).rename(weights)
 
 
-def test_every_option_is_recorded_by_name() -> None:
+def test_every_option_is_recorded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads, execution, optimization, memory, spinning and fast math."""
-    names = SessionSettings(threads=3, fast_math=False, spinning=True).names
-    assert names == (
-        "intra_op_num_threads=3",
-        "inter_op_num_threads=1",
-        "execution_mode=ORT_SEQUENTIAL",
-        "graph_optimization_level=ORT_ENABLE_ALL",
-        "enable_cpu_mem_arena=True",
-        "enable_mem_pattern=True",
-        "enable_mem_reuse=True",
-        "use_deterministic_compute=False",
-        "session.intra_op.allow_spinning=1",
-        "session.inter_op.allow_spinning=0",
-        "mlas.enable_gemm_fastmath_arm64_bfloat16=0",
-        "session.set_denormal_as_zero=0",
-        "session.disable_prepacking=0",
-        "providers=CPUExecutionProvider",
-    )
-
-
-def test_fast_math_follows_the_bf16_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the engine's only way to bf16."""
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    setting = ResolvedSetting(precision="bf16", bf16_method="fastmath", threads=2, engine="onnxruntime")
-    assert session_settings(setting) == SessionSettings(threads=2, fast_math=True, spinning=True)
-    assert session_settings(setting.reference()).fast_math is False
+    with OnnxRuntimeEngine().open(ResolvedSetting(threads=3, engine="onnxruntime")).active() as names:
+        assert names == (
+            "intra_op_num_threads=3",
+            "inter_op_num_threads=1",
+            "execution_mode=ORT_SEQUENTIAL",
+            "graph_optimization_level=ORT_ENABLE_ALL",
+            "enable_cpu_mem_arena=True",
+            "enable_mem_pattern=True",
+            "enable_mem_reuse=True",
+            "use_deterministic_compute=False",
+            "session.intra_op.allow_spinning=1",
+            "session.inter_op.allow_spinning=0",
+            "mlas.enable_gemm_fastmath_arm64_bfloat16=0",
+            "session.set_denormal_as_zero=0",
+            "session.disable_prepacking=0",
+            "providers=CPUExecutionProvider",
+        )
 
 
-def test_fast_math_keeps_layers_out_of_gemm() -> None:
-    """``Gemm`` has no bf16 kernel."""
-    entries = SessionSettings(threads=2, fast_math=True, spinning=True).entries
-    assert entries["optimization.disable_specified_optimizers"] == "MatMulAddFusion"
+BF16 = ResolvedSetting(precision="bf16", bf16_method="fastmath", threads=2, engine="onnxruntime")
 
 
-def test_threads_do_not_spin_beside_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Validation runs torch in the same process."""
-    monkeypatch.setitem(sys.modules, "torch", sys)
-    assert session_settings(ResolvedSetting(threads=2)).spinning is False
+def test_fast_math_follows_the_bf16_method_and_keeps_layers_out_of_gemm() -> None:
+    """It is the engine's only way to bf16, and ``Gemm`` has no bf16 kernel."""
+    fast, plain = session_options(BF16), session_options(BF16.reference())
+    assert (fast[FAST_MATH], plain[FAST_MATH]) == ("1", "0")
+    assert fast["optimization.disable_specified_optimizers"] == "MatMulAddFusion"
+    assert "optimization.disable_specified_optimizers" not in plain
 
 
 def test_the_options_reach_onnx_runtime() -> None:
-    """What its own object says is what is recorded."""
-    found = SessionSettings(threads=2, fast_math=True, spinning=False).options()
+    """What its own object says is what is recorded. Threads do not spin beside torch, as in validation."""
+    found = native_options(session_options(BF16))
     assert (found.intra_op_num_threads, found.inter_op_num_threads) == (2, 1)
     assert found.execution_mode.name == "ORT_SEQUENTIAL"
     assert found.graph_optimization_level.name == "ORT_ENABLE_ALL"
+    assert (found.enable_mem_pattern, found.use_deterministic_compute) == (True, False)
     assert found.get_session_config_entry(FAST_MATH) == "1"
     assert found.get_session_config_entry("session.intra_op.allow_spinning") == "0"
     assert found.enable_profiling is False
 
 
-def test_all_operators_compute_in_fp32() -> None:
+def test_all_operators_compute_in_fp32(canary: Canary) -> None:
     """Under the options of an fp32 setting; the products that a model may have are all there."""
-    options = SessionSettings(threads=1, fast_math=False, spinning=False).options()
-    canary = run_canary(options, PROVIDERS)
     assert [check.operator for check in canary.operators] == ["matmul", "linear", "conv", "pointwise", "projection"]
     assert canary.verdict("fp32") is CanaryVerdict.FP32
     assert canary.verdict("bf16") is CanaryVerdict.NOT_ACTIVE

@@ -103,7 +103,7 @@ def test_what_runs_is_int8_and_what_was_predicted(recipe: str, tmp_path: Path) -
     args = model.prepare(inputs.args)
     canary = session.canary()
     assert canary.verdict("int8") == "active"
-    found = model.audit(args, passes=1, canary=canary)
+    found = model.audit(args, canary=canary)
     assert isinstance(found, Evidence)
     assert re.match(r"int8: ACTIVE \(linear yes, matmul no; int8 kernels took \d+ % of the time", sentence(found))
     assert {each.precision for each in found.operators} == {"int8", "fp32"}
@@ -128,7 +128,7 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
     args = model.prepare(inputs.args)
     canary = session.canary()
     assert canary.verdict("int8") == "active"
-    found = model.audit(args, passes=1, canary=canary)
+    found = model.audit(args, canary=canary)
     assert isinstance(found, Evidence)
     assert sentence(found).startswith("int8: ACTIVE (int8 kernels took 100 % of the time in matrix products")
     assert found.arithmetic_share == 1  # also of the convolutions, whose packed weights the profiler does not show

@@ -11,8 +11,8 @@ from fake_runs import make, result_of
 from openvino_recordings import DEFAULT, F32, recorded
 
 from modelzoo.engines.openvino.evidence import LIBRARY, Layer, layer_nodes, timed_nodes
-from modelzoo.evidence.audited import Node
-from modelzoo.evidence.nodes import ListedPasses, judge_nodes, node_digest
+from modelzoo.evidence.audited import AttributedAudit, Node
+from modelzoo.evidence.nodes import judge_nodes, node_digest
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, ProofSource, ProofVerdict
 from modelzoo.records.profile import Shape
@@ -50,15 +50,16 @@ def judged(
     """The evidence of the two passes that were recorded after the first, with 5 ms between the layers."""
     first, last = passes
     total = sum(each.seconds for each in timed_nodes(first, last, 2, 0.0)) + BETWEEN
-    listed = ListedPasses(LIBRARY, 2, timed_nodes(first, last, 2, total), **facts)
+    nodes = timed_nodes(first, last, 2, total)
+    listed = AttributedAudit(nodes, 2, LogSource.ENGINE, LIBRARY, lists_all=True, **facts)
     return judge_nodes(listed, None if level is None else canary(level), requested, bf16_method)
 
 
 def test_fp32_is_proven_by_the_kernels_and_the_canary() -> None:
     """Neither is enough alone."""
-    found = judged(recorded(F32), CanaryLevel.FP32, isa="Intel AVX-512", problems=("a problem",))
+    found = judged(recorded(F32), CanaryLevel.FP32, onednn_isa="Intel AVX-512", problems=("a problem",))
     assert found.verdict is ProofVerdict.FP32
-    assert found.decided_by == (ProofSource.BOTH,)
+    assert {each.decided_by for each in found.classes} == {(ProofSource.BOTH,)}
     assert found.log_source is LogSource.ENGINE
     assert (found.onednn_isa, found.problems) == ("Intel AVX-512", ("a problem",))
     assert {each.operator_class for each in found.classes} == set(OperatorClass)

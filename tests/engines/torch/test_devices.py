@@ -13,7 +13,7 @@ from simulated_device import SimulatedDevice, cuda_module, npu_module
 
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import devices
-from modelzoo.engines.torch.devices import device_problem, first_line
+from modelzoo.engines.torch.devices import device_problem
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence import profiler
 from modelzoo.evidence.device_attribution import DeviceKernel
@@ -236,12 +236,6 @@ def test_each_failure_of_a_device_is_one_line(text: str, device: str, expected: 
 def test_other_errors_are_not_the_devices(text: str, device: str) -> None:
     """A wrong shape, a model that cannot be captured, and whatever happens on a CPU."""
     assert device_problem(RuntimeError(text), device) is None
-
-
-def test_the_first_line_is_what_the_driver_said() -> None:
-    """Advice for torch's developers follows it."""
-    assert first_line(LOST) == "CUDA error: unspecified launch failure"
-    assert first_line("\n") == "no reason given"
 
 
 KERNEL = "nvjet_tst_192x16_64x8_2x2_2cta_h_bz_TNT"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from modelzoo.engines.torch import precision
-from modelzoo.engines.torch.precision import mapped, requested_bf16_method, resolve_bf16_method
+from modelzoo.engines.torch.precision import mapped, resolve_bf16_method
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
 
@@ -147,21 +147,6 @@ def test_one_rule_decides(
         setting, architecture=architecture, has_onednn=has_onednn, inherited_mode=inherited_mode
     )
     assert found == expected
-
-
-@pytest.mark.parametrize(
-    ("setting", "inherited_mode", "expected"),
-    [
-        (Setting(), "bf16", None),
-        (BF16, "", None),
-        (BF16, "bf16", "fastmath"),
-        (CUDA, "bf16", None),
-        (Setting("bf16", "cast"), "bf16", "cast"),
-    ],
-)
-def test_what_the_user_asked_for(setting: Setting, inherited_mode: str, expected: str | None) -> None:
-    """The option comes first, then the variable; a choice of the engine is no request."""
-    assert requested_bf16_method(setting, inherited_mode) == expected
 
 
 @pytest.mark.parametrize("architecture", [ARM, X86])

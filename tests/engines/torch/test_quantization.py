@@ -153,7 +153,7 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
         model = session.load(work, source.weights, source.inputs)
         args = model.prepare(source.inputs.args)
         canary = session.canary()
-        found = model.audit(args, passes=1, canary=canary, replay=True)
+        found = model.audit(args, canary=canary, replay=True)
         output = model.call(*args)
         expected = source.module(*args)
     assert canary.verdict("int8") == "active", canary.summary

@@ -44,8 +44,8 @@ def test_the_time_is_not_limited_on_an_emulated_processor(
     tmp_path: Path, budgets: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And is 6 s where the machine is what it says."""
-    audited(tmp_path, lambda model, args: model.audit(args, passes=1, canary=None, replay=True))
+    audited(tmp_path, lambda model, args: model.audit(args, canary=None, replay=True))
     machine = replace(facts.read_machine(), emulator="qemu-user")
     monkeypatch.setattr(facts, "read_machine", lambda: machine)
-    audited(tmp_path, lambda model, args: model.audit(args, passes=1, canary=None, replay=True))
+    audited(tmp_path, lambda model, args: model.audit(args, canary=None, replay=True))
     assert budgets == [6.0, inf]
