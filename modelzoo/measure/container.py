@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import allowed_cpus, format_cpu_list, read_cgroup_limits
 from modelzoo.measure.guardian import CONTAINER, GUARDIAN
-from modelzoo.measure.launcher import WORKER, LocalWorker, explain_end, start_guarded
+from modelzoo.measure.launcher import WORKER, LocalLauncher, LocalWorker, explain_end, start_guarded
 from modelzoo.measure.mounts import (
     USER,
     cache_name,
@@ -82,6 +82,7 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         cpus: logical CPUs that the worker is restricted to, by default those of this process.
     """
 
+    is_local: ClassVar[bool] = False
     image: str
     python: str = "python3"
     cpus: frozenset[int] | None = None
@@ -89,10 +90,6 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         return f"image {self.image}"
-
-    @property
-    def is_local(self) -> bool:
-        return False
 
     def environment(self) -> Mapping[str, str]:
         """The image's variables, and those of the call that change speed or precision.
@@ -170,6 +167,10 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
 
     def _cache(self) -> str:
         return cache_name(read_image(self.image).digest)
+
+
+Launcher = LocalLauncher | ContainerLauncher
+"""A way to start workers."""
 
 
 def check_message(message: Message, names: Collection[str]) -> None:

@@ -15,8 +15,8 @@ from modelzoo.errors import KINDS, ModelzooError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine import environment
 from modelzoo.machine.cpu import usable_threads
-from modelzoo.measure.container import ContainerLauncher
-from modelzoo.measure.launcher import Launcher, LocalLauncher
+from modelzoo.measure.container import ContainerLauncher, Launcher
+from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.process import Remote
 from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit

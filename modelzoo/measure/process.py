@@ -18,7 +18,7 @@ import msgspec
 from modelzoo.errors import KINDS, EnvironmentProblem, ModelzooError, NoAnswerError, UsageError, WorkerError
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
-from modelzoo.measure.launcher import Launcher
+from modelzoo.measure.container import Launcher
 from modelzoo.measure.whereabouts import ASK, DUMP, dumped
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit

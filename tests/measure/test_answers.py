@@ -16,9 +16,8 @@ from toy_workloads import SHORT, mlp
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure import jobs
-from modelzoo.measure.container import ContainerLauncher, check_answer, check_message
+from modelzoo.measure.container import ContainerLauncher, Launcher, check_answer, check_message
 from modelzoo.measure.jobs import Request
-from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.mounts import named_files, place
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, PictureSource
