@@ -27,8 +27,7 @@ from modelzoo.results.store import ResultFile
 from modelzoo.serve import places as planning
 from modelzoo.serve import search
 from modelzoo.serve.runs import CALIBRATION_SECONDS, least_seconds
-from modelzoo.serve.search import CalibratedInstances
-from modelzoo.serve.session import Deployment, fixed_size, open_session
+from modelzoo.serve.search import CalibratedInstances, Deployment, fixed_size, open_session
 from modelzoo.setting import Setting
 from modelzoo.views import load as report
 from modelzoo.views import plan
