@@ -69,7 +69,7 @@ def _measure(words: Sequence[str], fleet: Fleet) -> int:
     try:
         with connected(fleet.scheduler, f"results are kept in {directory}") as cluster:
             _greet(fleet.scheduler, cluster, out)
-            if slow := cluster.slow_ticks():
+            if slow := [member.name for member in cluster.members if member.is_slow]:
                 out.print(ticks_text(slow), style="yellow", soft_wrap=True)
             _clear(directory)
             names = [member.name for member in cluster.members]
