@@ -13,7 +13,7 @@ import pytest
 
 from modelzoo.cli import app, parser
 from modelzoo.cli.app import explicit_values
-from modelzoo.cli.fleet_options import FLEET
+from modelzoo.cli.measuring import FLEET
 from modelzoo.cli.parser import EXAMPLES, Parser
 from modelzoo.cli.session import tolerances
 from modelzoo.cli.setting_options import parse_axis, parse_settings
