@@ -67,7 +67,7 @@ class Judgements:
             self.out.print(f"modelzoo: error: {entry.workload}: {error}", style="bold red", soft_wrap=True)
         else:
             terminal.show(validity.document(entry), self.out)
-        self.stored.add_validity(entry)
+        self.stored.add(entry)
 
     def merge(
         self,
@@ -82,7 +82,7 @@ class Judgements:
     ) -> None:
         """Judge the results of all shards, and say who judged what. Arguments: as for ``conclude``."""
         report, sharding = conclude(shards, group, results, reused)
-        self.stored.add_sharding(sharding)
+        self.stored.add(sharding)
         self.add(judged_entry(work, setting, group, report, writer, started))
         self.out.print()
         terminal.show(sharding_document([sharding]), self.out)

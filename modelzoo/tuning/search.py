@@ -123,7 +123,7 @@ class Search(Driver[Tuning]):
         entry = self.result.judged().get(entrant)
         if entry is None:
             entry = self.judge(setting, entrant)
-            self.stored.add_validity(entry)
+            self.stored.add(entry)
         kind = choice.not_valid(entry, allow_unjudged=self._may_be_unjudged(setting))
         self.exclude(*([Exclusion(entrant, kind)] if kind is not None else []))
         return kind is not None
@@ -225,7 +225,7 @@ class Search(Driver[Tuning]):
             if offset is None:
                 offset = self.next_round() - run.round
             moved = replace(run, group=members[run.group], round=run.round + offset)
-            self.stored.add_run(moved)
+            self.stored.add(moved)
             self.on_run(moved)
             if moved.group == 0 and moved.error is not None:
                 raise WorkerError(f"the default setting failed: {moved.error}")

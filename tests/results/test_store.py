@@ -67,7 +67,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     """Runs, judgements, command and time survive; directories are created."""
     path = tmp_path / "new folder" / "r.json"
     entry = ValidityEntry("toy", 0, Setting(), 2, error="no data", thumbnails=(Thumbnail("a.jpg", b"\xff\xd8/root"),))
-    result = replace(some_result().plus_validity(entry), version="0.0.1", commit="abc")
+    result = replace(some_result().plus(entry), version="0.0.1", commit="abc")
     store.write(result, path)
     assert store.read(path) == result
     assert [run.steady for run in store.read(path).runs] == [(1.0, 2.0), ()]
@@ -78,9 +78,9 @@ def test_every_change_is_stored_at_once(tmp_path: Path) -> None:
     requested = (SettingRequest("toy", Setting()), SettingRequest("toy", BF16))
     stored = store.ResultFile(tmp_path / "r.json", Result((), "", requested))
     assert store.read(stored.path) == stored.result
-    stored.add_run(make([1.0]))
+    stored.add(make([1.0]))
     assert len(store.read(stored.path).runs) == 1
-    stored.add_validity(ValidityEntry("toy", 1, BF16, 2, error="no data"))
+    stored.add(ValidityEntry("toy", 1, BF16, 2, error="no data"))
     assert store.read(stored.path) == stored.result
 
 
