@@ -67,7 +67,7 @@ def load(args: argparse.Namespace, wanted: Requests, how: Measurement, output: O
             serving.end(wanted.plot, stored, scatter.load_curve(found), out)
         line = report.command(stored.result.command, found)
         if line is not None and not ended_early:
-            out.print(f"command: {line}", soft_wrap=True)
+            out.print(f"command: {line}")
         return 0 if results.is_valid(found) else 1
 
     return measured(

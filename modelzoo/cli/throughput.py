@@ -93,7 +93,7 @@ def throughput(args: argparse.Namespace, wanted: Instances, how: Measurement, ou
         terminal.show(report.document(stored.result), out)
         line = report.command(stored.result, args.workload)
         if line is not None:
-            out.print(f"command: {line}", soft_wrap=True)
+            out.print(f"command: {line}")
         print_result(stored, (), output.output)
         serving.end(wanted.plot, stored, scatter.frontier(stored.result), out)
         return 0
