@@ -206,8 +206,7 @@ def make_setting(
     if args.image not in (None, DEFAULT):
         from modelzoo.measure.container import read_image
 
-        found = read_image(args.image)
-        image, environ = found.name, found.environment
+        image, environ = args.image, read_image(args.image).environment
     if args.python not in (None, DEFAULT):
         from modelzoo.measure.launcher import find_interpreter
 

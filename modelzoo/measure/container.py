@@ -64,6 +64,7 @@ _NO_START, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
 _DOCKER_SECONDS = 60
 _LOCAL_ENGINES = ("unix://", "npipe://", "fd://")
 CALLER_LABEL = "modelzoo.caller"
+"""Of a container: the id of the process that started it, and the namespace in which that is its id."""
 PREFIX = "modelzoo-"
 """The beginning of the name of each container that the suite starts."""
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
@@ -126,7 +127,14 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         if isinstance(job, PrepareJob):  # the image's first container in this call
             remove_leftovers()
         name = f"{PREFIX}{uuid.uuid4().hex[:12]}"
-        options = ["--interactive", "--rm", "--init", f"--name={name}", f"--label={caller_label()}", "--pull=never"]
+        options = [
+            "--interactive",
+            "--rm",
+            "--init",
+            f"--name={name}",
+            f"--label={CALLER_LABEL}={os.getpid()}@{_namespace()}",
+            "--pull=never",
+        ]
         options += [
             f"--entrypoint={self.python}",
             *_UNPRIVILEGED,
@@ -243,12 +251,10 @@ class Image(msgspec.Struct, frozen=True):
     """A container image on this machine.
 
     Attributes:
-        name: as it was given.
         digest: its id, the SHA-256 of its configuration, which names its content: ``sha256:…``.
         environment: the variables that it sets.
     """
 
-    name: str
     digest: str
     environment: Mapping[str, str]
 
@@ -280,7 +286,7 @@ def read_image(name: str) -> Image:
         raise EnvironmentProblem(f"image={name}: docker reports: {problem}")
     description = json.loads(output)
     pairs = (text.partition("=") for text in description["Config"].get("Env") or ())
-    return Image(name, description["Id"], {key: value for key, _, value in pairs})
+    return Image(description["Id"], {key: value for key, _, value in pairs})
 
 
 def run_docker(*words: str) -> tuple[int, str, str]:
@@ -309,11 +315,6 @@ def problem_line(output: str) -> str:
     for prefix in ("docker:", "Error response from daemon:", "Error:", "error:"):
         problem = problem.removeprefix(prefix).strip()
     return problem
-
-
-def caller_label() -> str:
-    """The label of containers that this process starts: its id, and the namespace in which that is its id."""
-    return f"{CALLER_LABEL}={os.getpid()}@{_namespace()}"
 
 
 def remove_leftovers() -> None:

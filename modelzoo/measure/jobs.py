@@ -63,11 +63,6 @@ class Request(msgspec.Struct, frozen=True):
     needs_all: bool = False
     timeout: float | None = None
 
-    @property
-    def uses_containers(self) -> bool:
-        """Whether any of the settings runs in a container."""
-        return not all(self.launcher_of(setting).is_local for setting in self.settings)
-
     def launcher_of(
         self, setting: Setting, interpreter: str | None = None, cpus: frozenset[int] | None = None
     ) -> Launcher:
