@@ -127,14 +127,8 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         if isinstance(job, PrepareJob):  # the image's first container in this call
             remove_leftovers()
         name = f"{PREFIX}{uuid.uuid4().hex[:12]}"
-        options = [
-            "--interactive",
-            "--rm",
-            "--init",
-            f"--name={name}",
-            f"--label={CALLER_LABEL}={os.getpid()}@{_namespace()}",
-            "--pull=never",
-        ]
+        label = f"{CALLER_LABEL}={os.getpid()}@{_namespace()}"
+        options = ["--interactive", "--rm", "--init", f"--name={name}", f"--label={label}", "--pull=never"]
         options += [
             f"--entrypoint={self.python}",
             *_UNPRIVILEGED,
