@@ -10,6 +10,7 @@ from datetime import datetime
 from statistics import fmean
 
 from modelzoo.errors import UsageError
+from modelzoo.measure.schedule import LEAST_PROCESS_SECONDS
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
 
@@ -28,8 +29,6 @@ CONFIRMATION_SECONDS = 3.0
 """How long a process samples that measures the winner again."""
 SAMPLES = 5
 """Fewest samples of a process, if they take longer than that."""
-LEAST_PROCESS_SECONDS = 2.0
-"""No process takes less than this; importing torch alone takes that long."""
 COMPILED = 4.0
 """A process that compiles is taken to cost this many times as much as one of the default, until one was measured."""
 
