@@ -100,18 +100,6 @@ def test_a_search_is_stored_as_it_goes_on(tmp_path: Path) -> None:
         store.read(tmp_path / "r.json")
 
 
-def test_the_baseline_is_what_was_asked_for_first_not_what_ended_first(tmp_path: Path) -> None:
-    """Workers of a round end in any order: groups follow the call, runs within them the rounds."""
-    result = Result((), "", (SettingRequest("toy", Setting()), SettingRequest("toy", BF16)))
-    assert result.groups() == {}
-    for group, setting, number in ((1, BF16, 0), (0, Setting(), 0), (1, BF16, 1)):
-        result = result.plus(make([1.0], setting=setting, group=group, round=number))
-    store.write(result, tmp_path / "r.json")
-    groups = store.read(tmp_path / "r.json").groups()
-    assert [runs[0].requested.precision for runs in groups.values()] == ["fp32", "bf16"]
-    assert [[run.round for run in runs] for runs in groups.values()] == [[0], [0, 1]]
-
-
 def test_infinities_become_null_and_never_bad_json(tmp_path: Path) -> None:
     """Strict parsers accept the file: there is no NaN or Infinity in it."""
     result = result_of(make([1.0], compile_seconds=math.inf, import_seconds=math.nan))
@@ -208,13 +196,6 @@ def test_other_users_may_read_as_the_umask_says(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "r.json").stat().st_mode) == 0o644
-
-
-def test_runs_are_grouped_in_the_order_asked() -> None:
-    """Whatever the order of the runs; other workloads are other groups."""
-    runs = (make([1.0]), make([2.0], setting=BF16), make([3.0], setting=BF16, round=1), make([4.0], round=1))
-    groups = result_of(*runs, make([5.0], workload="other")).groups()
-    assert [[run.steady[0] for run in group] for group in groups.values()] == [[1.0, 4.0], [2.0, 3.0], [5.0]]
 
 
 @pytest.mark.parametrize("stored", STORED, ids=name)

@@ -245,12 +245,6 @@ def test_target_lines_are_what_scripts_parse() -> None:
     ]
 
 
-def test_a_first_setting_that_failed_keeps_its_name() -> None:
-    """Another setting's time must not be mistaken for the baseline's."""
-    found = rows(make(None, error="died"), make([1.5] * 5, setting=BF16))
-    assert summary.target_lines(found) == ["[TARGET] toy-bf16 Time 1.500"]
-
-
 @pytest.mark.parametrize(
     ("setting", "proof", "objection"),
     [
