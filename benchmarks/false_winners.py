@@ -32,7 +32,6 @@ from claims import Claim, conclude, percent, table
 from modelzoo import stats
 from modelzoo.stats import race
 from modelzoo.tuning import choice, halving
-from modelzoo.tuning.halving import Time
 from modelzoo.tuning.search import BLOCK
 
 FALSE = 0.05
@@ -114,7 +113,11 @@ def replay(pool: Sequence[float], search: Search, generator: random.Random) -> R
         kept = race.ranked({group: logs[group] for group in kept})[:size] if stage else kept
         blocks = -(-len(kept) // BLOCK)
         costs = [search.cost] * (len(kept) + blocks)
-        rounds = halving.stage_rounds(costs, len(sizes) - stage, Time(spent, search.budget)) if stage else 1
+        rounds = (
+            halving.stage_rounds(costs, len(sizes) - stage, halving.SEARCH_SHARE * search.budget - spent)
+            if stage
+            else 1
+        )
         for _ in range(rounds):
             for start in range(0, len(kept), BLOCK):
                 default = generator.choice(pool)
@@ -128,7 +131,7 @@ def replay(pool: Sequence[float], search: Search, generator: random.Random) -> R
     picked = choice.pick(finalists, {group: 1 + group % 2 for group in finalists})
     if not picked.winner:
         return Replay(seemed, 0, None)
-    count = halving.confirmation_rounds([search.cost] * 3, Time(spent, search.budget))
+    count = halving.confirmation_rounds([search.cost] * 3, search.budget - spent)
     a, b = ([[math.exp(generator.choice(pool))] for _ in range(count)] for _ in range(2))
     outcome = stats.verdicts([stats.ratio_test(a, b)])[0].outcome if count else stats.Outcome.AMBIGUOUS
     return Replay(seemed, picked.winner, outcome)

@@ -61,7 +61,7 @@ class TimedServer:
         self._running: Reply | None = None
 
     instances = 1
-    fixed_size = None
+    fixed_size: int | None = None
 
     def now(self) -> float:
         return time.monotonic()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from fake_docker import FakeDocker, install
+from fake_docker import FakeDocker, installed
 from places import ROOT, SNAPSHOTS
 
 from modelzoo.machine.linux import allowed_cpus
@@ -61,11 +61,11 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDock
     """Return a fake ``docker`` that is first on the PATH and has no images yet."""
     from modelzoo.measure import container
 
-    found = install(tmp_path / "engine")
-    monkeypatch.setenv("PATH", f"{found.home}{os.pathsep}{os.environ['PATH']}")
-    container.read_image.cache_clear()
-    yield found
-    container.read_image.cache_clear()
+    with installed(tmp_path / "engine") as found:
+        monkeypatch.setenv("PATH", f"{found.home}{os.pathsep}{os.environ['PATH']}")
+        container.read_image.cache_clear()
+        yield found
+        container.read_image.cache_clear()
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -51,8 +52,13 @@ class FakeDocker:
         return sorted(path.name for path in (self.home / "containers").iterdir())
 
 
-def install(home: Path) -> FakeDocker:
-    """Create the program in ``home``, which a test puts on the PATH."""
+@contextmanager
+def installed(home: Path) -> Iterator[FakeDocker]:
+    """Create the program in ``home``, which a test puts on the PATH.
+
+    What runs in its containers ends with the block, or with this process, however that happens: a container that is
+    paused would stay for ever, since the suite's guardian need not know this program, and may be killed as well.
+    """
     for name in ("images", "containers"):
         (home / name).mkdir(parents=True)
     (home / "calls").touch()
@@ -61,7 +67,8 @@ def install(home: Path) -> FakeDocker:
     program.chmod(0o755)
     docker = FakeDocker(home)
     docker.say()
-    return docker
+    with subprocess.Popen([program, "watch"], stdin=subprocess.PIPE, start_new_session=True):
+        yield docker
 
 
 # The program itself
@@ -189,8 +196,20 @@ def show(home: Path, options: list[str]) -> None:
         print(state.name, value)
 
 
+def watch(home: Path) -> None:
+    """Wait until whoever has installed this program has ended, and end what is left in containers."""
+    sys.stdin.read()
+    for state in (home / "containers").glob("*"):
+        if pid := json.loads(state.read_text())["pid"]:
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
+
 def main(home: Path, words: list[str]) -> int:
     """Record the call and do what the real program would do."""
+    if words == ["watch"]:
+        watch(home)
+        return 0
     engine = json.loads((home / "engine").read_text())
     kind = words[0] if words[0] in ("run", "ps", "pause", "unpause", "rm") else " ".join(words[:2])
     with (home / "calls").open("a") as file:

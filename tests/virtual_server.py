@@ -19,17 +19,9 @@ class VirtualServer:
     """
 
     def __init__(self, instances: int, service: Callable[[int], float], fixed_size: int | None = None) -> None:
-        self._instances, self._service, self._fixed_size = instances, service, fixed_size
+        self.instances, self._service, self.fixed_size = instances, service, fixed_size
         self._now = 0.0
         self._running: list[tuple[float, int, float]] = []
-
-    @property
-    def instances(self) -> int:
-        return self._instances
-
-    @property
-    def fixed_size(self) -> int | None:
-        return self._fixed_size
 
     def now(self) -> float:
         return self._now

@@ -42,11 +42,8 @@ COMMANDS = {
     "doctor": "measure this machine's limits, and report conditions that may distort results",
 }
 """What each command does."""
-OPTIONS = {
-    **dict.fromkeys(("run", "validate", "throughput", "load", "tune", "check"), "measuring"),
-    "fleet": "fleet_options",
-}
-"""The module of ``modelzoo.cli`` that adds a command's arguments, if it is not that of the command's name."""
+MEASURING = ("run", "validate", "throughput", "load", "tune", "check", "fleet")
+"""Commands whose arguments ``measuring`` adds; those of the others are added by the module of the command's name."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,8 +70,9 @@ def make_parser() -> Parser:
 
 
 def _add_arguments(command: str, parser: Parser) -> None:
-    module = import_module(f"modelzoo.cli.{OPTIONS.get(command, command)}")
-    getattr(module, f"add_{command}" if command in OPTIONS else "add_arguments")(parser)
+    is_measuring = command in MEASURING
+    module = import_module(f"modelzoo.cli.{'measuring' if is_measuring else command}")
+    getattr(module, f"add_{command}" if is_measuring else "add_arguments")(parser)
 
 
 def _parser(program: str, description: str) -> Parser:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from modelzoo.cli.fleet_options import Fleet, Shards
+from modelzoo.cli.measuring import Fleet, Shards
 from modelzoo.cli.options import Accuracy, Output
 from modelzoo.cli.output import INTERRUPTED, file_stem, kept_text, new_result, results_directory, stored_code, tell
 from modelzoo.cli.selection import select_settings
@@ -69,8 +69,8 @@ def _measure(words: Sequence[str], fleet: Fleet) -> int:
     try:
         with connected(fleet.scheduler, f"results are kept in {directory}") as cluster:
             _greet(fleet.scheduler, cluster, out)
-            if slow := cluster.slow_ticks():
-                out.print(ticks_text(slow), style="yellow", soft_wrap=True)
+            if slow := [member.name for member in cluster.members if member.is_slow]:
+                out.print(ticks_text(slow), style="yellow")
             _clear(directory)
             names = [member.name for member in cluster.members]
             for member, measured in cluster.measure(told, str(Path.cwd())):
@@ -91,7 +91,7 @@ def _measure(words: Sequence[str], fleet: Fleet) -> int:
                     if place
                     else f"cannot measure: {problem}"
                 )
-                out.print(f"host {member.name} {said}", soft_wrap=True)
+                out.print(f"host {member.name} {said}")
     except KeyboardInterrupt:
         tell(f"modelzoo: interrupted; the results of {len(results)} hosts are in {directory / HOSTS}")
         return INTERRUPTED
@@ -101,8 +101,8 @@ def _measure(words: Sequence[str], fleet: Fleet) -> int:
 
 def _greet(address: str, cluster: Cluster, out: Console) -> None:
     if is_open(address):
-        out.print(open_text(address), style="yellow", soft_wrap=True)
-    out.print(f"hosts: {', '.join(member.name for member in cluster.members)}", soft_wrap=True)
+        out.print(open_text(address), style="yellow")
+    out.print(f"hosts: {', '.join(member.name for member in cluster.members)}")
 
 
 def directory_of(fleet: Fleet) -> Path:
@@ -141,9 +141,9 @@ def _compare(hosts: Sequence[FleetHost], results: Sequence[HostResult], director
     terminal.show(comparison_document(comparison), out)
     instances = [each.result for each in results if isinstance(each.result.payload, Throughput)]
     if instances:
-        out.print(total_line(instances), soft_wrap=True)
+        out.print(total_line(instances))
     path, problem = store.keep(directory / COMPARISON, encode_json(comparison) + b"\n")
-    out.print(f"results: {directory / HOSTS}, comparison: {path or 'in no file'}", soft_wrap=True)
+    out.print(f"results: {directory / HOSTS}, comparison: {path or 'in no file'}")
     if problem:
         raise UsageError(kept_text(problem, path))
 
@@ -200,10 +200,10 @@ def _judge(
         total, missing = len(shards.plan.shards), files.missing(shards)
         reused = total - len(missing)
         if reused:
-            out.print(f"{reused} of {total} shards are in {files.directory} already", soft_wrap=True)
+            out.print(f"{reused} of {total} shards are in {files.directory} already")
         for done, judged in enumerate(cluster.judge(call, shards.plan, missing), start=reused + 1):
             files.write(judged.result)
             for each in judged.exhibits:
                 writer.write(each)
-            out.print(f"shard {done} of {total} is finished, by {judged.result.by.host}", soft_wrap=True)
+            out.print(f"shard {done} of {total} is finished, by {judged.result.by.host}")
         judgements.merge(work, setting, group, shards, files.results(shards.plan), writer, started, reused)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 from rich.console import Console
 
@@ -27,8 +26,7 @@ from modelzoo.results.store import ResultFile
 from modelzoo.serve import places as planning
 from modelzoo.serve import search
 from modelzoo.serve.runs import CALIBRATION_SECONDS, least_seconds
-from modelzoo.serve.search import CalibratedInstances
-from modelzoo.serve.session import Deployment, fixed_size, open_session
+from modelzoo.serve.search import CalibratedInstances, Deployment, fixed_size, open_session
 from modelzoo.setting import Setting
 from modelzoo.views import load as report
 from modelzoo.views import plan
@@ -47,21 +45,18 @@ def load(args: argparse.Namespace, wanted: Requests, how: Measurement, output: O
         ModelzooError: the command line is not valid, or the setting cannot run.
     """
     _check(args, wanted)
-    planned = _planned(args, wanted)
+    work, setting, planned, places, generator = _planned(args, wanted)
     if output.dry_run:
-        seconds = least_seconds(planned.load.plan)
-        print_document(
-            plan.load_document(planned.load, planned.places, planned.generator, seconds, CALIBRATION_SECONDS)
-        )
+        seconds = least_seconds(planned.plan)
+        print_document(plan.load_document(planned, places, generator, seconds, CALIBRATION_SECONDS))
         return 0
-    work, setting = planned.work, planned.setting
     request = Request(work, (setting,), how.plan, audit=not how.no_audit, timeout=how.timeout)
     on_event = only_silence(lambda event: tell(silence_line(event)))
     (prepared,) = jobs.prepare(request, on_event)
     required(prepared)
-    result = replace(new_result([(work, (setting,))], name=output.label), payload=planned.load)
+    result = replace(new_result([(work, (setting,))], name=output.label), payload=planned)
     stored = ResultFile(result_path(output.output, result.created), result)
-    site = Deployment(request, prepared, planned.places, planned.generator, on_event)
+    site = Deployment(request, prepared, places, generator, on_event)
 
     def show(out: Console, ended_early: bool) -> int:
         found = results.of(stored.result)
@@ -72,7 +67,7 @@ def load(args: argparse.Namespace, wanted: Requests, how: Measurement, output: O
             serving.end(wanted.plot, stored, scatter.load_curve(found), out)
         line = report.command(stored.result.command, found)
         if line is not None and not ended_early:
-            out.print(f"command: {line}", soft_wrap=True)
+            out.print(f"command: {line}")
         return 0 if results.is_valid(found) else 1
 
     return measured(
@@ -107,18 +102,10 @@ def _check(args: argparse.Namespace, wanted: Requests) -> None:
     serving.check_setting(args)
 
 
-class _Planned(NamedTuple):
-    """What is known before anything is started."""
-
-    work: Workload
-    setting: Setting
-    load: Load
-    places: tuple[InstancePlace, ...]
-    generator: GeneratorPlace
-
-
-def _planned(args: argparse.Namespace, wanted: Requests) -> _Planned:
-    """Plan everything that does not need an engine.
+def _planned(
+    args: argparse.Namespace, wanted: Requests
+) -> tuple[Workload, Setting, Load, tuple[InstancePlace, ...], GeneratorPlace]:
+    """Plan everything that does not need an engine: what is run, the load, and the CPUs of instances and generator.
 
     Raises:
         UsageError: it does not fit into this machine.
@@ -146,7 +133,7 @@ def _planned(args: argparse.Namespace, wanted: Requests) -> _Planned:
         seed=args.seed,
     )
     found = Load(work.name, work.unit, machine, topology, load_plan, fixed_size(setting, load_plan.batch))
-    return _Planned(work, setting, found, places, planning.generator_place(topology, places, allowed_cpus()))
+    return work, setting, found, places, planning.generator_place(topology, places, allowed_cpus())
 
 
 def _measure(site: Deployment, stored: ResultFile, progress: LiveProgress) -> None:

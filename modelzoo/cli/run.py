@@ -79,22 +79,19 @@ def show_plan(jobs: Jobs, how: Measurement) -> int:
 
 
 def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, how: Measurement, output: str | None) -> None:
-    def say(line: str) -> None:
-        out.print(line, soft_wrap=True)
-
     blocks = view.document(stored.result, rows, details=how.details) if rows else []
     blocks += view.kernels(stored.result) if how.details or how.profiling else []
     terminal.show(blocks, out)
     try:
         plot = scatter.roofline_of(stored.result)
         if plot is not None:
-            say(f"roofline: {plot.write(stored.path.with_suffix('.svg'))}")
+            out.print(f"roofline: {plot.write(stored.path.with_suffix('.svg'))}")
     except OSError as error:  # the disk is full
         out.print(f"no roofline: its file cannot be written: {error.strerror}")
-    write_reproducers(stored.path, stored.result, say)
-    say_where(stored, say, details=not how.details)
+    write_reproducers(stored.path, stored.result, out.print)
+    say_where(stored, out.print, details=not how.details)
     for line in view.baseline_lines(rows):
-        say(line)
+        out.print(line)
     print_result(stored, result_lines(stored.result, rows), output)
 
 

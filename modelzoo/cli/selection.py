@@ -14,6 +14,7 @@ from modelzoo.cli.setting_options import (
     check_number,
     combine,
     make_setting,
+    own_method,
     own_options,
     parse_axis,
     parse_setting,
@@ -32,7 +33,6 @@ from modelzoo.setting import (
     field_type,
     fields,
     labels,
-    option_name,
 )
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_workload
@@ -145,38 +145,28 @@ class _Selection:
     def _axes(self, default: str) -> list[Axis]:
         """What is varied; options that only other workloads have do not count."""
         varied = [parse_axis(text) for text in self._args.vary]
-        check_names([axis.name for axis in varied], self._known, "--vary")
-        for axis in varied:
-            self._check_not_fixed(axis.name)
-        axes = [axis for axis in varied if axis.name in FIELDS or axis.name in self._names]
-        if self._args.precision is not None:
-            axes = [parse_axis(f"precision={self._precision_list()}"), *axes]
+        check_names([name for name, _ in varied], self._known, "--vary")
+        for name, _ in varied:
+            self._check_not_fixed(name)
+        axes = [axis for axis in varied if axis[0] in FIELDS or axis[0] in self._names]
+        listed = self._args.precision
+        if listed is not None:
+            words, known = [word.strip() for word in listed.split(",")], choices("precision")
+            for word in words:
+                if word not in known:
+                    hint = suggestion(word, known)
+                    raise UsageError(f"--precision must be a list of {', '.join(known)}, not {listed!r}{hint}")
+            axes.insert(0, ("precision", words))
         elif not varied and precision_of(self._args) == "fp32":
-            axes = [parse_axis(f"precision={default}")]
-        precisions = [choice["precision"] for axis in axes if axis.name == "precision" for choice in axis.choices]
-        if precisions:
-            self._check_precisions(precisions)
-        return axes
-
-    def _check_precisions(self, precisions: Sequence[str]) -> None:
-        """Raise ``UsageError`` if an option implies another precision than those that are listed."""
-        options = {option_name(METHODS[each]) for each in precisions if each in METHODS}
-        excluded = ["fp16", "int8", *(option for option in METHOD_OPTIONS if option not in options)]
-        for option in excluded:
-            if getattr(self._args, option):
+            axes = [("precision", default.split(","))]
+        precisions = dict(axes).get("precision", [])
+        methods = {own_method(each) for each in precisions}
+        for option in ("fp16", "int8", *(each for each in METHOD_OPTIONS if each not in methods)):
+            if precisions and getattr(self._args, option):  # it implies another precision than those that are listed
                 raise UsageError(
                     f"--{option} together with precision {precisions[0]} contradicts itself; leave one out"
                 )
-
-    def _precision_list(self) -> str:
-        """The value of ``--precision``, which is one word or several."""
-        words = [word.strip() for word in self._args.precision.split(",")]
-        known = choices("precision")
-        if not all(word in known for word in words):
-            wrong = next(word for word in words if word not in known)
-            hint = suggestion(wrong, known)
-            raise UsageError(f"--precision must be a list of {', '.join(known)}, not {self._args.precision!r}{hint}")
-        return ",".join(words)
+        return axes
 
     def _check_not_fixed(self, name: str) -> None:
         """Raise ``UsageError`` if the option that is varied also has one value for the whole call."""
@@ -191,24 +181,20 @@ class _Selection:
 
     def _setting(self, given: OptionValues, typed: str) -> Setting:
         """The setting with what is ``given`` by the option ``typed``, and those of the call for everything else."""
-        self._check(given, typed)
-        values = {_attribute(name): _value(name, text, name) for name, text in given.items() if name in FIELDS}
-        own = {name: text for name, text in given.items() if name in self._names}
-        args = argparse.Namespace(**{**vars(self._args), **values})
-        return make_setting(args, self._work, {**self._own, **own}, self._precision(given))
-
-    def _check(self, given: OptionValues, typed: str) -> None:
-        """Raise ``UsageError`` if a value is out of range: ``Setting`` would name ``--mode`` for ``--vary mode=…``."""
+        values, own = dict[str, object](), dict(self._own)
         for name, text in given.items():
-            source = f"{typed} {name}={text}: {name}"
-            if name in METHOD_OPTIONS:
-                if text != AUTO:
+            source = f"{typed} {name}={text}: {name}"  # ``Setting`` would name ``--mode`` for ``--vary mode=…``
+            if name in FIELDS:
+                values[_attribute(name)] = value = _value(name, text, source)
+                if name not in METHOD_OPTIONS:
+                    fields()[_attribute(name)].check(source, value)
+                elif text != AUTO:
                     fields()[METHODS[METHOD_OPTIONS[name]]].check(source, text)
-            elif name in FIELDS:
-                fields()[_attribute(name)].check(source, _value(name, text, source))
-        for option in self._work.options:
-            if option.name in given:
-                option.parse(given[option.name], f"{typed} {option.name}={given[option.name]}: {option.name}")
+            elif name in self._names:
+                option = next(each for each in self._work.options if each.name == name)
+                own[name] = option.parse(text, source)
+        args = argparse.Namespace(**{**vars(self._args), **values})
+        return make_setting(args, self._work, own, self._precision(given))
 
     def _precision(self, given: OptionValues) -> str:
         """The precision that is ``given``, or that a method or the options of the call imply."""
@@ -216,12 +202,12 @@ class _Selection:
         precision = given.get("precision")
         if precision is None:
             precision = precision_of(self._args) if self._args.precision is None else "fp32"
-            if named and option_name(METHODS.get(precision, "")) != named[0]:
+            if named and own_method(precision) != named[0]:
                 precision = METHOD_OPTIONS[named[0]]
         if precision not in choices("precision"):
             raise UsageError(f"precision must be one of {', '.join(choices('precision'))}, not {precision!r}")
         for name in named:
-            if option_name(METHODS.get(precision, "")) != name:
+            if own_method(precision) != name:
                 raise UsageError(f"precision={precision} and {name}={given[name]} contradict each other; leave one out")
         return precision
 

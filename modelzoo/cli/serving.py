@@ -74,10 +74,10 @@ def end(named: str | None, stored: ResultFile, plot: Plot | None, out: Console) 
     Raises:
         UsageError: the plot cannot be written.
     """
-    say_where(stored, lambda line: out.print(line, soft_wrap=True))
+    say_where(stored, out.print)
     path = Path(named) if named else stored.path.with_suffix(".svg")
     try:
         if plot is not None:
-            out.print(f"plot: {plot.write(path)}", soft_wrap=True)
+            out.print(f"plot: {plot.write(path)}")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --plot FILE") from error

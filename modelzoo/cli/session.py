@@ -94,7 +94,7 @@ def measure_session(jobs: Jobs, how: Measurement, stored: ResultFile, progress: 
                 if isinstance(outcome, Design):
                     stored.set_payload(stored.result.latency.plus(outcome))
                 else:
-                    stored.add_run(outcome)
+                    stored.add(outcome)
                     progress.name_failure(outcome)
                     progress.finished(outcome)
         except KeyboardInterrupt:
@@ -155,7 +155,7 @@ def _judge(
         for group, setting in enumerate(request.settings, request.first_group):
             if setting != setting.reference():
                 how = judging[request.workload.name]
-                stored.add_validity(judge_setting(request.workload, setting, group, how, progress.judging))
+                stored.add(judge_setting(request.workload, setting, group, how, progress.judging))
     spent = perf_counter() - started
     if effort.budget is None:
         return 0.0

@@ -14,8 +14,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
 from modelzoo import setting as settings
 from modelzoo.errors import UsageError, suggestion
 from modelzoo.field import parse_words
@@ -206,8 +204,7 @@ def make_setting(
     if args.image not in (None, DEFAULT):
         from modelzoo.measure.container import read_image
 
-        found = read_image(args.image)
-        image, environ = found.name, found.environment
+        image, environ = args.image, read_image(args.image).environment
     if args.python not in (None, DEFAULT):
         from modelzoo.measure.launcher import find_interpreter
 
@@ -250,17 +247,8 @@ def _backend_variable(environ: Mapping[str, str]) -> str:
     return value
 
 
-class Axis(msgspec.Struct, frozen=True):
-    """One option with the values that it takes in turn.
-
-    Attributes:
-        name: the option.
-        choices: what each value sets; ``precision``, ``bf16`` and ``recipe`` share an axis, because only bf16 and fp16
-            have a method, and only int8 has a recipe.
-    """
-
-    name: str
-    choices: tuple[OptionValues, ...]
+Axis = tuple[str, list[str]]
+"""An option with the values that it takes in turn."""
 
 
 def parse_axis(text: str) -> Axis:
@@ -271,7 +259,7 @@ def parse_axis(text: str) -> Axis:
         raise UsageError(f"--vary {text!r} must have the form NAME=V1,V2,…, for example mode=eager,compile")
     if not all(words):
         raise UsageError(f"--vary {text!r} has an empty value; write NAME=V1,V2,…")
-    return Axis(name, tuple({name: word} for word in words))
+    return name, words
 
 
 def parse_setting(text: str, option: str = "--setting") -> OptionValues:
@@ -315,31 +303,33 @@ def combine(axes: Sequence[Axis]) -> list[OptionValues]:
     Raises:
         UsageError: an axis is named twice, contradicts another, or there are too many combinations.
     """
-    names = [axis.name for axis in axes]
+    names = [name for name, _ in axes]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(f"{twice[0]} is varied twice; give all of its values in one list")
-    methods = {axis.name: axis for axis in axes if axis.name in METHOD_OPTIONS}
-    precisions = next((axis for axis in axes if axis.name == "precision"), None)
-    if precisions is not None:
+    columns = {name: [{name: word} for word in words] for name, words in axes}
+    if precisions := columns.get("precision"):
         # Each method occurs with the precisions that it belongs to.
-        own = [option_name(METHODS.get(choice["precision"], "")) for choice in precisions.choices]
+        methods = {name: columns.pop(name) for name in METHOD_OPTIONS if name in columns}
+        owned = [own_method(each["precision"]) for each in precisions]
         for name in methods:
-            if name not in own:
+            if name not in owned:
                 raise UsageError(
                     f"{name} is varied, but {METHOD_OPTIONS[name]} is not among the precisions; add it, or leave one "
                     "of the two out"
                 )
-        choices: list[OptionValues] = []
-        for choice, name in zip(precisions.choices, own):
-            choices += [{**choice, **each} for each in methods[name].choices] if name in methods else [choice]
-        kept = [axis for axis in axes if axis.name not in methods]
-        axes = [Axis("precision", tuple(choices)) if axis is precisions else axis for axis in kept]
-    check_number(math.prod(len(axis.choices) for axis in axes))
+        pairs = zip(precisions, owned)
+        columns["precision"] = [{**each, **method} for each, name in pairs for method in methods.get(name, [{}])]
+    check_number(math.prod(map(len, columns.values())))
     return [
-        {name: value for choice in choices for name, value in choice.items()}
-        for choices in itertools.product(*(axis.choices for axis in axes))
+        {name: value for each in chosen for name, value in each.items()}
+        for chosen in itertools.product(*columns.values())
     ]
+
+
+def own_method(precision: str) -> str:
+    """The option that says how a precision is obtained; empty if it has none."""
+    return option_name(METHODS.get(precision, ""))
 
 
 def check_number(count: int) -> None:

@@ -70,7 +70,20 @@ def throughput(args: argparse.Namespace, wanted: Instances, how: Measurement, ou
 
     def measure(progress: LiveProgress) -> None:
         progress.begin(None)
-        Search(stored, request, wanted.seconds, progress.update, _Expectation(stored, progress).ended).run()
+        started = monotonic()
+
+        def ended(run: ConfigurationRun) -> None:
+            """Say how long the rest takes: as long as the rounds so far did."""
+            found, spent = results.of(stored.result), monotonic() - started
+            if found.is_search:  # how much is dropped depends on what is measured
+                return
+            done, total = len(found.runs), found.rounds * len(found.open())
+            if len(found.open()) > 1:  # the best one and its baseline are measured again
+                confirmation = found.stage(StageKind.CONFIRMATION)
+                total += found.rounds * (2 if confirmation is None else len(confirmation.entrants))
+            progress.begin(spent * max(1.0, total / done), spent=spent)
+
+        Search(stored, request, wanted.seconds, progress.update, ended).run()
 
     def show(out: Console, ended_early: bool) -> int:
         problem = failure(stored)
@@ -80,30 +93,12 @@ def throughput(args: argparse.Namespace, wanted: Instances, how: Measurement, ou
         terminal.show(report.document(stored.result), out)
         line = report.command(stored.result, args.workload)
         if line is not None:
-            out.print(f"command: {line}", soft_wrap=True)
+            out.print(f"command: {line}")
         print_result(stored, (), output.output)
         serving.end(wanted.plot, stored, scatter.frontier(stored.result), out)
         return 0
 
     return measured(stored, measure, show, lambda: len(results.of(stored.result).runs), "rounds of configurations")
-
-
-class _Expectation:
-    """Says how long the rest takes: as long as the rounds so far did."""
-
-    def __init__(self, stored: ResultFile, progress: LiveProgress) -> None:
-        self._stored, self._progress, self._started = stored, progress, monotonic()
-
-    def ended(self, run: ConfigurationRun) -> None:
-        """Take note of a configuration that has been measured once more."""
-        found, spent = results.of(self._stored.result), monotonic() - self._started
-        if found.is_search:  # how much is dropped depends on what is measured
-            return
-        done, total = len(found.runs), found.rounds * len(found.open())
-        if len(found.open()) > 1:  # the best one and its baseline are measured again
-            confirmation = found.stage(StageKind.CONFIRMATION)
-            total += found.rounds * (2 if confirmation is None else len(confirmation.entrants))
-        self._progress.begin(spent * max(1.0, total / done), spent=spent)
 
 
 def _new(args: argparse.Namespace, wanted: Instances, label: str) -> tuple[Workload, Result]:

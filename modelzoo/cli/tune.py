@@ -74,15 +74,12 @@ def tune(args: argparse.Namespace, wanted: Tune, accuracy: Accuracy, output: Out
         ).run()
 
     def show(out: Console, ended_early: bool) -> int:
-        def say(line: str) -> None:
-            out.print(line, soft_wrap=True)
-
         out.print()
         terminal.show(view.document(stored.result), out)
         if tuning.of(stored.result).is_complete:  # the settings file and the Python, beside the result
             for line in view.write_files(stored.result, stored.path, args.workload, work.script):
-                say(line)
-        say_where(stored, say)
+                out.print(line)
+        say_where(stored, out.print)
         part = tuning.confirmation(stored.result)
         print_result(stored, result_lines(part, summary.rows(part)) if part is not None else [], output.output)
         return 0

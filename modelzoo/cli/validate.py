@@ -64,10 +64,10 @@ class Judgements:
             self.out.print()
         if entry.report is None:
             error = printable(entry.error or "it could not be judged")
-            self.out.print(f"modelzoo: error: {entry.workload}: {error}", style="bold red", soft_wrap=True)
+            self.out.print(f"modelzoo: error: {entry.workload}: {error}", style="bold red")
         else:
             terminal.show(validity.document(entry), self.out)
-        self.stored.add_validity(entry)
+        self.stored.add(entry)
 
     def merge(
         self,
@@ -82,19 +82,15 @@ class Judgements:
     ) -> None:
         """Judge the results of all shards, and say who judged what. Arguments: as for ``conclude``."""
         report, sharding = conclude(shards, group, results, reused)
-        self.stored.add_sharding(sharding)
+        self.stored.add(sharding)
         self.add(judged_entry(work, setting, group, report, writer, started))
         self.out.print()
         terminal.show(sharding_document([sharding]), self.out)
 
     def end(self) -> int:
         """Print where everything is and the lines for scripts; return the worst exit code."""
-
-        def say(line: str) -> None:
-            self.out.print(line, soft_wrap=True)
-
-        write_reproducers(self.stored.path, self.stored.result, say)
-        say_where(self.stored, say, details=True)
+        write_reproducers(self.stored.path, self.stored.result, self.out.print)
+        say_where(self.stored, self.out.print, details=True)
         entries = self.stored.result.validity
         judged = [valid_line(entry.report.validity) for entry in entries if entry.report is not None]
         print_result(self.stored, judged, self._output)
@@ -151,7 +147,6 @@ def judge_part(jobs: Jobs, part: tuple[int, int], accuracy: Accuracy, output: st
     out.print(
         f"part {number} of {count}: {items} of {shards.plan.items} {plural(shards.plan.item_name)} are judged, in "
         f"{place or 'no file'}; 'modelzoo validate --merge FILE…' judges all parts together",
-        soft_wrap=True,
     )
     say_missing(writer)
     if problem:

@@ -55,11 +55,16 @@ _SEVERITIES = {Severity.INVALIDATES: "bold red", Severity.DISTORTS: "yellow", Se
 
 
 def console() -> Console:
-    """Return the console for people: stderr. rich honours NO_COLOR and drops colours without a terminal."""
+    """Return the console for people: stderr. It breaks no line that is printed as it is.
+
+    rich honours NO_COLOR and drops colours without a terminal.
+    """
     from modelzoo.document.console import PlainConsole
 
-    wanted = PlainConsole(stderr=True, highlight=False)
-    return wanted if wanted.is_terminal else PlainConsole(stderr=True, highlight=False, width=_UNLIMITED)
+    wanted = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
+    if not wanted.is_terminal:
+        wanted.width = _UNLIMITED
+    return wanted
 
 
 def show(blocks: Sequence[Block], out: Console, *, details: bool = False) -> None:

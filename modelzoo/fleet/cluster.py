@@ -44,10 +44,17 @@ T = TypeVar("T")
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A Dask worker: its address, and the name of its host, with its own name if several are on that host."""
+    """A Dask worker.
+
+    Attributes:
+        address: its own.
+        name: of its host, with its own name if several are on that host.
+        is_slow: it wakes up more often than an idle one needs to.
+    """
 
     address: str
     name: str
+    is_slow: bool
 
 
 class Cluster:
@@ -105,10 +112,6 @@ class Cluster:
             with suppress(Exception):
                 self._client.run(task.end, self._call, on_error="ignore")
         self._client.close(timeout=2)
-
-    def slow_ticks(self) -> list[str]:
-        """The hosts whose Dask worker wakes up more often than an idle one needs to."""
-        return [name for name, host in self._about.items() if host.tick < LONGEST_TICK]
 
     def _submit(self, function: Callable[..., T], *args: object, **options: object) -> Any:
         return self._client.submit(function, self._call, *args, resources=RESOURCES, pure=False, **options)
@@ -177,7 +180,7 @@ class Cluster:
                 raise EnvironmentProblem(f"the Dask worker {worker['name']} has {'; '.join(differences)}")
             if worker["nthreads"] != 1 or worker["resources"].get("host") != 1:
                 raise EnvironmentProblem(f"the Dask worker {worker['name']} was not started with '{start}'")
-        here, self._about = task.about(), dict[str, Host]()
+        here = task.about()
         found = self._client.run(task.about, workers=list(workers), on_error="return")
         count = Counter(host.name for host in found.values() if isinstance(host, Host))
         members = []
@@ -188,8 +191,7 @@ class Cluster:
             differences = facts_differ(here.facts, host.facts)
             if differences:
                 raise EnvironmentProblem(f"host {name} has {'; '.join(differences)}; install the same everywhere")
-            self._about[name] = host
-            members.append(Member(address, name))
+            members.append(Member(address, name, host.tick < LONGEST_TICK))
         return tuple(sorted(members, key=lambda member: member.name))
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, median, stdev
 
 import msgspec
@@ -80,11 +82,39 @@ MOST_UNLIKE = 3
 """Differences between two kinds that are named."""
 
 
-class HostResult(msgspec.Struct, frozen=True):
+class _Subject(msgspec.Struct, frozen=True):
+    """What hosts are compared in: log seconds of a batch or of an item, and the processes that tell what it ran on."""
+
+    level: float
+    side: SideSetting
+
+
+@dataclass(frozen=True)
+class HostResult:
     """A complete result of one host, whose name no other one has."""
 
     host: str
     result: Result
+
+    @cached_property
+    def subjects(self) -> Mapping[str, _Subject]:
+        """What it was timed in: settings, or configurations of instances."""
+        sides = settings_of(Side(self.host, (StoredResult("", self.result),)))
+        if isinstance(self.result.payload, Throughput):
+            of_group = {each.groups[0]: each for each in sides}
+            return {
+                " ".join(filter(None, (row.setting, row.configuration.name))): _Subject(
+                    -math.log(row.throughput.value), of_group[row.configuration.group]
+                )
+                for row in rows(self.result)
+                if row.throughput is not None and row.is_final and row.configuration.group in of_group
+            }
+        found: dict[str, _Subject] = {}
+        for each in sides:
+            levels = [math.log(median(run.steady)) for runs in each.sessions for run in runs if run.steady]
+            if levels:
+                found[f"{each.workload} {each.label}"] = _Subject(fmean(levels), each)
+        return found
 
 
 def kinds(hosts: Sequence[HostResult]) -> tuple[HostKind, ...]:
@@ -135,27 +165,28 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
     name = f"{machine.cpu}, {machine.cores} cores"
     if len(members) < LEAST_HOSTS:
         return HostKind(name, names, uncompared=Uncompared.FEW_HOSTS)
-    of_members = [(each, _subjects(each.host, each.result)) for each in members]
-    timed = [_Timed(each, found) for each, found in of_members if found]
+    timed = [each for each in members if each.subjects]
     keys = list(dict.fromkeys(key for each in timed for key in each.subjects))
     # Which hosts lack what others have.
-    empty = tuple(each.host for each, found in of_members if not found)
+    empty = tuple(each.host for each in members if not each.subjects)
     missing = [NotTimed(empty)] if empty else []
     for key in keys:
-        lacking = tuple(each.host for each, found in of_members if found and key not in found)
+        lacking = tuple(each.host for each in timed if key not in each.subjects)
         missing += [NotTimed(lacking, key)] if lacking else []
     if len(timed) < LEAST_HOSTS:
         return HostKind(name, names, uncompared=Uncompared.FEW_TIMED, missing=tuple(missing))
-    found = host_ratios([[each.level(key) for key in keys] for each in timed])
+    found = host_ratios(
+        [[each.subjects[key].level if key in each.subjects else None for key in keys] for each in timed]
+    )
     compared = [
-        _level(each.host.host, subject, speed)
+        _level(each.host, subject, speed)
         for number, subject in enumerate(["", *keys] if len(keys) > 1 else [""])
         for each, speed in zip(timed, (row[number] for row in found))
         if speed is not None
     ]
     if not compared:
         return HostKind(name, names, uncompared=Uncompared.NO_COMMON_SETTING, missing=tuple(missing))
-    odd = [index for index, each in enumerate(timed) if any(of.odd and of.host == each.host.host for of in compared)]
+    odd = [index for index, each in enumerate(timed) if any(of.odd and of.host == each.host for of in compared)]
     whole = [key for key in keys if all(key in each.subjects for each in timed)]
     return HostKind(
         name,
@@ -176,54 +207,17 @@ def _level(host: str, subject: str, found: Speed) -> HostLevel:
     return HostLevel(host, subject, time.value, time.low, min(time.high, UNBOUNDED), p_value, odd)
 
 
-class _Timed(msgspec.Struct, frozen=True):
-    """A host, and what it was timed in, of which there is something."""
-
-    host: HostResult
-    subjects: Mapping[str, _Subject]
-
-    def level(self, key: str) -> float | None:
-        return self.subjects[key].level if key in self.subjects else None
-
-
 def _unlike(largest: Sequence[HostResult], members: Sequence[HostResult]) -> tuple[HostDifference, ...]:
     """What tells hosts of one kind from those of the largest kind."""
-    sides = [_subjects(each[0].host, each[0].result) for each in (largest, members)]
-    key = next((key for key in sides[0] if key in sides[1]), None)
+    base, other = largest[0].subjects, members[0].subjects
+    key = next((key for key in base if key in other), None)
     if members is largest or key is None:
         return ()
-    found = _apart(_row(key, sides[0][key].side, sides[1][key].side))
+    found = _apart(_row(key, base[key].side, other[key].side))
     return tuple(HostDifference(members[0].host, each.name, each.other, each.base) for each in found[:MOST_UNLIKE])
 
 
-class _Subject(msgspec.Struct, frozen=True):
-    """What hosts are compared in: log seconds of a batch or of an item, and the processes that tell what it ran on."""
-
-    level: float
-    side: SideSetting
-
-
-def _subjects(host: str, result: Result) -> dict[str, _Subject]:
-    """What a host was timed in: settings, or configurations of instances."""
-    sides = settings_of(Side(host, (StoredResult("", result),)))
-    if isinstance(result.payload, Throughput):
-        of_group = {each.groups[0]: each for each in sides}
-        return {
-            " ".join(filter(None, (row.setting, row.configuration.name))): _Subject(
-                -math.log(row.throughput.value), of_group[row.configuration.group]
-            )
-            for row in rows(result)
-            if row.throughput is not None and row.is_final and row.configuration.group in of_group
-        }
-    found: dict[str, _Subject] = {}
-    for each in sides:
-        levels = [math.log(median(run.steady)) for runs in each.sessions for run in runs if run.steady]
-        if levels:
-            found[f"{each.workload} {each.label}"] = _Subject(fmean(levels), each)
-    return found
-
-
-def _differences(hosts: Sequence[_Timed], index: int) -> list[HostDifference]:
+def _differences(hosts: Sequence[HostResult], index: int) -> list[HostDifference]:
     """The conditions of one host that none of the others has, the most decisive first."""
     here, pairs = hosts[index], []
     for key, subject in here.subjects.items():
@@ -235,7 +229,7 @@ def _differences(hosts: Sequence[_Timed], index: int) -> list[HostDifference]:
                 results=tuple(result for side in others for result in side.results),
             )
             pairs.append(_row(key, joined, subject.side))
-    found = [HostDifference(here.host.host, each.name, each.other, each.base) for each in _apart(*pairs)]
+    found = [HostDifference(here.host, each.name, each.other, each.base) for each in _apart(*pairs)]
     return found[:MOST_DIFFERENCES]
 
 

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import allowed_cpus, format_cpu_list, read_cgroup_limits
 from modelzoo.measure.guardian import CONTAINER, GUARDIAN
-from modelzoo.measure.launcher import WORKER, LocalWorker, explain_end, start_guarded
+from modelzoo.measure.launcher import WORKER, LocalLauncher, LocalWorker, explain_end, start_guarded
 from modelzoo.measure.mounts import (
     USER,
     cache_name,
@@ -64,6 +64,7 @@ _NO_START, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
 _DOCKER_SECONDS = 60
 _LOCAL_ENGINES = ("unix://", "npipe://", "fd://")
 CALLER_LABEL = "modelzoo.caller"
+"""Of a container: the id of the process that started it, and the namespace in which that is its id."""
 PREFIX = "modelzoo-"
 """The beginning of the name of each container that the suite starts."""
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
@@ -82,6 +83,7 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         cpus: logical CPUs that the worker is restricted to, by default those of this process.
     """
 
+    is_local: ClassVar[bool] = False
     image: str
     python: str = "python3"
     cpus: frozenset[int] | None = None
@@ -89,10 +91,6 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         return f"image {self.image}"
-
-    @property
-    def is_local(self) -> bool:
-        return False
 
     def environment(self) -> Mapping[str, str]:
         """The image's variables, and those of the call that change speed or precision.
@@ -129,7 +127,8 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
         if isinstance(job, PrepareJob):  # the image's first container in this call
             remove_leftovers()
         name = f"{PREFIX}{uuid.uuid4().hex[:12]}"
-        options = ["--interactive", "--rm", "--init", f"--name={name}", f"--label={caller_label()}", "--pull=never"]
+        label = f"{CALLER_LABEL}={os.getpid()}@{_namespace()}"
+        options = ["--interactive", "--rm", "--init", f"--name={name}", f"--label={label}", "--pull=never"]
         options += [
             f"--entrypoint={self.python}",
             *_UNPRIVILEGED,
@@ -170,6 +169,10 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
 
     def _cache(self) -> str:
         return cache_name(read_image(self.image).digest)
+
+
+Launcher = LocalLauncher | ContainerLauncher
+"""A way to start workers."""
 
 
 def check_message(message: Message, names: Collection[str]) -> None:
@@ -242,12 +245,10 @@ class Image(msgspec.Struct, frozen=True):
     """A container image on this machine.
 
     Attributes:
-        name: as it was given.
         digest: its id, the SHA-256 of its configuration, which names its content: ``sha256:…``.
         environment: the variables that it sets.
     """
 
-    name: str
     digest: str
     environment: Mapping[str, str]
 
@@ -279,7 +280,7 @@ def read_image(name: str) -> Image:
         raise EnvironmentProblem(f"image={name}: docker reports: {problem}")
     description = json.loads(output)
     pairs = (text.partition("=") for text in description["Config"].get("Env") or ())
-    return Image(name, description["Id"], {key: value for key, _, value in pairs})
+    return Image(description["Id"], {key: value for key, _, value in pairs})
 
 
 def run_docker(*words: str) -> tuple[int, str, str]:
@@ -308,11 +309,6 @@ def problem_line(output: str) -> str:
     for prefix in ("docker:", "Error response from daemon:", "Error:", "error:"):
         problem = problem.removeprefix(prefix).strip()
     return problem
-
-
-def caller_label() -> str:
-    """The label of containers that this process starts: its id, and the namespace in which that is its id."""
-    return f"{CALLER_LABEL}={os.getpid()}@{_namespace()}"
 
 
 def remove_leftovers() -> None:

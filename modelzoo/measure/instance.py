@@ -28,8 +28,7 @@ from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Clock, Watch, clock_for, on_host, time_copies, watch
 from modelzoo.measure.generation import GenerationClock
-from modelzoo.measure.kept_inputs import KeptInputs, RestoringClock, with_own_inputs
-from modelzoo.measure.loading import Built, build, imported
+from modelzoo.measure.loading import Built, KeptInputs, RestoringClock, build, imported, with_own_inputs
 from modelzoo.measure.observing import observe, peak_memory, with_agreement
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import bound, first_answer, provenance, run_warnings

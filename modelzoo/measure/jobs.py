@@ -15,8 +15,8 @@ from modelzoo.errors import KINDS, ModelzooError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine import environment
 from modelzoo.machine.cpu import usable_threads
-from modelzoo.measure.container import ContainerLauncher
-from modelzoo.measure.launcher import Launcher, LocalLauncher
+from modelzoo.measure.container import ContainerLauncher, Launcher
+from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.process import Remote
 from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit
@@ -62,11 +62,6 @@ class Request(msgspec.Struct, frozen=True):
     locked_mhz: int | None = None
     needs_all: bool = False
     timeout: float | None = None
-
-    @property
-    def uses_containers(self) -> bool:
-        """Whether any of the settings runs in a container."""
-        return not all(self.launcher_of(setting).is_local for setting in self.settings)
 
     def launcher_of(
         self, setting: Setting, interpreter: str | None = None, cpus: frozenset[int] | None = None

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, ClassVar
 
 import msgspec
 
@@ -40,45 +40,31 @@ found = [name for name in sys.argv[1:] if importlib.util.find_spec(name)]
 suite = importlib.util.find_spec("modelzoo")
 print(json.dumps([list(sys.version_info[:2]), found, suite.origin if suite else None]))
 """
-_ProbeAnswer = tuple[tuple[int, int], tuple[str, ...], str | None]
 
 
-class Worker(Protocol):
-    """A worker that has been started."""
+class LocalLauncher(msgspec.Struct, frozen=True):
+    """Workers on this machine. Equal launchers start equal workers.
 
-    @property
-    def process(self) -> subprocess.Popen[bytes]:
-        """The process whose standard input takes the job and whose standard output gives the messages."""
+    Attributes:
+        is_local: whether its workers see the files of this machine.
+        python: the interpreter, by default the one that runs the suite.
+        cpus: logical CPUs that the worker is restricted to, by default those of the parent.
+        worker: the arguments with which the interpreter runs a worker.
+    """
 
-    def suspend(self) -> None:
-        """Stop it, with all of its threads, until ``resume``."""
-
-    def resume(self) -> None:
-        """Let it go on; does nothing if it has ended."""
-
-    def signal(self, number: int) -> None:
-        """Send a signal to it alone; does nothing if it has ended."""
-
-    def wait(self) -> int:
-        """Wait until it has ended, end the processes that it left, and return its exit code."""
-
-    def kill(self) -> None:
-        """End it with its processes, whatever it is doing; does nothing if ``wait`` has returned."""
-
-
-class Launcher(Protocol):
-    """A way to start workers. Equal launchers start equal workers."""
+    is_local: ClassVar[bool] = True
+    python: str = sys.executable
+    cpus: frozenset[int] | None = None
+    worker: tuple[str, ...] = WORKER
 
     @property
     def name(self) -> str:
         """Its name in errors."""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether its workers see the files of this machine."""
+        return self.python
 
     def environment(self) -> Mapping[str, str]:
         """The environment variables that a worker inherits."""
+        return {**os.environ, **suite_path(self.python, os.environ)}
 
     def write(self, job: Job) -> bytes:
         """Return the job as one line of JSON, without the line break, in terms of the worker.
@@ -86,6 +72,7 @@ class Launcher(Protocol):
         Raises:
             UnicodeEncodeError: a path in it is not UTF-8.
         """
+        return encode_job(job)
 
     def read(self, job: Job, line: bytes) -> Message:
         """Return the message of a worker with ``job``, in terms of this machine.
@@ -94,6 +81,7 @@ class Launcher(Protocol):
             msgspec.DecodeError: it is no message.
             WorkerError: it was not asked for this.
         """
+        return decode_message(line)
 
     def check(self, job: Job, answer: object) -> None:
         """Check what a method of a worker with ``job`` has returned.
@@ -102,7 +90,7 @@ class Launcher(Protocol):
             WorkerError: it was not asked for this.
         """
 
-    def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Worker:
+    def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> LocalWorker:
         """Start a worker in a session of its own, so that Ctrl-C reaches the parent alone.
 
         Args:
@@ -113,51 +101,6 @@ class Launcher(Protocol):
         Raises:
             ModelzooError: it cannot be started.
         """
-
-    def explain(self, job: Job, code: int, output: str) -> ModelzooError:
-        """Say why a worker ended without a final message.
-
-        Args:
-            job: what it was to do.
-            code: the exit code of its process; a negative one is the number of a signal.
-            output: the end of what it printed.
-        """
-
-
-class LocalLauncher(msgspec.Struct, frozen=True):
-    """Workers on this machine.
-
-    Attributes:
-        python: the interpreter, by default the one that runs the suite.
-        cpus: logical CPUs that the worker is restricted to, by default those of the parent.
-        worker: the arguments with which the interpreter runs a worker.
-    """
-
-    python: str = sys.executable
-    cpus: frozenset[int] | None = None
-    worker: tuple[str, ...] = WORKER
-
-    @property
-    def name(self) -> str:
-        return self.python
-
-    @property
-    def is_local(self) -> bool:
-        return True
-
-    def environment(self) -> Mapping[str, str]:
-        return {**os.environ, **suite_path(self.python, os.environ)}
-
-    def write(self, job: Job) -> bytes:
-        return encode_job(job)
-
-    def read(self, job: Job, line: bytes) -> Message:
-        return decode_message(line)
-
-    def check(self, job: Job, answer: object) -> None:
-        pass
-
-    def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> LocalWorker:
         cpus = allowed_cpus() if self.cpus is None else self.cpus
         command = [self.python, *self.worker]
         # Before the interpreter allocates any memory; also if a library has bound this thread, whose CPUs the worker
@@ -171,6 +114,7 @@ class LocalLauncher(msgspec.Struct, frozen=True):
             raise EnvironmentProblem(f"cannot start {program}: {error.strerror}; check that it is installed") from error
 
     def explain(self, job: Job, code: int, output: str) -> ModelzooError:
+        """Say why a worker with ``job`` ended without a final message; the rest as in ``explain_end``."""
         own = self.python == sys.executable
         hint = installation_advice(missing_module(output) or "") if own else "install it there"
         return explain_end(code, output, self.python, hint)
@@ -182,17 +126,21 @@ class LocalWorker(msgspec.Struct, frozen=True):
     process: subprocess.Popen[bytes]
 
     def suspend(self) -> None:
+        """Stop it, with all of its threads, until ``resume``."""
         self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
+        """Let it go on; does nothing if it has ended."""
         self._send(signal.SIGCONT)
 
     def signal(self, number: int) -> None:
+        """Send a signal to it alone; does nothing if it has ended."""
         if self.process.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
     def wait(self) -> int:
+        """Wait until it has ended, end the processes that it left, and return its exit code."""
         if self.process.returncode is None:
             # Who ignores SIGCHLD learns of no end, and macOS has this function in Python 3.13 only.
             with suppress(ChildProcessError, AttributeError):
@@ -202,6 +150,7 @@ class LocalWorker(msgspec.Struct, frozen=True):
         return self.process.wait()
 
     def kill(self) -> None:
+        """End it with its processes, whatever it is doing; does nothing if ``wait`` has returned."""
         self._send(signal.SIGKILL)
         self.wait()
 
@@ -262,7 +211,7 @@ def explain_end(code: int, output: str, where: str, hint: str) -> ModelzooError:
     return WorkerError(f"the worker process ended with code {code}: {lines[-1] if lines else 'no output'}")
 
 
-class Interpreter(msgspec.Struct, frozen=True):
+class Interpreter(msgspec.Struct, frozen=True, array_like=True):
     """What an interpreter says about itself.
 
     Attributes:
@@ -318,10 +267,9 @@ def _ask(python: str) -> Interpreter:
         done = subprocess.run(
             [python, "-c", _PROBE, *REQUIRED], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False
         )
-        version, modules, suite = msgspec.json.decode((done.stdout.splitlines() or [""])[-1], type=_ProbeAnswer)
+        return msgspec.json.decode((done.stdout.splitlines() or [""])[-1], type=Interpreter)
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = error.strerror if isinstance(error, OSError) else f"no answer within {_PROBE_SECONDS} s"
         raise UsageError(f"python={python} cannot be run as an interpreter: {reason}; {_ADVICE}") from error
     except (ValueError, msgspec.DecodeError) as error:
         raise UsageError(f"python={python} is not a Python interpreter; {_ADVICE}") from error
-    return Interpreter(version, modules, suite)

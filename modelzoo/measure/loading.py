@@ -1,4 +1,8 @@
-"""Load the model of a job and make its inputs, ready to run, with what is timed around or within a forward pass."""
+"""Load the model of a job and make its inputs, ready to run, with what is timed around or within a forward pass.
+
+Some models change their inputs in place. The first call shows whether one does. If so, they are restored before every
+later one, outside of the timing, and whatever looks at the model afterwards gives copies to it.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,9 @@ from modelzoo.engines.protocol import ComposableModel, Engine, Model, Session
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import import_torchvision
+from modelzoo.measure.clock import Clock, Times
 from modelzoo.measure.generation import Generating
-from modelzoo.measure.pipeline import PipelineClock, steps_of
+from modelzoo.measure.pipeline import PipelineClock, moved, steps_of
 from modelzoo.measure.sampler import without_collection
 from modelzoo.records.protocol import Assignment
 from modelzoo.records.workload import Export, Weights
@@ -26,6 +31,7 @@ from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import InputRequest, Inputs, Workload
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stages, input_request, make_inputs, whole_model
 from modelzoo.workload.discovery import load_workload
+from modelzoo.workload.nested import leaves
 
 
 def require_stages(work: Workload) -> Callable[[InputRequest], Stages]:
@@ -39,15 +45,6 @@ def require_stages(work: Workload) -> Callable[[InputRequest], Stages]:
     return work.stages
 
 
-def declared_stages(work: Workload, setting: ResolvedSetting, weights: Weights) -> Stages:
-    """Return the stages that ``work`` declares for ``setting``.
-
-    Raises:
-        UsageError: it declares none.
-    """
-    return require_stages(work)(input_request(setting, weights))
-
-
 def check_stages(
     work: Workload, setting: ResolvedSetting, weights: Weights, export: Export | None, interpreter: str | None
 ) -> None:
@@ -56,7 +53,7 @@ def check_stages(
     Raises:
         UsageError: they cannot; the message says why.
     """
-    stages = declared_stages(work, setting, weights)
+    stages = require_stages(work)(input_request(setting, weights))
     if interpreter is not None:
         raise UsageError(
             f"engine {setting.engine} runs in an environment of its own, which lacks what the stages of {work.name} "
@@ -154,7 +151,7 @@ def build(engine: Engine, session: Session, work: Workload, job: Assignment) -> 
             inputs = make_inputs(work, job.setting, weights) if export is None else read_inputs(export)
             model = session.load(work, weights, inputs, export)
         else:
-            stages = declared_stages(work, job.setting, weights)
+            stages = require_stages(work)(input_request(job.setting, weights))
             own = Inputs(stages.model_input().args, stages.items) if export is None else read_inputs(export)
             inputs, whole, load = own, work.build, work.load
             # The model without the parts that are stages of their own.
@@ -180,3 +177,68 @@ def build(engine: Engine, session: Session, work: Workload, job: Assignment) -> 
         generating = Generating(work.generate(job.setting.options), model, args)
         model = generating.whole()
     return Built(model, inputs, args, seconds, pipeline, generating)
+
+
+class KeptInputs:
+    """The arrays in prepared arguments, as they were before the first call.
+
+    Args:
+        args: nested lists, tuples and dicts; what is neither a numpy array nor a dense tensor of torch is left alone.
+    """
+
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        self._arrays = [each for each in leaves(args) if _is_dense(each)]
+        self._copies = [each.clone() if hasattr(each, "clone") else each.copy() for each in self._arrays]
+        self._was_called = False
+        self.changed = False
+        """Whether the first call has changed them."""
+
+    def look(self) -> None:
+        """Find out whether the call before has changed them, if it was the first."""
+        if not self._was_called:
+            self._was_called = True
+            self.changed = not all(map(_equal, self._arrays, self._copies))
+
+    def restore(self) -> None:
+        """Make them as they were, in place; nothing if they do not change."""
+        if self.changed:
+            for array, copy in zip(self._arrays, self._copies):
+                array[...] = copy
+
+
+class RestoringClock:
+    """A clock that restores the inputs before and after each call, outside of what it times."""
+
+    def __init__(self, clock: Clock, inputs: KeptInputs) -> None:
+        self._clock, self._inputs = clock, inputs
+
+    def time(self, call: Callable[[], Any]) -> Times:
+        self._inputs.restore()
+        sample = self._clock.time(call)
+        self._inputs.look()
+        self._inputs.restore()  # a turn may begin with a call that is not timed
+        return sample
+
+
+def with_own_inputs(built: Built, inputs: KeptInputs) -> Built:
+    """``built`` after the timing: if its model changes its inputs, each call gets a copy of them from now on."""
+    inputs.restore()
+    own = built.model if built.generating is None else built.generating.model
+    if not inputs.changed or not isinstance(own, ComposableModel):
+        return built
+    own = own.composed(lambda forward: lambda *args: forward(*moved(args, lambda tensor: tensor.clone())))
+    if built.generating is None:
+        return replace(built, model=own, changes_inputs=True)
+    generating = replace(built.generating, model=own)
+    return replace(built, model=generating.whole(), generating=generating, changes_inputs=True)
+
+
+def _is_dense(value: Any) -> bool:
+    import numpy as np
+
+    return isinstance(value, np.ndarray) or str(getattr(value, "layout", "")) == "torch.strided"
+
+
+def _equal(first: Any, second: Any) -> bool:
+    """Whether two arrays hold the same numbers; NaN is the same as NaN."""
+    return bool(((first == second) | ((first != first) & (second != second))).all())

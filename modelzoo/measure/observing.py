@@ -63,35 +63,18 @@ def output_agreement(export: Export | None, outputs: RawOutputs, precision: str)
         rounded = read_expected(export, ROUNDED) if precision == "bf16" else None
     detects = bool(heads) if export is not None else _are_pictures(rebuild(structure, expected.outputs))
     part, names = ("heads", heads) if detects else ("outputs", structure.names())
-    sides = (() if each is None else getattr(each, part) for each in (expected, outputs, changed, rounded))
-    errors, detections = _errors(names, *sides), None
+    base, *others = (() if each is None else getattr(each, part) for each in (expected, outputs, changed, rounded))
+    compared = zip(*(output_errors(names, base, each) for each in others))
+    errors = tuple(replace(own, sensitivity=by.relative, rounding=off.relative) for own, by, off in compared)
+    detections = None
     if detects:
         pictures = [rebuild(structure, each.outputs) for each in (expected, outputs, changed) if each is not None]
-        detections = _detections_with_sensitivity(*pictures)
+        detections = matched_detections(*pictures[:2])
+        caused = matched_detections(pictures[0], pictures[2]).errors if changed is not None else ()
+        known = {each.name: each.relative for each in caused}
+        matched = tuple(replace(each, sensitivity=known.get(each.name)) for each in detections.errors)
+        detections = replace(detections, errors=matched)
     return OutputAgreement(errors, precision == "fp32", detections)
-
-
-def _errors(
-    names: Sequence[str], expected: Arrays, found: Arrays, changed: Arrays, rounded: Arrays
-) -> tuple[OutputError, ...]:
-    """The errors of ``found``, with what slightly changed inputs cause, and rounding."""
-    errors = _with_sensitivity(output_errors(names, expected, found), output_errors(names, expected, changed))
-    caused = output_errors(names, expected, rounded)
-    return tuple(replace(each, rounding=other.relative) for each, other in zip(errors, caused))
-
-
-def _with_sensitivity(errors: Sequence[OutputError], changed: Sequence[OutputError]) -> tuple[OutputError, ...]:
-    """``errors``, each with that of slightly changed inputs of the same name."""
-    known = {each.name: each.relative for each in changed}
-    return tuple(replace(each, sensitivity=known.get(each.name)) for each in errors)
-
-
-def _detections_with_sensitivity(
-    expected: Pictures, found: Pictures, changed: Pictures | None = None
-) -> MatchedDetections:
-    matched = matched_detections(expected, found)
-    others = matched_detections(expected, changed).errors if changed is not None else ()
-    return replace(matched, errors=_with_sensitivity(matched.errors, others))
 
 
 def _are_pictures(output: Any) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import TorchSource
@@ -35,9 +36,9 @@ def prepare(job: PrepareJob, send: Send) -> tuple[Preparation, ...]:
     threads = usable_threads().count  # first: OpenMP libraries may bind this thread to one CPU when they are loaded
     work = load_workload(Path(job.directory))
     loaded = functools.cache(_loaded)
-    shared = _Shared(work, job.math_mode, send, {})
     # The weights that other workers have found or made, as far as this one can read the same file.
-    shared.weights.update({_weights_key(each.setting): each.weights for each in job.earlier if _is_here(each.weights)})
+    weights = {_weights_key(each.setting): each.weights for each in job.earlier if _is_here(each.weights)}
+    shared = _Shared(work, job.math_mode, send, weights, {})
     preparations = []
     for requested in job.settings:
         try:
@@ -59,25 +60,14 @@ def _loaded(name: str) -> Engine:
     return engine
 
 
-@dataclass
-class _Shared:
+class _Shared(msgspec.Struct, frozen=True):
     """What the settings of a job share: weights by ``_weights_key``, and the latest torch module."""
 
     work: Workload
     math_mode: str
     send: Send
     weights: dict[tuple[object, ...], Weights]
-    _source: TorchSource | None = None
-    _source_key: tuple[object, ...] = ()
-
-    def source(self, resolved: ResolvedSetting) -> TorchSource:
-        """What an engine exports; nothing of it is made before an engine asks for it."""
-        key = (*_weights_key(resolved), resolved.batch, resolved.input)
-        if self._source is None or self._source_key != key:
-            # Only one is kept: models are large.
-            self._source = TorchSource(self.work, resolved, self.weights[_weights_key(resolved)])
-            self._source_key = key
-        return self._source
+    sources: dict[tuple[object, ...], TorchSource]
 
 
 def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Preparation:
@@ -97,7 +87,12 @@ def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Pre
             shared.weights[key] = resolve_weights(work, resolved.options, resolved.weights, resolved.seed)
         if resolved.engine != "torch":
             shared.send(Progress("export"))
-        export = engine.export(resolved, shared.source(resolved))
+        batch = (*key, resolved.batch, resolved.input)
+        if batch not in shared.sources:
+            shared.sources.clear()  # Only one is kept: models are large.
+            # Nothing of it is made before an engine asks for it.
+            shared.sources[batch] = TorchSource(work, resolved, shared.weights[key])
+        export = engine.export(resolved, shared.sources[batch])
         if resolved.stages:
             check_stages(work, resolved, shared.weights[key], export, interpreter)
     return Preparation(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import tempfile
@@ -18,7 +17,7 @@ import msgspec
 from modelzoo.errors import KINDS, EnvironmentProblem, ModelzooError, NoAnswerError, UsageError, WorkerError
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
-from modelzoo.measure.launcher import Launcher
+from modelzoo.measure.container import Launcher
 from modelzoo.measure.whereabouts import ASK, DUMP, dumped
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
@@ -282,9 +281,8 @@ class Remote:
             )
 
     def _decoded(self, answer: Answer, kind: type[T]) -> T:
-        wanted: Any = kind
         try:
-            value: T = _decoder(wanted).decode(answer.result)
+            value = msgspec.json.decode(answer.result, type=kind)
         except msgspec.DecodeError as error:
             raise WorkerError(f"the worker sent an answer that cannot be read: {error}") from error
         self._launcher.check(self._job, value)
@@ -352,11 +350,6 @@ class Remote:
     def _close(self, stream: Any) -> None:
         with suppress(BrokenPipeError):  # a worker that died has left input unread
             stream.close()
-
-
-@functools.cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
 
 
 def each_answer(remotes: Mapping[K, Remote], kind: type[T]) -> Iterator[tuple[K, T | ModelzooError]]:

@@ -85,8 +85,7 @@ def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
         *_precision_warnings(report),
         *_agreement_warnings(report),
         *_machine_warnings(report),
-        *_timing_warnings(report.timing),
-        *_accelerator_warnings(report),
+        *_timing_warnings(report),
         *report.observed.warnings,
         *(report.observed.evidence.warnings if report.observed.evidence is not None else ()),
     )
@@ -211,25 +210,19 @@ def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:
         yield from usage_warnings(report.usage, machine)
 
 
-def _accelerator_warnings(report: RunReport) -> Iterator[WarningMessage]:
-    used, timing = report.accelerator, report.timing
-    if used is None or timing is None or not used.throttled_samples:
-        return
-    reasons = dict.fromkeys(reason for reading in used.readings for reason in reading.throttled)
-    share = 100 * len(used.throttled_samples) / max(1, len(timing.steady))
-    yield warning_for(
-        WarningCode.DEVICE_THROTTLED, device=used.device.name, reasons=", ".join(reasons), share=min(share, 100)
-    )
-
-
-def _timing_warnings(timing: Timing | None) -> Iterator[WarningMessage]:
+def _timing_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    timing, used = report.timing, report.accelerator
     if timing is None:
         return
+    samples = timing.steady
     if timing.warmup_end is WarmUpEnd.CAP:
         yield warning_for(WarningCode.WARMUP_CAP, seconds=sampler.WARMUP_MAX_SECONDS, count=len(timing.warmup))
-    samples = timing.steady
     if len(samples) < sampler.MIN_SAMPLES:
         yield warning_for(WarningCode.FEW_SAMPLES, count=len(samples))
     outliers = stats.outliers(samples)
     if outliers:
         yield warning_for(WarningCode.OUTLIERS, count=outliers, total=len(samples))
+    if used is not None and used.throttled_samples:
+        reasons = ", ".join(dict.fromkeys(reason for reading in used.readings for reason in reading.throttled))
+        share = min(100, 100 * len(used.throttled_samples) / max(1, len(samples)))
+        yield warning_for(WarningCode.DEVICE_THROTTLED, device=used.device.name, reasons=reasons, share=share)

@@ -153,20 +153,20 @@ class Rounds:
             except KeyboardInterrupt:
                 for worker in workers:
                     if worker.interrupted is not None:
-                        yield worker.failed(worker.interrupted)
+                        yield worker.ended(None, worker.interrupted)
                 raise
 
     def _remember(self, index: int, done: Run) -> Run:
-        if done.error is None:
-            self._measured[index] = self._measured.get(index, 0) + 1
-            report = done.report
-            self._largest = max(self._largest, report.peak_memory if report is not None else 0)
-            if report is not None and report.accelerator is not None:
-                self._uses.append(report.accelerator)
-            if report is not None and report.provenance.machine.emulator is not None:
-                self.is_emulated = True
-                self._over.add(index)
-        elif done.error_kind != WorkerError.__name__:
+        report = done.report
+        if report is None:
+            self._over.update({index} if done.error_kind != WorkerError.__name__ else ())
+            return done
+        self._measured[index] = self._measured.get(index, 0) + 1
+        self._largest = max(self._largest, report.peak_memory)
+        if report.accelerator is not None:
+            self._uses.append(report.accelerator)
+        if report.provenance.machine.emulator is not None:
+            self.is_emulated = True
             self._over.add(index)
         return done
 
@@ -219,7 +219,9 @@ class WorkerRun:
 
     def warm_up(self) -> None:
         """Let it build its model and warm it up."""
-        plan, own_turns, mhz = self._request.plan, self._request.uses_containers, self._request.locked_mhz
+        request = self._request
+        own_turns = not all(request.launcher_of(setting).is_local for setting in request.settings)
+        plan, mhz = request.plan, request.locked_mhz
         self._do(lambda worker: worker.call("warm_up", plan, own_turns, mhz, result=NoneType))
 
     def turn(self) -> bool:
@@ -229,7 +231,7 @@ class WorkerRun:
     def finish(self) -> Run:
         """Let it look at what ran, and return its run, or that of a worker that has failed."""
         report = self._do(lambda worker: worker.call("observe", self._looks, result=RunReport, last=True), ends=True)
-        return self._run(report) if self.problem is None else self.failed(self.problem)
+        return self.ended(report, self.problem)
 
     def _do(self, step: Callable[[Remote], T], *, ends: bool = False) -> T | None:
         """What a step of the worker gives, which is suspended afterwards or ``ends``; ``None`` if it has failed."""
@@ -245,11 +247,8 @@ class WorkerRun:
             raise
         return None
 
-    def failed(self, problem: ModelzooError) -> Run:
-        """Return the run of a worker that has failed."""
-        return self._run(error=str(problem), error_kind=type(problem).__name__)
-
-    def _run(self, report: RunReport | None = None, error: str | None = None, error_kind: str | None = None) -> Run:
+    def ended(self, report: RunReport | None, problem: ModelzooError | None) -> Run:
+        """Return the run of a worker that has reported, or has failed."""
         return Run(
             workload=self._request.workload.name,
             group=self._request.first_group + self.index,
@@ -258,6 +257,6 @@ class WorkerRun:
             started=self._started,
             ended=now(),
             report=report,
-            error=error,
-            error_kind=error_kind,
+            error=None if problem is None else str(problem),
+            error_kind=None if problem is None else type(problem).__name__,
         )

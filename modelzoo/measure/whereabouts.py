@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
@@ -57,7 +58,7 @@ def whereabouts(main: int) -> str:
     """
     frames = sys._current_frames()
     frames.pop(threading.get_ident(), None)
-    stacks = [_stack(frames.pop(main)), *map(_stack, frames.values())]
+    stacks = [[each for each, _ in walk_stack(top)] for top in (frames.pop(main), *frames.values())]
     stack = next((each for each in stacks if _modules(each)), stacks[0])
     top, modules = stack[0], _modules(stack)
     layer = ""
@@ -74,16 +75,6 @@ def dumped(output: str) -> str:
     stacks = _DUMPED.findall(output)
     lines = [each for each in _LINE.findall(stacks[-1] if stacks else "") if not each[2].endswith("_call_impl")]
     return ", called from ".join(f"{file}:{line} in {name}" for file, line, name in lines[:CALLERS])
-
-
-def _stack(frame: FrameType) -> list[FrameType]:
-    """The frames of a thread, innermost first."""
-    found: list[FrameType] = []
-    each: FrameType | None = frame
-    while each is not None:
-        found.append(each)
-        each = each.f_back
-    return found
 
 
 def _modules(stack: Sequence[FrameType]) -> list[Any]:

@@ -35,7 +35,6 @@ from modelzoo.records.protocol import (
     PrepareJob,
     Send,
     decode_job,
-    encode_line,
 )
 from modelzoo.version import __version__
 
@@ -50,7 +49,7 @@ def main() -> int:
     writing = threading.Lock()
 
     def send(message: Message) -> None:
-        line = memoryview(encode_line(message) + b"\n")
+        line = memoryview(encode_json(message) + b"\n")
         with writing:
             while line:  # a signal may interrupt a long line
                 line = line[pipe.write(line) or 0 :]

@@ -7,8 +7,9 @@ installations of the suite; ``PROTOCOL`` changes whenever they would no longer u
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -171,31 +172,9 @@ Send = Callable[[Message], None]
 """How a worker sends messages to its parent."""
 
 
-def encode_job(job: Job) -> bytes:
-    """``job`` as one line of JSON, without the line break.
-
-    Raises:
-        UnicodeEncodeError: a path in it is not UTF-8, so the worker would not find it.
-    """
-    return encode_json(job, strict=True)
-
-
-def encode_line(message: Message) -> bytes:
-    """``message`` as one line of JSON, without the line break. NaN and infinities become null."""
-    return encode_json(message)
-
-
-def decode_job(line: bytes) -> Job:
-    """Raises ``msgspec.DecodeError`` (``ValidationError``) for anything else."""
-    job: Job = _JOBS.decode(line)
-    return job
-
-
-def decode_message(line: bytes) -> Message:
-    """Raises ``msgspec.DecodeError`` for anything else, an incomplete line included."""
-    message: Message = _MESSAGES.decode(line)
-    return message
-
-
-_JOBS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Job)
-_MESSAGES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Message)
+encode_job: Callable[[Job], bytes] = functools.partial(encode_json, strict=True)
+"""A job as one line of JSON, without the line break; ``UnicodeEncodeError`` if a path in it is not UTF-8, so the worker
+would not find it."""
+decode_job: Callable[[bytes], Job] = msgspec.json.Decoder(Job).decode
+decode_message: Callable[[bytes], Message] = msgspec.json.Decoder(Message).decode
+"""Raise ``msgspec.DecodeError`` (``ValidationError``) for anything else, an incomplete line included."""

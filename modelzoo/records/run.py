@@ -206,9 +206,10 @@ class Result(msgspec.Struct, frozen=True):
     format: Annotated[Public, msgspec.Meta(extra_json_schema={"const": FORMAT})] = FORMAT
     name: str = ""
 
-    def plus(self, run: Run) -> Result:
-        """Return a copy with ``run`` appended."""
-        return replace(self, runs=(*self.runs, run))
+    def plus(self, entry: Run | ValidityEntry | ShardingReport) -> Result:
+        """Return a copy with ``entry`` appended to what it has of this kind."""
+        name = {Run: "runs", ValidityEntry: "validity"}.get(type(entry), "sharding")
+        return replace(self, **{name: (*getattr(self, name), entry)})
 
     @property
     def latency(self) -> Latency:
@@ -218,10 +219,6 @@ class Result(msgspec.Struct, frozen=True):
     def design(self, workload: str) -> Design | None:
         """How the rounds of ``workload`` were planned; ``None`` if that was not recorded."""
         return next((each for each in self.latency.designs if each.workload == workload), None)
-
-    def plus_validity(self, entry: ValidityEntry) -> Result:
-        """Return a copy with ``entry`` appended."""
-        return replace(self, validity=(*self.validity, entry))
 
     def label(self, group: int) -> str:
         """The label that tells a group from the other settings of its workload."""

@@ -76,17 +76,9 @@ class ResultFile:
         self.result, self.is_kept, self.problem = result, True, ""
         write(result, path, option)
 
-    def add_run(self, run: Run) -> None:
-        """Append a run."""
-        self._store(self.result.plus(run))
-
-    def add_validity(self, entry: ValidityEntry) -> None:
-        """Append a judgement."""
-        self._store(self.result.plus_validity(entry))
-
-    def add_sharding(self, report: ShardingReport) -> None:
-        """Append how a data set was divided among hosts."""
-        self._store(replace(self.result, sharding=(*self.result.sharding, report)))
+    def add(self, entry: Run | ValidityEntry | ShardingReport) -> None:
+        """Append a run, a judgement, or how a data set was divided among hosts."""
+        self._store(self.result.plus(entry))
 
     def set_payload(self, payload: Payload) -> None:
         """Set how far the measurement has come."""

@@ -142,7 +142,7 @@ class Search(Driver[Throughput]):
         self.update(runs=(*found.runs, run))
         if context is not None:
             requested = self.stored.result.requested[configuration.group]
-            self.stored.add_run(
+            self.stored.add(
                 Run(
                     workload=requested.workload,
                     group=configuration.group,

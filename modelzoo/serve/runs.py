@@ -117,7 +117,11 @@ def measure(
         schedule = arrivals(plan, rate, seed, calibration.rate)
         # Offline all requests wait at the start, and there is nothing to wait for.
         wait, queue = (0.0, len(schedule)) if plan.scenario is Scenario.OFFLINE else (plan.max_wait, plan.queue)
-        served = serve(server, schedule, Batching(plan.batch, wait, queue), _give_up(plan, len(schedule)))
+        # In a search, a run that cannot pass any more ends; otherwise it shows by how much it fails.
+        bound = plan.bound if plan.is_search else None
+        over = None if bound is None else most_over(len(schedule), bound.percentile / 100)
+        give_up = None if bound is None or over is None else GiveUp(bound.seconds, over)
+        served = serve(server, schedule, Batching(plan.batch, wait, queue), give_up)
     dispatcher = served.dispatcher
     batch_seconds = median(calibration.seconds) if calibration.seconds else 0.0
     run = LoadRun(
@@ -140,11 +144,3 @@ def measure(
         given_up=served.given_up,
     )
     return replace(run, reasons=reasons(run, plan.bound, is_search=plan.is_search))
-
-
-def _give_up(plan: LoadPlan, requests: int) -> GiveUp | None:
-    """In a search, a run that cannot pass any more ends; otherwise it shows by how much it fails."""
-    if not plan.is_search or plan.bound is None:
-        return None
-    over = most_over(requests, plan.bound.percentile / 100)
-    return None if over is None else GiveUp(plan.bound.seconds, over)

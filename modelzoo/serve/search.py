@@ -1,5 +1,7 @@
 """The runs of a call: repeats with new instances, and in each of them one run, or the search for the highest rate.
 
+The instances of a repeat are started, calibrated, given to the generator, and asked what they ran.
+
 Where to look for the highest rate that meets a bound: bracketing, then bisection. Pure.
 
 LoadGen's rules describe the same search: "LoadGen will use a binary search to find a candidate value. It will then
@@ -11,18 +13,27 @@ processes differ from each other by more than the runs of one.
 from __future__ import annotations
 
 import math
+import select
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import msgspec
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.load import Flaw, Load, LoadPlan, LoadRun, LoadSession
+from modelzoo.machine.linux import read_throttling
+from modelzoo.measure.jobs import OnEvent, Request
+from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadPlan, LoadRun, LoadSession
 from modelzoo.records.machine import Throttling
+from modelzoo.records.protocol import Preparation
+from modelzoo.records.run import now
+from modelzoo.records.serving import InstanceReport, Ready
+from modelzoo.records.throughput import InstancePlace
 from modelzoo.results.load import RESOLUTION, is_slow_alone
-from modelzoo.serve.runs import measure
-from modelzoo.serve.servers import Server
+from modelzoo.serve.places import settled
+from modelzoo.serve.runs import calibrate, measure
+from modelzoo.serve.servers import ProcessServer, Server, looks_of, start_instance
+from modelzoo.setting import Setting
 
 START = 0.7
 """The share of the capacity with which a search begins."""
@@ -149,3 +160,73 @@ def _search(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[Lo
             seed += plan.repeats
         else:
             bracket = bracket.tried(rate, passed=run.is_valid)
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """What is run, and where.
+
+    Attributes:
+        request: the workload with its only setting.
+        prepared: the setting as resolved.
+        places: the CPUs of each instance.
+        generator: those of the generator.
+        on_event: called with the progress of the first instance.
+    """
+
+    request: Request
+    prepared: Preparation
+    places: tuple[InstancePlace, ...]
+    generator: GeneratorPlace
+    on_event: OnEvent
+
+
+def fixed_size(setting: Setting, batch: int) -> int | None:
+    """The only batch size that an instance of ``setting`` with this ``batch`` can run; ``None``: it runs any.
+
+    A torch module in eager mode runs whatever it is given. What was compiled, traced, captured or exported has the
+    shapes of the setting's batch, so smaller batches are padded to it.
+    """
+    return None if setting.engine == "torch" and setting.mode == "eager" else batch
+
+
+@contextmanager
+def open_session(
+    site: Deployment, load: Load, repeat: int, on_end: Callable[[LoadSession], None], *, extras: bool
+) -> Iterator[CalibratedInstances]:
+    """Start all instances, calibrate them, and yield them; when the block ends, they report and end.
+
+    Args:
+        site: what is run, and where.
+        load: what was asked for.
+        repeat: its number.
+        on_end: called with the reports of the instances; not if the block failed.
+        extras: have the first instance audit itself in full and report everything.
+
+    Raises:
+        ModelzooError: an instance cannot be started.
+        WorkerError: one died.
+    """
+    batch = load.plan.batch
+    sizes = tuple(range(1, batch)) if load.fixed_size is None else ()
+    with ExitStack() as stack:
+        watch = stack.enter_context(select.epoll())
+        instances = [
+            stack.enter_context(
+                start_instance(
+                    site.request, 0, site.prepared, place, site.on_event, repeat, sizes=sizes, is_first=number == 0
+                )
+            )
+            for number, place in enumerate(site.places)
+        ]
+        started = now()
+        for each in instances:
+            each.wait(Ready)
+        place = stack.enter_context(settled(site.generator))
+        server = ProcessServer(instances, load.fixed_size, watch, polls=place.polls)
+        calibration = calibrate(server, batch)
+        cpus = tuple(place.cpus for place in site.places)
+        session = LoadSession(repeat, started, cpus, place, calibration)
+        yield CalibratedInstances(server, session, read_throttling)
+        for number, each in enumerate(instances):
+            each.send("finish", looks_of(site.request, number, extras=extras), last=True)
+        on_end(replace(session, reports=tuple(each.wait(InstanceReport) for each in instances)))

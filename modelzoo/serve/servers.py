@@ -75,15 +75,15 @@ class Reply(NamedTuple):
 
 
 class Server(Protocol):
-    """Instances of one model. What drives them is the same for processes, for tests and for benchmarks."""
+    """Instances of one model. What drives them is the same for processes, for tests and for benchmarks.
 
-    @property
-    def instances(self) -> int:
-        """Their number."""
+    Attributes:
+        instances: their number.
+        fixed_size: the only batch size that they can run, to which smaller batches are padded; ``None``: they run any.
+    """
 
-    @property
-    def fixed_size(self) -> int | None:
-        """The only batch size that they can run, to which smaller batches are padded; ``None``: they run any."""
+    instances: int
+    fixed_size: int | None
 
     def now(self) -> float:
         """Seconds of the clock that all times are given in."""
@@ -110,25 +110,18 @@ class ProcessServer:
     def __init__(
         self, instances: Sequence[Remote], fixed_size: int | None, watch: select.epoll, *, polls: bool
     ) -> None:
-        self._instances, self._fixed_size, self._polls = tuple(instances), fixed_size, polls
+        self.instances, self.fixed_size = len(instances), fixed_size
+        self._remotes, self._polls = tuple(instances), polls
         self._by_descriptor = {each.fileno(): number for number, each in enumerate(instances)}
         self._watch = watch
         for descriptor in self._by_descriptor:
             watch.register(descriptor, select.EPOLLIN)
 
-    @property
-    def instances(self) -> int:
-        return len(self._instances)
-
-    @property
-    def fixed_size(self) -> int | None:
-        return self._fixed_size
-
     def now(self) -> float:
         return time.monotonic()
 
     def start(self, instance: int, size: int) -> None:
-        self._instances[instance].send("batch", size, phase="serve")
+        self._remotes[instance].send("batch", size, phase="serve")
 
     def wait(self, until: float) -> Sequence[Reply]:
         due = self._due(until)
@@ -142,18 +135,18 @@ class ProcessServer:
             if now >= until:
                 return ()
             if now >= due:
-                for instance in self._instances:
-                    instance.attend()
+                for remote in self._remotes:
+                    remote.attend()
                 due = self._due(until)
 
     def _due(self, until: float) -> float:
         """When the wait ends at the latest; one without an end does so when an instance has not answered for long."""
-        return min((each.due for each in self._instances), default=until) if math.isinf(until) else until
+        return min((each.due for each in self._remotes), default=until) if math.isinf(until) else until
 
     def _read(self, descriptor: int) -> list[Reply]:
         number = self._by_descriptor[descriptor]
         try:
-            replies = self._instances[number].answers(BatchDone)
+            replies = self._remotes[number].answers(BatchDone)
         except ModelzooError as error:
             self._watch.unregister(descriptor)
             return [Reply(number, 0.0, 0.0, str(error))]

@@ -5,13 +5,12 @@ The stages get equal shares of the time, so fewer candidates are measured more o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from statistics import fmean
 
-import msgspec
-
 from modelzoo.errors import UsageError
+from modelzoo.measure.schedule import LEAST_PROCESS_SECONDS
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
 
@@ -30,66 +29,33 @@ CONFIRMATION_SECONDS = 3.0
 """How long a process samples that measures the winner again."""
 SAMPLES = 5
 """Fewest samples of a process, if they take longer than that."""
-LEAST_PROCESS_SECONDS = 2.0
-"""No process takes less than this; importing torch alone takes that long."""
 COMPILED = 4.0
 """A process that compiles is taken to cost this many times as much as one of the default, until one was measured."""
 
 
-class Time(msgspec.Struct, frozen=True):
-    """The time of a search, in seconds: what has been spent, and the budget."""
+def costs(runs: Sequence[Run], settings: Sequence[Setting]) -> list[float]:
+    """Return the seconds of wall time that the next process of each setting is expected to take, by what ran so far.
 
-    spent: float
-    budget: float
-
-    @property
-    def search_left(self) -> float:
-        """What is left for the search."""
-        return max(0.0, SEARCH_SHARE * self.budget - self.spent)
-
-    @property
-    def left(self) -> float:
-        """What is left."""
-        return max(0.0, self.budget - self.spent)
-
-
-class Costs(msgspec.Struct, frozen=True):
-    """Seconds of wall time per process.
-
-    Attributes:
-        known: of the settings that were measured, by group: of their latest process.
-        expected: of all settings, as long as nothing is known of them, by group.
+    It is what the latest one took: what was compiled or exported is in a cache then. A setting of which nothing is
+    known costs as much as those of its engine and mode.
     """
-
-    known: Mapping[int, float]
-    expected: Mapping[int, float]
-
-    @classmethod
-    def read(cls, runs: Sequence[Run], settings: Sequence[Setting]) -> Costs:
-        """Return what the runs so far say. Later processes cost less: what was compiled or exported is in a cache."""
-        rounds: dict[int, list[Run]] = {}
-        for run in runs:
-            rounds.setdefault(run.round, []).append(run)
-        known: dict[int, float] = {}
-        for number in sorted(rounds):
-            # Everyone has its own compiling, and an equal part of the rest.
-            ended = [datetime.fromisoformat(run.ended).timestamp() for run in rounds[number] if run.ended]
-            began = min(datetime.fromisoformat(run.started).timestamp() for run in rounds[number])
-            compiling = {run.group: run.report.compile_seconds or 0.0 if run.report else 0.0 for run in rounds[number]}
-            rest = max(0.0, max(ended, default=0.0) - began - sum(compiling.values())) / len(rounds[number])
-            known.update({group: seconds + rest for group, seconds in compiling.items()})
-        by_kind: dict[tuple[str, str], list[float]] = {}
-        for group, seconds in known.items():
-            by_kind.setdefault((settings[group].engine, settings[group].mode), []).append(seconds)
-        expected = {}
-        for group, setting in enumerate(settings):
-            default = known.get(0, 0.0) * (1.0 if setting.mode == "eager" else COMPILED)
-            expected[group] = fmean(by_kind.get((setting.engine, setting.mode), [default]))
-        return cls(known, expected)
-
-    def of(self, group: int) -> float:
-        """Seconds of the next process of this setting."""
-        return self.known.get(group, self.expected[group])
+    rounds: dict[int, list[Run]] = {}
+    for run in runs:
+        rounds.setdefault(run.round, []).append(run)
+    known: dict[int, float] = {}
+    for number in sorted(rounds):
+        # Everyone has its own compiling, and an equal part of the rest.
+        ended = [datetime.fromisoformat(run.ended).timestamp() for run in rounds[number] if run.ended]
+        began = min(datetime.fromisoformat(run.started).timestamp() for run in rounds[number])
+        compiling = {run.group: run.report.compile_seconds or 0.0 if run.report else 0.0 for run in rounds[number]}
+        rest = max(0.0, max(ended, default=0.0) - began - sum(compiling.values())) / len(rounds[number])
+        known.update({group: seconds + rest for group, seconds in compiling.items()})
+    by_kind: dict[tuple[str, str], list[float]] = {}
+    for group, seconds in known.items():
+        by_kind.setdefault((settings[group].engine, settings[group].mode), []).append(seconds)
+    usual = {True: [known.get(0, 0.0)], False: [known.get(0, 0.0) * COMPILED]}
+    alike = [by_kind.get((each.engine, each.mode), usual[each.mode == "eager"]) for each in settings]
+    return [known.get(group, fmean(each)) for group, each in enumerate(alike)]
 
 
 def check(budget: float, settings: int) -> None:
@@ -107,27 +73,25 @@ def check(budget: float, settings: int) -> None:
         )
 
 
-def stage_rounds(costs: Sequence[float], stages: int, time: Time) -> int:
+def stage_rounds(costs: Sequence[float], stages: int, left: float) -> int:
     """Return how many rounds the next stage has.
 
     Args:
         costs: seconds that one process of each setting takes, the default included.
         stages: number of stages that are left, this one included.
-        time: of the search.
+        left: seconds that are left for the search.
     """
-    share = time.search_left / max(1, stages)
-    return max(1, min(MOST_ROUNDS, int(share / max(sum(costs), 1e-9))))
+    return max(1, min(MOST_ROUNDS, int(left / max(1, stages) / max(sum(costs), 1e-9))))
 
 
-def confirmation_rounds(costs: Sequence[float], time: Time) -> int:
+def confirmation_rounds(costs: Sequence[float], left: float) -> int:
     """Return in how many rounds the winner is measured again; 0 if not even two fit into the time.
 
     The number is fixed before the first one, so the data cannot decide when to stop.
 
     Args:
         costs: seconds that one process of each setting takes.
-        time: of the search.
+        left: seconds that are left of the budget.
     """
-    fewest, most = CONFIRMATION_ROUNDS
-    fitting = int(time.left / max(sum(costs), 1e-9))
-    return min(most, fitting) if fitting >= min(2, fewest) else 0
+    fitting = int(left / max(sum(costs), 1e-9))
+    return min(CONFIRMATION_ROUNDS[1], fitting) if fitting >= 2 else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from statistics import fmean, median
 from time import perf_counter
 from typing import ClassVar
@@ -27,7 +28,6 @@ from modelzoo.stats import race
 from modelzoo.stats.race import Choice
 from modelzoo.tuning import choice, halving
 from modelzoo.tuning.driver import Driver
-from modelzoo.tuning.halving import Costs, Time
 from modelzoo.workload import Workload
 
 BLOCK = 7
@@ -82,7 +82,7 @@ class Search(Driver[Tuning]):
         try:
             super().run()
         finally:
-            self.update(spent=self._time().spent)
+            self.update(spent=self._spent)
 
     # What takes part
 
@@ -123,7 +123,7 @@ class Search(Driver[Tuning]):
         entry = self.result.judged().get(entrant)
         if entry is None:
             entry = self.judge(setting, entrant)
-            self.stored.add_validity(entry)
+            self.stored.add(entry)
         kind = choice.not_valid(entry, allow_unjudged=self._may_be_unjudged(setting))
         self.exclude(*([Exclusion(entrant, kind)] if kind is not None else []))
         return kind is not None
@@ -137,13 +137,13 @@ class Search(Driver[Tuning]):
         return replace(found, steps=tuple(self.stored.group_of(self.work.name, step) for step in steps))
 
     def rounds(self, entrants: Sequence[int], number: int, left: int) -> int:
-        return halving.stage_rounds([self._costs().of(each) for each in entrants], left, self._time()) if number else 1
+        return halving.stage_rounds(self._costs(entrants), left, self._left(halving.SEARCH_SHARE)) if number else 1
 
     def confirmation(self, choice: Choice) -> Stage | None:
         """The winner again, with the default and, if there is time, the steps between them."""
         count, groups = 0, tuple[int, ...]()
         for groups in ((0, *choice.steps), (0, choice.winner)) if choice.winner else ():
-            count = halving.confirmation_rounds([self._costs().of(group) for group in groups], self._time())
+            count = halving.confirmation_rounds(self._costs(groups), self._left())
             if count >= halving.CONFIRMATION_ROUNDS[0]:
                 break
         return self.begin(StageKind.CONFIRMATION, groups, count) if count else None
@@ -177,7 +177,7 @@ class Search(Driver[Tuning]):
             groups = self.result.groups()
             unfit = {group: choice.unfit(groups.get(group, []), groups[0]) for group in block if group and is_search}
             self.exclude(*(Exclusion(group, kind) for group, kind in unfit.items() if kind is not None))
-            self.update(spent=self._time().spent)
+            self.update(spent=self._spent)
 
     def _next_block(self, stage: Stage) -> list[int]:
         """The settings of the next sweep: those with the fewest processes in this stage, and the default."""
@@ -196,20 +196,16 @@ class Search(Driver[Tuning]):
 
     def _affordable(self, stage: Stage, block: list[int]) -> list[int]:
         """As much of ``block`` as there is time for; empty if there is none for a single candidate."""
-        time, costs = self._time(), self._costs()
         if stage.kind is StageKind.PROBE:
             return block
+        costs = self._costs(block)
         if stage.kind is StageKind.CONFIRMATION:  # the default and the winner belong together
-            return block if sum(map(costs.of, block)) <= time.left else []
-        left = time.search_left
+            return block if sum(costs) <= self._left() else []
+        left = self._left(halving.SEARCH_SHARE)
         if stage == self.found.stage(StageKind.SEARCH):
-            left -= (1 - halving.FIRST_SHARE) * halving.SEARCH_SHARE * time.budget
-        found, total = [0], costs.of(0)
-        for group in block[1:]:
-            total += costs.of(group)
-            if total <= left:
-                found.append(group)
-        return found if len(found) > 1 else []
+            left -= (1 - halving.FIRST_SHARE) * halving.SEARCH_SHARE * self.found.budget
+        fitting = sum(total <= left for total in accumulate(costs))
+        return block[:fitting] if fitting > 1 else []
 
     def _sweep(self, stage: Stage, block: Sequence[int]) -> None:
         # The whole grid is prepared together, or what is confirmed.
@@ -229,7 +225,7 @@ class Search(Driver[Tuning]):
             if offset is None:
                 offset = self.next_round() - run.round
             moved = replace(run, group=members[run.group], round=run.round + offset)
-            self.stored.add_run(moved)
+            self.stored.add(moved)
             self.on_run(moved)
             if moved.group == 0 and moved.error is not None:
                 raise WorkerError(f"the default setting failed: {moved.error}")
@@ -238,8 +234,16 @@ class Search(Driver[Tuning]):
     def _settings(self) -> list[Setting]:
         return [requested.setting for requested in self.result.requested]
 
-    def _costs(self) -> Costs:
-        return Costs.read(self.result.runs, self._settings)
+    def _costs(self, groups: Sequence[int]) -> list[float]:
+        """The seconds of the next process of each of these settings."""
+        costs = halving.costs(self.result.runs, self._settings)
+        return [costs[group] for group in groups]
 
-    def _time(self) -> Time:
-        return Time(self._before + self.clock() - self._started, self.found.budget)
+    @property
+    def _spent(self) -> float:
+        """Seconds of wall time so far, those before an interruption included."""
+        return self._before + self.clock() - self._started
+
+    def _left(self, share: float = 1.0) -> float:
+        """What is left of a share of the budget, in seconds."""
+        return max(0.0, share * self.found.budget - self._spent)

@@ -38,7 +38,7 @@ def measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
             calls.append((jobs, how))
             stored.set_payload(result.latency)
             for run in result.runs:
-                stored.add_run(replace(run, workload="mlp", requested=jobs[0][1][run.group]))
+                stored.add(replace(run, workload="mlp", requested=jobs[0][1][run.group]))
 
         monkeypatch.setattr(check, "measure_session", measure)
         return calls

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.cli.app import main
-from modelzoo.cli.ended import ENDED, Ended
+from modelzoo.cli.parser import ENDED, Ended
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_the_exit_code_of_a_session(error_kind: str | None, judged: int, strict:
     run = make([0.1] * 5)
     rows = summary.rows(result_of(run))
     failed = replace(run, error=error_kind, error_kind=error_kind)
-    result = result_of(failed).plus_validity(ValidityEntry(run.workload, 0, run.requested, exit_code=judged))
+    result = result_of(failed).plus(ValidityEntry(run.workload, 0, run.requested, exit_code=judged))
     assert exit_code(result, rows, strict) == code
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import load_results
@@ -115,16 +113,6 @@ def test_a_newer_minor_version_is_read(tmp_path: Path, capsys: pytest.CaptureFix
     assert for_scripts(capsys.readouterr().out)[0].startswith("[VALID] ssdlite")
 
 
-def test_torch_is_not_imported() -> None:
-    """Showing results works where nothing is measured."""
-    code = (
-        "import sys; from modelzoo.cli import main; code = main(['report', sys.argv[1]]); "
-        "assert 'torch' not in sys.modules; sys.exit(code)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(SSDLITE)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 # The page
 
 
@@ -218,12 +206,3 @@ def test_results_without_timings_have_no_rows(tmp_path: Path, capsys: pytest.Cap
             f"modelzoo: error: --format csv has latencies, as run and tune measure them, and {names[-1]} has none; "
             "give --format terminal, markdown or html (see modelzoo report --help)\n"
         )
-
-
-def test_torch_is_not_imported_for_a_page(tmp_path: Path) -> None:
-    """It takes seconds, and is not needed to read results."""
-    code = (
-        f"import sys; from modelzoo.cli import app; app.main(['report', {str(SSDLITE)!r}, '-o', '{tmp_path}/p.html']);"
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0

@@ -63,7 +63,7 @@ def test_the_end_says_where_everything_is(tmp_path: Path) -> None:
 
     def ended(named: str | None, plot: Plot | None = PLOT) -> list[str]:
         stored: Any = SimpleNamespace(path=Path("r.json"), is_kept=True)
-        out = PlainConsole(width=80)
+        out = PlainConsole(width=80, soft_wrap=True)
         with out.capture() as printed:
             serving.end(named, stored, plot, out)
         return printed.get().splitlines()

@@ -16,9 +16,8 @@ from toy_workloads import SHORT, mlp
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure import jobs
-from modelzoo.measure.container import ContainerLauncher, check_answer, check_message
+from modelzoo.measure.container import ContainerLauncher, Launcher, check_answer, check_message
 from modelzoo.measure.jobs import Request
-from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.mounts import named_files, place
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, PictureSource
@@ -32,7 +31,6 @@ from modelzoo.records.protocol import (
     PrepareJob,
     Progress,
     decode_message,
-    encode_line,
 )
 from modelzoo.records.run import Prepared, RunReport
 from modelzoo.records.run_report import Observed
@@ -74,7 +72,7 @@ def answer(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
             def call(self, name: str, result: Any, last: bool) -> Any:
                 image = self._launcher.image if isinstance(self._launcher, ContainerLauncher) else ""
-                line = encode_line(Answer(msgspec.Raw(encode_json(answers[image]))))
+                line = encode_json(Answer(msgspec.Raw(encode_json(answers[image]))))
                 message = self._launcher.read(self._job, line)
                 assert isinstance(message, Answer)
                 found = msgspec.json.decode(message.result, type=result)
@@ -174,9 +172,9 @@ def test_variables_must_be_possible(field: str, name: str, value: str, answer: A
 
 def test_a_phase_is_short() -> None:
     """It is drawn once a second."""
-    assert decode_message(encode_line(Progress("x" * 200))) == Progress("x" * 200)
+    assert decode_message(encode_json(Progress("x" * 200))) == Progress("x" * 200)
     with pytest.raises(msgspec.ValidationError):
-        decode_message(encode_line(Progress("x" * 201)))
+        decode_message(encode_json(Progress("x" * 201)))
 
 
 def exhibit(path: str | None, **changes: Any) -> Exhibit:
@@ -256,9 +254,9 @@ def test_a_worker_sends_samples_to_compute_with(values: tuple[float, ...], said:
 def test_no_memory_is_allocated_for_a_picture_that_cannot_be(change: dict[str, Any]) -> None:
     """Neither for a crop nor for a mask."""
     with pytest.raises(msgspec.ValidationError):
-        decode_message(encode_line(exhibit(None, **change)))
+        decode_message(encode_json(exhibit(None, **change)))
     possible = exhibit(None, source=PictureSource(crop=(0, 0, 640, 480)), tested=DrawnDetections(mask_size=(800, 1333)))
-    assert decode_message(encode_line(possible)) == possible
+    assert decode_message(encode_json(possible)) == possible
 
 
 @pytest.mark.parametrize("identity", ["", "../../etc/cron.d/job", "a/b", "a.b", "²³", "a\n"])

@@ -151,7 +151,8 @@ def test_a_workload_that_the_image_lacks_is_shown_to_it(engine: FakeDocker, tmp_
 PREPARES = """
 import msgspec, os, sys
 from modelzoo.records.codec import encode_json
-from modelzoo.records.protocol import PROTOCOL, Answer, Hello, Preparation, decode_job, encode_line
+from modelzoo.records.codec import encode_json
+from modelzoo.records.protocol import PROTOCOL, Answer, Hello, Preparation, decode_job
 from modelzoo.records.run import Prepared
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
@@ -169,7 +170,7 @@ if os.environ.get("LIE"):
 resolved = ResolvedSetting(weights="random", threads=1, image=job.settings[0].image)
 found = msgspec.Raw(encode_json([Preparation(Prepared(resolved, weights))]))
 for message in (Hello(PROTOCOL, "0"), Answer(found)):
-    print(encode_line(message).decode(), flush=True)
+    print(encode_json(message).decode(), flush=True)
 """
 """A worker that makes a file of weights in its cache, unless another process has named one, which it reads."""
 

@@ -24,9 +24,10 @@ from toy_workloads import MLP
 
 from modelzoo.measure import guardian
 from modelzoo.measure.guardian import CONTAINER, GROUP, Guardian
-from modelzoo.records.protocol import PROTOCOL, Answer, Hello, encode_line
+from modelzoo.records.codec import encode_json
+from modelzoo.records.protocol import PROTOCOL, Answer, Hello
 
-SAYS = [encode_line(each).decode() for each in (Hello(PROTOCOL, "0"), Answer(msgspec.Raw(b"true")))]
+SAYS = [encode_json(each).decode() for each in (Hello(PROTOCOL, "0"), Answer(msgspec.Raw(b"true")))]
 WORKER = f"""
 import subprocess, sys
 subprocess.Popen(["sleep", "600"])

@@ -10,7 +10,7 @@ from time import monotonic
 
 import psutil
 import pytest
-from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
+from toy_workloads import SHORT, numpy_classifier, numpy_setting
 
 from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
@@ -77,24 +77,6 @@ def test_a_killed_instance_is_named_by_its_signal(tmp_path: Path) -> None:
                 instance.answers(BatchDone)
         assert instance.problem is not None
         instance.send("batch", 2)
-
-
-def test_errors_of_an_instance_keep_their_class(tmp_path: Path) -> None:
-    """A command that it cannot carry out is an error that the user can read."""
-    with started(numpy_classifier(tmp_path)) as instance:
-        instance.wait(Ready)
-        instance.send("batch", 3)
-        with pytest.raises(UsageError, match="the instance has batches of 2 items, none of 3"):
-            instance.wait(BatchDone)
-
-
-def test_an_instance_whose_model_fails_is_never_ready(tmp_path: Path) -> None:
-    """The reason is that of the workload's own code."""
-    with (
-        started(odd_numpy(tmp_path / "odd", inputs="raise ArithmeticError('seven is not eight')")) as instance,
-        pytest.raises(UsageError, match="line 11: ArithmeticError: seven is not eight; correct it there"),
-    ):
-        instance.wait(Ready)
 
 
 def test_only_the_cpu_has_instances(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from measure.test_measurement import job_for, measured
 
 from modelzoo.evidence import subnormal
 from modelzoo.measure import instance
-from modelzoo.measure.kept_inputs import KeptInputs
+from modelzoo.measure.loading import KeptInputs
 from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import RunReport

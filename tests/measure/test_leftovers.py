@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -84,3 +85,37 @@ def test_labels_that_are_not_ours_are_left_alone(engine: FakeDocker) -> None:
     remove_leftovers()
     assert engine.containers() == sorted(labels)
     assert engine.calls("rm") == []
+
+
+RUNNER = f"""
+import os, sys, time
+from pathlib import Path
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}, {str(ROOT / "tests" / "measure")!r}]
+from fake_docker import installed
+from test_leftovers import WORKER, container
+with installed(Path(sys.argv[1])) as engine:
+    os.environ["PATH"] = str(engine.home) + os.pathsep + os.environ["PATH"]
+    engine.add("zoo:a", worker=WORKER)
+    container().suspend()
+    print("paused", flush=True)
+    time.sleep(60)
+"""
+"""A test run in the middle of a test whose container is paused."""
+
+
+def test_a_test_run_that_is_killed_leaves_no_process_in_a_container(tmp_path: Path) -> None:
+    """Although its guardian is killed as well, as by a time-out that ends all that it finds."""
+    command = [sys.executable, "-c", RUNNER, str(tmp_path / "engine")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as runner:
+        assert runner.stdout is not None
+        assert runner.stdout.readline() == "paused\n"
+        (state,) = (tmp_path / "engine" / "containers").iterdir()
+        inside = psutil.Process(json.loads(state.read_text())["pid"])
+        assert inside.status() == psutil.STATUS_STOPPED
+        for guardian in psutil.Process(runner.pid).children():
+            if "guardian.py" in guardian.cmdline()[-1]:
+                guardian.kill()
+        runner.kill()
+    with suppress(psutil.NoSuchProcess):
+        inside.wait(10)
+    assert not inside.is_running() or inside.status() == psutil.STATUS_ZOMBIE

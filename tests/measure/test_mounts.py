@@ -21,6 +21,7 @@ from modelzoo.measure.mounts import (
     outside,
     place,
 )
+from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.protocol import (
     Assignment,
@@ -28,7 +29,6 @@ from modelzoo.records.protocol import (
     PrepareJob,
     decode_job,
     encode_job,
-    encode_line,
 )
 from modelzoo.records.run import Prepared
 from modelzoo.records.validity import ValidityRequest
@@ -190,9 +190,9 @@ def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
     assert (own.setting.weights, own.setting.input) == (place(checkpoint), place(picture))
     assert own.prepared.weights.path == place(checkpoint)
     rows = ((f"{place(data)}/a.jpg and {place(picture)}",),)
-    line = encode_line(Exhibit("a.csv", csv=CsvRows(("text",), rows)))
+    line = encode_json(Exhibit("a.csv", csv=CsvRows(("text",), rows)))
     expected = Exhibit("a.csv", csv=CsvRows(("text",), ((f"{data}/a.jpg and {picture}",),)))
-    assert outside(line, named_files(job, {}), CACHE_A) == encode_line(expected)
+    assert outside(line, named_files(job, {}), CACHE_A) == encode_json(expected)
 
 
 def test_an_image_has_a_cache_of_its_own_and_reads_weights_in_others() -> None:

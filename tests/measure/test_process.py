@@ -20,7 +20,8 @@ from modelzoo.measure import process
 from modelzoo.measure.jobs import Request, prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.process import Remote
-from modelzoo.records.protocol import PROTOCOL, Answer, Hello, Job, Message, Preparation, Progress, encode_line
+from modelzoo.records.codec import encode_json
+from modelzoo.records.protocol import PROTOCOL, Answer, Hello, Job, Message, Preparation, Progress
 from modelzoo.records.run import RunReport
 from modelzoo.version import __version__
 from modelzoo.workload import Workload
@@ -126,7 +127,7 @@ def test_errors_keep_their_class_across_the_pipe(tmp_path: Path) -> None:
     assert failure(odd_numpy(tmp_path / "odd", inputs=line)) == ("no such image: x", "InputError")
 
 
-BUILD = encode_line(Progress("build")).decode()
+BUILD = encode_json(Progress("build")).decode()
 
 
 @pytest.mark.parametrize(
@@ -138,10 +139,10 @@ BUILD = encode_line(Progress("build")).decode()
             "the worker sent a message that cannot be read: Expected `str`, got `null`",
         ),
         (
-            encode_line(Answer(msgspec.Raw(b"7"))).decode() + "\n",
+            encode_json(Answer(msgspec.Raw(b"7"))).decode() + "\n",
             "the worker sent an answer that cannot be read: Expected `array`, got `int`",
         ),
-        (2 * (encode_line(Answer(msgspec.Raw(b"[]"))).decode() + "\n"), "an answer that it was not asked for"),
+        (2 * (encode_json(Answer(msgspec.Raw(b"[]"))).decode() + "\n"), "an answer that it was not asked for"),
         ("x" * (2 << 20), "the worker sent a message of more than 1 MiB"),
     ],
     ids=["incomplete", "unreadable", "other", "surplus", "endless"],
@@ -176,7 +177,7 @@ def test_a_path_in_another_encoding_is_refused_in_one_line() -> None:
 def test_a_suite_of_another_protocol_is_refused_in_one_line(tmp_path: Path) -> None:
     """Sides whose suites would misunderstand each other are not compared."""
     job = prepare_job(odd(tmp_path / "odd"), (RANDOM,))
-    hello = encode_line(Hello(PROTOCOL + 1, "9.9")).decode()
+    hello = encode_json(Hello(PROTOCOL + 1, "9.9")).decode()
     launcher = LocalLauncher(worker=("-c", f"input(); print('''{hello}''')"))
     expected = (
         f"the suite in {sys.executable} is version 9.9 with protocol {PROTOCOL + 1}, this one {__version__} with "

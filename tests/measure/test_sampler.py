@@ -10,7 +10,7 @@ import pytest
 
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Times
-from modelzoo.measure.sampler import Sampling, without_collection
+from modelzoo.measure.sampler import Sampling
 from modelzoo.plan import Plan
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, SamplingStop, WarmUpEnd
 
@@ -193,17 +193,3 @@ def test_an_accelerator_has_three_series() -> None:
 
     timing = sampler.measure(nothing, Device(), Plan(2, 3))
     assert (timing.steady, timing.values(ISSUE), timing.values(DEVICE)) == ((3.0,) * 3, (1.0,) * 3, (2.0,) * 3)
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_the_collector_is_off_inside_and_afterwards_as_before(enabled: bool) -> None:
-    """Also if what was timed fails."""
-    before = gc.isenabled()
-    try:
-        (gc.enable if enabled else gc.disable)()
-        with pytest.raises(ZeroDivisionError), without_collection():
-            assert not gc.isenabled()
-            raise ZeroDivisionError
-        assert gc.isenabled() is enabled
-    finally:
-        (gc.enable if before else gc.disable)()

@@ -15,13 +15,14 @@ from modelzoo.engines import create_engine
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
-from modelzoo.measure.loading import build, check_stages, declared_stages, require_stages
+from modelzoo.measure.loading import build, check_stages, require_stages
 from modelzoo.records.protocol import Assignment
 from modelzoo.records.run import Prepared, RunReport
 from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import ModelOutput, Workload
+from modelzoo.workload.declaration import input_request
 
 RESOLVED = ResolvedSetting(batch=4, stages=True)
 
@@ -58,7 +59,7 @@ def test_items_are_those_of_the_batch(report: RunReport) -> None:
 
 def test_stages_and_model_compose_to_the_whole(staged: Workload) -> None:
     """The part that the stages took over is not run twice."""
-    stages = declared_stages(staged, RESOLVED, WEIGHTS)
+    stages = require_stages(staged)(input_request(RESOLVED, WEIGHTS))
     torch.manual_seed(0)
     whole = staged.build({})
     part = stages.part(staged.build({}))
@@ -98,5 +99,5 @@ def test_engines_that_cannot_run_the_stages_are_refused(staged: Workload) -> Non
         check_stages(staged, setting, WEIGHTS, export, "/env/bin/python")
     with pytest.raises(UsageError, match="engine onnxruntime runs the whole model; leave --stages out"):
         check_stages(staged, setting, WEIGHTS, export, None)
-    whole = replace(declared_stages(staged, RESOLVED, WEIGHTS), part=lambda module: module)
+    whole = replace(require_stages(staged)(input_request(RESOLVED, WEIGHTS)), part=lambda module: module)
     check_stages(replace(staged, stages=lambda request: whole), RESOLVED, WEIGHTS, None, None)

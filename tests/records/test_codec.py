@@ -53,7 +53,7 @@ def test_records_survive_json(record: type, data: st.DataObject) -> None:
 def test_messages_survive_the_pipe(message: type, data: st.DataObject) -> None:
     """A message is one line, which names its own type."""
     value = data.draw(values(message))
-    line = protocol.encode_line(value)
+    line = encode_json(value)
     assert b"\n" not in line
     assert protocol.decode_message(line) == value
 
@@ -142,7 +142,7 @@ def test_every_string_can_be_encoded(text: str) -> None:
 
 def test_an_undecodable_name_can_be_sent() -> None:
     """A message with such a name is still one line that names its own type."""
-    line = protocol.encode_line(protocol.Progress("load \udcff"))
+    line = encode_json(protocol.Progress("load \udcff"))
     assert protocol.decode_message(line) == protocol.Progress("load \\udcff")
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from example_machine import TWO_CORES
 
 from modelzoo.frozen import replace
-from modelzoo.records.codec import decode, encode
-from modelzoo.records.profile import Bound, BoundBy, Flops, Gemm, LayerRow, OperatorRow, Profile
+from modelzoo.records.profile import Flops, Gemm, LayerRow, OperatorRow, Profile
 
 PROFILE = Profile(
     iterations=2,
@@ -19,13 +16,6 @@ PROFILE = Profile(
     flops=Flops(128, 224, {"aten::mm": 128}, ("aten::addr",)),
     problems=("a problem",),
 )
-
-
-def test_a_profile_survives_json() -> None:
-    """Shapes come back as tuples, missing operations as None."""
-    assert decode(Profile, json.loads(json.dumps(encode(PROFILE)))) == PROFILE
-    empty = Profile(1, 0.0, (), (), None, ())
-    assert decode(Profile, json.loads(json.dumps(encode(empty)))) == empty
 
 
 def test_rates() -> None:
@@ -64,12 +54,3 @@ def test_scaling_compares_the_same_operator() -> None:
 def test_a_tenth_of_a_core_counts_as_quiet(other_cores: float | None, quiet: bool) -> None:
     """More other load makes the figures useless for later."""
     assert replace(TWO_CORES, other_cores=other_cores).quiet is quiet
-
-
-def test_a_bound_survives_json() -> None:
-    """The limit is stored as a word, and unknown figures as null."""
-    known = Bound("fp32", 150.0, 300.0, 0.5, 40.0, 15.0, 0.5, BoundBy.COMPUTE)
-    unknown = Bound("fp32", 150.0, None, None, None, None, None, None)
-    assert json.loads(json.dumps(encode(known)))["bound_by"] == "compute"
-    for bound in (known, unknown):
-        assert decode(Bound, json.loads(json.dumps(encode(bound)))) == bound

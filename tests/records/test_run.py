@@ -60,7 +60,7 @@ def test_runs_and_judgements_are_appended() -> None:
     """Copies grow, the original stays; judgements are found by group."""
     empty = Result((), "", (SettingRequest("toy", Setting()), SettingRequest("toy", BF16)))
     entry = ValidityEntry("toy", 1, BF16, 2, error="no data")
-    grown = empty.plus(DIED).plus_validity(entry)
+    grown = empty.plus(DIED).plus(entry)
     assert (grown.runs, grown.validity, grown.judged()) == ((DIED,), (entry,), {1: entry})
     assert (empty.runs, empty.judged()) == ((), {})
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-from modelzoo.records.codec import decode, encode
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 
 TIMING = Timing(
@@ -18,14 +15,6 @@ TIMING = Timing(
     warmup_end=WarmUpEnd.SETTLED,
     stop=SamplingStop.TIME_LIMIT,
 )
-
-
-def test_a_timing_survives_json() -> None:
-    """The stored words are those of the enums, and what is read equals what was written."""
-    stored = json.loads(json.dumps(encode(TIMING)))
-    assert (stored["warmup_end"], stored["stop"]) == ("settled", "time limit")
-    assert stored["series"][1] == {"name": "device", "values": [0.1, 0.09]}
-    assert decode(Timing, stored) == TIMING
 
 
 def test_steady_samples_are_those_of_the_watched_series() -> None:

@@ -67,7 +67,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     """Runs, judgements, command and time survive; directories are created."""
     path = tmp_path / "new folder" / "r.json"
     entry = ValidityEntry("toy", 0, Setting(), 2, error="no data", thumbnails=(Thumbnail("a.jpg", b"\xff\xd8/root"),))
-    result = replace(some_result().plus_validity(entry), version="0.0.1", commit="abc")
+    result = replace(some_result().plus(entry), version="0.0.1", commit="abc")
     store.write(result, path)
     assert store.read(path) == result
     assert [run.steady for run in store.read(path).runs] == [(1.0, 2.0), ()]
@@ -78,9 +78,9 @@ def test_every_change_is_stored_at_once(tmp_path: Path) -> None:
     requested = (SettingRequest("toy", Setting()), SettingRequest("toy", BF16))
     stored = store.ResultFile(tmp_path / "r.json", Result((), "", requested))
     assert store.read(stored.path) == stored.result
-    stored.add_run(make([1.0]))
+    stored.add(make([1.0]))
     assert len(store.read(stored.path).runs) == 1
-    stored.add_validity(ValidityEntry("toy", 1, BF16, 2, error="no data"))
+    stored.add(ValidityEntry("toy", 1, BF16, 2, error="no data"))
     assert store.read(stored.path) == stored.result
 
 
@@ -98,18 +98,6 @@ def test_a_search_is_stored_as_it_goes_on(tmp_path: Path) -> None:
     stored.set_payload(replace(tuning, excluded=(Exclusion(3, ExclusionKind.SLOWER),)))
     with pytest.raises(InputError, match="names a setting that is none of the 3"):
         store.read(tmp_path / "r.json")
-
-
-def test_the_baseline_is_what_was_asked_for_first_not_what_ended_first(tmp_path: Path) -> None:
-    """Workers of a round end in any order: groups follow the call, runs within them the rounds."""
-    result = Result((), "", (SettingRequest("toy", Setting()), SettingRequest("toy", BF16)))
-    assert result.groups() == {}
-    for group, setting, number in ((1, BF16, 0), (0, Setting(), 0), (1, BF16, 1)):
-        result = result.plus(make([1.0], setting=setting, group=group, round=number))
-    store.write(result, tmp_path / "r.json")
-    groups = store.read(tmp_path / "r.json").groups()
-    assert [runs[0].requested.precision for runs in groups.values()] == ["fp32", "bf16"]
-    assert [[run.round for run in runs] for runs in groups.values()] == [[0], [0, 1]]
 
 
 def test_infinities_become_null_and_never_bad_json(tmp_path: Path) -> None:
@@ -208,13 +196,6 @@ def test_other_users_may_read_as_the_umask_says(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "r.json").stat().st_mode) == 0o644
-
-
-def test_runs_are_grouped_in_the_order_asked() -> None:
-    """Whatever the order of the runs; other workloads are other groups."""
-    runs = (make([1.0]), make([2.0], setting=BF16), make([3.0], setting=BF16, round=1), make([4.0], round=1))
-    groups = result_of(*runs, make([5.0], workload="other")).groups()
-    assert [[run.steady[0] for run in group] for group in groups.values()] == [[1.0, 4.0], [2.0, 3.0], [5.0]]
 
 
 @pytest.mark.parametrize("stored", STORED, ids=name)

@@ -15,7 +15,7 @@ from modelzoo.records.load import LoadSession
 from modelzoo.records.throughput import InstancePlace
 from modelzoo.serve.places import generator_place
 from modelzoo.serve.runs import measure
-from modelzoo.serve.session import Deployment, fixed_size, open_session
+from modelzoo.serve.search import Deployment, fixed_size, open_session
 from modelzoo.setting import Setting
 from modelzoo.workload.discovery import CHECKOUT, load_workload
 

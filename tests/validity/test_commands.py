@@ -13,7 +13,7 @@ from cli.test_app import MLP, MODELZOO, SHORT, TARGET, run, valid
 
 from modelzoo import cli
 from modelzoo.measure import jobs, worker
-from modelzoo.measure.launcher import Launcher
+from modelzoo.measure.container import Launcher
 from modelzoo.records.protocol import Job, Send, decode_job
 
 CLASSIFIER = """
