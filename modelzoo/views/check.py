@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.explanations import KernelChanges, kernel_changes
-from modelzoo.document import Block, Column, Notices, Section, Table, Text, lines, named
+from modelzoo.document import Block, Column, Notices, Section, Table, lines, named
 from modelzoo.formatting import MISSING, counted, seconds
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
@@ -110,7 +110,7 @@ def _kernels(found: KernelChanges, names: tuple[str, str], *, details: bool) -> 
         ),
         Column("change", tuple(explanations.signed(each.change) for each in changes), is_number=True),
     )
-    note = Text("Times are those of audited passes, without intervals.")
+    note = "Times are those of audited passes, without intervals."
     return Section(title, (lines(said), Table(title, columns, note)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
+from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, lines
 from modelzoo.formatting import MISSING, counted, number, share
 from modelzoo.records.doctor import CeilingSeries, DoctorReport
 from modelzoo.records.libraries import Libraries
@@ -29,7 +29,7 @@ def document(report: DoctorReport) -> list[Block]:
         peaks = _ceilings(there.ceilings, on_device=True)
         found.append(Section(accelerator_text(there.device), (lines(*lacking(there.device), origin), peaks)))
     warnings = tuple(
-        Notice(rank(each.code)[0], each.code, "", Text(each.message), Command(each.hint)) for each in report.warnings
+        Notice(rank(each.code)[0], each.code, "", each.message, Command(each.hint)) for each in report.warnings
     )
     return [*found, Notices(warnings) if warnings else lines("found nothing that would distort a result")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from modelzoo.document import Column, Table, Text
+from modelzoo.document import Column, Table
 from modelzoo.formatting import MISSING, counted, share, significant
 from modelzoo.results.generation import DecodingRead, GenerationLevels
 from modelzoo.results.summary import SummaryRow
@@ -39,7 +39,7 @@ def table(shown: Sequence[SummaryRow]) -> Table:
     )
     meanings = "TTFT: time to the first token, with the prefill; TPOT: mean time of each other token"
     reads = f"; {READS}" if any(each.read for each in levels) else ""
-    return Table(TITLE, tuple(columns), Text(f"{' or '.join(made)}; {meanings}; tok/s: of the whole batch{reads}"))
+    return Table(TITLE, tuple(columns), f"{' or '.join(made)}; {meanings}; tok/s: of the whole batch{reads}")
 
 
 def read(found: GenerationLevels) -> str:

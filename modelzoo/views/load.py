@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from statistics import median
 
-from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, columns_of, first_line, named
+from modelzoo.document import Block, Column, Notice, Notices, Table, Tone, columns_of, first_line, named
 from modelzoo.formatting import (
     MISSING,
     apart,
@@ -115,9 +115,9 @@ def document(load: Load) -> list[Block]:
     tone = Tone.BETTER if results.is_valid(load) else no_answer
     found: list[Block] = [first_line(f"{load.workload}: {headline(load)}", tone)]
     if load.runs:
-        found.append(Table("Runs", tuple(columns(load)), Text(caption(load))))
+        found.append(Table("Runs", tuple(columns(load)), caption(load)))
     failing = "failed" if load.plan.is_search else "INVALID"
-    reasons = tuple(Notice(Severity.INVALIDATES, failing, "", Text(each)) for each in reason_lines(load))
+    reasons = tuple(Notice(Severity.INVALIDATES, failing, "", each) for each in reason_lines(load))
     found += [Notices(reasons)] if reasons else []
     qualified = notes(load)
     return [*found, named(("note", each) for each in qualified)] if qualified else found

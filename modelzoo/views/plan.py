@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from modelzoo.document import Block, Column, Command, Notice, Notices, Table, Text, lines
+from modelzoo.document import Block, Column, Command, Notice, Notices, Table, lines
 from modelzoo.formatting import MISSING, counted, duration, percent
 from modelzoo.machine.diagnosis import system_warnings
 from modelzoo.machine.linux import format_cpu_list
@@ -193,6 +193,6 @@ def _of_settings(result: Result, machine: Machine, *said: str) -> list[Block]:
     cpus = "" if threads.cpus_allowed is None else f", on CPUs {threads.cpus_allowed}"
     counts = " or ".join(str(each or threads.count) for each in given)
     found = sorted(system_warnings(machine), key=lambda each: rank(each.code))
-    notices = (Notice(rank(each.code)[0], each.code, "", Text(each.message), Command(each.hint)) for each in found)
+    notices = (Notice(rank(each.code)[0], each.code, "", each.message, Command(each.hint)) for each in found)
     warned = [Notices(tuple(notices))] if found else []
     return [table, lines(f"threads: {counts}{limit}, one process at a time{cpus}", *said, NOTHING), *warned]

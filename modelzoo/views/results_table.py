@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modelzoo import formatting, stats
-from modelzoo.document import Column, Table, Text, Tone
+from modelzoo.document import Column, Table, Tone
 from modelzoo.formatting import MISSING
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
@@ -71,7 +71,7 @@ def _table(shown: Sequence[SummaryRow], columns: Sequence[Column]) -> Table:
     compared = sum(row.speed is not None and row.speed.ratio is not None for row in shown)
     note = f"The verdicts are corrected for {compared} comparisons, the intervals of the speedups are not."
     caption = ", ".join(differences.shared(shown))
-    return Table(caption, tuple(columns), Text(note) if compared > 1 else None, is_brief=True)
+    return Table(caption, tuple(columns), note if compared > 1 else None, is_brief=True)
 
 
 def _pair_columns(rows: Sequence[SummaryRow], base: str, other: str) -> list[Column]:
@@ -124,7 +124,7 @@ def _time_columns(rows: Sequence[SummaryRow]) -> list[Column]:
     # For one batch size, the latency says the same.
     units = {row.unit for row in rows if row.unit}
     title = f"{units.pop()}/s" if len(units) == 1 else "items/s"
-    order, mean = None if _batches(rows) != 1 else 0, Text(f"{title}: batch size ÷ mean latency")
+    order, mean = None if _batches(rows) != 1 else 0, f"{title}: batch size ÷ mean latency"
     cells = (rounded_value(row.throughput) if row.throughput is not None else MISSING for row in rows)
     return [*found, Column(title, tuple(cells), True, order, meaning=mean)]
 
@@ -154,7 +154,7 @@ def _evidence_columns(rows: Sequence[SummaryRow]) -> list[Column]:
         found.append(Column("ran in", tuple(map(ran_in, rows)), order=2, tones=tones))
     if any(row.agreement for row in rows):
         tones = tuple(Tone.BAD if row.agreement and row.agreement.is_same is False else Tone.PLAIN for row in rows)
-        error = Text("output error: mean error ÷ mean |output| against torch in fp32")
+        error = "output error: mean error ÷ mean |output| against torch in fp32"
         found.append(Column("output error", tuple(map(output_error, rows)), True, 1, tones, error))
     judged = [row.judged.verdict if row.judged else None for row in rows]
     if any(judged):
@@ -178,10 +178,10 @@ def _name_columns(shown: Sequence[SummaryRow], *, is_once: bool = True) -> list[
     return found
 
 
-def _timed(rows: Sequence[SummaryRow]) -> Text:
+def _timed(rows: Sequence[SummaryRow]) -> str:
     timed = dict.fromkeys(timed_unit(row) for row in rows) or {FORWARD: None}
     of = ", or of ".join(timed)
-    return Text(f"latency of {of}: geometric mean of the processes' medians, with its 95 % interval")
+    return f"latency of {of}: geometric mean of the processes' medians, with its 95 % interval"
 
 
 # Cells

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.document import Block, Notices, Section, Table, Text, lines, named
+from modelzoo.document import Block, Notices, Section, Table, lines, named
 from modelzoo.formatting import share
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
@@ -91,7 +91,7 @@ def _stages(result: Result) -> list[Block]:
     if not levels:
         return []
     said = [(f"{each.workload} {each.label}", text) for each in levels for text in stages.sentences(each)]
-    table = Table("Stages", tuple(stages.columns(levels)), Text(stages.CAPTION))
+    table = Table("Stages", tuple(stages.columns(levels)), stages.CAPTION)
     return [Section("Stages", (table, named(said)))]
 
 

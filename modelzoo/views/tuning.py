@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, Tone, named
+from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Tone, named
 from modelzoo.engines import INSTALL, torchao_installation
 from modelzoo.files import write_atomically
 from modelzoo.formatting import counted, duration, significant
@@ -59,8 +59,8 @@ def answer(result: Result) -> list[Block]:
     chosen, tied, steps = results.of(result).choice, ties(result), results.steps(result)
     is_known = chosen is not None and not chosen.winner and any(each.speed for each in results.candidates(result))
     tone = Tone.BETTER if results.is_faster(result) else Tone.STRONG if is_known else Tone.OPEN
-    said = [Line(Text(f"{results.of(result).workload}: {headline(result)}"), tone=tone)]
-    said += [Line(Text(tied), "ties")] if tied else []
+    said = [Line(f"{results.of(result).workload}: {headline(result)}", tone=tone)]
+    said += [Line(tied, "ties")] if tied else []
     found: list[Block] = [Lines(tuple(said), stands_out=True)]
     if len(steps) > 1:
         columns = (
@@ -83,7 +83,7 @@ def search(result: Result) -> list[Block]:
         sizes = ", ".join(str(len(stage.entrants) - 1) for stage in stages) or "no"
         spent = f"{duration(tuning.spent)} of {duration(tuning.budget)}"
         title = f"{tuning.candidates - 1} candidates for the lowest {aim}; stages with {sizes} candidates; {spent}"
-        shown.append(Table(title, tuple(_candidate_columns(candidates)), Text(_IN_THE_SEARCH)))
+        shown.append(Table(title, tuple(_candidate_columns(candidates)), _IN_THE_SEARCH))
     out = [*_excluded(result, candidates), *_left_out(result)]
     title = "Candidates that are out, and what the grid does not contain here"
     return [*shown, named(out, title=title)] if out else shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from modelzoo.document import Block, Line, Lines, Notice, Notices, Text, Tone, first_line, lines
+from modelzoo.document import Block, Line, Lines, Notice, Notices, Tone, first_line, lines
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import ValidityEntry, ValidityReport
 from modelzoo.records.validity import Validity
@@ -27,20 +27,19 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
         details: all tables, and the sources of the limits, instead of what changed.
     """
     if entry.report is None:
-        error = Text(entry.error or "it could not be judged")
+        error = entry.error or "it could not be judged"
         return [Notices((Notice(Severity.INVALIDATES, "failed", entry.workload, error),))]
     judged = entry.report.validity
     found: list[Block] = [*wrong_results(entry.report), verdict(judged)]
     tested = entry.report.tested.observed
     if entry.requested.precision != "fp32" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
         why = tested.canary.summary if tested.canary is not None else tested.canary_problem or ""
-        message = Text(f"{entry.requested.precision} is {tested.canary_verdict} in this process: {why}")
+        message = f"{entry.requested.precision} is {tested.canary_verdict} in this process: {why}"
         found.append(Notices((Notice(Severity.DISTORTS, "warning", "", message),)))
     sides = filter(None, (entry.report.reference, entry.report.tested))
     warnings = {each.code: each for side in sides for each in side.observed.warnings}
     found += [
-        Notices((Notice(rank(code)[0], "warning", "", Text(each.message), Text(each.hint)),))
-        for code, each in warnings.items()
+        Notices((Notice(rank(code)[0], "warning", "", each.message, each.hint),)) for code, each in warnings.items()
     ]
     found.append(check_table(judged, is_brief=not details))
     found += tables(judged, is_brief=not details)
@@ -76,5 +75,5 @@ def verdict(judged: Validity) -> Lines:
     found = ": ".join(filter(None, (str(judged.verdict), metric_text(judged))))
     said = f"{judged.workload} {judged.tested_name}: {found}; {scope_text(judged)}"
     more = filter(None, (reason_text(judged), resolution_text(judged)))
-    first = Line(Text(said), tone=VALIDITY_TONE.get(judged.verdict, Tone.PLAIN))
-    return Lines((first, *(Line(Text(each)) for each in more)), stands_out=True)
+    first = Line(said, tone=VALIDITY_TONE.get(judged.verdict, Tone.PLAIN))
+    return Lines((first, *(Line(each) for each in more)), stands_out=True)

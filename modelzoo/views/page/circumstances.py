@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from statistics import median
 
-from modelzoo.document import Block, Column, Command, Details, Table, Text, lines, named
+from modelzoo.document import Block, Column, Command, Details, Table, lines, named
 from modelzoo.formatting import DIGEST_DIGITS, MISSING, percent, seconds
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.load import Load
@@ -78,7 +78,7 @@ def settings(shown: Sequence[SummaryRow]) -> list[Block]:
     note = (
         "weights and inputs: with the first digits of their SHA-256; variables and switches: those that the suite set"
     )
-    return [Table("Settings as they ran", columns, Text(note))]
+    return [Table("Settings as they ran", columns, note)]
 
 
 def plan(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
@@ -102,7 +102,7 @@ def plan(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
         "In each round every setting gets a new process, and the processes of a round sample in turns. sampled: median "
         "seconds per process; wanted: half width of the intervals"
     )
-    return [Table("How it was measured", columns, Text(f"{note}."))]
+    return [Table("How it was measured", columns, f"{note}.")]
 
 
 def command(result: Result) -> list[Block]:

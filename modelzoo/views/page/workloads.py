@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 
 from modelzoo import stats
-from modelzoo.document import Block, Column, Details, Picture, Pictures, Section, Table, Text, lines, named
+from modelzoo.document import Block, Column, Details, Picture, Pictures, Section, Table, lines, named
 from modelzoo.formatting import MISSING, capitalized, seconds
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
@@ -76,7 +76,7 @@ def _stages(result: Result, workload: str, mark: str) -> list[Block]:
         return "\n".join(f"{capitalized(each)}." for each in said)
 
     said = named([(each.label, full(*stages.sentences(each))) for each in timed])
-    table = Table("Stages", tuple(stages.columns(timed)), Text(full(stages.CAPTION)))
+    table = Table("Stages", tuple(stages.columns(timed)), full(stages.CAPTION))
     figure = bars.stages(workload, timed).figure(f"{mark}-stages")
     return [Section("Stages", (said, table, figure))]
 
@@ -133,7 +133,7 @@ def _measured(rows: Sequence[SummaryRow]) -> Table:
     if any(sizes):
         columns.append(Column("weights", tuple(size or MISSING for size in sizes), True))
         note += "; weights: the size of the parameters as the model holds them"
-    return Table(title or "Measurements", tuple(columns), Text(f"{note}."))
+    return Table(title or "Measurements", tuple(columns), f"{note}.")
 
 
 def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
@@ -162,7 +162,7 @@ def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
         stored = len(entry.thumbnails)
         which = f"{len(chosen)} of {stored} stored images" if len(chosen) < stored else "The stored images"
         caption = f"{which}: what the reference (left) and the setting under test (right) detected"
-        blocks.append(Pictures(Text(caption), items))
+        blocks.append(Pictures(caption, items))
     if entry.files:
         count = len(entry.files)
         blocks.append(Details(f"{count} file{'s were' if count > 1 else ' was'} written", (lines(*entry.files),)))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from modelzoo.document import Column, Figure, Table, Text, theme
+from modelzoo.document import Column, Figure, Table, theme
 from modelzoo.files import write_atomically
 from modelzoo.formatting import printable
 
@@ -107,7 +107,7 @@ class Plot(msgspec.Struct, frozen=True):
             return _COLOUR.sub(lambda found: f"var({theme.VARIABLES[found.group()]}, {found.group()})", tag.group())
 
         drawing = _TAG.sub(follow_page, self._drawn(name, "The data are in a table."))
-        return Figure(Text(self.caption), drawing, Table("The data of the plot", tuple(self.columns)))
+        return Figure(self.caption, drawing, Table("The data of the plot", tuple(self.columns)))
 
     def write(self, path: Path) -> Path:
         """Write the plot as an SVG file of its own, whose description has the data; return ``path``.
