@@ -22,7 +22,7 @@ def evidence_of(each: SummaryRow) -> Evidence | None:
     return next((report.observed.evidence for report in each.reports if report.observed.evidence is not None), None)
 
 
-def kernel_parts(each: SummaryRow, name: str, products: int | None = None) -> Iterator[tuple[str, list[Block]]]:
+def kernel_parts(each: SummaryRow, name: str, products: int | None = None) -> Iterator[tuple[str, Sequence[Block]]]:
     """Yield the tables of the kernels of a setting and of each phase of a generation, as far as audited, with titles.
 
     Args:
@@ -43,7 +43,7 @@ def kernel_parts(each: SummaryRow, name: str, products: int | None = None) -> It
             yield f"{name}: kernels of {words.get(phase.name, phase.name)}", evidence_blocks(phase.evidence, products)
 
 
-def operator_parts(each: SummaryRow, name: str) -> Iterator[tuple[str, list[Table]]]:
+def operator_parts(each: SummaryRow, name: str) -> Iterator[tuple[str, Sequence[Block]]]:
     """Yield the tables of the profile of the first process of a setting that has one, with a title."""
     for profile in [found for report in each.reports if (found := report.observed.profile) is not None][:1]:
         yield f"{name}: operators, {profile.iterations} passes profiled after the timing", profile_tables(profile)
