@@ -264,9 +264,17 @@ class Rows(Generic[R]):
         cells = tuple(MISSING if (found := cell(each)) is None else str(found) for each in self.rows)
         return Column(title, cells, is_number, order, tuple(map(tone, self.rows)) if tone is not None else (), meaning)
 
-    def number(self, title: str, cell: Callable[[R], object], *, order: int | None = None) -> Column:
+    def number(
+        self,
+        title: str,
+        cell: Callable[[R], object],
+        tone: Callable[[R], Tone] | None = None,
+        *,
+        order: int | None = None,
+        meaning: str = "",
+    ) -> Column:
         """Return a column of numbers."""
-        return self.text(title, cell, order=order, is_number=True)
+        return self.text(title, cell, tone, order=order, is_number=True, meaning=meaning)
 
 
 def known(*columns: Column) -> list[Column]:
