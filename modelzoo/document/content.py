@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from modelzoo.formatting import MISSING, for_people
+from modelzoo.frozen import replace
 from modelzoo.warning import Severity
 
 R = TypeVar("R")
@@ -111,6 +112,11 @@ class Table(msgspec.Struct, frozen=True):
     def rows(self) -> list[tuple[str, ...]]:
         """The cells, row by row."""
         return list(zip(*(column.cells for column in self.columns)))
+
+    def first(self, count: int) -> Table:
+        """The table with at most so many rows."""
+        some = [replace(each, cells=each.cells[:count], tones=each.tones[:count]) for each in self.columns]
+        return replace(self, columns=some)
 
     @property
     def meanings(self) -> str:

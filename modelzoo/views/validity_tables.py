@@ -50,8 +50,7 @@ def _cut(table: Table, number: int, is_brief: bool) -> list[Table]:
     """The first rows, if it is to be brief, of a table of ``number`` changes, which need not all be stored."""
     if not table.rows or not is_brief or number <= SHOWN_CHANGES:
         return [table] if table.rows else []
-    some = [replace(each, cells=each.cells[:SHOWN_CHANGES]) for each in table.columns]
-    return [replace(table, columns=some, note=f"the first {SHOWN_CHANGES} of {number:,}: --details")]
+    return [replace(table.first(SHOWN_CHANGES), note=f"the first {SHOWN_CHANGES} of {number:,}: --details")]
 
 
 def over_the_set(judged: Validity, rows: Sequence[tuple[str, ...]]) -> Table:
