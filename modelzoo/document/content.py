@@ -305,8 +305,8 @@ def columns_of(
 
 
 def lines(*texts: str, stands_out: bool = False) -> Lines:
-    """Return sentences without names."""
-    return Lines(tuple(Line(text) for text in texts), stands_out)
+    """Return sentences without names; empty ones are left out."""
+    return Lines(tuple(Line(text) for text in texts if text), stands_out)
 
 
 def first_line(text: str, tone: Tone = Tone.STRONG) -> Lines:
@@ -315,5 +315,5 @@ def first_line(text: str, tone: Tone = Tone.STRONG) -> Lines:
 
 
 def named(pairs: Iterable[tuple[str, str]], *, stands_out: bool = False, title: str = "") -> Lines:
-    """Return sentences, or mere values, from pairs of name and text."""
-    return Lines(tuple(Line(text, name) for name, text in pairs), stands_out, title)
+    """Return sentences, or mere values, from pairs of name and text; empty texts are left out."""
+    return Lines(tuple(Line(text, name) for name, text in pairs if text), stands_out, title)
