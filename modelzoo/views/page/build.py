@@ -25,7 +25,7 @@ from modelzoo.views.differences import conditions
 from modelzoo.views.kinds import drawn, section
 from modelzoo.views.page import circumstances, history, workloads
 from modelzoo.views.plots import forest, scatter
-from modelzoo.views.plots.panels import moment
+from modelzoo.views.plots.lines import moment
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""

@@ -15,7 +15,8 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, explanations, generation, kernel_tables, stages
 from modelzoo.views.differences import short_names
 from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
-from modelzoo.views.plots import bars, panels, samples, scatter
+from modelzoo.views.plots import bars, samples
+from modelzoo.views.plots import lines as line_plots
 from modelzoo.views.validity_tables import tables
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
@@ -44,12 +45,12 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
         ]
         series = (samples.series(name, each.runs) for name, each in zip(names, shown))
         for title, kind, plot in (
-            ("Processes", "processes", panels.processes(shown)),
+            ("Processes", "processes", line_plots.processes(shown)),
             ("Distribution of the samples", "samples", samples.plot(workload, list(filter(None, series)))),
         ):
             contents += [Section(title, (plot.figure(f"{mark}-{kind}"),))] if plot is not None else []
         made = [(name, each.generation.by_position) for name, each in zip(names, shown) if each.generation is not None]
-        tokens = scatter.tokens(workload, made)
+        tokens = line_plots.tokens(workload, made)
         if tokens is not None:
             contents.append(Section(generation.TITLE, (generation.table(shown), tokens.figure(f"{mark}-tokens"))))
         contents += _stages(result, workload, mark)

@@ -65,7 +65,7 @@ def draw(bars: Sequence[tuple[str, Sequence[Segment]]], axis: str, figure: Figur
     for (_, segments), middle in zip(bars, middles):
         left = 0.0
         for each in segments:
-            name = wrapped(f"{each.number} {each.name}" if each.number else each.name, 0.85)
+            name = wrapped(f"{each.number} {each.name}" if each.number else each.name)
             label = None if name in named else name
             named.add(name)
             colour, hatch = each.look

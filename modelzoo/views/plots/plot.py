@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 WIDTH = 400.0
 """Of a page's plots in CSS pixels. A phone shows it at nine tenths of that, a desktop at up to 1.4 times."""
+HEIGHT = 270.0
+"""Of axes that have no rows of their own, in CSS pixels."""
 MOST_DRAWN = 7
 """Settings of one workload that are drawn: as many as there are colours. The tables have all of them."""
 TEXT, SMALL, LINE = 12.0, 11.0, 16.0
@@ -183,8 +185,11 @@ def spread(count: int, most: int) -> list[int]:
     return [round(index * (count - 1) / max(kept - 1, 1)) for index in range(kept)]
 
 
-def wrapped(text: str, share: float = 1.0, lines: int = 3) -> str:
-    """Break ``text`` into at most ``lines`` lines, each about that share of the plot wide; ``…`` is for the rest."""
+def wrapped(text: str, share: float = 0.85, lines: int = 3) -> str:
+    """Break ``text`` into at most ``lines`` lines, each about that share of the plot wide; ``…`` is for the rest.
+
+    The default leaves room for the sign of a legend.
+    """
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
