@@ -19,7 +19,7 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Interval
 from modelzoo.views.differences import short_names
 from modelzoo.views.intervals import interval
-from modelzoo.views.plots.plot import HEIGHT, Plot, add_legend, captioned, columns, few, spread, wrapped
+from modelzoo.views.plots.plot import HEIGHT, Plot, add_legend, captioned, columns, few, spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,8 +50,7 @@ def draw_relative(series: Sequence[tuple[str, float, Points]], across: str, are_
         ends = [(x, point.low / level, point.high / level) for x, point in points if math.isfinite(point.high)]
         axes.vlines(*(zip(*ends) if ends else ([], [], [])), color=style.colour, lw=1.6)
         xs, values = zip(*((x, point.value / level) for x, point in points))
-        label = wrapped(name)
-        axes.plot(xs, values, color=style.colour, ls=style.line, lw=1, marker=style.marker, label=label, zorder=4)
+        axes.plot(xs, values, color=style.colour, ls=style.line, lw=1, marker=style.marker, label=name, zorder=4)
     places = [x for *_, points in series for x, _ in points]
     shown = [point.value / level for _, level, points in series for _, point in points]
     low, high = min(*shown, 1 - LEAST_SPAN), max(*shown, 1 + LEAST_SPAN)
@@ -147,9 +146,8 @@ def tokens(workload: str, found: Sequence[tuple[str, Sequence[float]]]) -> Plot 
         axes: Axes = figure.add_subplot(xlabel="number of the token", ylabel=f"time in {unit}")
         axes.set(xlim=(1.5, max(own[-1][0] for _, own in few(points)) + 0.5), ylim=(0.0, 1.05 * scale * highest))
         for index, (label, own) in enumerate(few(points)):
-            style, name = theme.series_style(index), wrapped(label)
-            numbers, times = zip(*own)
-            axes.plot(numbers, [scale * each for each in times], color=style.colour, ls=style.line, lw=1.7, label=name)
+            style, (numbers, times) = theme.series_style(index), zip(*own)
+            axes.plot(numbers, [scale * each for each in times], color=style.colour, ls=style.line, lw=1.7, label=label)
         add_legend(figure)
         return HEIGHT
 

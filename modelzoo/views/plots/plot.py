@@ -201,7 +201,8 @@ def wrapped(text: str, share: float = 0.85, lines: int = 3) -> str:
 
 def add_legend(figure: Canvas) -> None:
     """Name everything that has a label, below the plot."""
-    figure.legend(loc="outside lower left")
+    for entry in figure.legend(loc="outside lower left").get_texts():
+        entry.set_text(wrapped(entry.get_text()))
 
 
 def draw_lanes(axes: Axes, lanes: Sequence[tuple[str, str]], height: float) -> tuple[list[float], float]:

@@ -15,7 +15,7 @@ from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
 from modelzoo.results.summary import labels_as_run
 from modelzoo.stats import percentile
-from modelzoo.views.plots.plot import HEIGHT, Plot, add_legend, columns, log_scale, number_marks, wrapped
+from modelzoo.views.plots.plot import HEIGHT, Plot, add_legend, columns, log_scale, number_marks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +81,7 @@ def frontier(result: Result) -> Plot | None:
         for number, ((row, rate, _), (x, y), name) in enumerate(zip(marks, places, names), 1):
             said = [] if row.meets is None else ["meets the bound" if row.meets else "over the bound"]
             said += [] if math.isfinite(rate.high) else ["one round: no interval"]
-            label = wrapped(f"{number}: {name}" + (f" ({', '.join(said)})" if said else ""))
+            label = f"{number}: {name}" + (f" ({', '.join(said)})" if said else "")
             is_best = recommended is not None and row.index == recommended.row.index
             marker, size = ("D", 11.0) if is_best else ("o", 8.0)
             colour = theme.BLUE if on_frontier[number - 1] else theme.FAINT
@@ -136,7 +136,7 @@ def load_curve(load: Load) -> Plot | None:
             level = answer.level
             if level.low > 0 and math.isfinite(level.high):
                 axes.axvspan(level.low, level.high, color=theme.BAND, lw=0, zorder=0.5)
-            label = wrapped(f"{rounded_down(answer.sustained)} requests/s, which every repeat sustained")
+            label = f"{rounded_down(answer.sustained)} requests/s, which every repeat sustained"
             axes.axvline(answer.sustained, color=theme.GREEN, lw=1.7, label=label)
         if bound is not None:
             label = f"the bound, {bound.text}"
@@ -226,7 +226,7 @@ def roofline(points: Sequence[tuple[str, Bound]], ceilings: Ceilings) -> Plot:
             (line,) = axes.plot((left, ridge), (left * bandwidth, highest), color=theme.INK, lw=1.7)
             line.set(ls=(0, _MEMORY_DASHES), label=f"memory copy: {copies}")
         for number, ((label, bound), (x, y)) in enumerate(zip(points, places), 1):
-            name = wrapped(f"{number} {label}: {significant(y, 3)} GFLOP/s")
+            name = f"{number} {label}: {significant(y, 3)} GFLOP/s"
             colour, marker = theme.precision_style(bound.precision)[0], _MARKERS.get(bound.precision, "D")
             axes.plot(x, y, ls="none", color=colour, marker=marker, label=name, clip_on=False, zorder=4)
         number_marks(axes, places, HEIGHT)
