@@ -141,7 +141,7 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
     from modelzoo.document.html import html
     from modelzoo.views.page import build
     from modelzoo.views.page.redaction import names_here, redacted
-    from modelzoo.views.plots.panels import moment
+    from modelzoo.views.plots.lines import moment
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")

@@ -84,11 +84,11 @@ def document(rows: Sequence[tuple[str, str, str, str, str]], is_incomplete: bool
     Args:
         is_incomplete: whether some were verified in part only, or not at all.
     """
-    from modelzoo.document import Column, Table, Text
+    from modelzoo.document import Column, Table
 
     titles = ("workload", "checkpoint", "MB", "state", "place")
     columns = (Column(title, tuple(row[i] for row in rows), is_number=i == 2) for i, title in enumerate(titles))
-    return [Table("Checkpoints", tuple(columns), Text(INCOMPLETE) if is_incomplete else None)]
+    return [Table("Checkpoints", tuple(columns), INCOMPLETE if is_incomplete else None)]
 
 
 def _convert(args: argparse.Namespace) -> int:

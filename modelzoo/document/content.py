@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
+from typing import Generic, TypeVar
 
 import msgspec
 
 from modelzoo.formatting import MISSING, for_people
+from modelzoo.frozen import replace
 from modelzoo.warning import Severity
 
-
-class Text(msgspec.Struct, frozen=True):
-    """Prose. It can be put into other prose, but not taken apart, because it is no ``str``."""
-
-    value: str
-
-    def __str__(self) -> str:
-        return self.value
+R = TypeVar("R")
 
 
 class Tone(Enum):
@@ -54,7 +49,7 @@ class Column(msgspec.Struct, frozen=True):
     is_number: bool = False
     order: int | None = None
     tones: tuple[Tone, ...] = ()
-    meaning: Text | None = None
+    meaning: str = ""
 
     @property
     def width(self) -> int:
@@ -75,7 +70,7 @@ class Line(msgspec.Struct, frozen=True):
         tone: of the sentence.
     """
 
-    text: Text
+    text: str
     name: str = ""
     mark: str = ""
     tone: Tone = Tone.PLAIN
@@ -90,7 +85,7 @@ class Lines(msgspec.Struct, frozen=True):
         title: what stands above them; may be empty.
     """
 
-    items: tuple[Line, ...]
+    items: Sequence[Line]
     stands_out: bool = False
     title: str = ""
 
@@ -108,8 +103,8 @@ class Table(msgspec.Struct, frozen=True):
     """
 
     caption: str
-    columns: tuple[Column, ...]
-    note: Text | None = None
+    columns: Sequence[Column]
+    note: str = ""
     wraps: bool = False
     is_brief: bool = False
 
@@ -118,11 +113,15 @@ class Table(msgspec.Struct, frozen=True):
         """The cells, row by row."""
         return list(zip(*(column.cells for column in self.columns)))
 
+    def first(self, count: int) -> Table:
+        """The table with at most so many rows."""
+        some = [replace(each, cells=each.cells[:count], tones=each.tones[:count]) for each in self.columns]
+        return replace(self, columns=some)
+
     @property
-    def meanings(self) -> Text | None:
-        """What the columns mean, in one sentence."""
-        found = [str(column.meaning) for column in self.columns if column.meaning is not None]
-        return Text("; ".join(found)) if found else None
+    def meanings(self) -> str:
+        """What the columns mean, in one sentence; empty if no column says it."""
+        return "; ".join(column.meaning for column in self.columns if column.meaning)
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -134,7 +133,7 @@ class Figure(msgspec.Struct, frozen=True):
         data: the same as a table.
     """
 
-    caption: Text
+    caption: str
     drawing: str
     data: Table
 
@@ -154,8 +153,8 @@ class Picture(msgspec.Struct, frozen=True):
 class Pictures(msgspec.Struct, frozen=True):
     """Pictures side by side, with one caption."""
 
-    caption: Text
-    items: tuple[Picture, ...]
+    caption: str
+    items: Sequence[Picture]
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -181,8 +180,8 @@ class Notice(msgspec.Struct, frozen=True):
     severity: Severity
     word: str
     concerns: str
-    message: Text
-    hint: Text | Command | None = None
+    message: str
+    hint: str | Command = ""
 
 
 class Notices(msgspec.Struct, frozen=True):
@@ -194,7 +193,7 @@ class Notices(msgspec.Struct, frozen=True):
         is_index: whether this is only a list that leads to the conditions with that mark.
     """
 
-    items: tuple[Notice, ...]
+    items: Sequence[Notice]
     mark: str = ""
     is_index: bool = False
 
@@ -208,7 +207,7 @@ class Details(msgspec.Struct, frozen=True):
     """
 
     summary: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -221,7 +220,7 @@ class Section(msgspec.Struct, frozen=True):
     """
 
     title: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
     mark: str | None = None
 
     @property
@@ -244,7 +243,49 @@ class Page(msgspec.Struct, frozen=True):
 
     title: str
     subtitle: str
-    sections: tuple[Section, ...]
+    sections: Sequence[Section]
+
+
+class Rows(Generic[R]):
+    """What a table has a row for each of.
+
+    Its methods return a column. The cell of a row is what ``cell`` returns for it, which may be a number; ``None``
+    is shown as not known.
+    """
+
+    def __init__(self, rows: Iterable[R]) -> None:
+        self.rows = tuple(rows)
+
+    def text(
+        self,
+        title: str,
+        cell: Callable[[R], object],
+        tone: Callable[[R], Tone] | None = None,
+        *,
+        order: int | None = None,
+        is_number: bool = False,
+        meaning: str = "",
+    ) -> Column:
+        """Return a column of texts; for the other arguments see ``Column``."""
+        cells = tuple(MISSING if (found := cell(each)) is None else str(found) for each in self.rows)
+        return Column(title, cells, is_number, order, tuple(map(tone, self.rows)) if tone is not None else (), meaning)
+
+    def number(
+        self,
+        title: str,
+        cell: Callable[[R], object],
+        tone: Callable[[R], Tone] | None = None,
+        *,
+        order: int | None = None,
+        meaning: str = "",
+    ) -> Column:
+        """Return a column of numbers."""
+        return self.text(title, cell, tone, order=order, is_number=True, meaning=meaning)
+
+
+def known(*columns: Column) -> list[Column]:
+    """Return the columns in which any row has a value."""
+    return [column for column in columns if not {"", MISSING}.issuperset(column.cells)]
 
 
 def columns_of(
@@ -259,21 +300,20 @@ def columns_of(
         tones: of the rows.
     """
     order = {title: number for number, title in enumerate(optional)}
-    found = ((title, tuple(each[title] for each in rows)) for title in (list(rows[0]) if rows else []))
-    shown = ((title, cells) for title, cells in found if set(cells) != {MISSING})
-    return [Column(title, cells, title not in texts, order.get(title), tones) for title, cells in shown]
+    found = ((title, tuple(each[title] for each in rows)) for title in (rows[0] if rows else ()))
+    return known(*(Column(title, cells, title not in texts, order.get(title), tones) for title, cells in found))
 
 
 def lines(*texts: str, stands_out: bool = False) -> Lines:
-    """Return sentences without names."""
-    return Lines(tuple(Line(Text(text)) for text in texts), stands_out)
+    """Return sentences without names; empty ones are left out."""
+    return Lines(tuple(Line(text) for text in texts if text), stands_out)
 
 
 def first_line(text: str, tone: Tone = Tone.STRONG) -> Lines:
     """Return the answer, as the sentence that comes first."""
-    return Lines((Line(Text(text), tone=tone),), stands_out=True)
+    return Lines((Line(text, tone=tone),), stands_out=True)
 
 
 def named(pairs: Iterable[tuple[str, str]], *, stands_out: bool = False, title: str = "") -> Lines:
-    """Return sentences, or mere values, from pairs of name and text."""
-    return Lines(tuple(Line(Text(text), name) for name, text in pairs), stands_out, title)
+    """Return sentences, or mere values, from pairs of name and text; empty texts are left out."""
+    return Lines(tuple(Line(text, name) for name, text in pairs if text), stands_out, title)

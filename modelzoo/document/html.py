@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from modelzoo.document import theme
-from modelzoo.document.content import Page, Text
+from modelzoo.document.content import Page
 from modelzoo.formatting import capitalized, printable
 from modelzoo.version import __version__
 
@@ -31,9 +31,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         # Only plain text: the templates' own output is Markup already.
-        finalize=lambda value: printable(str(value)) if type(value) in (str, Text) else value,
+        finalize=lambda value: printable(value) if type(value) is str else value,
     )
     found.filters["kind"] = lambda block: type(block).__name__.lower()  # of the macro that shows it
-    found.filters["sentence"] = lambda text: f"{capitalized(str(text))}."
+    found.filters["sentence"] = lambda text: f"{capitalized(text)}."
     found.filters["lines"] = lambda text: str(text).split("\n")
     return found

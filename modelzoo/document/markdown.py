@@ -43,12 +43,12 @@ def _parts(blocks: Sequence[Block], title: str = "", level: int = 3) -> Iterator
         elif isinstance(block, Command):
             yield "".join(f"    {printable(line)}\n" for line in block.text.split("\n"))
         elif isinstance(block, Figure):
-            yield f"{_text(str(block.caption))}\n"
+            yield f"{_text(block.caption)}\n"
             yield table(block.data.columns)
         elif isinstance(block, Table):
             yield from [f"{_text(block.caption)}\n"] if block.caption not in ("", title) else []
             yield table(block.columns)
-            yield from (f"{_text(str(each))}\n" for each in (block.meanings, block.note) if each is not None)
+            yield from (f"{_text(each)}\n" for each in (block.meanings, block.note) if each)
 
 
 def _list(items: Iterable[str], title: str = "") -> Iterator[str]:
@@ -63,7 +63,7 @@ def _line(line: Line) -> str:
 
 def _notice(notice: Notice) -> str:
     concerns = f"{notice.concerns}: " if notice.concerns else ""
-    hint = f" → {notice.hint}" if notice.hint is not None else ""
+    hint = f" → {notice.hint}" if notice.hint else ""
     return f"{notice.word}: {concerns}{notice.message}{hint}"
 
 

@@ -151,19 +151,18 @@ def _table(table: Table, width: int) -> Iterator[RichText | RichTable]:
         yield RichText()
     is_plain = width >= _UNLIMITED
     limit = text_width if table.is_brief and not is_plain else width
-    shown = table if table.wraps else replace(table, columns=tuple(fitting(table.columns, limit)))
+    shown = table if table.wraps else replace(table, columns=fitting(table.columns, limit))
     yield rich_table(shown.columns, text_width if table.wraps else width, is_plain=is_plain)
-    said = [str(each) for each in (shown.meanings, shown.note) if each is not None]
+    said = "\n".join(filter(None, (shown.meanings, shown.note)))
     if said:
         yield RichText()
-    for each in said:
-        yield from _wrapped("", each, text_width)
+        yield from _wrapped("", said, text_width)
 
 
 def _line(line: Line, width: int, *, is_titled: bool) -> Iterator[RichText]:
     prefix = f"{line.mark} " if line.mark else f"{line.name}: " if line.name else ""
     indent, rest = ("  ", 4) if is_titled else ("", min(len(prefix), _INDENT))
-    text = str(line.text)
+    text = line.text
     if len(prefix) > width // 2:  # a prefix is not broken, so one that is too long becomes part of the sentence
         prefix, text = "", prefix + text
     for shown in _wrapped(indent + prefix, text, width, "bold" if line.name and prefix else "", rest):
@@ -178,8 +177,8 @@ def _notice(notice: Notice, width: int) -> Iterator[RichText]:
     arrow = " " * len(prefix) + "→ "
     if isinstance(notice.hint, Command):
         yield _lines(arrow + notice.hint.text)
-    elif notice.hint is not None:
-        yield from _wrapped(arrow, str(notice.hint), width)
+    else:
+        yield from _wrapped(arrow, notice.hint, width)
 
 
 def _wrapped(prefix: str, text: str, width: int, style: str = "", indent: int | None = None) -> Iterator[RichText]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.explanations import KernelChanges, kernel_changes
-from modelzoo.document import Block, Column, Notices, Section, Table, Text, lines, named
-from modelzoo.formatting import MISSING, counted, seconds
-from modelzoo.frozen import replace
+from modelzoo.document import Block, Notices, Rows, Section, Table, lines, named
+from modelzoo.formatting import counted, seconds
 from modelzoo.records.run import Result
 from modelzoo.results import summary
 from modelzoo.results.refusals import ALLOWABLE, Metric
@@ -40,21 +39,19 @@ def document(
     names = (comparison.base.name, comparison.other.name)
     shown = summary.rows(result)
     title = f"{names[1]} compared with {names[0]}"
-    verdicts = Table(title, tuple(compare_columns.row_columns(comparison, {})))
-    first: list[Block] = [
+    first = (
         headline(comparison),
         lines(*(gate_lines(comparison, gate) if gate.conditions else ())),
         named([*zip(names, asked), ("both", differences.machine(shown))]),
-        verdicts,
+        Table(title, compare_columns.row_columns(comparison, {})),
         lines(*_legend(comparison)),
-    ]
-    blocks: list[Block] = [Section(title, tuple(block for block in first if block != lines()))]
-    blocks += _open(comparison)
+    )
+    blocks: list[Block] = [Section(title, first), *_open(comparison)]
     blocks += [_kernels(found, names, details=details) for found in map(kernel_changes, comparison.rows) if found]
     blocks += explained(comparison, details=details)
-    blocks += [_accuracy(comparison, names), *_differences(comparison, details=details)]
+    blocks += [_accuracy(comparison, names), _differences(comparison, details=details)]
     notices = differences.conditions(shown)
-    return [*blocks, *([Section("Conditions", (Notices(tuple(notices)),))] if notices else [])]
+    return [*blocks, *([Section("Conditions", [Notices(notices)])] if notices else [])]
 
 
 def _legend(comparison: Comparison) -> Iterator[str]:
@@ -96,21 +93,19 @@ def _kernels(found: KernelChanges, names: tuple[str, str], *, details: bool) -> 
     left_out = len(found.changes) - len(changes)
     said = f"Other kernels computed {len(found.changes)} of {found.shapes} shapes of products"
     said += f"; the {len(changes)} whose time changed most (--details lists all)." if left_out else "."
-    sides = tuple(zip(names, (tuple(each.base for each in changes), tuple(each.other for each in changes))))
+    of, (base, other) = Rows(changes), names
     columns = (
-        Column("operation", tuple(str(each.operator_class) for each in changes)),
-        Column("shapes", tuple(shapes_text(each.shapes) for each in changes)),
-        *(
-            Column(f"kernel of {name}", tuple(", ".join(use.kernels) or MISSING for use in uses))
-            for name, uses in sides
+        of.text("operation", lambda each: each.operator_class),
+        of.text("shapes", lambda each: shapes_text(each.shapes)),
+        of.text(f"kernel of {base}", lambda each: ", ".join(each.base.kernels) or None),
+        of.text(f"kernel of {other}", lambda each: ", ".join(each.other.kernels) or None),
+        of.number(f"{base} per pass", lambda each: seconds(each.base.seconds if each.base.kernels else None), order=0),
+        of.number(
+            f"{other} per pass", lambda each: seconds(each.other.seconds if each.other.kernels else None), order=0
         ),
-        *(
-            Column(f"{name} per pass", tuple(seconds(use.seconds if use.kernels else None) for use in uses), True, 0)
-            for name, uses in sides
-        ),
-        Column("change", tuple(explanations.signed(each.change) for each in changes), is_number=True),
+        of.number("change", lambda each: explanations.signed(each.change)),
     )
-    note = Text("Times are those of audited passes, without intervals.")
+    note = "Times are those of audited passes, without intervals."
     return Section(title, (lines(said), Table(title, columns, note)))
 
 
@@ -121,12 +116,11 @@ def _accuracy(comparison: Comparison, names: tuple[str, str]) -> Section:
     judged = []
     for row, name, side in sides:
         entry = side.validity
-        if entry is not None and entry.report is not None:
-            found = entry.report.validity
-            said = "; ".join(filter(None, (validity_text(entry), reason_text(found), scope_text(found))))
+        if entry is not None:
+            found = entry.report.validity if entry.report is not None else None
+            parts = () if found is None else (validity_text(entry), reason_text(found), scope_text(found))
+            said = "; ".join(filter(None, parts)) or f"could not be judged: {entry.error}"
             judged.append((f"{row.name}, {name}", said))
-        elif entry is not None:
-            judged.append((f"{row.name}, {name}", f"could not be judged: {entry.error}"))
     why = "--validate judges the predictions of each side against its own fp32."
     if all(side.requested == side.requested.reference() for _, _, side in sides):
         why = (
@@ -136,15 +130,15 @@ def _accuracy(comparison: Comparison, names: tuple[str, str]) -> Section:
     return Section(title, (named(judged) if judged else lines(f"Not checked: {why}"),))
 
 
-def _differences(comparison: Comparison, *, details: bool) -> list[Block]:
+def _differences(comparison: Comparison, *, details: bool) -> Section:
     """What differs between the sides; kernels, which are a consequence, have tables of their own."""
-    found = comparison.conditions.differing
+    found = len(comparison.conditions.differing)
     if not found:
         ran = any(row.base and row.other and row.base.reports and row.other.reports for row in comparison.rows)
         said = "Nothing that is recorded." if ran else "Not known: no workload ran on both sides."
-        return [Section("What differs", (lines(said),))]
-    shown = found if details else found[:MOST_DIFFERENCES]
-    left_out = len(found) - len(shown)
-    some = replace(comparison, conditions=replace(comparison.conditions, differing=tuple(shown)))
-    table = Table(DIFFERING, tuple(compare_columns.difference_columns(some)), wraps=True)
-    return [Section(DIFFERING, (table, *([lines(f"{left_out} more with --details")] if left_out else [])))]
+        return Section("What differs", [lines(said)])
+    table = Table(DIFFERING, compare_columns.difference_columns(comparison), wraps=True)
+    if details or found <= MOST_DIFFERENCES:
+        return Section(DIFFERING, [table])
+    more = lines(f"{found - MOST_DIFFERENCES} more with --details")
+    return Section(DIFFERING, (table.first(MOST_DIFFERENCES), more))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
 from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice
 from modelzoo.comparison.model import Row
-from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, Tone, first_line, lines, named
+from modelzoo.document import Block, Column, Line, Lines, Section, Table, Tone, first_line, lines, named
 from modelzoo.formatting import counted
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
 from modelzoo.results.refusals import Metric, Obstacle
@@ -131,7 +131,7 @@ def _tabular(title: str, columns: Sequence[Column], *more: Block, wraps: bool = 
 
 
 def _starred(texts: Iterable[str]) -> Lines:
-    return Lines(tuple(Line(Text(each), mark=compare_columns.ASSUMED) for each in texts))
+    return Lines(tuple(Line(each, mark=compare_columns.ASSUMED) for each in texts))
 
 
 def headline(comparison: Comparison) -> Lines:
@@ -185,7 +185,7 @@ def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
         for text in texts:
             numbers.setdefault(text, len(numbers) + 1)
         marks[index] = " ".join(f"[{numbers[text]}]" for text in texts)
-    return [Line(Text(text), mark=f"[{number}]") for text, number in numbers.items()], marks
+    return [Line(text, mark=f"[{number}]") for text, number in numbers.items()], marks
 
 
 def _notes_of(row: Row, by_chance: Sequence[Verdict]) -> list[str]:

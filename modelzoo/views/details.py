@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from modelzoo import stats
-from modelzoo.formatting import DIGEST_DIGITS, general, operations, seconds, seconds_together, significant
+from modelzoo.formatting import DIGEST_DIGITS, Merged, general, operations, seconds, seconds_together, significant
 from modelzoo.records.accelerator import Accelerator, Phase, Reading
 from modelzoo.records.run import Run
 from modelzoo.results.summary import SummaryRow, spans_of
@@ -26,11 +26,9 @@ def detail_lines(row: SummaryRow) -> list[str]:
 
 def _times(row: SummaryRow) -> Iterator[str]:
     if row.latency:
+        rate = f", {rounded_value(row.throughput)} {row.unit}/s (batch size ÷ mean latency)" if row.throughput else ""
         calls = len(row.samples) // max(1, row.processes)
-        throughput = ""
-        if row.throughput:
-            throughput = f", {rounded_value(row.throughput)} {row.unit}/s (batch size ÷ mean latency)"
-        yield f"latency {interval(row.latency)}{throughput}; {row.processes} × {calls} samples"
+        yield f"latency {interval(row.latency)}{rate}; {row.processes} × {calls} samples"
     # Two times, if some processes found their code compiled in the cache.
     starts = []
     if row.cold_start is not None:
@@ -52,7 +50,7 @@ def _times(row: SummaryRow) -> Iterator[str]:
     yield from accelerator_lines(row.runs)
     if row.speed:
         outlook = row.speed.verdict.outlook
-        yield f"{outcome_text(row.speed)}: {reason(row.speed)}" + (f"; {outlook_text(outlook)}" if outlook else "")
+        yield f"{outcome_text(row.speed)}: {reason(row.speed)}{f'; {outlook_text(outlook)}' if outlook else ''}"
     if row.peak_memory:
         yield f"peak memory of a process {row.peak_memory / 2**30:.2f} GiB"
     size = weight_size(row)
@@ -77,7 +75,7 @@ def weight_size(row: SummaryRow) -> str | None:
 def _evidence(row: SummaryRow) -> Iterator[str]:
     said = proof.sentence(row.proof)
     if said is not None:
-        yield str(said)
+        yield said
     if row.generation is not None:
         yield from phase_lines(row.generation)
     if row.proof.canary is not None:
@@ -86,9 +84,8 @@ def _evidence(row: SummaryRow) -> Iterator[str]:
         yield f"outputs compared with torch in fp32: {agreement_text([row.agreement])}"
     if row.judged:
         detail = validity_detail(row.judged)
-        yield f"accuracy check: {validity_text(row.judged)}" + (f" ({detail})" if detail else "")
-    ceiling = ceiling_text(row)
-    if ceiling:
+        yield f"accuracy check: {validity_text(row.judged)}{f' ({detail})' if detail else ''}"
+    if ceiling := ceiling_text(row):
         yield ceiling
     for found in row.warnings:
         several = f" (in {found.processes} of {found.checked} processes)" if found.processes < found.checked else ""
@@ -101,15 +98,15 @@ def ceiling_text(row: SummaryRow) -> str:
 
     Operations are counted in one process only, so the first report that has them is used.
     """
-    report = next((each for each in row.reports if each.observed.flops is not None), None)
-    if report is None or report.observed.flops is None:
+    report, flops = next(((each, found) for each in row.reports if (found := each.observed.flops)), (None, None))
+    if report is None or flops is None:
         problem = next((each.observed.flops_problem for each in row.reports if each.observed.flops_problem), "")
         return f"operations were not counted: {problem}" if problem else ""
-    if not report.observed.flops.total:
+    if not flops.total:
         return ""
-    counted = f"{operations(report.observed.flops.total)} per batch"
-    if report.observed.flops.missing:
-        return f"{counted}, without those of {', '.join(report.observed.flops.missing[:3])}, which are not known"
+    counted = f"{operations(flops.total)} per batch"
+    if flops.missing:
+        return f"{counted}, without those of {', '.join(flops.missing[:3])}, which are not known"
     if report.provenance.machine.emulator:
         return counted
     bound = report.bound
@@ -141,7 +138,7 @@ def accelerator_text(device: Accelerator) -> str:
         f"driver {device.driver}" if device.driver else "",
         device.runtime or "",
     ]
-    return f"{device.kind}:{device.index}: " + ", ".join(part for part in parts if part)
+    return f"{device.kind}:{device.index}: {', '.join(filter(None, parts))}"
 
 
 def lacking(device: Accelerator) -> list[str]:
@@ -164,9 +161,8 @@ def accelerator_lines(runs: Sequence[Run]) -> Iterator[str]:
     spans = spans_of(runs)
     if spans is not None:
         waited = ", waiting for copies," if spans.waited else ""
-        device = (
-            "the device's events tell no time" if spans.device is None else f"the device took {seconds(spans.device)}"
-        )
+        took = "the device's events tell no time"
+        device = took if spans.device is None else f"the device took {seconds(spans.device)}"
         launching = f": launch-bound; {LAUNCH_HINT}" if spans.bound_by_launching else ""
         yield f"the host issued it{waited} in {seconds(spans.issue)}, {device}{launching}"
     peaks = [use.peak_memory for use in uses if use.peak_memory is not None]
@@ -174,8 +170,7 @@ def accelerator_lines(runs: Sequence[Run]) -> Iterator[str]:
         yield f"peak memory on the device {max(peaks) / 2**30:.2f} GiB"
     copies = [use.copies for use in uses if use.copies is not None]
     if copies:
-        there = statistics.median(each.to_device for each in copies)
-        back = statistics.median(each.to_host for each in copies)
+        there, back = (statistics.median(each) for each in zip(*((each.to_device, each.to_host) for each in copies)))
         included = "included in the latency" if copies[0].included else "not in the latency (--include-copies)"
         yield f"copying the inputs to the device {seconds(there)}, the outputs back {seconds(back)}, {included}"
     for problem in dict.fromkeys(problem for use in uses for problem in use.problems):
@@ -193,14 +188,9 @@ def accelerator_lines(runs: Sequence[Run]) -> Iterator[str]:
 
 def _readings(readings: Sequence[Reading]) -> str:
     """``1410 to 1980 MHz, 310 W, 45 °C``."""
-    values = {
-        "MHz": [each.mhz for each in readings],
-        "W": [each.watts for each in readings],
-        "°C": [each.celsius for each in readings],
-    }
-    known = {
-        unit: [f"{each:.0f}" for each in sorted(v for v in found if v is not None)] for unit, found in values.items()
-    }
-    parts = [f"{' to '.join(dict.fromkeys((each[0], each[-1])))} {unit}" for unit, each in known.items() if each]
+    parts = []
+    for unit, name in (("MHz", "mhz"), ("W", "watts"), ("°C", "celsius")):
+        known = [value for each in readings if (value := getattr(each, name)) is not None]
+        parts += [f"{Merged(known):.0f} {unit}"] if known else []
     reasons = dict.fromkeys(reason for each in readings for reason in each.throttled)
     return ", ".join([*parts, *([f"throttled by {', '.join(reasons)}"] if reasons else [])])

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import TypeVar
 
-from modelzoo.document import Notice, Text
+from modelzoo.document import Notice
 from modelzoo.formatting import Merged, counted, launcher_names
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Provenance
@@ -250,7 +250,7 @@ def _torch(where: Sequence[Provenance]) -> str:
 def conditions(rows: Sequence[SummaryRow]) -> list[Notice]:
     """Return what failed, and what may distort these rows, the most harmful first."""
     by_error = grouped((error, f"{row.workload} {row.label}") for row in rows for error in row.errors)
-    found = [Notice(Severity.INVALIDATES, "failed", ", ".join(names), Text(error)) for error, names in by_error.items()]
+    found = [Notice(Severity.INVALIDATES, "failed", ", ".join(names), error) for error, names in by_error.items()]
     by_code = grouped((each.warning.code, (row, each.warning)) for row in rows for each in row.warnings)
 
     def harm(code: str) -> tuple[Severity, float, int]:
@@ -262,7 +262,7 @@ def conditions(rows: Sequence[SummaryRow]) -> list[Notice]:
         severity, _ = rank(code)
         message, hint = merged(by_code[code])
         where = concerns(list({id(row): row for row, _ in by_code[code]}.values()), rows)
-        found.append(Notice(severity, SEVERITY_WORD[severity], where, Text(message), Text(hint)))
+        found.append(Notice(severity, SEVERITY_WORD[severity], where, message, hint))
     return found
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
+from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, lines
 from modelzoo.formatting import MISSING, counted, number, share
 from modelzoo.records.doctor import CeilingSeries, DoctorReport
 from modelzoo.records.libraries import Libraries
-from modelzoo.records.machine import CpuUsage, Machine, Threads
+from modelzoo.records.machine import Machine
 from modelzoo.records.profile import Ceilings
 from modelzoo.views.details import accelerator_text, lacking
-from modelzoo.warning import rank
+from modelzoo.warning import WarningMessage, rank
 
 
 def document(report: DoctorReport) -> list[Block]:
     """Return the machine, its peaks, how it scales over threads, and the warnings."""
-    rows = machine_rows(report.machine) + library_rows(report.libraries) + usage_rows(report.usage)
-    found: list[Block] = [Table("Machine", tuple(Column("", cells) for cells in zip(*rows)))]
+    usage = report.usage
+    other = "unknown" if usage.other_cores is None else f"{usage.other_cores:.2f} cores"
+    steal = "" if usage.steal_percent is None else f", {usage.steal_percent:.1f} % stolen"
+    load = ("other load", f"{other}{steal} in {usage.seconds:.0f} s")
+    rows = [*machine_rows(report.machine), *library_rows(report.libraries), load]
+    found: list[Block] = [Table("Machine", [Column("", cells) for cells in zip(*rows)])]
     if report.ceilings is None:
         found.append(lines("no peaks: nothing is timed under an emulator"))
     else:
@@ -28,10 +32,14 @@ def document(report: DoctorReport) -> list[Block]:
         origin = f"({_origin(there.ceilings, there.ceilings_kept)})"
         peaks = _ceilings(there.ceilings, on_device=True)
         found.append(Section(accelerator_text(there.device), (lines(*lacking(there.device), origin), peaks)))
-    warnings = tuple(
-        Notice(rank(each.code)[0], each.code, "", Text(each.message), Command(each.hint)) for each in report.warnings
-    )
-    return [*found, Notices(warnings) if warnings else lines("found nothing that would distort a result")]
+    good = lines("found nothing that would distort a result")
+    return [*found, warned(report.warnings) if report.warnings else good]
+
+
+def warned(warnings: Iterable[WarningMessage]) -> Notices:
+    """The warnings about a machine, each with a command that helps."""
+    found = [Notice(rank(each.code)[0], each.code, "", each.message, Command(each.hint)) for each in warnings]
+    return Notices(found)
 
 
 def progress_text(series: CeilingSeries) -> str:
@@ -58,12 +66,16 @@ def machine_rows(machine: Machine) -> list[tuple[str, str]]:
         f"emulated by {machine.emulator}" if machine.emulator else None,
     )
     caches = [f"{cache.instances} × {cache.name} {_binary_size(cache.bytes)}" for cache in machine.caches]
+    threads = machine.threads
+    # What decides their default number, if a stored result has it.
+    limit = "unknown" if threads.quota is None else f"the control group's quota of {threads.quota:g} CPUs"
+    limit = {threads.affinity: "CPU affinity", threads.physical_cores: "physical cores"}.get(threads.count, limit)
     sve = f", {machine.sve_bits}-bit SVE" if machine.sve_bits else ""
     rows = [
         ("CPU", machine.cpu + (f" ({machine.product})" if machine.product else "")),
         ("features", (", ".join(machine.features) or "none that affects the kernels") + sve),
         ("cores", cores),
-        ("threads", f"{machine.threads.count} by default (limit: {_limit(machine.threads)})"),
+        ("threads", f"{threads.count} by default (limit: {limit})"),
         ("caches", ", ".join(caches) or "unknown"),
         ("memory", f"{_binary_size(machine.memory)}, {_binary_size(machine.memory_limit)} usable"),
         ("clock", clock or "unknown"),
@@ -82,17 +94,6 @@ def machine_rows(machine: Machine) -> list[tuple[str, str]]:
 def _joined(*parts: str | None, by: str = ", ") -> str:
     """What is known of these."""
     return by.join(filter(None, parts))
-
-
-def _limit(threads: Threads) -> str:
-    """The limit that decides the default number of threads, if a stored result has it."""
-    if threads.count == threads.physical_cores:
-        return "physical cores"
-    if threads.count == threads.affinity:
-        return "CPU affinity"
-    if threads.quota is None:
-        return "unknown"
-    return f"the control group's quota of {threads.quota:g} CPUs"
 
 
 def library_rows(libraries: Libraries) -> list[tuple[str, str]]:
@@ -116,13 +117,6 @@ def library_rows(libraries: Libraries) -> list[tuple[str, str]]:
     return rows
 
 
-def usage_rows(usage: CpuUsage) -> list[tuple[str, str]]:
-    """Return name and value of the CPU usage."""
-    other = "unknown" if usage.other_cores is None else f"{usage.other_cores:.2f} cores"
-    steal = "" if usage.steal_percent is None else f", {usage.steal_percent:.1f} % stolen"
-    return [("other load", f"{other}{steal} in {usage.seconds:.0f} s")]
-
-
 def _ceilings(ceilings: Ceilings, on_device: bool = False) -> Table:
     counts = sorted({1, ceilings.threads})
     sizes = sorted({product.size for product in ceilings.gemm})
@@ -135,16 +129,13 @@ def _ceilings(ceilings: Ceilings, on_device: bool = False) -> Table:
             cells = (number(value, ".0f") for value in [*values, best])
             rows.append((f"{precision} {operator}, GFLOP/s", str(count), *cells))
     for refused in ceilings.unavailable:
-        blank = (MISSING for _ in (*sizes, "best"))
-        rows.append((f"{refused.precision} {refused.operator}, GFLOP/s", MISSING, *blank))
+        rows.append((f"{refused.precision} {refused.operator}, GFLOP/s", *(MISSING,) * (len(sizes) + 2)))
     for count in counts:
-        blank = ("" for _ in sizes)
-        rows.append(("copy, GB/s read + write", str(count), *blank, number(ceilings.gb_per_second(count), ".1f")))
+        copied = number(ceilings.gb_per_second(count), ".1f")
+        rows.append(("copy, GB/s read + write", str(count), *("",) * len(sizes), copied))
     titles = ("", "threads", *(f"{size}³" for size in sizes), "best")
     columns = [Column(title, cells, is_number=title != "") for title, cells in zip(titles, zip(*rows))]
-    if on_device and len(counts) == 1:
-        del columns[1]
-    return Table("Peaks", tuple(columns))
+    return Table("Peaks", [columns[0], *columns[2:]] if on_device and len(counts) == 1 else columns)
 
 
 def _origin(ceilings: Ceilings, kept: bool) -> str:
@@ -159,10 +150,8 @@ def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
     for precision in ("fp32", "bf16"):
         efficiency = ceilings.scaling(precision)
         if efficiency is not None and ceilings.threads > 1:
-            yield (
-                f"{precision}: {ceilings.threads} threads are {efficiency * ceilings.threads:.2f} × one "
-                f"({share(efficiency, 0)} of perfect)"
-            )
+            times = f"{ceilings.threads} threads are {efficiency * ceilings.threads:.2f} × one"
+            yield f"{precision}: {times} ({share(efficiency, 0)} of perfect)"
     fp32 = ceilings.gflops("fp32")
     for refused in ceilings.unavailable:
         yield f"{refused.precision} {refused.operator}: not available on this CPU ({refused.reason})"

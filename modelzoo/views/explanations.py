@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from modelzoo.comparison.explanations import EVERYTHING_ELSE, Explanation, Part, explained
-from modelzoo.document import Column, Lines, Section, Table, lines, named
+from modelzoo.document import Column, Lines, Rows, Section, Table, known, lines, named
 from modelzoo.formatting import MISSING, seconds, share
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import launchers
@@ -21,45 +20,33 @@ NAMED_ROWS = 4
 """Rows that are explained without ``--details``."""
 
 
-class ExplainedRow(NamedTuple):
-    """A setting that is faster or slower than its baseline, with what explains it."""
-
-    row: SummaryRow
-    names: tuple[str, str]
-    found: Explanation
-
-
-def of_run(shown: Sequence[SummaryRow]) -> list[ExplainedRow]:
-    """Return what explains the rows of a call that are faster or slower than their baselines."""
-    found: list[ExplainedRow] = []
+def of_run(shown: Sequence[SummaryRow]) -> Iterator[tuple[SummaryRow, tuple[str, str], Explanation]]:
+    """Yield the rows of a call that are faster or slower than their baselines, both names, and what explains it."""
     for workload, rows in by_workload(shown).items():
         names = short_names(rows)
         for base_name, base in [(name, row) for name, row in zip(names, rows) if row.is_baseline]:
             for name, row in zip(names, rows):
-                if row.speed is None or row.speed.verdict.outcome not in (Outcome.FASTER, Outcome.SLOWER):
-                    continue
-                made = explained(workload, name, base.reports, row.reports)
-                found += [ExplainedRow(row, (base_name, name), made)] if made is not None else []
-    return found
+                if row.speed is not None and row.speed.verdict.outcome in (Outcome.FASTER, Outcome.SLOWER):
+                    found = explained(workload, name, base.reports, row.reports)
+                    if found is not None:
+                        yield row, (base_name, name), found
 
 
-def brief(shown: Sequence[SummaryRow]) -> Lines | None:
+def brief(shown: Sequence[SummaryRow]) -> Lines:
     """Return a sentence for each row that is slower, or that another release, image or engine made faster.
 
-    That another precision or mode is faster is what it is used for; its operations are details. ``None`` if there is
-    no such row.
+    That another precision or mode is faster is what it is used for; its operations are details.
     """
     several, software = len(by_workload(shown)) > 1, (*launchers(), "engine")
     bases = {row.workload: row.setting for row in shown if row.is_baseline}
     said = [
-        (f"{row.workload} {names[1]}" if several else names[1], sentence(found))
-        for row, names, found in of_run(shown)
+        (f"{row.workload} {name}" if several else name, sentence(found))
+        for row, (_, name), found in of_run(shown)
         if (row.speed is not None and row.speed.verdict.outcome is Outcome.SLOWER)
-        or any(getattr(row.setting, name) != getattr(bases[row.workload], name) for name in software)
+        or any(getattr(row.setting, field) != getattr(bases[row.workload], field) for field in software)
     ]
-    if len(said) > NAMED_ROWS:
-        said = [*said[:NAMED_ROWS], (f"{len(said) - NAMED_ROWS} more", "--details")]
-    return named(said, title="Operations that changed most") if said else None
+    more = [(f"{len(said) - NAMED_ROWS} more", "--details")] if len(said) > NAMED_ROWS else []
+    return named([*said[:NAMED_ROWS], *more], title="Operations that changed most")
 
 
 def sentence(found: Explanation) -> str:
@@ -97,21 +84,19 @@ def section(found: Explanation, names: tuple[str, str], *, is_decided: bool = Tr
     row = f"{found.workload} {found.label}"
     title = f"Where the difference of {row} comes from" if is_decided else f"Operations of {row} on both sides"
     said = lines(passes_text(found, names, is_decided=is_decided))
-    return Section(title, (said, Table(title, tuple(columns(found, names)), wraps=True)))
+    return Section(title, (said, Table(title, columns(found, names), wraps=True)))
 
 
 def columns(found: Explanation, names: tuple[str, str]) -> list[Column]:
     """Return the operations that explain the difference of a row, the largest change first, and their sum."""
-    parts = found.parts
-    changes = [part.change for part in parts]
-    shown = [
-        Column("operation", (*(part.name for part in parts), "sum")),
-        Column(names[0], (*(seconds(part.base) for part in parts), seconds(found.base)), is_number=True),
-        Column(names[1], (*(seconds(part.other) for part in parts), seconds(found.other)), is_number=True),
-        Column("change", (*map(signed, changes), signed(found.other - found.base)), is_number=True),
-    ]
-    kernels = [_kernels(part) for part in parts]
-    return [*shown, Column("kernels", (*kernels, ""))] if any(kernels) else shown
+    of = Rows((*found.parts, Part("sum", found.base, found.other)))
+    return known(
+        of.text("operation", lambda part: part.name),
+        of.number(names[0], lambda part: seconds(part.base)),
+        of.number(names[1], lambda part: seconds(part.other)),
+        of.number("change", lambda part: signed(part.change)),
+        of.text("kernels", _kernels),
+    )
 
 
 def signed(value: float) -> str:
@@ -145,14 +130,9 @@ def passes_text(found: Explanation, names: tuple[str, str], *, is_decided: bool 
         slower = f"{share(abs(passed / timed - 1), 0)} {'more' if passed >= timed else 'less'}"
         said.append(f"{name}: {passes}, {slower} than the timed ones ({seconds(timed)} as measured)")
     change, timed = found.other - found.base, found.other_timed - found.base_timed
-    part = ""
-    if is_decided and change * timed > 0:
-        part = (
-            f"They differ by {signed(change)}, {share(change / timed, 0)} of the timed difference ({signed(timed)}). "
-        )
-    elif is_decided:
-        part = (
-            f"They differ by {signed(change)} and the timed ones by {signed(timed)}, so they do not explain the timed "
-            "difference. "
-        )
-    return f"{said[0]}; {said[1]}. {part}A single operation's time has no interval."
+    part = f"They differ by {signed(change)} "
+    if change * timed > 0:
+        part = f"{part[:-1]}, {share(change / timed, 0)} of the timed difference ({signed(timed)}). "
+    else:
+        part += f"and the timed ones by {signed(timed)}, so they do not explain the timed difference. "
+    return f"{said[0]}; {said[1]}. {part if is_decided else ''}A single operation's time has no interval."

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from modelzoo.document import Block, Column, Table, lines
-from modelzoo.formatting import MISSING, duration, significant
+from modelzoo.document import Block, Column, Rows, Table, known, lines
+from modelzoo.formatting import duration, significant
 from modelzoo.records.hosts import (
     FleetComparison,
-    FleetHost,
     HostDifference,
     HostKind,
-    HostLevel,
     ShardingReport,
     Uncompared,
 )
@@ -25,13 +24,14 @@ def sharding_document(reports: Sequence[ShardingReport]) -> list[Block]:
     """Return the hosts that judged a data set, and what tells them apart."""
     found: list[Block] = []
     for report in reports:
-        hosts, items = report.hosts, plural(report.item_name)
-        rates = (significant(each.items / each.seconds, 3) if each.seconds > 0 else MISSING for each in hosts)
+        hosts, items = Rows(report.hosts), plural(report.item_name)
         columns = (
-            Column("host", tuple(host.host for host in hosts)),
-            Column(f"{items} judged", tuple(str(host.items) for host in hosts), is_number=True),
-            Column("time", tuple(duration(host.seconds) for host in hosts), is_number=True),
-            Column(f"{items}/s", tuple(rates), is_number=True),
+            hosts.text("host", lambda host: host.host),
+            hosts.number(f"{items} judged", lambda host: host.items),
+            hosts.number("time", lambda host: duration(host.seconds)),
+            hosts.number(
+                f"{items}/s", lambda host: significant(host.items / host.seconds, 3) if host.seconds else None
+            ),
         )
         found += [Table("Hosts", columns), lines(*sharding_notes(report))]
     return found
@@ -77,32 +77,36 @@ def ticks_text(hosts: Sequence[str]) -> str:
 
 def comparison_document(found: FleetComparison) -> list[Block]:
     """Return every host, how those of each kind compare, and what is different about an odd one."""
-    kinds = [Table(kind.name, tuple(kind_columns(kind))) for kind in found.kinds if kind.levels]
-    return [Table("Hosts", tuple(host_columns(found.hosts))), *kinds, lines(*comparison_notes(found))]
-
-
-def host_columns(hosts: Sequence[FleetHost]) -> list[Column]:
-    """Return one row per host: its result, or why there is none."""
-    return [
-        Column("host", tuple(host.host for host in hosts)),
-        Column("result", tuple(host.result or f"none: {host.problem}" for host in hosts)),
-    ]
+    every = Rows(found.hosts)
+    hosts = (
+        every.text("host", lambda each: each.host),
+        every.text("result", lambda each: each.result or f"none: {each.problem}"),
+    )
+    kinds = [Table(kind.name, kind_columns(kind)) for kind in found.kinds if kind.levels]
+    return [Table("Hosts", hosts), *kinds, lines(*comparison_notes(found))]
 
 
 def kind_columns(kind: HostKind) -> list[Column]:
     """Return one row per host of a kind: its latency against the others', in the mean and in each setting."""
     found = {(each.host, each.subject): each for each in kind.levels}
-    hosts = [host for host in kind.hosts if any(host == each.host for each in kind.levels)]
-    columns = [Column("host", tuple(hosts))]
-    if any(not each.subject for each in kind.levels):
-        means = [found[host, ""] for host in hosts]
-        columns.append(Column("time ÷ the others'", tuple(_ratio(each) for each in means), is_number=True))
-        columns.append(Column("p", tuple(f"{each.p_value:.2g}" for each in means), is_number=True))
-    for subject in dict.fromkeys(each.subject for each in kind.levels if each.subject):
-        levels = [found.get((host, subject)) for host in hosts]
-        cells = tuple(MISSING if each is None else f"{each.ratio:.3f}" + (" *" if each.odd else "") for each in levels)
-        columns.append(Column(subject, cells, is_number=True))
-    return columns
+    hosts = Rows(host for host in kind.hosts if any(host == each.host for each in kind.levels))
+
+    def cell(host: str, subject: str) -> str | None:
+        level = found.get((host, subject))
+        if level is None:
+            return None
+        ends = f" [{level.low:.3f}, {level.high:.3f}]" if level.high < 1e9 else " [unknown]"
+        return f"{level.ratio:.3f}{'' if subject else ends}{' *' if level.odd else ''}"
+
+    def p_value(host: str) -> str | None:
+        return f"{found[host, ''].p_value:.2g}" if (host, "") in found else None
+
+    subjects = dict.fromkeys(each.subject for each in kind.levels if each.subject)
+    return [
+        hosts.text("host", str),
+        *known(hosts.number("time ÷ the others'", lambda host: cell(host, "")), hosts.number("p", p_value)),
+        *(hosts.number(subject, partial(cell, subject=subject)) for subject in subjects),
+    ]
 
 
 def comparison_notes(found: FleetComparison) -> list[str]:
@@ -199,8 +203,3 @@ def odd_line(kind: HostKind, host: str) -> str:
     text = f"host {host} is {significant(amount, 2)} % {direction}{where} [{interval}]"
     differences = [_instead(each) for each in kind.differences if each.host == host]
     return f"{text}; {'; '.join(differences) or 'nothing that was recorded is different about it'}"
-
-
-def _ratio(level: HostLevel) -> str:
-    ends = f"[{level.low:.3f}, {level.high:.3f}]" if level.high < 1e9 else "[unknown]"
-    return f"{level.ratio:.3f} {ends}" + (" *" if level.odd else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from modelzoo.document import Column, Table, Text
+from modelzoo.document import Rows, Table, known
 from modelzoo.formatting import MISSING, counted, share, significant
 from modelzoo.results.generation import DecodingRead, GenerationLevels
 from modelzoo.results.summary import SummaryRow
@@ -19,27 +19,25 @@ READS = "reads: weights and cache ÷ TPOT, and their share of the bandwidth of a
 def table(shown: Sequence[SummaryRow]) -> Table:
     """One row for each setting that generates tokens; none of them, no rows."""
     names = full_names(shown, with_workload=False)
-    found = [(row, name) for row, name in zip(shown, names) if row.generation is not None]
-    levels = [row.generation for row, _ in found if row.generation is not None]
-    columns = [
-        Column("setting", tuple(name for _, name in found)),
-        Column("TTFT", tuple(interval(each.first_token) for each in levels), True),
-        Column("TPOT", tuple(interval(each.per_token) for each in levels), True),
-        Column("prefill tok/s", tuple(rate(each.prefill_rate) for each in levels), True),
-        Column("decode tok/s", tuple(rate(each.decode_rate) for each in levels), True),
-        Column("output tok/s", tuple(rate(each.output_rate) for each in levels), True),
-    ]
-    if len({row.workload for row, _ in found}) > 1:
-        columns.insert(0, Column("workload", tuple(row.workload for row, _ in found)))
-    if any(each.read for each in levels):
-        columns.append(Column("reads GB/s", tuple(map(read, levels)), True))
+    of = Rows((row.workload, name, row.generation) for row, name in zip(shown, names) if row.generation is not None)
+    several = len({workload for workload, *_ in of.rows}) > 1
+    columns = known(
+        of.text("workload", lambda row: row[0] if several else None),
+        of.text("setting", lambda row: row[1]),
+        of.number("TTFT", lambda row: interval(row[2].first_token)),
+        of.number("TPOT", lambda row: interval(row[2].per_token)),
+        of.number("prefill tok/s", lambda row: rate(row[2].prefill_rate)),
+        of.number("decode tok/s", lambda row: rate(row[2].decode_rate)),
+        of.number("output tok/s", lambda row: rate(row[2].output_rate)),
+        of.number("reads GB/s", lambda row: read(row[2])),
+    )
     made = dict.fromkeys(
         f"prompt of {counted(each.prompt_tokens, 'token')}, {each.new_tokens} new ones, batch {each.batch}"
-        for each in levels
+        for *_, each in of.rows
     )
     meanings = "TTFT: time to the first token, with the prefill; TPOT: mean time of each other token"
-    reads = f"; {READS}" if any(each.read for each in levels) else ""
-    return Table(TITLE, tuple(columns), Text(f"{' or '.join(made)}; {meanings}; tok/s: of the whole batch{reads}"))
+    reads = f"; {READS}" if any(each.read for *_, each in of.rows) else ""
+    return Table(TITLE, columns, f"{' or '.join(made)}; {meanings}; tok/s: of the whole batch{reads}")
 
 
 def read(found: GenerationLevels) -> str:

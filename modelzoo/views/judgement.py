@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-from modelzoo.document import Column, Table, Text, Tone
+from modelzoo.document import Rows, Table, Tone
 from modelzoo.formatting import MISSING, apart, for_people, number, share, significant, word
 from modelzoo.records.partial import LONGEST_WITH_MASKS, OUTPUT, JudgedSoFar, PictureNote
 from modelzoo.records.run import ValidityEntry
@@ -15,7 +14,6 @@ from modelzoo.records.validity import (
     DataNoteKind,
     MetricChange,
     PublishedQuality,
-    Reason,
     ReasonKind,
     Relation,
     Validity,
@@ -40,71 +38,69 @@ OF_BOTH = ("top1_agreement", "detection_agreement", "same_top", "tensor_error")
 """Metrics of the two models together: fp32 has no value of its own."""
 
 
-class Requirement(NamedTuple):
-    """What a check applies to, and where its default limit comes from."""
-
-    title: str
-    source: str
-
-
 MLPERF = "MLPerf Inference: 99 % of the fp32 metric"
 ROUNDED = "the same model in fp32 with every operand rounded as the setting rounds it"
-CHECKS: dict[str, Requirement] = {
-    "finite": Requirement("NaN or Inf unlike fp32's", "never passes"),
-    "in_common": Requirement("outputs in common", "nothing in common never passes"),
-    "accuracy": Requirement("task metric ÷ fp32's", MLPERF),
-    "mask_ap": Requirement("mask AP ÷ fp32's", MLPERF),
-    "top1_agreement": Requirement(
+CHECKS = {
+    "finite": ("NaN or Inf unlike fp32's", "never passes"),
+    "in_common": ("outputs in common", "nothing in common never passes"),
+    "accuracy": ("task metric ÷ fp32's", MLPERF),
+    "mask_ap": ("mask AP ÷ fp32's", MLPERF),
+    "top1_agreement": (
         "top-1 agreement, near ties excused",
         "accuracy cannot fall by more than what changes (MLPerf's 99 %); a near tie is within one rounding step",
     ),
-    "kl": Requirement(
+    "kl": (
         "mean KL divergence, each at most 2 nats",
         "Pinsker: no class's probability is off by more than √(KL/2) = 7 % on average, and by 100 % from 2 nats on",
     ),
-    "detection_agreement": Requirement(
-        "detections in common ÷ all", "1 object in 20 may appear or vanish; bf16 changes 1 in 250 on a trained SSDLite"
+    "detection_agreement": (
+        "detections in common ÷ all",
+        "1 object in 20 may appear or vanish; bf16 changes 1 in 250 on a trained SSDLite",
     ),
-    "box_iou": Requirement("mean IoU of matched boxes", "COCO's strictest IoU threshold"),
-    "box_bias": Requirement(
+    "box_iou": ("mean IoU of matched boxes", "COCO's strictest IoU threshold"),
+    "box_bias": (
         "mean shift or growth of boxes ÷ their size",
         "rounding has no preferred direction; two operands rounded the same way would give 2⁻⁷",
     ),
-    "score_drift": Requirement("median change of a matched score", "about 5 bf16 steps (2⁻⁸) of a probability near 1"),
-    "answer_agreement": Requirement(
+    "score_drift": ("median change of a matched score", "about 5 bf16 steps (2⁻⁸) of a probability near 1"),
+    "answer_agreement": (
         "F1 of the answers with fp32's as gold",
         "bf16 preserves 99 % of a trained model's answers; near ties may select another span",
     ),
-    "ln_perplexity_ratio": Requirement(
-        "ln(perplexity ÷ fp32's)", "our choice: 1 %, MLPerf's 99 % applied to perplexity; llama.cpp's q6_K loses 0.3 %"
+    "ln_perplexity_ratio": (
+        "ln(perplexity ÷ fp32's)",
+        "our choice: 1 %, MLPerf's 99 % applied to perplexity; llama.cpp's q6_K loses 0.3 %",
     ),
-    "token_kl": Requirement(
+    "token_kl": (
         "mean KL divergence of a token in nats",
         "our choice: probabilities within √(KL/2) = 7 % (Pinsker); llama.cpp's q6_K has 0.006, q5_K_M 0.011",
     ),
-    "token_kl_p99": Requirement(
+    "token_kl_p99": (
         "99th percentile of the KL divergences",
         "our choice: ten times the limit of the mean; with llama.cpp's formats, p99 is about 8 times the mean",
     ),
-    "same_top": Requirement(
+    "same_top": (
         "most likely tokens in common",
         "our choice: 1 token in 20 may change, mostly near ties; llama.cpp's q6_K changes 1 in 25, q4_K_M 1 in 12",
     ),
-    "class_loss": Requirement(
-        "certain loss of the worst class", "1 % of all items (MLPerf), all in one class that holds a tenth of them"
+    "class_loss": (
+        "certain loss of the worst class",
+        "1 % of all items (MLPerf), all in one class that holds a tenth of them",
     ),
-    "layer_scale": Requirement(
+    "layer_scale": (
         "largest change of scale of a layer",
         "two operands, each rounded by 2⁻⁸ in the same direction, give 0.8 %",
     ),
-    "layer_drift": Requirement("largest error of a layer ÷ the expected rounding error", ROUNDED),
-    "tensor_error": Requirement("error of the outputs ÷ the expected rounding error", ROUNDED),
-    "published": Requirement(
+    "layer_drift": ("largest error of a layer ÷ the expected rounding error", ROUNDED),
+    "tensor_error": ("error of the outputs ÷ the expected rounding error", ROUNDED),
+    "published": (
         "published quality − fp32's, in margins of this data set",
         "a margin is three standard errors of the mean over the data set",
     ),
 }
-"""Every check by its name; all but the first two have a limit that ``--tolerance`` replaces."""
+"""What each check applies to, and where its default limit comes from; all but the first two have one, which
+``--tolerance`` replaces.
+"""
 NOTES = {
     PictureNote.FIRST_FRAME: "animated: the first frame was taken",
     PictureNote.TO_8_BITS: "16-bit: scaled to 8 bits",
@@ -148,9 +144,11 @@ def valid_line(judged: Validity) -> str:
 
 def validity_text(entry: ValidityEntry) -> str:
     """A judgement in a few words: ``VALID: top-1 accuracy 0.8 in fp32, 0.79 in bf16``."""
-    if entry.report is None:
-        return str(entry.verdict)
-    judged = entry.report.validity
+    return verdict_text(entry.report.validity) if entry.report is not None else str(entry.verdict)
+
+
+def verdict_text(judged: Validity) -> str:
+    """The verdict with the metric that decides."""
     return ": ".join(filter(None, (str(judged.verdict), metric_text(judged))))
 
 
@@ -222,19 +220,20 @@ def reason_text(judged: Validity) -> str:
         return ""
     undecided = [each for each in judged.checks if each.undecided]
     failures = "; ".join(_failure(each) for each in judged.checks if not each.passed and not each.undecided)
-    if reason.kind is ReasonKind.FAILED_CHECKS:
-        return failures
+    needed = ""
+    if reason.more_items is not None:
+        unit = int(10 ** max(0, len(str(reason.more_items)) - 2))  # rounded up to two significant digits
+        more = f"{-(-reason.more_items // unit) * unit:,} more {plural(judged.item)}"
+        needed = f"; about {more} would probably settle it"
     if reason.kind is ReasonKind.UNDECIDED_CHECKS:
-        open_ = "; ".join(f"{_failure(each)}, and may be {_beside_limit(each)[1]}" for each in undecided)
-        return open_ + _needed(reason, judged)
+        return "; ".join(f"{_failure(each)}, and may be {_beside_limit(each)[1]}" for each in undecided) + needed
     if reason.kind is ReasonKind.FEW_CLUSTERS:
-        few = f"{_counted(judged.clusters, judged.cluster)} of the {reason.required} that a verdict requires"
-        return few + _needed(reason, judged)
+        return f"{_counted(judged.clusters, judged.cluster)} of the {reason.required} that a verdict requires{needed}"
     if reason.kind is ReasonKind.UNKNOWN_ROUNDING:
         return "; ".join(f"{title_text(each)}: {source_text(each, judged)}" for each in undecided if _is_numeric(each))
     if reason.kind is ReasonKind.BUILT_IN_DATA:
         change = judged.deciding_change
-        return "accuracy not judged" + ("" if change is None else f": {_unseen_losses(change, judged)}")
+        return "accuracy not judged" + (f": {_unseen_losses(change, judged)}" if change is not None else "")
     if reason.unrepeatable is not None:
         found = reason.unrepeatable
         size = "" if found.change is None else f" by {significant(100 * found.change, 2)} %"
@@ -244,6 +243,7 @@ def reason_text(judged: Validity) -> str:
             "training mode, for example), or keeps state from pass to pass"
         )
     return {
+        ReasonKind.FAILED_CHECKS: failures,
         ReasonKind.REFERENCE_NOT_FINITE: "the fp32 reference itself gives NaN or Inf",
         ReasonKind.NOTHING_DETECTED: f"the fp32 reference itself detects nothing with a score of {reason.required} or "
         "more",
@@ -264,17 +264,9 @@ def _failure(check: Check) -> str:
 
 def _beside_limit(check: Check, missing: str = "none") -> tuple[str, str, str]:
     """What is seen, its bound, and what is required."""
-    seen, bound, required = (
-        missing if each == MISSING else each for each in apart(check.seen, check.bound, check.required)
-    )
+    shown = apart(check.seen, check.bound, check.required)
+    seen, bound, required = (missing if each == MISSING else each for each in shown)
     return seen, bound, required
-
-
-def _needed(reason: Reason, judged: Validity) -> str:
-    if reason.more_items is None:
-        return ""
-    unit = int(10 ** max(0, len(str(reason.more_items)) - 2))  # rounded up to two significant digits
-    return f"; about {-(-reason.more_items // unit) * unit:,} more {plural(judged.item)} would probably settle it"
 
 
 def resolution_text(judged: Validity) -> str:
@@ -308,50 +300,45 @@ def check_table(judged: Validity, *, is_brief: bool = False) -> Table:
 
     With ``is_brief``, a terminal leaves out what does not fit, the source first.
     """
-    checks = judged.checks
-    values = [_beside_limit(each, MISSING) for each in checks]
-    required = (f"{'≥' if c.relation is Relation.AT_LEAST else '≤'} {each[2]}" for c, each in zip(checks, values))
-    would_pass = (number(each.would_pass_at, unknown="no value") for each in checks)
-    names = (each.name if each.would_pass_at is not None else MISSING for each in checks)
-    sources = tuple(source_text(each, judged) for each in checks)
-    outcomes = [
-        ("pass", Tone.BETTER) if each.passed else ("undecided", Tone.OPEN) if each.undecided else ("FAIL", Tone.BAD)
-        for each in checks
-    ]
+    of = Rows((each, *_beside_limit(each, MISSING)) for each in judged.checks)
+    order = (0, 1, 2) if is_brief else (None, None, None)
+
+    def required(row: tuple[Check, str, str, str]) -> str:
+        return f"{'≥' if row[0].relation is Relation.AT_LEAST else '≤'} {row[3]}"
+
+    def outcome(row: tuple[Check, str, str, str]) -> Tone:
+        return Tone.BETTER if row[0].passed else Tone.OPEN if row[0].undecided else Tone.BAD
+
+    words = {Tone.BETTER: "pass", Tone.OPEN: "undecided", Tone.BAD: "FAIL"}
     columns = (
-        Column("check", tuple(title_text(each) for each in checks)),
-        Column("seen", tuple(seen for seen, _, _ in values), is_number=True),
-        Column("95 % bound", tuple(bound for _, bound, _ in values), is_number=True),
-        Column("required", tuple(required), is_number=True),
-        Column("would pass at", tuple(would_pass), is_number=True, order=2 if is_brief else None),
-        Column("", tuple(word for word, _ in outcomes), tones=tuple(tone for _, tone in outcomes)),
-        Column("tolerance", tuple(names), order=1 if is_brief else None),
-        Column("source of the requirement", sources, order=0 if is_brief else None),
+        of.text("check", lambda row: title_text(row[0])),
+        of.number("seen", lambda row: row[1]),
+        of.number("95 % bound", lambda row: row[2]),
+        of.number("required", required),
+        of.number("would pass at", lambda row: number(row[0].would_pass_at, unknown="no value"), order=order[2]),
+        of.text("", lambda row: words[outcome(row)], outcome),
+        of.text("tolerance", lambda row: None if row[0].would_pass_at is None else row[0].name, order=order[1]),
+        of.text("source of the requirement", lambda row: source_text(row[0], judged), order=order[0]),
     )
-    notes = _data_notes(judged)
-    return Table("Checks", columns, Text(notes) if notes else None, is_brief=is_brief)
-
-
-def _data_notes(judged: Validity) -> str:
-    """Return a line for each note; empty without notes."""
     about = [
         DATA_NOTES[each.kind].format(count=each.count, names=for_people(", ".join(each.names)))
         for each in judged.data_notes
     ]
-    return "\n".join([*about, *sorted(NOTES[note] for note in judged.notes)])
+    notes = "\n".join([*about, *sorted(NOTES[note] for note in judged.notes)])
+    return Table("Checks", columns, notes, is_brief=is_brief)
 
 
 def title_text(check: Check) -> str:
     """What is checked."""
     if isinstance(check.about, ClassChange):
         return f"certain loss of the class {check.about.name}"
-    return CHECKS[check.name].title if check.name in CHECKS else check.name
+    return CHECKS.get(check.name, (check.name,))[0]
 
 
 def source_text(check: Check, judged: Validity) -> str:
     """Where the limit comes from, and what the check is about."""
     about, known = check.about, CHECKS.get(check.name)
-    source = "--tolerance" if check.is_own or known is None else known.source
+    source = "--tolerance" if check.is_own or known is None else known[1]
     if check.name == "finite":
         first = f"; first in {about.name}" if isinstance(about, WorstLayer) else ""
         return f"of {judged.items}; {source}{first}"

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
-from modelzoo.document import Block, Column, Table, Text, lines
-from modelzoo.formatting import MISSING, number, share
+from modelzoo.document import Block, Column, Rows, Table, lines
+from modelzoo.formatting import number, share
 from modelzoo.records.coverage import TimeShare
-from modelzoo.records.evidence import Evidence, NotReplayed, Product, ProofSource, Subnormals
-from modelzoo.records.profile import Profile
+from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product, ProofSource, Subnormals
+from modelzoo.records.profile import LayerRow, OperatorRow, Profile
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.products import kernel_text, layers_text, shapes_text
 
-
-def passes_text(evidence: Evidence, new_tokens: int | None = None) -> str:
-    """``2 audited passes``, or what a generation of so many tokens consists of."""
-    if new_tokens is not None:
-        steps = "1 step" if new_tokens == 2 else f"{new_tokens - 1} steps"
-        return f"a prefill and {steps} of decoding"
-    return f"{evidence.iterations} audited pass{'es' if evidence.iterations != 1 else ''}"
+Timed = TypeVar("Timed", TimeShare, OperatorRow, LayerRow)
 
 
 def evidence_of(each: SummaryRow) -> Evidence | None:
@@ -27,7 +22,7 @@ def evidence_of(each: SummaryRow) -> Evidence | None:
     return next((report.observed.evidence for report in each.reports if report.observed.evidence is not None), None)
 
 
-def kernel_parts(each: SummaryRow, name: str, products: int | None = None) -> Iterator[tuple[str, tuple[Block, ...]]]:
+def kernel_parts(each: SummaryRow, name: str, products: int | None = None) -> Iterator[tuple[str, Sequence[Block]]]:
     """Yield the tables of the kernels of a setting and of each phase of a generation, as far as audited, with titles.
 
     Args:
@@ -38,29 +33,28 @@ def kernel_parts(each: SummaryRow, name: str, products: int | None = None) -> It
     evidence, made = evidence_of(each), each.generation
     phases = [phase for phase in made.phases if phase.evidence is not None] if made is not None else []
     if evidence is not None:
-        tokens = made.new_tokens if made is not None and phases else None
-        yield f"{name}: kernels of {passes_text(evidence, tokens)}", evidence_blocks(evidence, products)
+        passes = f"{evidence.iterations} audited pass{'es' if evidence.iterations != 1 else ''}"
+        if made is not None and phases:
+            passes = f"a prefill and {made.new_tokens - 1} step{'s' if made.new_tokens != 2 else ''} of decoding"
+        yield f"{name}: kernels of {passes}", evidence_blocks(evidence, products)
     words = {PREFILL: "a prefill", DECODE: "one step of decoding"}
     for phase in phases:
         if phase.evidence is not None:
             yield f"{name}: kernels of {words.get(phase.name, phase.name)}", evidence_blocks(phase.evidence, products)
 
 
-def operator_parts(each: SummaryRow, name: str) -> Iterator[tuple[str, tuple[Block, ...]]]:
+def operator_parts(each: SummaryRow, name: str) -> Iterator[tuple[str, Sequence[Block]]]:
     """Yield the tables of the profile of the first process of a setting that has one, with a title."""
     for profile in [found for report in each.reports if (found := report.observed.profile) is not None][:1]:
-        yield (
-            f"{name}: operators, {profile.iterations} passes profiled after the timing",
-            tuple(profile_tables(profile)),
-        )
+        yield f"{name}: operators, {profile.iterations} passes profiled after the timing", profile_tables(profile)
 
 
-def evidence_blocks(evidence: Evidence, products: int | None = None) -> tuple[Block, ...]:
+def evidence_blocks(evidence: Evidence, products: int | None = None) -> list[Block]:
     """Return what ``evidence_tables`` returns, what the audit could not do, and what of the kernel log is not read."""
     unread = evidence.coverage.unread
     count = [f"{unread} lines of oneDNN's output could not be read"] if unread else []
-    said = [*evidence.problems, *count, *(f"could not be read: {line}" for line in evidence.unread_lines)]
-    return (*evidence_tables(evidence, products=products), *([lines(*said)] if said else []))
+    said = lines(*evidence.problems, *count, *(f"could not be read: {line}" for line in evidence.unread_lines))
+    return [*evidence_tables(evidence, products=products), said]
 
 
 def evidence_tables(evidence: Evidence, operators: int = 12, products: int | None = None) -> list[Table]:
@@ -75,43 +69,43 @@ def evidence_tables(evidence: Evidence, operators: int = 12, products: int | Non
     if evidence.reference_share:
         kernels = ", ".join(evidence.reference_kernels)
         unattributed += f"; reference kernels ({kernels}): {share(evidence.reference_share)}"
-    passes = max(evidence.iterations, 1)
     used = evidence.blas and any(evidence.blas.split(" ")[0] in row.name for row in evidence.by_implementation)
     blas = f"BLAS: {evidence.blas}" if used else ""
     tables = [
-        _time_table("Kernels, by implementation", evidence.by_implementation, passes, note=blas),
-        _time_table("By compute precision", evidence.by_precision, passes, note=unattributed),
-        _class_table(evidence, passes),
-        *filter(None, [product_table(evidence, products)]),
-        _time_table("By operator", evidence.by_operator, passes, limit=operators),
+        _time_table("Kernels, by implementation", evidence, evidence.by_implementation, blas),
+        _time_table("By compute precision", evidence, evidence.by_precision, unattributed),
+        _class_table(evidence),
+        product_table(evidence, products),
+        _time_table("By operator", evidence, evidence.by_operator, limit=operators),
     ]
     return [table for table in tables if table.rows or table.note]
 
 
-def product_table(evidence: Evidence, limit: int | None = None) -> Table | None:
-    """Return the table of the distinct products, the longest first, with what each showed itself; ``None`` without.
+def product_table(evidence: Evidence, limit: int | None = None) -> Table:
+    """Return the table of the distinct products, the longest first, with what each showed itself.
 
     Args:
         evidence: what the audit found.
         limit: the number of products to list; by default all.
     """
     products = sorted(evidence.products, key=lambda each: -(each.share or 0.0))
-    shown = products[:limit]
-    rest = products[len(shown) :]
+    of = Rows(products[:limit])
     columns = (
-        Column("layer", tuple(layers_text(each) for each in shown)),
-        Column("shapes", tuple(shapes_text(each.shapes) for each in shown)),
-        Column("calls", tuple(str(each.count) for each in shown), is_number=True),
-        Column("share", tuple(share(each.share) for each in shown), is_number=True),
-        Column("kernel", tuple(kernel_text(each) for each in shown)),
-        Column("precision", tuple(each.precision for each in shown)),
-        Column("error", tuple(number(each.error, ".1e") for each in shown), is_number=True),
-        Column("known by", tuple(_known_by(each) for each in shown)),
+        of.text("layer", layers_text),
+        of.text("shapes", lambda each: shapes_text(each.shapes)),
+        of.number("calls", lambda each: each.count),
+        of.number("share", lambda each: share(each.share)),
+        of.text("kernel", kernel_text),
+        of.text("precision", lambda each: each.precision),
+        of.number("error", lambda each: number(each.error, ".1e")),
+        of.text("known by", _known_by),
     )
-    note = [f"{len(rest)} more products took {share(sum(each.share or 0.0 for each in rest))}"] if rest else []
-    if evidence.replay_seconds is not None:
+    rest, note = products[len(of.rows) :], []
+    if rest:
+        note.append(f"{len(rest)} more products took {share(sum(each.share or 0.0 for each in rest))}")
+    if products and evidence.replay_seconds is not None:
         note.append(f"error: of the product called again after the pass, against fp64; {evidence.replay_seconds:.1f} s")
-    return Table("Individual products", columns, Text("; ".join(note)) if note else None) if products else None
+    return Table("Individual products", columns, "; ".join(note))
 
 
 _SOURCES = {ProofSource.BOTH: "error and log", ProofSource.REPLAY: "error"}
@@ -123,8 +117,6 @@ _WHY = {
     NotReplayed.FAILED: "it raised an error",
     NotReplayed.NOT_FINITE: "no output is finite",
 }
-
-
 _SUBNORMALS = {
     Subnormals.FLUSHED: "bf16 instructions (subnormal products are 0)",
     Subnormals.IN_FP32: "no bf16 instruction (subnormal products are kept)",
@@ -149,81 +141,77 @@ def _known_by(product: Product) -> str:
     return f"{said}, not replayed: {_WHY[product.not_replayed]}{detail}"
 
 
-def _time_table(title: str, rows: Sequence[TimeShare], passes: int, limit: int | None = None, note: str = "") -> Table:
-    shown = list(rows if limit is None else rows[:limit])
-    rest = rows[len(shown) :]
+def _time_table(
+    title: str, evidence: Evidence, rows: Sequence[TimeShare], note: str = "", limit: int | None = None
+) -> Table:
+    shown, rest = list(rows[:limit]), [] if limit is None else rows[limit:]
     if rest:
         seconds, part = sum(row.seconds for row in rest), sum(row.share for row in rest)
         shown.append(TimeShare(f"{len(rest)} others", seconds, part, sum(row.count for row in rest)))
-    columns = (
-        Column("", tuple(row.name for row in shown)),
-        Column("ms per pass", tuple(_ms(row.seconds / passes) for row in shown), is_number=True),
-        Column("share", tuple(share(row.share) for row in shown), is_number=True),
-        Column("calls", tuple(_count(row.count, passes) for row in shown), is_number=True),
-    )
-    return Table(title, columns, Text(note) if note else None)
+    of = Rows(shown)
+    return Table(title, (of.text("", lambda row: row.name), *_times(of, evidence.iterations)), note)
 
 
-def _class_table(evidence: Evidence, passes: int) -> Table:
-    classes, reduced = evidence.classes, "bf16" if evidence.requested == "fp32" else evidence.requested
-    errors = []
-    for each in classes:  # the largest of the products of a class; the canary's, if any of them showed none
+def _class_table(evidence: Evidence) -> Table:
+    reduced = "bf16" if evidence.requested == "fp32" else evidence.requested
+
+    def error(each: ClassVerdict) -> str | None:
+        """The largest of the products of a class; the canary's, if any of them showed none."""
         own = (one for one in evidence.products if one.operator_class is each.operator_class and one.error is not None)
         largest = max(own, key=lambda one: one.error or 0.0, default=None)
         if each.is_replayed and largest is not None:
-            errors.append(f"{largest.error:.1e} {largest.shown}")
-        elif each.canary_error is None:
-            errors.append(MISSING)
-        else:
-            errors.append(f"{each.canary_error:.1e} {each.canary_level}{' (canary)' if evidence.products else ''}")
+            return f"{largest.error:.1e} {largest.shown}"
+        if each.canary_error is None:
+            return None
+        return f"{each.canary_error:.1e} {each.canary_level}{' (canary)' if evidence.products else ''}"
+
+    of = Rows(evidence.classes)
     columns = (
-        Column("", tuple(str(each.operator_class) for each in classes)),
-        Column("ms per pass", tuple(_ms(each.seconds / passes) for each in classes), is_number=True),
-        Column(f"in {reduced}", tuple(share(each.bf16_share) for each in classes), is_number=True),
-        Column("precision", tuple(", ".join(each.precisions) for each in classes)),
-        Column("largest error" if evidence.products else "canary", tuple(errors), is_number=True),
-        Column("decided by", tuple(", ".join(map(str, each.decided_by)) for each in classes)),
+        of.text("", lambda each: each.operator_class),
+        of.number("ms per pass", lambda each: _ms(each.seconds, evidence.iterations)),
+        of.number(f"in {reduced}", lambda each: share(each.bf16_share)),
+        of.text("precision", lambda each: ", ".join(each.precisions)),
+        of.number("largest error" if evidence.products else "canary", error),
+        of.text("decided by", lambda each: ", ".join(map(str, each.decided_by))),
     )
     return Table("Products", columns)
 
 
 def profile_tables(profile: Profile, limit: int = 25) -> list[Table]:
     """Return tables of the time by operator and, if known, by layer, with at most ``limit`` lines each."""
-    passes = max(profile.iterations, 1)
     missing = profile.flops.missing if profile.flops is not None else ()
     notes = [*profile.problems, *([f"operations not counted for {', '.join(missing)}"] if missing else [])]
-    rows, layers = profile.operators[:limit], profile.layers[:limit]
+    of, layers = Rows(profile.operators[:limit]), Rows(profile.layers[:limit])
     by_operator = (
-        Column("operator", tuple(row.name for row in rows)),
-        Column("shapes", tuple(shapes_text(row.shapes) for row in rows)),
-        Column("ms per pass", tuple(_ms(row.seconds / passes) for row in rows), is_number=True),
-        Column("share", tuple(share(row.share) for row in rows), is_number=True),
-        Column("calls", tuple(_count(row.count, passes) for row in rows), is_number=True),
-        Column("GFLOP/s", tuple(number(row.gflops_per_second, ".1f") for row in rows), is_number=True),
-        Column("GB/s", tuple(number(row.gigabytes_per_second, ".1f") for row in rows), is_number=True),
-        Column("FLOP/byte", tuple(number(row.intensity, ".1f") for row in rows), is_number=True),
-        Column("kernel", tuple(row.kernel for row in rows)),
-        Column("precision", tuple(row.precision for row in rows)),
+        of.text("operator", lambda row: row.name),
+        of.text("shapes", lambda row: shapes_text(row.shapes)),
+        *_times(of, profile.iterations),
+        of.number("GFLOP/s", lambda row: number(row.gflops_per_second, ".1f")),
+        of.number("GB/s", lambda row: number(row.gigabytes_per_second, ".1f")),
+        of.number("FLOP/byte", lambda row: number(row.intensity, ".1f")),
+        of.text("kernel", lambda row: row.kernel),
+        of.text("precision", lambda row: row.precision),
     )
-    tables = [Table("By operator and shapes", by_operator, Text("; ".join(notes)) if notes else None)]
-    if layers:
-        rates = [each.flop / each.seconds / 1e9 if each.flop and each.seconds > 0 else None for each in layers]
-        by_layer = (
-            Column("layer", tuple(each.path for each in layers)),
-            Column("kind", tuple(each.kind for each in layers)),
-            Column("own ms", tuple(_ms(each.own_seconds / passes) for each in layers), is_number=True),
-            Column("ms per pass", tuple(_ms(each.seconds / passes) for each in layers), is_number=True),
-            Column("share", tuple(share(each.share) for each in layers), is_number=True),
-            Column("calls", tuple(_count(each.count, passes) for each in layers), is_number=True),
-            Column("GFLOP/s", tuple(number(each, ".1f") for each in rates), is_number=True),
-        )
-        tables.append(Table("By layer", by_layer))
-    return tables
+    by_layer = (
+        layers.text("layer", lambda row: row.path),
+        layers.text("kind", lambda row: row.kind),
+        layers.number("own ms", lambda row: _ms(row.own_seconds, profile.iterations)),
+        *_times(layers, profile.iterations),
+        layers.number(
+            "GFLOP/s", lambda row: f"{row.flop / row.seconds / 1e9:.1f}" if row.flop and row.seconds else None
+        ),
+    )
+    tables = [Table("By operator and shapes", by_operator, "; ".join(notes))]
+    return [*tables, Table("By layer", by_layer)] if layers.rows else tables
 
 
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3f}"
+def _times(of: Rows[Timed], passes: int) -> list[Column]:
+    return [
+        of.number("ms per pass", lambda row: _ms(row.seconds, passes)),
+        of.number("share", lambda row: share(row.share)),
+        of.number("calls", lambda row: f"{row.count / max(passes, 1):g}"),
+    ]
 
 
-def _count(count: int, passes: int) -> str:
-    return f"{count / passes:g}"
+def _ms(seconds: float, passes: int) -> str:
+    return f"{seconds / max(passes, 1) * 1e3:.3f}"

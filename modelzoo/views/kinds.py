@@ -68,13 +68,12 @@ def drawn(plot: Plot | None, mark: str) -> list[Block]:
 
 def section(title: str, blocks: Sequence[Block], mark: str) -> list[Block]:
     """A section; none if it would be empty."""
-    return [Section(title, tuple(blocks), mark)] if blocks else []
+    return [Section(title, blocks, mark)] if blocks else []
 
 
-def _index(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
+def _index(shown: Sequence[SummaryRow], mark: str) -> Notices:
     """What distorts the numbers, with links to what helps."""
-    notices = conditions(shown)
-    return [Notices(tuple(notices), f"{mark}-condition", is_index=True)] if notices else []
+    return Notices(conditions(shown), f"{mark}-condition", is_index=True)
 
 
 def _session_answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
@@ -85,17 +84,13 @@ def _session_answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> l
         blocks += [findings.headline(shown), *latencies, results_table.page_table(shown)]
     timed = {row.workload for row in shown}
     for each in result.validity:
-        if each.workload in timed:
-            continue
-        if each.report is None:
+        if each.workload not in timed and each.report is not None:
+            blocks += [*validity.wrong_results(each.report), validity.verdict(each.report.validity)]
+        elif each.workload not in timed:
             why = each.error or "no reason is known"
             blocks.append(first_line(f"{each.workload}: no accuracy check: {why}", Tone.BAD))
-        else:
-            blocks += [*validity.wrong_results(each.report), validity.verdict(each.report.validity)]
-    blocks += _index(shown, mark)
-    said = findings.remarks(shown)
-    blocks += [named(list(said.items()))] if said else []
     blocks = blocks or [lines("This result is empty: nothing was measured or judged.")]
+    blocks += [_index(shown, mark), named(findings.remarks(shown).items())]
     return [*blocks, *section("Speedups", drawn(forest.of_rows(shown), f"{mark}-forest"), f"{mark}-ratios")]
 
 
@@ -103,7 +98,7 @@ def _search_answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> li
     answer, *steps = tuning.answer(result)
     plot = forest.of_search(result) or forest.latencies(shown)
     searched = section("Search", tuning.search(result), f"{mark}-search")
-    return [answer, *drawn(plot, f"{mark}-ladder"), *steps, *_index(shown, mark), *searched]
+    return [answer, *drawn(plot, f"{mark}-ladder"), *steps, _index(shown, mark), *searched]
 
 
 def _serving(title: str, document: Callable[[Result], list[Block]], plot: Callable[[Result], Plot | None]) -> View:
@@ -111,7 +106,7 @@ def _serving(title: str, document: Callable[[Result], list[Block]], plot: Callab
 
     def page(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
         answer, *rest = document(result)
-        return [answer, *drawn(plot(result), f"{mark}-plot"), *rest, *_index(shown, mark)]
+        return [answer, *drawn(plot(result), f"{mark}-plot"), *rest, _index(shown, mark)]
 
     return View(title, lambda result, *_: document(result), page, lambda _: [])
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from statistics import median
 
-from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, columns_of, first_line, named
+from modelzoo.document import Block, Column, Notice, Notices, Table, Tone, columns_of, first_line, named
 from modelzoo.formatting import (
     MISSING,
     apart,
@@ -48,9 +48,7 @@ def interval(value: Interval, unit: str) -> str:
 
 def instances_text(load: Load) -> str:
     """``4 instances × 2 cores``."""
-    plan = load.plan
-    cores = counted(plan.cores_per_instance, "core")
-    return f"{counted(plan.instances, 'instance')} × {cores}"
+    return f"{counted(load.plan.instances, 'instance')} × {counted(load.plan.cores_per_instance, 'core')}"
 
 
 def caption(load: Load) -> str:
@@ -87,20 +85,15 @@ def run_line(run: LoadRun, load: Load) -> str:
     """One run as it ends."""
     percent = results.shown_percent(load)
     requested = "" if run.rate is None else f"{significant(run.rate, 3)} requests/s: "
-    shown = percentile(run.latencies, percent)
-    answered = f"{len(run.latencies):,} requests in {seconds(run.seconds)}"
+    shown = f"p{percent:g} {seconds(percentile(run.latencies, percent))}"
     if load.plan.scenario is Scenario.OFFLINE:
-        return f"  {answered}, {significant(results.achieved(run), 3)} requests/s: {verdict(run, load)}"
-    return f"  {requested}{answered}, p{percent:g} {seconds(shown)}: {verdict(run, load)}"
-
-
-def verdict(run: LoadRun, load: Load) -> str:
-    """``VALID``, or ``INVALID`` with the kinds of the reasons; of a search, whose runs show less, ``passed`` or
-    ``failed``."""
-    return f"{_outcome(run, load)} ({_flaws(run)})" if run.reasons else _outcome(run, load)
+        requested, shown = "", f"{significant(results.achieved(run), 3)} requests/s"
+    verdict = f"{_outcome(run, load)} ({_flaws(run)})" if run.reasons else _outcome(run, load)
+    return f"  {requested}{len(run.latencies):,} requests in {seconds(run.seconds)}, {shown}: {verdict}"
 
 
 def _outcome(run: LoadRun, load: Load) -> str:
+    """``VALID`` or ``INVALID``; of a search, whose runs show less, ``passed`` or ``failed``."""
     good, bad = ("passed", "failed") if load.plan.is_search else ("VALID", "INVALID")
     return bad if run.reasons else good
 
@@ -114,13 +107,10 @@ def document(load: Load) -> list[Block]:
     no_answer = Tone.OPEN if load.plan.is_search else Tone.BAD
     tone = Tone.BETTER if results.is_valid(load) else no_answer
     found: list[Block] = [first_line(f"{load.workload}: {headline(load)}", tone)]
-    if load.runs:
-        found.append(Table("Runs", tuple(columns(load)), Text(caption(load))))
+    found += [Table("Runs", columns(load), caption(load))] if load.runs else []
     failing = "failed" if load.plan.is_search else "INVALID"
-    reasons = tuple(Notice(Severity.INVALIDATES, failing, "", Text(each)) for each in reason_lines(load))
-    found += [Notices(reasons)] if reasons else []
-    qualified = notes(load)
-    return [*found, named(("note", each) for each in qualified)] if qualified else found
+    reasons = [Notice(Severity.INVALIDATES, failing, "", each) for each in reason_lines(load)]
+    return [*found, Notices(reasons), named(("note", each) for each in notes(load))]
 
 
 def columns(load: Load) -> list[Column]:
@@ -153,24 +143,19 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
         "rejected": f"{run.rejected:,}" if run.rejected else MISSING,
     }
     if load.plan.scenario is not Scenario.OFFLINE:
-        found.update({each: seconds(known.get(each)) for each in ("p50", "p90", "p95", "p99")})
+        found |= {each: seconds(known.get(each)) for each in ("p50", "p90", "p95", "p99")}
         limit = load.plan.bound.seconds if load.plan.bound is not None else None
         upper = upper_estimate(run.latencies, percent / 100)
-        shown, at_most, _ = apart(percentile(run.latencies, percent), upper, limit, show=seconds)
-        found.update({name: shown})
+        found[name], at_most, _ = apart(percentile(run.latencies, percent), upper, limit, show=seconds)
         found[f"{name} at most (99 %)"] = MISSING if run.given_up else at_most
-    found.update(
-        {
-            "late p99": MISSING if load.plan.scenario is not Scenario.SERVER else seconds(run.lateness.p99),
-            "batches": sizes(run) if load.plan.batch > 1 else MISSING,
-            "busy": f"{low} %" if low == high else f"{low}–{high} %",
-            "throttled": MISSING
-            if not run.throttling or not run.throttling.periods
-            else f"{significant(run.throttling.seconds, 2)} s in {counted(run.throttling.periods, 'period')}",
-            "reason": _flaws(run) or MISSING,
-        }
-    )
-    return found
+    found["late p99"] = MISSING if load.plan.scenario is not Scenario.SERVER else seconds(run.lateness.p99)
+    found["batches"] = sizes(run) if load.plan.batch > 1 else MISSING
+    found["busy"] = f"{low} %" if low == high else f"{low}–{high} %"
+    found["throttled"] = MISSING
+    if run.throttling and run.throttling.periods:
+        stopped = f"{significant(run.throttling.seconds, 2)} s in {counted(run.throttling.periods, 'period')}"
+        found["throttled"] = stopped
+    return {**found, "reason": _flaws(run) or MISSING}
 
 
 def sizes(run: LoadRun) -> str:
@@ -212,25 +197,23 @@ def _search_headline(load: Load) -> str:
     found = results.answer(load)
     searches = results.searches(load)
     if found is None:
-        missing = sum(each.rate is None for each in searches)
+        missing = f"in {sum(each.rate is None for each in searches)} of {len(searches)} repeats"
         if not searches or not load.is_complete:
             return "the search was interrupted before it had an answer"
         late = any([each.flaw for each in run.reasons] == [Flaw.LATE] for run in load.runs)
         why = "; the generator was late, so something else kept the machine busy" if late else ""
         met = [each.valid for each in searches if each.valid is not None]
         if len(met) == len(searches):
-            where = f"in {missing} of {len(searches)} repeats"
             reached = f"{rounded_down(min(met))} requests/s passed {bound}"
-            return f"the search did not come to its end {where}, so there is no answer; {reached} in each{why}"
+            return f"the search did not come to its end {missing}, so there is no answer; {reached} in each{why}"
         if load.plan.bound is not None and any(results.is_slow_alone(run, load.plan.bound) for run in load.runs):
             why = "; requests took longer than that even without waiting"
-        return f"no rate was found that passes {bound}, in {missing} of {len(searches)} repeats{why}"
+        return f"no rate was found that passes {bound}, {missing}{why}"
     every = f"in each of {len(found.found)} repeats" if len(found.found) > 1 else "in a single repeat"
-    said = f"up to {rounded_down(found.sustained)} requests/s pass {bound} {every}, on {instances_text(load)}"
+    spread = f"the level of the repeats is {interval(found.level, 'requests/s')}"
     if len(found.found) == 1:
-        return f"{said}; an interval takes at least two repeats (--repeats)"
-    level = interval(found.level, "requests/s")
-    return f"{said}; the level of the repeats is {level}"
+        spread = "an interval takes at least two repeats (--repeats)"
+    return f"up to {rounded_down(found.sustained)} requests/s pass {bound} {every}, on {instances_text(load)}; {spread}"
 
 
 def notes(load: Load) -> list[str]:
@@ -268,16 +251,16 @@ def notes(load: Load) -> list[str]:
 
 def generator_text(place: GeneratorPlace, load: Load) -> str:
     """Where the generator runs; if it has no core of its own, or no time of the quota, why, and what helps."""
-    first = f" (niceness {place.nice}, so that it does not wait for them)" if place.nice < 0 else ""
-    fewer = f"{_fewer(load, 'leave a core free for it')}{first}"
-    if not place.is_own:
-        cores = f"the instances use all {len(load.topology.cores)} cores, so the generator takes time from them"
-        return f"{cores}{fewer}"
     own = f"on {cpus(place.cpus)}, which no instance uses"
-    if place.has_quota:
+    if place.is_own and place.has_quota:
         return own
-    quota = f"the instances may use up the whole quota of {load.topology.quota:g} CPUs"
-    return f"{own}, but it sleeps between events, because {quota}{fewer}"
+    if place.is_own:
+        quota = f"the instances may use up the whole quota of {load.topology.quota:g} CPUs"
+        said = f"{own}, but it sleeps between events, because {quota}"
+    else:
+        said = f"the instances use all {len(load.topology.cores)} cores, so the generator takes time from them"
+    first = f" (niceness {place.nice}, so that it does not wait for them)" if place.nice < 0 else ""
+    return f"{said}{_fewer(load, 'leave a core free for it')}{first}"
 
 
 def _fewer(load: Load, advice: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from modelzoo.document import Block, Column, Command, Notice, Notices, Table, Text, lines
-from modelzoo.formatting import MISSING, counted, duration, percent
+from modelzoo.document import Block, Column, Rows, Table, known, lines
+from modelzoo.formatting import counted, duration, percent
 from modelzoo.machine.diagnosis import system_warnings
 from modelzoo.machine.linux import format_cpu_list
 from modelzoo.plan import Effort
@@ -14,6 +14,7 @@ from modelzoo.records.machine import Machine, Topology
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Configuration, InstancePlace, Throughput
 from modelzoo.serve.places import idle_cores, most_cores, most_instances, quota_in_cores
+from modelzoo.views.doctor import warned
 from modelzoo.views.load import caption, generator_text
 from modelzoo.warning import rank
 
@@ -75,14 +76,11 @@ def instances_document(found: Throughput, stages: Sequence[int], runs: int, seco
     """
     tried = found.configurations
     idle = [max(0, idle_cores(quota_in_cores(found.topology, each.smt), each.instances, each.cores)) for each in tried]
-    columns = (
-        *_columns([(each.instances, each.cores, each.batch, each.places) for each in tried]),
-        Column("idle cores", tuple(str(each) if each else MISSING for each in idle), is_number=True),
-        Column("CPUs", tuple(_cpus(each.places) for each in tried)),
-    )
+    columns = _columns([(each.instances, each.cores, each.batch, each.places) for each in tried])
+    columns.insert(-1, Rows(idle).number("idle cores", lambda each: each or None))
     rounds = f"rounds: {found.rounds} of every configuration, and as many again for the best of several"
-    stages_said = f"search: the slower half is dropped after each stage: {_stages(stages)}"
-    search = f"{stages_said}; {found.rounds} rounds of these, and again of the best"
+    halving = f"search: the slower half is dropped after each stage: {_stages(stages)}"
+    search = f"{halving}; {found.rounds} rounds of these, and again of the best"
     time = f"time: at least {duration(seconds)}, and {runs} times what loading and warming up takes, which is not known"
     said = lines(
         f"machine: {found.topology.text}",
@@ -108,16 +106,16 @@ def load_document(
         before: how long full batches run before the first run of a repeat.
     """
     plan = found.plan
-    cells = _columns([(plan.instances, plan.cores_per_instance, plan.batch, places)])
+    columns = _columns([(plan.instances, plan.cores_per_instance, plan.batch, places)])
     again = f"repeats: {plan.repeats}, each with new instances" if plan.repeats > 1 else "repeats: 1"
     runs = f", runs of {duration(seconds)} or more" if seconds else ""
     time = f"at least {duration(plan.repeats * (before + seconds))}"
     if plan.is_search:
         runs += ", less if they cannot pass"
         time = f"about {duration(plan.repeats * (before + _RUNS * seconds))} if a search takes {_RUNS} runs, as most do"
-    # What follows from the speed of the instances.
-    is_open = plan.scenario is Scenario.OFFLINE and plan.queries is None
     opened = "the first rate, and after each run the next one" if plan.is_search else "how many requests there are"
+    opened = f"decided when it runs: {opened}, from what full batches take while all instances are busy"
+    is_open = plan.is_search or (plan.scenario is Scenario.OFFLINE and plan.queries is None)
     idle = idle_cores(found.topology, plan.instances, plan.cores_per_instance) - place.polls
     said = lines(
         f"machine: {found.topology.text}",
@@ -126,24 +124,22 @@ def load_document(
         *([f"idle: {idle} cores; 'modelzoo throughput' shows which --instances make use of them"] if idle > 0 else []),
         f"load: {caption(found)}",
         f"{again}{runs}",
-        *(
-            [f"decided when it runs: {opened}, from what full batches take while all instances are busy"]
-            if plan.is_search or is_open
-            else []
-        ),
+        *([opened] if is_open else []),
         f"time: {time}; loading and warming up come on top",
         NOTHING,
     )
-    return [Table(f"Plan for {found.workload}", (*cells, Column("CPUs", (_cpus(places),)))), said]
+    return [Table(f"Plan for {found.workload}", columns), said]
 
 
 def _columns(rows: Sequence[tuple[int, int, int, Sequence[InstancePlace]]]) -> list[Column]:
-    """Instances, cores, threads and batch of each row, given with its places."""
+    """Instances, cores, threads, batch and CPUs of each row, which has instances, cores, batch and places."""
+    of = Rows(rows)
     return [
-        Column("instances", tuple(str(instances) for instances, *_ in rows), is_number=True),
-        Column("cores each", tuple(str(cores) for _, cores, *_ in rows), is_number=True),
-        Column("threads each", tuple(str(len(places[0].cpus)) for *_, places in rows), is_number=True),
-        Column("batch", tuple(str(batch) for *_, batch, _ in rows), is_number=True),
+        of.number("instances", lambda row: row[0]),
+        of.number("cores each", lambda row: row[1]),
+        of.number("threads each", lambda row: len(row[3][0].cpus)),
+        of.number("batch", lambda row: row[2]),
+        of.text("CPUs", lambda row: _cpus(row[3])),
     ]
 
 
@@ -177,14 +173,13 @@ def _idle(each: Configuration, idle: int, found: Throughput) -> str:
 def _of_settings(result: Result, machine: Machine, *said: str) -> list[Block]:
     """The settings of each workload, the baseline first; threads, what is said, and what every run will warn of."""
     workloads = [requested.workload for requested in result.requested]
-    is_first = [name not in workloads[:index] for index, name in enumerate(workloads)]
-    roles = tuple("baseline" if first and workloads.count(name) > 1 else "" for first, name in zip(is_first, workloads))
-    columns = [
-        Column("model", tuple(name if first else "" for first, name in zip(is_first, workloads))),
-        Column("setting", tuple(result.label(group) for group in range(len(workloads)))),
-        Column("", roles),
-    ]
-    table = Table("Plan", tuple(column for column in columns if any(column.cells)))
+    of, first = Rows(range(len(workloads))), {workloads.index(name) for name in workloads}
+    columns = known(
+        of.text("model", lambda group: workloads[group] if group in first else ""),
+        of.text("setting", result.label),
+        of.text("", lambda group: "baseline" if group in first and workloads.count(workloads[group]) > 1 else ""),
+    )
+    table = Table("Plan", columns)
     threads = machine.threads
     given = dict.fromkeys(requested.setting.threads for requested in result.requested)
     limit = "" if threads.quota is None or threads.quota >= threads.physical_cores else f" (quota {threads.quota:g})"
@@ -193,6 +188,4 @@ def _of_settings(result: Result, machine: Machine, *said: str) -> list[Block]:
     cpus = "" if threads.cpus_allowed is None else f", on CPUs {threads.cpus_allowed}"
     counts = " or ".join(str(each or threads.count) for each in given)
     found = sorted(system_warnings(machine), key=lambda each: rank(each.code))
-    notices = (Notice(rank(each.code)[0], each.code, "", Text(each.message), Command(each.hint)) for each in found)
-    warned = [Notices(tuple(notices))] if found else []
-    return [table, lines(f"threads: {counts}{limit}, one process at a time{cpus}", *said, NOTHING), *warned]
+    return [table, lines(f"threads: {counts}{limit}, one process at a time{cpus}", *said, NOTHING), warned(found)]

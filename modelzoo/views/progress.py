@@ -8,22 +8,21 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from statistics import median
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from modelzoo import stats
 from modelzoo.formatting import duration, for_people, percent
-from modelzoo.records.protocol import Progress
 from modelzoo.records.run import Result, Run
 from modelzoo.views.differences import grouped
 from modelzoo.views.judgement import judged_so_far
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
+
+    from modelzoo.measure.jobs import Event
 
 REDRAWS_PER_SECOND = 1.0
 LINE_SECONDS = 60.0
@@ -34,55 +33,6 @@ NAMED_LEVELS = 4
 """The settings of a workload are named one by one up to this many."""
 NAMED_WORKLOADS = 8
 """Workloads with a line of their own in the block."""
-
-
-class ProgressEvent(Protocol):
-    """What a worker reports: which setting of which workload, and its message."""
-
-    @property
-    def workload(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def message(self) -> Progress: ...
-
-
-class LevelSoFar(msgspec.Struct, frozen=True):
-    """What is known of one setting.
-
-    Attributes:
-        processes: number of processes that have been measured.
-        half_width: relative half width of the interval; ``None`` if there are too few processes.
-    """
-
-    workload: str
-    label: str
-    processes: int
-    half_width: float | None = None
-
-
-class ProgressState(msgspec.Struct, frozen=True):
-    """What is running now, what is known so far, and how long it may take.
-
-    Attributes:
-        process: number of the process of this setting, from 1; 0 while its predictions are judged.
-        processes: number of processes per setting; ``None`` if the data decide.
-        phase: of the process, for example ``warm-up`` or ``steady``.
-        calls: calls in this phase so far.
-        levels: every setting of the call, in the order of the table.
-        elapsed: seconds since the call began.
-        remaining: seconds that the rest is expected to take; ``None`` if unknown.
-    """
-
-    workload: str
-    label: str
-    process: int
-    processes: int | None
-    phase: str
-    calls: int = 0
-    levels: tuple[LevelSoFar, ...] = ()
-    elapsed: float = 0.0
-    remaining: float | None = None
 
 
 class LiveProgress:
@@ -104,12 +54,12 @@ class LiveProgress:
         self._ended: Counter[int] = Counter()
         self._unsaid: dict[int, str] = {}
         self._silent: set[tuple[str, str, str]] = set()
-        self._started = self._shown_at = clock()
+        self._started = clock()
         self._printed_at = -math.inf
         self._seconds: float | None = None
         self._spent = 0.0
         self._processes: int | None = None
-        self._state: ProgressState | None = None
+        self._doing = ""
         self._live = Live(
             console=out,
             get_renderable=self._block,
@@ -144,27 +94,17 @@ class LiveProgress:
         """Take note of the settings of ``result``: a search adds some while it runs, which may change all labels."""
         self._names = [(requested.workload, result.label(group)) for group, requested in enumerate(result.requested)]
 
-    def update(self, event: ProgressEvent) -> None:
+    def update(self, event: Event) -> None:
         """Show what a worker does that times a setting."""
-        if self._says_silence(event):
-            return
         name = event.workload, event.label
-        self._show(event, 1 + (self._ended[self._names.index(name)] if name in self._names else 0))
+        process = 1 + (self._ended[self._names.index(name)] if name in self._names else 0)
+        # The baseline of several blocks has more processes than were asked for.
+        of = f" of {self._processes}" if self._processes and process <= self._processes else ""
+        self._show(event, f"process {process}{of}")
 
-    def judging(self, event: ProgressEvent) -> None:
+    def judging(self, event: Event) -> None:
         """Show what a worker does that judges the predictions of a setting."""
-        if not self._says_silence(event):
-            self._show(event, 0)
-
-    def _says_silence(self, event: ProgressEvent) -> bool:
-        """Whether the event is a call that does not return, which is said once for each phase of a setting."""
-        if event.message.silence is None:
-            return False
-        phase = event.workload, event.label, event.message.phase
-        if phase not in self._silent:
-            self._silent.add(phase)
-            self.say(silence_line(event))
-        return True
+        self._show(event, "judging")
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
@@ -185,110 +125,72 @@ class LiveProgress:
         if run.error is not None and not self._ended[run.group]:
             self._unsaid[run.group] = run.error
 
-    def _show(self, event: ProgressEvent, process: int) -> None:
-        message, elapsed = event.message, self._clock() - self._started
-        levels = []
-        for group, (workload, label) in enumerate(self._names if self._medians else ()):
-            medians = self._medians.get(group, [])
-            half_width = stats.level_interval(medians).half_width if len(medians) > 1 else None
-            levels.append(LevelSoFar(workload, label, len(medians), half_width))
-        self.show(
-            ProgressState(
-                workload=event.workload,
-                label=event.label,
-                process=process,
-                processes=self._processes,
-                phase=message.phase if message.judged is None else judged_so_far(message.judged),
-                calls=message.count,
-                levels=tuple(levels),
-                elapsed=elapsed,
-                remaining=self._remaining(elapsed),
-            )
-        )
+    def _show(self, event: Event, process: str) -> None:
+        message = event.message
+        if message.silence is not None:  # the call does not return, which is said once for each phase of a setting
+            silent = event.workload, event.label, message.phase
+            if silent not in self._silent:
+                self._silent.add(silent)
+                self.say(silence_line(event))
+            return
+        calls = f", {message.count} calls" if message.count else ""
+        phase = message.phase if message.judged is None else judged_so_far(message.judged)
+        self._doing = f"{event.workload} {event.label}, {process}: {phase}{calls}"
+        if phase in QUIET_PHASES:
+            return
+        for group, error in self._unsaid.items():
+            self.say(f"failed: {' '.join(self._names[group])}: {error} (the other settings are timed)")
+        self._unsaid = {}
+        now = self._clock()
+        if not self._out.is_terminal and now - self._printed_at >= LINE_SECONDS:
+            self._printed_at = now
+            self._out.print(f"{self._doing}; {self._times()}", soft_wrap=True)
 
-    def _remaining(self, elapsed: float) -> float | None:
-        """Seconds that are left: of the limit, or as many as the processes that are left take like those before.
+    def _times(self) -> str:
+        """``2 min 5 s elapsed, about 7 min 30 s left``: of the limit, or what processes take like those before.
 
-        Unknown after the limit: what has been started by then is finished.
+        Without the latter if nothing is left: what has been started by then is finished.
         """
+        elapsed, done = self._clock() - self._started, sum(self._ended.values())
         left = [] if self._seconds is None else [self._seconds - elapsed]
-        done = sum(self._ended.values())
         if self._processes is not None and done:
             left.append((elapsed - self._spent) * (self._processes * len(self._names) / done - 1))
-        found = min(left, default=0.0)
-        return found if found > 0 else None
-
-    def show(self, state: ProgressState) -> None:
-        """Show ``state``."""
-        self._state, self._shown_at = state, self._clock()
-        if state.phase not in QUIET_PHASES:
-            for group, error in self._unsaid.items():
-                self.say(f"failed: {' '.join(self._names[group])}: {error} (the other settings are timed)")
-            self._unsaid = {}
-        now = self._shown_at
-        if self._out.is_terminal or state.phase in QUIET_PHASES or now - self._printed_at < LINE_SECONDS:
-            return
-        self._printed_at = now
-        self._out.print(f"{doing(state)}; {times(state.elapsed, state.remaining)}", soft_wrap=True)
+        remaining = min(left, default=0.0)
+        return f"{duration(elapsed)} elapsed" + (f", about {duration(remaining)} left" if remaining >= 1 else "")
 
     def _block(self) -> Group:
         from rich.console import Group
         from rich.text import Text
 
-        lines = ["starting"] if self._state is None else block_lines(self._state, self._clock() - self._shown_at)
+        lines = [self._doing, *self._levels(), self._times()] if self._doing else ["starting"]
         return Group(*(Text(for_people(line), no_wrap=True, overflow="ellipsis") for line in lines))
 
+    def _levels(self) -> Iterator[str]:
+        """A line for each workload: the interval of each setting so far, or the range of many."""
+        workloads = grouped((name[0], group) for group, name in enumerate(self._names if self._medians else ()))
+        width = max(map(len, workloads), default=0)
+        for name, groups in list(workloads.items())[:NAMED_WORKLOADS]:
+            medians = [self._medians.get(group, []) for group in groups]
+            # An interval that is wider than its value says nothing.
+            widths = [stats.level_interval(each).half_width if len(each) > 1 else math.inf for each in medians]
+            known, counts = [each for each in widths if each < 1], sorted(map(len, medians))
+            said = ", ".join(
+                f"{self._names[group][1]} {f'±{percent(own)}' if own < 1 else f'{len(each)} done' if each else '…'}"
+                for group, own, each in zip(groups, widths, medians)
+            )
+            if len(groups) > NAMED_LEVELS:
+                processes = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+                said = f"{len(groups)} settings, {processes} processes each"
+                said += f", ±{percent(min(known))} to ±{percent(max(known))}" if known else ""
+            yield f"  {name:{width}}  {said}"
+        more = len(workloads) - NAMED_WORKLOADS
+        if more > 0:
+            yield f"  and {more} more workloads"
 
-def silence_line(event: ProgressEvent) -> str:
+
+def silence_line(event: Event) -> str:
     """``toy fp16, cold: no answer for 1 min: Conv1d 'conv', …/conv.py:375 in _conv_forward: …``."""
     found = event.message.silence
     assert found is not None
     said = f"no answer for {duration(found.seconds)}: {found.where}"
     return f"{event.workload} {event.label}, {event.message.phase}: {said}"
-
-
-def block_lines(state: ProgressState, since: float = 0.0) -> list[str]:
-    """Return the lines of the block, ``since`` seconds after ``state`` was reported."""
-    remaining = None if state.remaining is None else state.remaining - since
-    return [doing(state), *level_lines(state.levels), times(state.elapsed + since, remaining)]
-
-
-def doing(state: ProgressState) -> str:
-    """``bert fp32, process 3 of 8: steady, 120 calls``, or ``bert bf16, judging: 12 of 42: fp32``."""
-    # The baseline of several blocks has more processes than were asked for.
-    of = f" of {state.processes}" if state.processes and state.process <= state.processes else ""
-    process = f"process {state.process}{of}" if state.process else "judging"
-    calls = f", {state.calls} calls" if state.calls else ""
-    return f"{state.workload} {state.label}, {process}: {state.phase}{calls}"
-
-
-def level_lines(levels: Sequence[LevelSoFar]) -> list[str]:
-    """One line per workload: the interval of each setting so far, or the range of many."""
-    workloads = grouped((level.workload, level) for level in levels)
-    width = max(map(len, workloads), default=0)
-    lines = [f"  {name:{width}}  {_levels(found)}" for name, found in list(workloads.items())[:NAMED_WORKLOADS]]
-    more = len(workloads) - NAMED_WORKLOADS
-    return [*lines, f"  and {more} more workloads"] if more > 0 else lines
-
-
-def _levels(found: Sequence[LevelSoFar]) -> str:
-    if len(found) <= NAMED_LEVELS:
-        return ", ".join(f"{level.label} {_level(level)}" for level in found)
-    known = [level.half_width for level in found if level.half_width is not None and level.half_width < 1]
-    widths = f", ±{percent(min(known))} to ±{percent(max(known))}" if known else ""
-    counts = sorted({level.processes for level in found})
-    processes = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{len(found)} settings, {processes} processes each{widths}"
-
-
-def _level(level: LevelSoFar) -> str:
-    """The interval; the number of processes as long as it is wider than its value, which says nothing."""
-    if level.half_width is not None and level.half_width < 1:
-        return f"±{percent(level.half_width)}"
-    return f"{level.processes} done" if level.processes else "…"
-
-
-def times(elapsed: float, remaining: float | None) -> str:
-    """``2 min 5 s elapsed, about 7 min 30 s left``; without the latter if nothing or less is left."""
-    left = "" if remaining is None or remaining < 1 else f", about {duration(remaining)} left"
-    return f"{duration(elapsed)} elapsed{left}"

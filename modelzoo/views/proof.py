@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Sequence
 
-from modelzoo.document import Text
 from modelzoo.formatting import Merged, apart, counted, scientific, share
 from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.coverage import FOREIGN_NUMBERS, KNOWN_SHARE, Coverage
@@ -47,11 +46,11 @@ _VERDICT = {
 }
 
 
-def sentence(merged: Proof) -> Text | None:
+def sentence(merged: Proof) -> str | None:
     """Say what proves the precision of a setting, and whether its processes disagree; ``None`` if nothing is known."""
     ground = merged.ground
     if merged.verdict is None and ground is None:
-        return Text("no process was audited in full") if merged.listed else None
+        return "no process was audited in full" if merged.listed else None
     if isinstance(ground, Evidence):
         said = str(audit(ground))
     elif isinstance(ground, OtherKernels):
@@ -74,7 +73,7 @@ def sentence(merged: Proof) -> Text | None:
         said = ground or NO_EVIDENCE
     if len(merged.verdicts) > 1:
         counts = ", ".join(f"{count} × {verdict}" for verdict, count in merged.verdicts)
-        return Text(f"{said}; the processes disagree: {counts}")
+        return f"{said}; the processes disagree: {counts}"
     if merged.kernel_lists > 1:
         said += "; not all processes ran the same kernels"
     elif merged.audited and merged.audited != merged.processes and merged.listed >= merged.processes:
@@ -82,7 +81,7 @@ def sentence(merged: Proof) -> Text | None:
         said += f"; {same}, {merged.audited} of them audited in full"
     if merged.outputs is not None and merged.outputs.magnifies:
         said += "; its outputs confirm nothing, because the network magnifies rounding"
-    return Text(said)
+    return said
 
 
 def canaries(merged: Proof) -> str:
@@ -90,10 +89,10 @@ def canaries(merged: Proof) -> str:
     return " / ".join(map(str, merged.canaries))
 
 
-def audit(evidence: Evidence) -> Text:
+def audit(evidence: Evidence) -> str:
     """Return the verdict on one audit with its reason: ``fp32: VERIFIED (no bf16 kernel in the audit, …)``."""
     verdict = _VERDICT.get(evidence.verdict, str(evidence.verdict))
-    return Text(f"{evidence.requested}: {verdict} ({_reason(evidence)})")
+    return f"{evidence.requested}: {verdict} ({_reason(evidence)})"
 
 
 def _reason(evidence: Evidence) -> str:
@@ -231,27 +230,27 @@ def _errors_in_fp32(evidence: Evidence) -> list[str]:
     return said if error is None else [*said, f"canary error {error:.0e}"]
 
 
-def not_fp32(shown_by: Canary | Evidence) -> Text:
+def not_fp32(shown_by: Canary | Evidence) -> str:
     """Say what shows that a process did not run in fp32."""
     if isinstance(shown_by, Canary):
-        return Text(f"not fp32 according to the canary: {shown_by.summary}")
-    return Text(f"not fp32 according to its kernels: {audit(shown_by)}")
+        return f"not fp32 according to the canary: {shown_by.summary}"
+    return f"not fp32 according to its kernels: {audit(shown_by)}"
 
 
-def incomparable(reason: Incomparable) -> Text:
+def incomparable(reason: Incomparable) -> str:
     """Say why a speedup would be meaningless."""
     if isinstance(reason, Evidence) and reason.verdict is ProofVerdict.WRONG_RESULTS:
-        return Text(f"WRONG RESULTS: {wrong_text(reason)}")
+        return f"WRONG RESULTS: {wrong_text(reason)}"
     if isinstance(reason, (Canary, Evidence)):
-        return Text(f"the fp32 baseline is {not_fp32(reason)}")
+        return f"the fp32 baseline is {not_fp32(reason)}"
     if isinstance(reason, OtherWork):
         counts = f"{reason.name} {reason.base:.0f} and {reason.other:.0f}"
-        return Text(f"baseline and candidate did different work: {counts}")
+        return f"baseline and candidate did different work: {counts}"
     if isinstance(reason, Different):
         ran_other = reason is Different.WEIGHTS
         said = "ran different weights" if ran_other else "have different versions of workload.py"
-        return Text(f"baseline and candidate {said}")
-    return Text(other_outputs_text(reason))
+        return f"baseline and candidate {said}"
+    return other_outputs_text(reason)
 
 
 def agreement_text(found: Sequence[OutputAgreement]) -> str:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modelzoo import formatting, stats
-from modelzoo.document import Column, Table, Text, Tone
+from modelzoo.document import Column, Rows, Table, Tone, known
 from modelzoo.formatting import MISSING
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
-from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
 from modelzoo.views import differences, proof
@@ -70,16 +69,15 @@ def page_table(shown: Sequence[SummaryRow]) -> Table:
 def _table(shown: Sequence[SummaryRow], columns: Sequence[Column]) -> Table:
     compared = sum(row.speed is not None and row.speed.ratio is not None for row in shown)
     note = f"The verdicts are corrected for {compared} comparisons, the intervals of the speedups are not."
-    caption = ", ".join(differences.shared(shown))
-    return Table(caption, tuple(columns), Text(note) if compared > 1 else None, is_brief=True)
+    return Table(", ".join(differences.shared(shown)), columns, note if compared > 1 else "", is_brief=True)
 
 
 def _pair_columns(rows: Sequence[SummaryRow], base: str, other: str) -> list[Column]:
     """A row for each workload, with its two settings side by side."""
     groups = differences.by_workload(rows)
     # A setting that never began has no row.
-    sides = [[*each, None][:2] for each in groups.values()]
-    found = [Column("model", tuple(groups))]
+    of: Rows[tuple[SummaryRow, SummaryRow | None]] = Rows((own[0], (*own, None)[1]) for own in groups.values())
+    found = [of.text("model", lambda each: each[0].workload)]
     # What differs between workloads, but not between the two settings of any.
     described = differences.texts(rows)
     for name in differences.varied(rows):
@@ -88,45 +86,42 @@ def _pair_columns(rows: Sequence[SummaryRow], base: str, other: str) -> list[Col
             values[row.workload] |= {each.get(name, UNKNOWN)} - {UNKNOWN}
         if all(len(each) <= 1 for each in values.values()):
             found.append(Column(name, tuple(next(iter(each), MISSING) for each in values.values())))
-    for place, name in enumerate((base, other)):
-        own = [side[place] for side in sides]
-        tones = tuple(_latency_tone(row) if row else Tone.BAD for row in own)
-        cells = tuple(_latency(row) if row else MISSING for row in own)
-        found.append(Column(name, cells, True, tones=tones, meaning=None if place else _timed(rows)))
-    tails = tuple(_p99(rows) for rows in groups.values())
-    found.append(Column(f"p99 {base}, {other}", tails, True, order=0))
-    speeds = [row.speed if row else None for _, row in sides]
-    found.append(Column("speedup [95 % CI]", tuple(ratio(speed.ratio) if speed else MISSING for speed in speeds), True))
-    words = tuple(outcome_text(speed) if speed else MISSING for speed in speeds)
-    found.append(Column("verdict", words, tones=tuple(map(_outcome_tone, speeds))))
+    timed = _timed(rows)
+    found += [
+        of.number(base, lambda each: _latency(each[0]), lambda each: _latency_tone(each[0]), meaning=timed),
+        of.number(other, lambda each: _latency(each[1]), lambda each: _latency_tone(each[1])),
+        of.number(f"p99 {base}, {other}", _p99, order=0),
+        of.number("speedup [95 % CI]", lambda each: ratio(each[1].speed.ratio) if each[1] and each[1].speed else None),
+        of.text("verdict", lambda each: _verdict(each[1]) or None, lambda each: _outcome_tone(each[1])),
+    ]
     # One cell per workload: what its settings have in common, or one after the other.
-    places = {name: [index for index, row in enumerate(rows) if row.workload == name] for name in groups}
+    places = [[index for index, row in enumerate(rows) if row.workload == name] for name in groups]
     for column in _evidence_columns(rows):
-        said = (
-            dict.fromkeys(column.cells[each] for each in own if column.cells[each] != MISSING)
-            for own in places.values()
-        )
-        backwards = ([column.tone(each) for each in own[::-1]] for own in places.values())
+        said = (dict.fromkeys(column.cells[each] for each in own if column.cells[each] != MISSING) for own in places)
+        backwards = ([column.tone(each) for each in own[::-1]] for own in places)
         worst = (next((tone for tone in each if tone is not Tone.PLAIN), Tone.PLAIN) for each in backwards)
         cells = tuple(", ".join(each) or MISSING for each in said)
         found.append(replace(column, cells=cells, tones=tuple(worst)))
-    return [each for each in found if set(each.cells) != {MISSING}]
+    return known(*found)
 
 
 def _time_columns(rows: Sequence[SummaryRow]) -> list[Column]:
-    tones = tuple(map(_latency_tone, rows))
-    found = [Column("latency", tuple(map(_latency, rows)), True, tones=tones, meaning=_timed(rows))]
-    spans = [row.spans for row in rows]
-    if any(spans):
-        found.append(Column("issue", tuple(formatting.seconds(each.issue if each else None) for each in spans), True))
-        device = tuple(formatting.seconds(each.device if each else None) for each in spans)
-        found.append(Column("device time", device, True))
-    # For one batch size, the latency says the same.
-    units = {row.unit for row in rows if row.unit}
+    of, units, batches = Rows(rows), {row.unit for row in rows if row.unit}, _batches(rows)
     title = f"{units.pop()}/s" if len(units) == 1 else "items/s"
-    order, mean = None if _batches(rows) != 1 else 0, Text(f"{title}: batch size ÷ mean latency")
-    cells = (rounded_value(row.throughput) if row.throughput is not None else MISSING for row in rows)
-    return [*found, Column(title, tuple(cells), True, order, meaning=mean)]
+    spans = known(
+        of.number("issue", lambda row: formatting.seconds(row.spans.issue) if row.spans else None),
+        of.number("device time", lambda row: formatting.seconds(row.spans.device) if row.spans else None),
+    )
+    return [
+        of.number("latency", _latency, _latency_tone, meaning=_timed(rows)),
+        *spans,
+        of.number(
+            title,
+            lambda row: rounded_value(row.throughput) if row.throughput is not None else None,
+            order=None if batches != 1 else 0,  # for one batch size, the latency says the same
+            meaning=f"{title}: batch size ÷ mean latency",
+        ),
+    ]
 
 
 def _batches(rows: Sequence[SummaryRow]) -> int:
@@ -138,30 +133,31 @@ def _speed_columns(rows: Sequence[SummaryRow], baseline: str = "") -> list[Colum
     """The speedup and the verdict, that of a baseline being ``baseline``; none if nothing is compared."""
     if not any(row.speed for row in rows):
         return []
-    compared = "speedup" if _batches(rows) <= 1 else "speedup per item"
-    words = tuple(outcome_text(row.speed) if row.speed else baseline if row.is_baseline else "" for row in rows)
+    of, title = Rows(rows), "speedup" if _batches(rows) <= 1 else "speedup per item"
     return [
-        Column(compared, tuple(ratio(row.speed.ratio) if row.speed else "" for row in rows), True),
-        Column("verdict", words, tones=tuple(_outcome_tone(row.speed) for row in rows)),
+        of.number(title, lambda row: ratio(row.speed.ratio) if row.speed else ""),
+        of.text("verdict", lambda row: _verdict(row) or (baseline if row.is_baseline else ""), _outcome_tone),
     ]
 
 
 def _evidence_columns(rows: Sequence[SummaryRow]) -> list[Column]:
     """What the audit shows unless all rows are proven, and what is known of outputs and predictions."""
-    found = []
-    if not all(row.is_proven for row in rows):
-        tones = tuple(Tone.PLAIN if row.is_proven else Tone.BAD for row in rows)
-        found.append(Column("ran in", tuple(map(ran_in, rows)), order=2, tones=tones))
-    if any(row.agreement for row in rows):
-        tones = tuple(Tone.BAD if row.agreement and row.agreement.is_same is False else Tone.PLAIN for row in rows)
-        error = Text("output error: mean error ÷ mean |output| against torch in fp32")
-        found.append(Column("output error", tuple(map(output_error, rows)), True, 1, tones, error))
-    judged = [row.judged.verdict if row.judged else None for row in rows]
-    if any(judged):
-        words = tuple(each.value if each else MISSING for each in judged)
-        tones = tuple(VALIDITY_TONE.get(each, Tone.PLAIN) if each else Tone.PLAIN for each in judged)
-        found.append(Column("accuracy", words, order=1, tones=tones))
-    return found
+    of, error = Rows(rows), "output error: mean error ÷ mean |output| against torch in fp32"
+
+    def fails(row: SummaryRow) -> Tone:
+        return Tone.BAD if row.agreement and row.agreement.is_same is False else Tone.PLAIN
+
+    def judged(row: SummaryRow) -> Tone:
+        return VALIDITY_TONE.get(row.judged.verdict, Tone.PLAIN) if row.judged else Tone.PLAIN
+
+    ran = of.text("ran in", ran_in, lambda row: Tone.PLAIN if row.is_proven else Tone.BAD, order=2)
+    return [
+        *([] if all(row.is_proven for row in rows) else [ran]),
+        *known(
+            of.number("output error", output_error, fails, order=1, meaning=error),
+            of.text("accuracy", lambda row: row.judged.verdict if row.judged else None, judged, order=1),
+        ),
+    ]
 
 
 def _name_columns(shown: Sequence[SummaryRow], *, is_once: bool = True) -> list[Column]:
@@ -178,10 +174,9 @@ def _name_columns(shown: Sequence[SummaryRow], *, is_once: bool = True) -> list[
     return found
 
 
-def _timed(rows: Sequence[SummaryRow]) -> Text:
-    timed = dict.fromkeys(timed_unit(row) for row in rows) or {FORWARD: None}
-    of = ", or of ".join(timed)
-    return Text(f"latency of {of}: geometric mean of the processes' medians, with its 95 % interval")
+def _timed(rows: Sequence[SummaryRow]) -> str:
+    of = ", or of ".join(dict.fromkeys(map(timed_unit, rows))) or FORWARD
+    return f"latency of {of}: geometric mean of the processes' medians, with its 95 % interval"
 
 
 # Cells
@@ -201,30 +196,36 @@ def ran_in(row: SummaryRow) -> str:
     return PROOF.get(row.proof.verdict, "unknown").format(row.setting.precision)
 
 
-def output_error(row: SummaryRow) -> str:
+def output_error(row: SummaryRow) -> str | None:
     """Mean error ÷ mean |output| against torch in fp32."""
     worst = row.agreement.worst if row.agreement is not None else None
     if worst is None:
-        return MISSING
+        return None
     return "not finite" if worst.relative is None else f"{worst.relative:.1e}"
 
 
-def _latency(row: SummaryRow) -> str:
+def _latency(row: SummaryRow | None) -> str | None:
+    if row is None:
+        return None
     return interval(row.latency) if row.latency else "failed" if row.errors else "not timed"
 
 
-def _p99(rows: Sequence[SummaryRow]) -> str:
+def _latency_tone(row: SummaryRow | None) -> Tone:
+    return Tone.PLAIN if row and row.latency else Tone.BAD
+
+
+def _p99(rows: Sequence[SummaryRow | None]) -> str | None:
     """Of all samples of each of two settings; not known if either has too few."""
-    found = [stats.percentiles(row.samples).get("p99") for row in rows if row.samples]
+    found = [stats.percentiles(row.samples).get("p99") for row in rows if row and row.samples]
     known = [each for each in found if each is not None]
-    return formatting.seconds_together(known) if len(known) == 2 else MISSING
+    return formatting.seconds_together(known) if len(known) == 2 else None
 
 
-def _outcome_tone(speed: Speed | None) -> Tone:
-    if speed is None:
+def _verdict(row: SummaryRow | None) -> str:
+    return outcome_text(row.speed) if row and row.speed else ""
+
+
+def _outcome_tone(row: SummaryRow | None) -> Tone:
+    if row is None or row.speed is None:
         return Tone.PLAIN
-    return Tone.OPEN if is_qualified(speed) else OUTCOME_TONE[speed.verdict.outcome]
-
-
-def _latency_tone(row: SummaryRow) -> Tone:
-    return Tone.PLAIN if row.latency else Tone.BAD
+    return Tone.OPEN if is_qualified(row.speed) else OUTCOME_TONE[row.speed.verdict.outcome]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.document import Block, Notices, Section, Table, Text, lines, named
+from modelzoo.document import Block, Notices, Section, Table, lines, named
 from modelzoo.formatting import share
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
@@ -31,29 +31,24 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
         shown: those of ``summary.rows(result)``, at least one.
         details: also the details of each row, and all conditions.
     """
-    where, said = machine(shown), findings.remarks(shown)
-    table = results_table.table(shown)
-    table = replace(table, caption="; ".join(filter(None, [where, table.caption])))
-    blocks: list[Block] = [
-        findings.headline(shown),
-        *([table] if any(row.reports for row in shown) else []),
-        *_stages(result),
-        *([generation.table(shown)] if any(row.generation for row in shown) else []),
-        named(list(said.items()), title="Within this session"),
-    ]
-    changed = None if details else explanations.brief(shown)
-    blocks += [changed] if changed is not None else []
+    table, levels = results_table.table(shown), pipelines(result)
+    table = replace(table, caption="; ".join(filter(None, [machine(shown), table.caption])))
+    blocks: list[Block] = [findings.headline(shown), *([table] if any(row.reports for row in shown) else [])]
+    if levels:
+        said = [(f"{each.workload} {each.label}", text) for each in levels for text in stages.sentences(each)]
+        blocks.append(Section("Stages", (Table("Stages", stages.columns(levels), stages.CAPTION), named(said))))
+    blocks += [generation.table(shown)] if any(row.generation for row in shown) else []
+    blocks.append(named(findings.remarks(shown).items(), title="Within this session"))
+    blocks += [] if details else [explanations.brief(shown)]
     notices = conditions(shown)
     serious = [each for each in notices if each.severity is Severity.INVALIDATES]
     others = [each for each in notices if each.severity is Severity.DISTORTS]
     kept = notices if details else [*serious, *others[: max(0, SHOWN_CONDITIONS - len(serious))]]
-    blocks += [Notices(tuple(kept))] if kept else []
-    left_out = len(notices) - len(kept)
-    if left_out and kept:
-        blocks.append(lines(f"{left_out} more: --details"))
+    left_out = len(notices) - len(kept) if kept else 0
+    blocks += [Notices(kept), lines(f"{left_out} more: --details" if left_out else "")]
     if details:
         blocks += [replace(lines(*detail_lines(each)), title=f"{each.workload} {each.label}") for each in shown]
-        blocks += [explanations.section(each.found, each.names) for each in explanations.of_run(shown)]
+        blocks += [explanations.section(found, names) for _, names, found in explanations.of_run(shown)]
     return blocks
 
 
@@ -83,16 +78,6 @@ def objections(shown: Sequence[SummaryRow]) -> list[str]:
         if row.used_reference_kernels:
             said.append(f"{name}: reference kernels took {share(row.proof.reference_share)} of the time")
     return said
-
-
-def _stages(result: Result) -> list[Block]:
-    """The stages of the pipelines; nothing if the model alone was timed."""
-    levels = pipelines(result)
-    if not levels:
-        return []
-    said = [(f"{each.workload} {each.label}", text) for each in levels for text in stages.sentences(each)]
-    table = Table("Stages", tuple(stages.columns(levels)), Text(stages.CAPTION))
-    return [Section("Stages", (table, named(said)))]
 
 
 def kernels(result: Result) -> list[Block]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from modelzoo.document import Column
+from modelzoo.document import Column, known
 from modelzoo.formatting import apart, seconds, share
 from modelzoo.records.timing import SYNCHRONIZED, Place
 from modelzoo.results.pipeline import SUM_TOLERANCE, PipelineLevels
@@ -23,23 +23,17 @@ CAPTION = (
 def columns(found: Sequence[PipelineLevels]) -> list[Column]:
     """One row per stage, then their sum and the end-to-end time."""
     rows: list[tuple[str, ...]] = []
+    several = [len(set(names)) > 1 for names in zip(*((each.workload, each.label) for each in found))]
     for each in found:
-        name = (each.workload, each.label)
+        names = [name if shown else "" for name, shown in zip((each.workload, each.label), several)]
         for level in each.stages:
             place = each.device if level.stage.place is Place.DEVICE else str(level.stage.place)
-            rows.append((*name, level.stage.name, place, interval(level.seconds), share(level.share)))
-        rows.append((*name, SUM, "", seconds(each.sum), share(each.sum / each.end_to_end.value)))
-        rows.append((*name, END_TO_END, "", interval(each.end_to_end), ""))
-    first = [index == 0 or rows[index][:2] != rows[index - 1][:2] for index in range(len(rows))]
-    names = [tuple(row[part] if new else "" for row, new in zip(rows, first)) for part in (0, 1)]
-    return [
-        *([Column("workload", names[0])] if len({each.workload for each in found}) > 1 else []),
-        *([Column("setting", names[1])] if len({each.label for each in found}) > 1 else []),
-        Column("stage", tuple(row[2] for row in rows)),
-        Column("on", tuple(row[3] for row in rows)),
-        Column("time", tuple(row[4] for row in rows), is_number=True),
-        Column("share", tuple(row[5] for row in rows), is_number=True),
-    ]
+            rows.append((*names, level.stage.name, place, interval(level.seconds), share(level.share)))
+            names = ["", ""]
+        rows.append(("", "", SUM, "", seconds(each.sum), share(each.sum / each.end_to_end.value)))
+        rows.append(("", "", END_TO_END, "", interval(each.end_to_end), ""))
+    titles = ("workload", "setting", "stage", "on", "time", "share")
+    return known(*(Column(title, cells, title in titles[-2:]) for title, cells in zip(titles, zip(*rows))))
 
 
 def sentences(each: PipelineLevels) -> list[str]:
@@ -69,11 +63,10 @@ def sentences(each: PipelineLevels) -> list[str]:
     cost = each.timing_cost
     if cost is not None:
         low, value, high = (100 * (bound - 1) for bound in (cost.low, cost.value, cost.high))
-        known = f"{value:+.1f} %" + (f" [{low:+.1f}, {high:+.1f}]" if cost.half_width < 1 else "")
+        percent = f"{value:+.1f} %" + (f" [{low:+.1f}, {high:+.1f}]" if cost.half_width < 1 else "")
         # On a CPU, there is nothing to synchronize.
         is_synchronized = each.other_series == SYNCHRONIZED
-        what = (
-            "a synchronization after each stage changes" if is_synchronized else "timestamps between the stages change"
-        )
-        said.append(f"{what} the end-to-end time by {known}")
+        what = "a synchronization after each stage changes"
+        what = what if is_synchronized else "timestamps between the stages change"
+        said.append(f"{what} the end-to-end time by {percent}")
     return said

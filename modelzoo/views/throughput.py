@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from modelzoo import stats
-from modelzoo.document import Block, Column, Table, Text, Tone, columns_of, first_line, named
+from modelzoo.document import Block, Column, Table, Tone, columns_of, first_line, named
 from modelzoo.formatting import (
     MISSING,
     apart,
@@ -41,7 +41,7 @@ _OWN |= {"--json-dir", "--scheduler"}  # of a fleet
 """Options of the call that do not decide the setting, each with a value."""
 _NAMED = 4
 """Stragglers that are named one by one."""
-_COUNTING = Text("counting: how far the count of batches may be off, ± 1 per instance")
+_COUNTING = "counting: how far the count of batches may be off, ± 1 per instance"
 
 
 def document(result: Result) -> list[Block]:
@@ -55,7 +55,7 @@ def document(result: Result) -> list[Block]:
         tone = Tone.STRONG if is_certain and (best.meets or best.judged is None) else Tone.OPEN
     shown: list[Block] = [
         first_line(f"{found.workload}: {answer(result)}", tone),
-        Table("Configurations", tuple(columns(result, rows)), Text(caption(result))),
+        Table("Configurations", tuple(columns(result, rows)), caption(result)),
     ]
     again = results.confirmed(result)
     if again:

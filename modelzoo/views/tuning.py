@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, Tone, named
+from modelzoo.document import Block, Column, Line, Lines, Notices, Rows, Table, Tone, named
 from modelzoo.engines import INSTALL, torchao_installation
 from modelzoo.files import write_atomically
 from modelzoo.formatting import counted, duration, significant
@@ -53,9 +53,8 @@ _NOT_JUDGED = (
 def document(result: Result) -> list[Block]:
     """Return what a search found, and what qualifies the confirmation of its winner."""
     part = results.confirmation(result)
-    rows = summary.rows(part) if part is not None else []
-    notices = [each for each in conditions(rows) if each.severity < Severity.NOTE]
-    return [*answer(result), *search(result), *([Notices(tuple(notices))] if notices else [])]
+    notices = conditions(summary.rows(part)) if part is not None else []
+    return [*answer(result), *search(result), Notices([each for each in notices if each.severity < Severity.NOTE])]
 
 
 def answer(result: Result) -> list[Block]:
@@ -63,21 +62,20 @@ def answer(result: Result) -> list[Block]:
     chosen, tied, steps = results.of(result).choice, ties(result), results.steps(result)
     is_known = chosen is not None and not chosen.winner and any(each.speed for each in results.candidates(result))
     tone = Tone.BETTER if results.is_faster(result) else Tone.STRONG if is_known else Tone.OPEN
-    said = [Line(Text(f"{results.of(result).workload}: {headline(result)}"), tone=tone)]
-    said += [Line(Text(tied), "ties")] if tied else []
+    said = [Line(f"{results.of(result).workload}: {headline(result)}", tone=tone)]
+    said += [Line(tied, "ties")] if tied else []
     in_bf16 = (each for each in results.candidates(result) if result.requested[each.group].setting.precision == "bf16")
     if any(each.exclusion is not None and each.exclusion.kind in _UNJUDGED for each in in_bf16):
-        said.append(Line(Text(_NOT_JUDGED), "bf16"))
-    found: list[Block] = [Lines(tuple(said), stands_out=True)]
-    if len(steps) > 1:
-        columns = (
-            Column("step", tuple(each.label for each in steps)),
-            Column("latency", tuple(interval(each.latency) for each in steps), True),
-            Column("speedup", tuple(ratio(each.speed) for each in steps), True),
-            Column("gain of the step", tuple(ratio(each.gain) for each in steps), True),
-        )
-        found.append(Table("The steps from the default to the winner", columns))
-    return found
+        said.append(Line(_NOT_JUDGED, "bf16"))
+    of = Rows(steps)
+    columns = (
+        of.text("step", lambda each: each.label),
+        of.number("latency", lambda each: interval(each.latency)),
+        of.number("speedup", lambda each: ratio(each.speed)),
+        of.number("gain of the step", lambda each: ratio(each.gain)),
+    )
+    table = Table("The steps from the default to the winner", columns)
+    return [Lines(said, stands_out=True), *([table] if len(steps) > 1 else [])]
 
 
 def search(result: Result) -> list[Block]:
@@ -90,8 +88,13 @@ def search(result: Result) -> list[Block]:
         sizes = ", ".join(str(len(stage.entrants) - 1) for stage in stages) or "no"
         spent = f"{duration(tuning.spent)} of {duration(tuning.budget)}"
         title = f"{tuning.candidates - 1} candidates for the lowest {aim}; stages with {sizes} candidates; {spent}"
-        shown.append(Table(title, tuple(_candidate_columns(candidates)), Text(_IN_THE_SEARCH)))
-    out = [*_excluded(result, candidates), *_left_out(result)]
+        shown.append(Table(title, _candidate_columns(candidates), _IN_THE_SEARCH))
+    # What the grid does not contain here, with the reasons; those of several options are said once.
+    reasons = grouped(
+        (_obstacle(result, each), option_name(each.field) + (f"={each.value}" if each.value else ""))
+        for each in results.of(result).left_out
+    )
+    out = [*_excluded(result, candidates), *((", ".join(names), reason) for reason, names in reasons.items())]
     title = "Candidates that are out, and what the grid does not contain here"
     return [*shown, named(out, title=title)] if out else shown
 
@@ -140,30 +143,31 @@ def ties(result: Result) -> str:
 
 def _candidate_columns(found: Sequence[Candidate]) -> list[Column]:
     """The candidates that were measured as a table, the fastest first; ``_excluded`` has the reasons."""
-    timed = [(each, each.speed) for each in found if each.speed is not None]
-    timed.sort(key=lambda both: -both[1].value)
-    order = [each for each, _ in timed]
-    out, tones = [], []
-    for each in order:
-        out.append(_kind(each.exclusion) if each.exclusion is not None else "tie" if each.is_tie else "")
+
+    def tone(each: Candidate) -> Tone:
         is_bad = each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER
-        tones.append(Tone.BAD if is_bad else Tone.PLAIN)
-    speeds = (ratio(speed) if each.rounds > 1 else f"{speed.value:.2f}×" for each, speed in timed)
+        return Tone.BAD if is_bad else Tone.PLAIN
+
+    timed = [(each, each.speed) for each in found if each.speed is not None]
+    of = Rows(sorted(timed, key=lambda both: -both[1].value))
     return [
-        Column("candidate", tuple(each.label for each in order)),
-        Column("rounds", tuple(str(each.rounds) for each in order), True),
-        Column("in the search", tuple(speeds), True),
-        Column("out", tuple(out), tones=tuple(tones)),
+        of.text("candidate", lambda both: both[0].label),
+        of.number("rounds", lambda both: both[0].rounds),
+        of.number("in the search", lambda both: ratio(both[1]) if both[0].rounds > 1 else f"{both[1].value:.2f}×"),
+        of.text(
+            "out",
+            lambda both: _kind(both[0].exclusion) if both[0].exclusion else "tie" if both[0].is_tie else "",
+            lambda both: tone(both[0]),
+        ),
     ]
 
 
 def _excluded(result: Result, candidates: Sequence[Candidate]) -> list[tuple[str, str]]:
     """Why candidates are out, unless they are only slower; each reason is said once."""
-    out = [(each.label, each.exclusion) for each in candidates if each.exclusion is not None]
     reasons = grouped(
-        (f"{_kind(found)} ({why})" if (why := _reason(result, found)) else _kind(found), label)
-        for label, found in out
-        if found.kind is not ExclusionKind.SLOWER
+        (f"{_kind(found)} ({why})" if (why := _reason(result, found)) else _kind(found), each.label)
+        for each in candidates
+        if (found := each.exclusion) is not None and found.kind is not ExclusionKind.SLOWER
     )
     return [(some(labels), reason) for reason, labels in reasons.items()]
 
@@ -192,9 +196,8 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
             return why or "its predictions are not valid"
         return why or ValidityVerdict.CANNOT_JUDGE
     if exclusion.kind is ExclusionKind.FEW_PRIMITIVES:
-        kernels = next(
-            (run.report.observed.kernels for run in results.search_runs(result, 0) if run.report is not None), None
-        )
+        reports = [run.report for run in results.search_runs(result, 0) if run.report is not None]
+        kernels = reports[0].observed.kernels if reports else None
         calls = sum(kernel.count for kernel in kernels.kernels) if kernels is not None else 0
         return f"a pass calls {calls} kernels, and oneDNN keeps {PRIMITIVES:,} primitives anyway"
     return {
@@ -204,15 +207,6 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
         ExclusionKind.NO_LINEAR: "the model has no Linear layer",
         ExclusionKind.NOT_MEASURED: "the budget does not reach so far down the list; give more time, or --vary less",
     }.get(exclusion.kind, "")
-
-
-def _left_out(result: Result) -> list[tuple[str, str]]:
-    """What the grid does not contain here, with the reasons; those of several options are said once."""
-    reasons = grouped(
-        (_obstacle(result, each), option_name(each.field) + (f"={each.value}" if each.value else ""))
-        for each in results.of(result).left_out
-    )
-    return [(", ".join(names), reason) for reason, names in reasons.items()]
 
 
 def _obstacle(result: Result, left_out: LeftOut) -> str:

@@ -12,7 +12,6 @@ from fake_runs import MACHINE
 
 from modelzoo.cli import serving
 from modelzoo.cli.measuring import latency_bound
-from modelzoo.document import Text
 from modelzoo.document.console import PlainConsole
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -48,7 +47,7 @@ def test_a_bound_names_its_percentile() -> None:
     assert LatencyBound(99.9, 0.0125).text == "p99.9=12.5ms"
 
 
-PLOT = Plot("title", Text("caption"), (), lambda figure: float(len(figure.subplots(1, squeeze=False))))
+PLOT = Plot("title", "caption", (), lambda figure: float(len(figure.subplots(1, squeeze=False))))
 
 
 def test_nothing_is_timed_under_an_emulator(monkeypatch: pytest.MonkeyPatch) -> None:

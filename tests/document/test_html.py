@@ -12,7 +12,7 @@ from places import DATA
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Block, Column, Command, Notice, Notices, Page, Section, Table, Text, Tone, lines
+from modelzoo.document import Block, Column, Command, Notice, Notices, Page, Section, Table, Tone, lines
 from modelzoo.document.html import html
 from modelzoo.frozen import replace
 from modelzoo.records.coverage import TimeShare
@@ -173,14 +173,14 @@ def test_outcomes_have_a_class() -> None:
 def test_line_breaks_are_kept() -> None:
     """In cells, also in those with a class, in sentences, notes and notices."""
     cells = Column("a", ("1\n2",), tones=(Tone.BAD,))
-    notice = Notice(Severity.NOTE, "note", "", Text("5\n6"), Text("7\n8"))
-    found = shown(Table("t", (Column("", ("r",)), cells), Text("3\n4")), lines("9\n10"), Notices((notice,)))
+    notice = Notice(Severity.NOTE, "note", "", "5\n6", "7\n8")
+    found = shown(Table("t", (Column("", ("r",)), cells), "3\n4"), lines("9\n10"), Notices((notice,)))
     assert len(found.all("br")) == 5
 
 
 def test_a_hint_that_is_a_command_can_be_copied() -> None:
     """It is code."""
-    found = shown(Notices((Notice(Severity.DISTORTS, "SMT", "toy", Text("busy"), Command("taskset -c 0")),)))
+    found = shown(Notices((Notice(Severity.DISTORTS, "SMT", "toy", "busy", Command("taskset -c 0")),)))
     assert found.one("code").text == "taskset -c 0"
     assert found.one("strong").text == "SMT: toy"
 
@@ -194,8 +194,8 @@ def test_a_table_without_titles_has_no_heading() -> None:
 
 def test_meanings_and_notes_stand_below_a_table() -> None:
     """The meanings are one sentence."""
-    column = Column("a", ("1",), meaning=Text("a: first"))
-    found = shown(Table("t", (column,), Text("a note")))
+    column = Column("a", ("1",), meaning="a: first")
+    found = shown(Table("t", (column,), "a note"))
     assert [each.text for each in found.all("p")] == ["t", "A: first.", "a note"]
 
 

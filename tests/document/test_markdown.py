@@ -15,7 +15,6 @@ from modelzoo.document import (
     Pictures,
     Section,
     Table,
-    Text,
     lines,
     named,
 )
@@ -34,16 +33,16 @@ def test_a_table_is_aligned_and_escaped() -> None:
 
 def test_every_part_is_shown() -> None:
     """Headings by depth, names and marks, meanings, notes and hints, also what is shown on demand; but no pictures."""
-    columns = (Column("a", ("1",), meaning=Text("a: first")),)
+    columns = (Column("a", ("1",), meaning="a: first"),)
     inner = Section("inner", (lines("said"),))
     blocks = [
-        Section("outer", (Table("outer", columns), Table("other", columns, Text("a note")), inner)),
-        Lines((Line(Text("why"), mark="[1]"), Line(Text("where"), "base"))),
+        Section("outer", (Table("outer", columns), Table("other", columns, "a note"), inner)),
+        Lines((Line("why", mark="[1]"), Line("where", "base"))),
         named([("toy", "fast")], title="Found"),
-        Notices((Notice(Severity.DISTORTS, "warning", "toy", Text("busy"), Text("stop it")),)),
+        Notices((Notice(Severity.DISTORTS, "warning", "toy", "busy", "stop it"),)),
         Command("modelzoo run\n  toy"),
-        Details("more", (Figure(Text("a plot"), "<svg/>", Table("its data", (Column("x", ("2",)),))),)),
-        Pictures(Text("seen"), (Picture("cat", "jpeg"),)),
+        Details("more", (Figure("a plot", "<svg/>", Table("its data", (Column("x", ("2",)),))),)),
+        Pictures("seen", (Picture("cat", "jpeg"),)),
         lines(),
     ]
     assert markdown(blocks) == (
@@ -61,9 +60,9 @@ def test_hostile_text_stays_text() -> None:
     """In headings, captions, sentences, notices and cells."""
     found = markdown(
         [
-            Section(HOSTILE, (Table("t " + HOSTILE, (Column(HOSTILE, (HOSTILE,)),), Text(HOSTILE)),)),
+            Section(HOSTILE, (Table("t " + HOSTILE, (Column(HOSTILE, (HOSTILE,)),), HOSTILE),)),
             named([(HOSTILE, HOSTILE)], title=HOSTILE),
-            Notices((Notice(Severity.NOTE, HOSTILE, HOSTILE, Text(HOSTILE), Text(HOSTILE)),)),
+            Notices((Notice(Severity.NOTE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),)),
         ]
     )
     assert found.count(SHOWN) == 12

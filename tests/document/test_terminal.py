@@ -21,7 +21,6 @@ from modelzoo.document import (
     Pictures,
     Section,
     Table,
-    Text,
     Tone,
     lines,
     named,
@@ -34,21 +33,21 @@ from modelzoo.warning import Severity
 HOSTILE = "[red]x[/] \x1b[31m|<b>\u202e"
 SHOWN = r"[red]x[/] \x1b[31m|<b>\u202e"
 BLOCKS: list[Block] = [
-    Section("new compared with old", (Lines((Line(Text("word " * 40), mark="[1]"), Line(Text("plain")))),)),
+    Section("new compared with old", (Lines((Line(("word " * 40), mark="[1]"), Line("plain"))),)),
     Table("", (Column("workload", ("bert",)), Column("ratio", ("2.00×",), is_number=True, tones=(Tone.BETTER,)))),
 ]
 
 
 def test_parts_are_separated_by_one_blank_line() -> None:
     """A caption that repeats its heading is left out; what a column means stands below the table."""
-    columns = (Column("a", ("1", "2"), is_number=True, meaning=Text("a: first")),)
+    columns = (Column("a", ("1", "2"), is_number=True, meaning="a: first"),)
     blocks = [
         lines("one", "two"),
         lines(),
-        Section("Title", (Table("Title", columns, Text("a note")), Table("other", columns), lines("below"))),
+        Section("Title", (Table("Title", columns, "a note"), Table("other", columns), lines("below"))),
         named([("toy", "fast")], title="Found"),
         Notices(()),
-        Notices((Notice(Severity.DISTORTS, "warning", "toy", Text("busy"), Text("stop it")),)),
+        Notices((Notice(Severity.DISTORTS, "warning", "toy", "busy", "stop it"),)),
     ]
     assert printed(blocks) == (
         "one\ntwo\n\n"
@@ -69,10 +68,10 @@ def test_sentences_are_wrapped_behind_what_they_begin_with() -> None:
     """Their further lines are indented; line breaks of their own are kept, and a long word is not broken."""
     found = printed(
         [
-            Lines((Line(Text("word " * 30), mark="[1]"),)),
+            Lines((Line(("word " * 30), mark="[1]"),)),
             named([("toy", "word " * 30)]),
             named([("toy", "word " * 30)], title="Found"),
-            Notices((Notice(Severity.NOTE, "note", "", Text("word " * 30), Text("do " * 40)),)),
+            Notices((Notice(Severity.NOTE, "note", "", ("word " * 30), ("do " * 40)),)),
             lines("a\nb", "x" * 120),
         ]
     ).splitlines()
@@ -94,15 +93,15 @@ def test_a_long_name_is_wrapped_with_its_sentence() -> None:
 def test_a_command_is_not_wrapped() -> None:
     """Copying it must give the same text, also as the hint of a notice."""
     command = "taskset -c $(x | grep -v '^#' | [y]) " + "long " * 30
-    notice = Notice(Severity.DISTORTS, "SMT", "", Text("busy"), Command(command))
+    notice = Notice(Severity.DISTORTS, "SMT", "", "busy", Command(command))
     found = printed([Command(f"{command}\nnext"), Notices((notice,))])
     assert found == f"{command.rstrip()}\nnext\n\nSMT: busy\n     → {command.rstrip()}\n"
 
 
 def test_what_is_shown_on_demand_is_shown_with_details() -> None:
     """Plots and pictures never are."""
-    figure = Figure(Text("a plot"), ("<svg/>",), Table("its data", (Column("x", ("1",)),)))
-    blocks: list[Block] = [figure, Pictures(Text("seen"), (Picture("cat", ""),)), Details("More", (lines("said"),))]
+    figure = Figure("a plot", ("<svg/>",), Table("its data", (Column("x", ("1",)),)))
+    blocks: list[Block] = [figure, Pictures("seen", (Picture("cat", ""),)), Details("More", (lines("said"),))]
     assert printed(blocks) == ""
     assert printed(blocks, details=True) == "More\n\nsaid\n"
 
@@ -120,7 +119,7 @@ def test_columns_are_left_out_only_if_there_is_no_room() -> None:
     """Unless the table is to be brief: then it is no wider than sentences. A column takes its meaning with it."""
     columns = (
         Column("first", ("x" * 80,)),
-        Column("second", ("y" * 40,), order=0, meaning=Text("second: whatever")),
+        Column("second", ("y" * 40,), order=0, meaning="second: whatever"),
     )
     for width, is_brief, is_shown in ((130, False, True), (100, False, False), (130, True, False)):
         found = printed([Table("", columns, is_brief=is_brief)], width=width)
@@ -189,11 +188,11 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hostile_text_stays_text() -> None:
     """In headings, captions, sentences, notices, commands, cells and notes."""
     blocks: list[Block] = [
-        Section(HOSTILE, (Table("t " + HOSTILE, (Column(HOSTILE, (HOSTILE,)),), Text(HOSTILE)),)),
+        Section(HOSTILE, (Table("t " + HOSTILE, (Column(HOSTILE, (HOSTILE,)),), HOSTILE),)),
         named([(HOSTILE, HOSTILE)], title=HOSTILE),
-        Lines((Line(Text(HOSTILE), mark=HOSTILE),)),
-        Notices((Notice(Severity.NOTE, HOSTILE, HOSTILE, Text(HOSTILE), Text(HOSTILE)),)),
-        Notices((Notice(Severity.NOTE, "n", "", Text("m"), Command(HOSTILE)),)),
+        Lines((Line(HOSTILE, mark=HOSTILE),)),
+        Notices((Notice(Severity.NOTE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),)),
+        Notices((Notice(Severity.NOTE, "n", "", "m", Command(HOSTILE)),)),
         Command(HOSTILE),
     ]
     for colour in (False, True):

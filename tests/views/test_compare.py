@@ -9,7 +9,7 @@ from proven_results import BF16, FP32, session, session_of, side
 from modelzoo.comparison.compare import Comparison, FailOn, Question, compare, gate
 from modelzoo.comparison.explanations import Explanation, Part
 from modelzoo.comparison.model import Side
-from modelzoo.document import Block, Line, Lines, Section, Table, Text
+from modelzoo.document import Block, Line, Lines, Section, Table
 from modelzoo.frozen import replace
 from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.views.compare import document, footnotes, gate_lines
@@ -51,7 +51,7 @@ def test_equal_footnotes_are_one() -> None:
     """Each row is marked with those that concern it."""
     notes, marks = footnotes(mixed())
     said = ("baseline and candidate ran different inputs", "only old has it")
-    assert notes == [Line(Text(text), mark=f"[{number}]") for number, text in enumerate(said, 1)]
+    assert notes == [Line(text, mark=f"[{number}]") for number, text in enumerate(said, 1)]
     assert marks == {0: "[1]", 1: "[1]", 2: "[2]"}
 
 
@@ -60,7 +60,7 @@ def test_what_was_allowed_is_a_footnote() -> None:
     question = Question(allowed=frozenset({Obstacle.INPUTS}))
     found = compare(side("old", session(0.1)), side("new", session(0.01, 2, inputs_digest="other")), question)
     assert footnotes(found) == (
-        [Line(Text("allowed: baseline and candidate ran different inputs"), mark="[1]")],
+        [Line("allowed: baseline and candidate ran different inputs", mark="[1]")],
         {0: "[1]"},
     )
 

@@ -6,7 +6,6 @@ import pytest
 from exported_results import OTHER, exported
 from fake_runs import make, shown, warning
 
-from modelzoo.document import Text
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.views.differences import conditions
@@ -32,7 +31,7 @@ def test_a_condition_is_said_once_with_the_rows_it_concerns() -> None:
     rows = with_warnings((load, note), (load,), (load,), ())
     assert [(each.word, each.concerns) for each in conditions(rows)] == [("warning", "a; b fp32"), ("note", "a fp32")]
     (every,) = conditions(with_warnings(*[(load,)] * 4))
-    assert (every.concerns, every.message, every.hint) == ("", Text("a message"), Text("a hint"))
+    assert (every.concerns, every.message, every.hint) == ("", "a message", "a hint")
 
 
 def test_many_settings_are_counted() -> None:
@@ -100,7 +99,7 @@ def test_messages_that_cannot_be_filled_in_anew_are_said_one_after_the_other() -
     for code, values in (("LATER", {"x": 1.0}), ("OTHER_LOAD", {"x": 1.0})):
         pair = [WarningMessage(code, text, "a hint", {**values}) for text in ("this", "that")]
         (found,) = conditions(with_warnings(*((each,) for each in pair)))
-        assert (found.message, found.hint) == (Text("this; that"), Text("a hint"))
+        assert (found.message, found.hint) == ("this; that", "a hint")
 
 
 def test_other_outputs_are_said_with_their_errors() -> None:
@@ -119,11 +118,11 @@ def test_the_number_of_processes_that_warned_is_left_to_the_details() -> None:
         make(STEADY, warnings=(warning("X"),)), make(STEADY, round=1), make(STEADY, round=2, warnings=(warning("X"),))
     )
     assert (rows[0].warnings[0].processes, rows[0].warnings[0].checked) == (2, 3)
-    assert conditions(rows)[0].message == Text("a message")
+    assert conditions(rows)[0].message == "a message"
 
 
 def test_failures_with_one_reason_are_one() -> None:
     """Each with the names of its rows."""
     rows = shown(*(make(None, workload=name, group=place, error="died") for place, name in enumerate("ab")))
     (found,) = conditions(rows)
-    assert (found.word, found.concerns, found.message) == ("failed", "a fp32, b fp32", Text("died"))
+    assert (found.word, found.concerns, found.message) == ("failed", "a fp32, b fp32", "died")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from modelzoo.document import Text, lines
+from modelzoo.document import lines
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.coverage import Coverage, TimeShare
@@ -70,7 +70,7 @@ def test_evidence_is_shown_per_pass() -> None:
     """Times and calls are divided by the passes; notes name unattributed time and reference kernels."""
     by_implementation, by_precision, products, _ = evidence_tables(EVIDENCE)
     assert by_implementation.rows[0] == ("openblas sbgemm", "300.000", "60.0 %", "2")
-    assert by_precision.note == Text("unattributed: 5.0 % of the time; reference kernels (oneDNN ref:any): 20.0 %")
+    assert by_precision.note == "unattributed: 5.0 % of the time; reference kernels (oneDNN ref:any): 20.0 %"
     assert products.rows == [
         ("conv", "400.000", "100.0 %", "bf16", "1.8e-03 bf16", "both"),
         ("matmul", "0.000", "0.0 %", "fp32", "–", "data types"),
@@ -181,7 +181,7 @@ def test_what_did_not_run_has_no_table() -> None:
 
 def test_the_blas_is_named_if_one_of_its_kernels_ran() -> None:
     """The note has its version and core, which decide its kernels."""
-    assert evidence_tables(EVIDENCE)[0].note == Text("BLAS: openblas 0.3.30 neoversen2")
+    assert evidence_tables(EVIDENCE)[0].note == "BLAS: openblas 0.3.30 neoversen2"
     native = replace(EVIDENCE, by_implementation=(TimeShare("native bf16", 1.0, 1.0, 2),))
     assert evidence_tables(native)[0].note is None
 
@@ -193,7 +193,7 @@ def test_profile_by_operator_and_layer() -> None:
         ("aten::mm", "4×8, 8×2", "250.000", "50.0 %", "1", "2.0", "0.2", "10.0", "mkl sgemm", "fp32"),
         ("aten::view", "", "0.000", "0.0 %", "1", "–", "–", "–", "", ""),
     ]
-    assert by_operator.note == Text("a problem")
+    assert by_operator.note == "a problem"
     assert by_layer.rows == [("backbone.conv1", "Conv2d", "200.000", "300.000", "60.0 %", "1", "5.0")]
 
 

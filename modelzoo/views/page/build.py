@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -25,7 +26,7 @@ from modelzoo.views.differences import conditions
 from modelzoo.views.kinds import drawn, section
 from modelzoo.views.page import circumstances, history, workloads
 from modelzoo.views.plots import forest, scatter
-from modelzoo.views.plots.panels import moment
+from modelzoo.views.plots.lines import moment
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -61,7 +62,7 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
         joined = sorted((each for one in given for each in one.sessions), key=lambda each: moment(each.result.created))
         given = [ResultSet(f"{len(joined)} results", tuple(joined), is_directory=True)]
     pictures = workloads.pictures_each([each.latest for each in given])
-    shown = [_rows(each) for each in given]
+    shown = list(map(_rows, given))
     sections = [
         compared((given[0].name, given[0].sessions), (each.name, each.sessions), question, f"c{number}")
         for number, each in enumerate(given[1:], 1)
@@ -73,10 +74,10 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
             last = each.sessions[-1]
             parts.insert(0, lines(f"The latest of {len(each.sessions)} sessions: {last.path}, {last.result.created}."))
         if len(given) > 1:
-            sections.append(Section(each.name, tuple(parts), mark))
+            sections.append(Section(each.name, parts, mark))
             continue
         # The answer first, everything else below it.
-        answer = tuple(block for block in parts if not isinstance(block, Section))
+        answer = [block for block in parts if not isinstance(block, Section)]
         sections += [Section("Results", answer, "results"), *(block for block in parts if isinstance(block, Section))]
     histories = [
         history.section(each.name, each.sessions, f"h{number}")
@@ -124,15 +125,11 @@ def compared(
 
 def _filled(block: Block) -> Block:
     """A table with the name of its workload in every row; any other block as it is."""
-    if not isinstance(block, Table):
+    if not isinstance(block, Table) or block.columns[0].title != "workload":
         return block
-    columns = []
-    for column in block.columns:
-        cells: list[str] = []
-        for cell in column.cells if column.title == "workload" else ():
-            cells.append(cell or (cells[-1] if cells else ""))
-        columns.append(replace(column, cells=tuple(cells)) if cells else column)
-    return replace(block, columns=tuple(columns))
+    named, *columns = block.columns
+    cells = tuple(itertools.accumulate(named.cells, lambda before, cell: cell or before))
+    return replace(block, columns=[replace(named, cells=cells), *columns])
 
 
 def _rows(given: ResultSet) -> list[SummaryRow]:
@@ -155,12 +152,11 @@ def _of_kind(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures:
     names = dict(zip((row.runs[0].group for row in shown), differences.full_names(shown)))
     parts += section("Roofline", drawn(scatter.roofline_of(result, names), f"{mark}-roofs"), f"{mark}-roofline")
     notices = conditions(shown)
-    listed = [Notices(tuple(notices), f"{mark}-condition")] if notices else []
-    parts += section("Conditions", listed, f"{mark}-conditions")
+    parts += section("Conditions", [Notices(notices, f"{mark}-condition")] if notices else [], f"{mark}-conditions")
     parts += section("Machine", circumstances.machine(result), f"{mark}-machine")
     settings = [*circumstances.settings(shown), *circumstances.plan(result, shown), *circumstances.build(result)]
     parts += section("Settings", settings, f"{mark}-settings")
-    return [*parts, Section("Command", tuple(circumstances.command(result)), f"{mark}-command")]
+    return [*parts, Section("Command", circumstances.command(result), f"{mark}-command")]
 
 
 def _machine(given: ResultSet, shown: Sequence[SummaryRow]) -> str:
@@ -172,5 +168,5 @@ def _machine(given: ResultSet, shown: Sequence[SummaryRow]) -> str:
     if shown:
         return differences.machine(shown)
     judged = [entry.report.provenance for entry in result.validity if entry.report is not None]
-    known = [each for each in judged if each is not None]
+    known = list(filter(None, judged))
     return differences.ran_on([each.machine for each in known], known)

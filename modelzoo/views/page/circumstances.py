@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from statistics import median
 
-from modelzoo.document import Block, Column, Command, Details, Table, Text, lines, named
+from modelzoo.document import Block, Column, Command, Details, Rows, Table, lines, named
 from modelzoo.formatting import DIGEST_DIGITS, MISSING, percent, seconds
-from modelzoo.records.libraries import Libraries
 from modelzoo.records.load import Load
-from modelzoo.records.machine import Machine
-from modelzoo.records.run import EnvironmentChanges, Result, RunReport
+from modelzoo.records.run import EnvironmentChanges, Result, Run, RunReport
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.timing import StopReason
 from modelzoo.records.workload import Verification
@@ -39,46 +37,45 @@ _VERIFICATION = {
 def machine(result: Result) -> list[Block]:
     """Return the facts about the machine and the libraries, and which of them differed between processes."""
     judged = [entry.report.provenance for entry in result.validity if entry.report is not None]
-    where = [*(report.provenance for report in _reports(result)), *(each for each in judged if each is not None)]
+    where = [*(report.provenance for report in _reports(result)), *filter(None, judged)]
     seen = [(each.machine, each.libraries) for each in where]
     if isinstance(result.payload, (Load, Throughput)):
         # An instance sees only its own CPUs.
         seen = [(result.payload.machine, seen[0][1] if seen else None)]
     if not seen:
         return []
-    first = _rows(*seen[0])
-    others = [dict(_rows(*each)) for each in seen[1:]]
-    changing = [
-        name
-        for name, value in first
-        if name not in _OF_THE_MOMENT and any(other.get(name, value) != value for other in others)
-    ]
+    first, *others = (
+        dict((machine_rows(machine) if machine else []) + (library_rows(libraries) if libraries else []))
+        for machine, libraries in seen
+    )
+    fixed = [name for name in first if name not in _OF_THE_MOMENT]
+    changing = [name for name in fixed if any(other.get(name, first[name]) != first[name] for other in others)]
     said = f"Not the same in all processes (shown: of the first one): {', '.join(changing)}."
-    return [named(first), *([lines(said)] if changing else [])]
+    return [named(first.items()), lines(said if changing else "")]
 
 
 def settings(shown: Sequence[SummaryRow]) -> list[Block]:
     """Return how each setting was resolved, and which weights, inputs and variables it had."""
     if not shown:
         return []
-    settings, reports = [each.setting for each in shown], [each.first for each in shown]
+    of = Rows(shown)
     columns = (
-        Column("workload", tuple(each.workload for each in shown)),
+        of.text("workload", lambda row: row.workload),
         Column("setting", tuple(full_names(shown, with_workload=False))),
-        Column("batch", tuple(str(each.batch or MISSING) for each in settings), True),
-        Column("threads", tuple(str(each.threads or MISSING) for each in settings), True),
-        Column("mode", tuple(each.mode for each in settings)),
-        Column("backend", tuple(each.backend for each in settings)),
-        Column("device", tuple(each.device for each in settings)),
-        Column("weights", tuple(_weights(each) if each else MISSING for each in reports)),
-        Column("inputs", tuple(_digest(each.inputs_digest) if each else MISSING for each in reports)),
-        Column("variables", tuple(_variables(each.provenance.environment) if each else MISSING for each in reports)),
-        Column("switches", tuple(", ".join(each.switches) or MISSING if each else MISSING for each in reports)),
+        of.number("batch", lambda row: row.setting.batch),
+        of.number("threads", lambda row: row.setting.threads),
+        of.text("mode", lambda row: row.setting.mode),
+        of.text("backend", lambda row: row.setting.backend),
+        of.text("device", lambda row: row.setting.device),
+        of.text("weights", lambda row: _weights(row.first) if row.first else None),
+        of.text("inputs", lambda row: _digest(row.first.inputs_digest) if row.first else None),
+        of.text("variables", lambda row: _variables(row.first.provenance.environment) if row.first else None),
+        of.text("switches", lambda row: (", ".join(row.first.switches) or None) if row.first else None),
     )
     note = (
         "weights and inputs: with the first digits of their SHA-256; variables and switches: those that the suite set"
     )
-    return [Table("Settings as they ran", columns, Text(note))]
+    return [Table("Settings as they ran", columns, note)]
 
 
 def plan(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
@@ -86,23 +83,28 @@ def plan(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
     found = by_workload([row for row in shown if row.processes])
     if not found:
         return []
-    designs = [result.design(workload) for workload in found]
-    runs = [[run for each in rows for run in each.runs] for rows in found.values()]
-    sampled = [[sum(run.steady) for run in each if run.steady] for each in runs]
-    reasons = [each.stop_reason if each is not None else None for each in designs]
+    of = Rows(
+        (workload, result.design(workload), [run for each in rows for run in each.runs])
+        for workload, rows in found.items()
+    )
+
+    def sampled(runs: Sequence[Run]) -> str | None:
+        found = [sum(run.steady) for run in runs if run.steady]
+        return seconds(median(found)) if found else None
+
     columns = (
-        Column("workload", tuple(found)),
-        Column("rounds", tuple(str(1 + max(run.round for run in each)) for each in runs), True),
-        Column("processes", tuple(str(len(each)) for each in runs), True),
-        Column("sampled", tuple(seconds(median(each)) if each else MISSING for each in sampled), True),
-        Column("wanted", tuple(f"±{percent(each.margin)}" if each else MISSING for each in designs), True),
-        Column("ended because", tuple(_STOP_REASONS[each] if each is not None else MISSING for each in reasons)),
+        of.text("workload", lambda row: row[0]),
+        of.number("rounds", lambda row: 1 + max(run.round for run in row[2])),
+        of.number("processes", lambda row: len(row[2])),
+        of.number("sampled", lambda row: sampled(row[2])),
+        of.number("wanted", lambda row: f"±{percent(row[1].margin)}" if row[1] else None),
+        of.text("ended because", lambda row: (why := row[1] and row[1].stop_reason) and _STOP_REASONS[why]),
     )
     note = (
         "In each round every setting gets a new process, and the processes of a round sample in turns. sampled: median "
         "seconds per process; wanted: half width of the intervals"
     )
-    return [Table("How it was measured", columns, Text(f"{note}."))]
+    return [Table("How it was measured", columns, f"{note}.")]
 
 
 def command(result: Result) -> list[Block]:
@@ -125,10 +127,6 @@ def _reports(result: Result) -> list[RunReport]:
     return [run.report for run in result.runs if run.report is not None]
 
 
-def _rows(machine: Machine | None, libraries: Libraries | None) -> list[tuple[str, str]]:
-    return (machine_rows(machine) if machine else []) + (library_rows(libraries) if libraries else [])
-
-
 def _weights(report: RunReport) -> str:
     weights = report.prepared.weights
     verified = "" if weights.verification is None else f", {_VERIFICATION[weights.verification]}"
@@ -139,6 +137,6 @@ def _digest(digest: str | None) -> str:
     return digest[:DIGEST_DIGITS] if digest else MISSING
 
 
-def _variables(changes: EnvironmentChanges) -> str:
+def _variables(changes: EnvironmentChanges) -> str | None:
     applied = [f"{name}={value}" for name, value in changes.applied.items()]
-    return "\n".join([*applied, *(f"without {name}" for name in changes.removed)]) or MISSING
+    return "\n".join([*applied, *(f"without {name}" for name in changes.removed)]) or None

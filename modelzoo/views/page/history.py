@@ -14,7 +14,7 @@ from modelzoo.records.run import Result, RunReport
 from modelzoo.results import summary
 from modelzoo.views.differences import grouped
 from modelzoo.views.intervals import interval
-from modelzoo.views.plots.panels import history
+from modelzoo.views.plots.lines import history
 
 
 class SessionLevel(NamedTuple):

@@ -18,7 +18,7 @@ from modelzoo.formatting import MISSING, seconds, share, time_unit
 from modelzoo.records.evidence import Evidence, Product
 from modelzoo.records.timing import Place
 from modelzoo.results.pipeline import PipelineLevels
-from modelzoo.views.plots.plot import Plot, add_legend, captioned, columns, draw_lanes, few, wrapped, write_number
+from modelzoo.views.plots.plot import Plot, add_legend, captioned, columns, draw_lanes, few, write_number
 from modelzoo.views.products import layers_text, shapes_text
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def draw(bars: Sequence[tuple[str, Sequence[Segment]]], axis: str, figure: Figur
     for (_, segments), middle in zip(bars, middles):
         left = 0.0
         for each in segments:
-            name = wrapped(f"{each.number} {each.name}" if each.number else each.name, 0.85)
+            name = f"{each.number} {each.name}" if each.number else each.name
             label = None if name in named else name
             named.add(name)
             colour, hatch = each.look

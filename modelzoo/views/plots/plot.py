@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from modelzoo.document import Column, Figure, Table, Text, theme
+from modelzoo.document import Column, Figure, Table, theme
 from modelzoo.files import write_atomically
 from modelzoo.formatting import printable
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 WIDTH = 400.0
 """Of a page's plots in CSS pixels. A phone shows it at nine tenths of that, a desktop at up to 1.4 times."""
+HEIGHT = 270.0
+"""Of axes that have no rows of their own, in CSS pixels."""
 MOST_DRAWN = 7
 """Settings of one workload that are drawn: as many as there are colours. The tables have all of them."""
 TEXT, SMALL, LINE = 12.0, 11.0, 16.0
@@ -107,7 +109,7 @@ class Plot(msgspec.Struct, frozen=True):
             return _COLOUR.sub(lambda found: f"var({theme.VARIABLES[found.group()]}, {found.group()})", tag.group())
 
         drawing = _TAG.sub(follow_page, self._drawn(name, "The data are in a table."))
-        return Figure(Text(self.caption), drawing, Table("The data of the plot", tuple(self.columns)))
+        return Figure(self.caption, drawing, Table("The data of the plot", tuple(self.columns)))
 
     def write(self, path: Path) -> Path:
         """Write the plot as an SVG file of its own, whose description has the data; return ``path``.
@@ -183,8 +185,11 @@ def spread(count: int, most: int) -> list[int]:
     return [round(index * (count - 1) / max(kept - 1, 1)) for index in range(kept)]
 
 
-def wrapped(text: str, share: float = 1.0, lines: int = 3) -> str:
-    """Break ``text`` into at most ``lines`` lines, each about that share of the plot wide; ``…`` is for the rest."""
+def wrapped(text: str, share: float = 0.85, lines: int = 3) -> str:
+    """Break ``text`` into at most ``lines`` lines, each about that share of the plot wide; ``…`` is for the rest.
+
+    The default leaves room for the sign of a legend.
+    """
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -196,7 +201,8 @@ def wrapped(text: str, share: float = 1.0, lines: int = 3) -> str:
 
 def add_legend(figure: Canvas) -> None:
     """Name everything that has a label, below the plot."""
-    figure.legend(loc="outside lower left")
+    for entry in figure.legend(loc="outside lower left").get_texts():
+        entry.set_text(wrapped(entry.get_text()))
 
 
 def draw_lanes(axes: Axes, lanes: Sequence[tuple[str, str]], height: float) -> tuple[list[float], float]:

@@ -14,7 +14,7 @@ from modelzoo import stats
 from modelzoo.document import theme
 from modelzoo.formatting import seconds, time_unit
 from modelzoo.records.run import Run
-from modelzoo.views.plots.plot import SMALL, Plot, add_legend, captioned, columns, few, log_scale, spread, wrapped
+from modelzoo.views.plots.plot import SMALL, Plot, add_legend, captioned, columns, few, log_scale, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,7 +121,7 @@ def _draw(drawn: Sequence[SampleSeries], figure: Figure) -> float:
         points, colour = curve(one.steady), style.colour
         steps, shares = zip((points[0][0], 0.0), *points)
         upper.plot([scale * x for x in steps], shares, drawstyle="steps-post", color=colour, lw=2, ls=style.line)
-        entry = wrapped(f"{one.label}: {len(one.steady)} samples", 0.85)
+        entry = f"{one.label}: {len(one.steady)} samples"
         upper.plot(middle, 0.5, marker=style.marker, color=colour, lw=2, ls=style.line, label=entry)
         # The marker of the curve at the left edge tells whose lane it is.
         edge = lower.get_yaxis_transform()

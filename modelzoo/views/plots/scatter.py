@@ -1,4 +1,4 @@
-"""Lines and marks on two axes: throughput against latency, latency under load, tokens of a generation, rooflines."""
+"""Marks on two axes: throughput against latency, latency under load, rooflines."""
 
 from __future__ import annotations
 
@@ -15,28 +15,12 @@ from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
 from modelzoo.results.summary import labels_as_run
 from modelzoo.stats import percentile
-from modelzoo.views.plots.plot import (
-    Plot,
-    add_legend,
-    captioned,
-    columns,
-    few,
-    log_scale,
-    number_marks,
-    spread,
-    wrapped,
-)
+from modelzoo.views.plots.plot import HEIGHT, Plot, add_legend, columns, log_scale, number_marks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HEIGHT = 270.0
-"""Of the axes in CSS pixels."""
-LEGEND = 0.85
-"""The share of the plot's width that an entry of the legend may take."""
-MOST_POINTS = 64
-"""Tokens of one line at most; they lie at equal distances, the first and the last one among them."""
 _MARGIN = 1.15
 """The axes end this factor beyond the outermost marks."""
 _LOG_FROM = 20.0
@@ -53,38 +37,6 @@ _DASHES: dict[str, tuple[float, ...]] = {
     "int8": (1, 1),
 }
 _MEMORY_DASHES = (1.5, 1.5)
-
-
-def tokens(workload: str, found: Sequence[tuple[str, Sequence[float]]]) -> Plot | None:
-    """Return the plot of the time of each token over its position; ``None`` if nothing was generated.
-
-    Args:
-        workload: its name.
-        found: of each setting, the seconds of the second token and of each one after it, medians of all generations.
-    """
-    if not found:
-        return None
-    points = [(label, [(rank + 2, own[rank]) for rank in spread(len(own), MOST_POINTS)]) for label, own in found]
-    highest = max(max(medians) for _, medians in few(found))
-    unit, scale = time_unit(highest)
-
-    def draw(figure: Figure) -> float:
-        axes: Axes = figure.add_subplot(xlabel="number of the token", ylabel=f"time in {unit}")
-        axes.set(xlim=(1.5, max(own[-1][0] for _, own in few(points)) + 0.5), ylim=(0.0, 1.05 * scale * highest))
-        for index, (label, own) in enumerate(few(points)):
-            style, name = theme.series_style(index), wrapped(label, LEGEND)
-            numbers, times = zip(*own)
-            axes.plot(numbers, [scale * each for each in times], color=style.colour, ls=style.line, lw=1.7, label=name)
-        add_legend(figure)
-        return HEIGHT
-
-    caption = (
-        "Time of each token after the first one, the median over all generations of all processes. A line that rises "
-        "shows the cost of the cache, which grows by one position with each token."
-    )
-    rows = [(label, str(number), seconds(value)) for label, own in points for number, value in own]
-    table = columns(("setting", "token", "median time"), rows, numbers=("token", "median time"))
-    return Plot(f"{workload}: time of each token", captioned(caption, found), table, draw)
 
 
 def frontier(result: Result) -> Plot | None:
@@ -129,7 +81,7 @@ def frontier(result: Result) -> Plot | None:
         for number, ((row, rate, _), (x, y), name) in enumerate(zip(marks, places, names), 1):
             said = [] if row.meets is None else ["meets the bound" if row.meets else "over the bound"]
             said += [] if math.isfinite(rate.high) else ["one round: no interval"]
-            label = wrapped(f"{number}: {name}" + (f" ({', '.join(said)})" if said else ""), LEGEND)
+            label = f"{number}: {name}" + (f" ({', '.join(said)})" if said else "")
             is_best = recommended is not None and row.index == recommended.row.index
             marker, size = ("D", 11.0) if is_best else ("o", 8.0)
             colour = theme.BLUE if on_frontier[number - 1] else theme.FAINT
@@ -184,7 +136,7 @@ def load_curve(load: Load) -> Plot | None:
             level = answer.level
             if level.low > 0 and math.isfinite(level.high):
                 axes.axvspan(level.low, level.high, color=theme.BAND, lw=0, zorder=0.5)
-            label = wrapped(f"{rounded_down(answer.sustained)} requests/s, which every repeat sustained", LEGEND)
+            label = f"{rounded_down(answer.sustained)} requests/s, which every repeat sustained"
             axes.axvline(answer.sustained, color=theme.GREEN, lw=1.7, label=label)
         if bound is not None:
             label = f"the bound, {bound.text}"
@@ -274,7 +226,7 @@ def roofline(points: Sequence[tuple[str, Bound]], ceilings: Ceilings) -> Plot:
             (line,) = axes.plot((left, ridge), (left * bandwidth, highest), color=theme.INK, lw=1.7)
             line.set(ls=(0, _MEMORY_DASHES), label=f"memory copy: {copies}")
         for number, ((label, bound), (x, y)) in enumerate(zip(points, places), 1):
-            name = wrapped(f"{number} {label}: {significant(y, 3)} GFLOP/s", LEGEND)
+            name = f"{number} {label}: {significant(y, 3)} GFLOP/s"
             colour, marker = theme.precision_style(bound.precision)[0], _MARKERS.get(bound.precision, "D")
             axes.plot(x, y, ls="none", color=colour, marker=marker, label=name, clip_on=False, zorder=4)
         number_marks(axes, places, HEIGHT)
