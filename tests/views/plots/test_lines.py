@@ -10,6 +10,7 @@ from drawn import HOSTILE, check, marks, parsed, svg, texts
 from fake_runs import make, result_of
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from modelzoo.views.plots.panels import UNKNOWN_TIME, Panel, moment
 
 from modelzoo.formatting import seconds
 from modelzoo.frozen import replace
@@ -18,7 +19,6 @@ from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.stats import Interval
 from modelzoo.views.plots import panels
-from modelzoo.views.plots.panels import UNKNOWN_TIME, Panel, moment
 
 SESSIONS = [
     (f"2026-11-{day:02d}T03:00:00+00:00", Interval(level, level * 0.97, level * 1.03))
