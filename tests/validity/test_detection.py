@@ -84,12 +84,11 @@ def test_a_certain_fault_shows_on_the_builtin_set(
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
-@pytest.mark.parametrize("factor", [0.95, 1.05])
-@pytest.mark.parametrize("layer", ["stem.0", "blocks.6.project.1", "cls.1.1"])
+@pytest.mark.parametrize(("layer", "factor"), [("stem.0", 0.95), ("blocks.6.project.1", 1.05), ("cls.1.1", 0.95)])
 def test_a_scaled_layer_is_not_valid(
     run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor], layer: str, factor: float
 ) -> None:
-    """One layer's weights times 0.95 or 1.05: exit code 1."""
+    """One layer's weights are off by 5 %: exit code 1."""
     import torch
 
     faulty = copy.deepcopy(detector.model)
