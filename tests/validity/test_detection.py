@@ -116,7 +116,7 @@ def test_planted_faults_are_not_valid(
             scores = scores - 100
         return boxes, scores
 
-    judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=20)
+    judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=24)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
     expected = {"shift": "box_bias", "colours": "detection_agreement", "nan": "finite", "nothing": "in_common"}
     assert expected[fault] in toys.failed(judged)
