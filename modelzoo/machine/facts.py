@@ -9,8 +9,6 @@ import ctypes
 import os
 import platform
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,8 +49,8 @@ def read_machine(
     real = root == FILESYSTEM_ROOT
     architecture = architecture or platform.machine()
     cpus = linux.allowed_cpus() if affinity is None else affinity
-    if lscpu is None:
-        lscpu = _run_lscpu() if real else ""
+    if lscpu is None:  # whose field names follow the locale
+        lscpu = (linux.output_of("lscpu", LC_ALL="C") if real else None) or ""
     # Systems without that file name the processor otherwise.
     cpuinfo = linux.read_text(root / "proc/cpuinfo") or (f"model name : {platform.processor()}" if real else "")
     cpu = identify_cpu(architecture, cpuinfo, lscpu)
@@ -113,19 +111,6 @@ def read_machine(
         niceness=os.getpriority(os.PRIO_PROCESS, 0) if real else None,
         nodes=tuple(NumaNode(node, linux.format_cpu_list(cpus), len(cpus)) for node, cpus in firsts.items()),
     )
-
-
-def _run_lscpu() -> str:
-    program = shutil.which("lscpu")
-    if program is None:
-        return ""
-    # Field names follow the locale.
-    env = {**os.environ, "LC_ALL": "C"}
-    try:
-        done = subprocess.run([program], capture_output=True, text=True, timeout=10, env=env, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
 
 
 def _sve_bits(root: Path) -> int | None:

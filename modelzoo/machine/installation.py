@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from modelzoo.errors import EnvironmentProblem, first_line
+from modelzoo.machine.linux import output_of
 
 OLDEST_TORCH = 2, 6
 ACCEPTS_NEWER_TORCH = 0, 29
@@ -180,21 +180,8 @@ def suite_revision(checkout: Path, environ: Mapping[str, str] = os.environ) -> s
     named = environ.get(REVISION_VARIABLE)
     if named:
         return named
-    if not (checkout / ".git").exists() or shutil.which("git") is None:
+    if not (checkout / ".git").exists():
         return None
-    commit = _git(checkout, "rev-parse", "HEAD")
-    if commit is None:
-        return None
-    changed = _git(checkout, "status", "--porcelain", "--untracked-files=no")
-    return f"{commit}+" if changed else commit
-
-
-def _git(checkout: Path, *arguments: str) -> str | None:
-    import subprocess  # only for checkouts
-
-    command = ["git", "-c", f"safe.directory={checkout}", "-C", str(checkout), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    git = "git", "-c", f"safe.directory={checkout}", "-C", str(checkout)
+    commit, changed = output_of(*git, "rev-parse", "HEAD"), output_of(*git, "status", "--porcelain", "-uno")
+    return f"{commit.strip()}{'+' if changed else ''}" if commit else None

@@ -30,6 +30,22 @@ def read_text(path: Path) -> str | None:
         return None
 
 
+def output_of(*command: str, **environ: str) -> str | None:
+    """Return what a program prints; ``None`` if it is missing, fails, or takes more than 10 s.
+
+    Args:
+        command: the program and its arguments.
+        environ: variables that it gets besides those of this process.
+    """
+    import subprocess  # few processes need it
+
+    env = {**os.environ, **environ}
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, env=env, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
 def read_integer(path: Path) -> int | None:
     """Return the integer in ``path``, or ``None`` if there is none."""
     try:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from modelzoo.errors import EnvironmentProblem
+from modelzoo.machine.linux import output_of
 
 _NPU_FIELDS = {
     "mhz": r"Aicore curFreq\(MHZ\)",
@@ -60,15 +61,7 @@ def npu_sensors(index: int) -> Sensors:
     if program is None:
         raise EnvironmentProblem("clocks, power and temperature are read by npu-smi, which is not on PATH")
     command = [program, "info", "-t", "common", "-i", str(index)]
-
-    def read() -> SensorValues:
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return SensorValues()
-        return parse_npu_smi(done.stdout)
-
-    return Sensors("npu-smi", is_fast=False, read=read)
+    return Sensors("npu-smi", is_fast=False, read=lambda: parse_npu_smi(output_of(*command) or ""))
 
 
 def parse_npu_smi(output: str) -> SensorValues:

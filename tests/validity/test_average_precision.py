@@ -195,21 +195,21 @@ def change_of(reference: ap.Evaluation, tested: ap.Evaluation) -> MetricChange:
 
 
 def test_the_interval_contains_the_true_change_of_ap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 simulated sets of 80 pictures, in whose population the second model's AP is lower by a known value."""
+    """50 simulated sets of 80 pictures, in whose population the second model's AP is lower by a known value."""
     monkeypatch.setattr(ap, "DRAWS", 200)
     random = np.random.default_rng(4)
     large = drawn_world(random, 4000, 0.06)
     true = large[1].figures["ap"] - large[0].figures["ap"]
     assert true < -0.03
     covered, kept = [], []
-    for _ in range(100):
+    for _ in range(50):
         pair = drawn_world(random, 80, 0.06)
         change, ratio = change_of(*pair), judged(*pair).ratio
         covered.append(change.low <= true <= change.high)
         assert ratio is not None
         kept.append(ratio.lower(0.95) <= 1 + true / large[0].figures["ap"])
-    assert np.mean(covered) >= 0.885  # three standard errors of the simulation below 0.95
-    assert np.mean(kept) >= 0.885
+    assert np.mean(covered) >= 0.857  # three standard errors of the simulation below 0.95
+    assert np.mean(kept) >= 0.857
 
 
 def test_an_object_is_a_share_of_ap_by_its_category() -> None:

@@ -84,12 +84,11 @@ def test_a_certain_fault_shows_on_the_builtin_set(
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
-@pytest.mark.parametrize("factor", [0.95, 1.05])
-@pytest.mark.parametrize("layer", ["stem.0", "blocks.6.project.1", "cls.1.1"])
+@pytest.mark.parametrize(("layer", "factor"), [("stem.0", 0.95), ("blocks.6.project.1", 1.05), ("cls.1.1", 0.95)])
 def test_a_scaled_layer_is_not_valid(
     run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor], layer: str, factor: float
 ) -> None:
-    """One layer's weights times 0.95 or 1.05: exit code 1."""
+    """One layer's weights are off by 5 %: exit code 1."""
     import torch
 
     faulty = copy.deepcopy(detector.model)
@@ -117,7 +116,7 @@ def test_planted_faults_are_not_valid(
             scores = scores - 100
         return boxes, scores
 
-    judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=20)
+    judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=24)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
     expected = {"shift": "box_bias", "colours": "detection_agreement", "nan": "finite", "nothing": "in_common"}
     assert expected[fault] in toys.failed(judged)

@@ -52,12 +52,20 @@ def classification(folder: Path, count: int) -> tuple[Classification, Predictor,
     other = weight + torch.randn(weight.shape, generator=generator) / 200
 
     def preprocess(picture: Any) -> Any:
-        return torch.from_numpy(np.array(picture)).permute(2, 0, 1).float() / 255
+        return torch.from_numpy(np.array(picture.resize((16, 16)))).permute(2, 0, 1).float() / 255
 
     task = Classification(preprocess, lambda: [f"c{i}" for i in range(CLASSES)])
     reference = Predictor("fp32", lambda x: x.flatten(1) @ weight.T)
     tested = Predictor("bf16", lambda x: x.flatten(1) @ other.T, "bf16")
     return task, reference, tested, ValidityRequest(data=str(folder), batch=2)
+
+
+def network() -> Any:
+    """A module for the pictures of ``classification``, with weights that are always the same."""
+    import torch
+
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, CLASSES))
 
 
 def squares(output: Any, sizes: Any) -> Any:
