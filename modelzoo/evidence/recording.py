@@ -253,7 +253,6 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
         is_logged, is_cpu = shows_onednn(source), plan.device == "cpu"
         recorder, calls = _Recorder(written, is_logged, layers, plan), None
         # Compiled code writes memory that no operator has written: there, the numbers of the eager pass are followed.
-        # It looks at the memory of the host alone.
         provenance = Provenance(module) if plan.eager is None and is_cpu else None
         kernels: tuple[DeviceKernel, ...] = ()
 
