@@ -20,9 +20,8 @@ from modelzoo.evidence.audit import blas_name, library_logs, onednn_version, sho
 from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
 from modelzoo.evidence.kernel_names import operator_class
-from modelzoo.evidence.mkl_log import BlasCall, parse_mkl
+from modelzoo.evidence.logs import BlasCall, OneDnnLog, logged_precision, parse_mkl, parse_onednn
 from modelzoo.evidence.observation import RANDOM_OUTPUTS, logged_call_of
-from modelzoo.evidence.onednn_log import OneDnnLog, logged_precision, parse_onednn
 from modelzoo.evidence.precision import operand_precision
 from modelzoo.evidence.probes import differ, kept
 from modelzoo.evidence.profiler import CALL, Written, run_device_profiled

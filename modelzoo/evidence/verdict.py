@@ -16,7 +16,7 @@ from modelzoo.evidence.coverage import (
     time_shares,
 )
 from modelzoo.evidence.kernel_names import UNATTRIBUTED, has_weights
-from modelzoo.evidence.onednn_log import untimed
+from modelzoo.evidence.logs import untimed
 from modelzoo.evidence.precision import PARTLY_IN_FP32, UNKNOWN, is_narrower
 from modelzoo.evidence.probes import ERRORS
 from modelzoo.frozen import replace

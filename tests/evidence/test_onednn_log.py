@@ -7,10 +7,10 @@ from pathlib import Path
 import onednn_recordings as recordings
 import pytest
 
-from modelzoo.evidence.mkl_log import parse_mkl
-from modelzoo.evidence.onednn_log import (
+from modelzoo.evidence.logs import (
     BF16_ALLOWED,
     logged_precision,
+    parse_mkl,
     parse_onednn,
     problem_flop,
 )

@@ -65,14 +65,14 @@ class JittorEngine(ExportedEngine):
     def load(self) -> None:
         environment.interpreter()
         if environment.is_inside():
-            from modelzoo.engines.jittor.framework import import_jittor
+            from modelzoo.engines.jittor.environment import import_jittor
 
             import_jittor()
 
     def versions(self) -> Mapping[str, str]:
         found = {**super().versions(), "jittor": environment.version() or "unknown"}
         if environment.is_inside():
-            from modelzoo.engines.jittor.framework import onednn_version
+            from modelzoo.engines.jittor.environment import onednn_version
 
             found["onednn"] = onednn_version()
         return found

@@ -13,14 +13,14 @@ from time import perf_counter
 from typing import Any
 
 from modelzoo.engines.export.engine import ExportedModel
-from modelzoo.engines.jittor.framework import onednn, onednn_version, reason_of
+from modelzoo.engines.jittor.environment import onednn, onednn_version, reason_of
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.evidence.attribution import log_parts
 from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.canary import canary_cases, check_output
 from modelzoo.evidence.kernel_names import UNATTRIBUTED
+from modelzoo.evidence.logs import logged_types, parse_onednn
 from modelzoo.evidence.observation import kernel_digest
-from modelzoo.evidence.onednn_log import logged_types, parse_onednn
 from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.evidence.profiler import captured_output
 from modelzoo.records.canary import Canary

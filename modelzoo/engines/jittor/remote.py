@@ -108,7 +108,7 @@ class RemoteModel(ExportedModel):
 def main() -> int:
     """Predict until the pipe is closed; the entry point of the process."""
     from modelzoo.engines.jittor import network
-    from modelzoo.engines.jittor.framework import import_jittor
+    from modelzoo.engines.jittor.environment import import_jittor
 
     path, pipe = Path(sys.argv[1]), Connection(int(sys.argv[2]))
     try:
