@@ -193,15 +193,9 @@ def onednn() -> ctypes.CDLL:
     return ctypes.CDLL(LIBRARY)
 
 
-class _Version(ctypes.Structure):
-    """``dnnl_version_t`` of oneDNN 2.x, as far as it is read."""
-
-    _fields_ = (("major", ctypes.c_int), ("minor", ctypes.c_int), ("patch", ctypes.c_int))
-
-
 def onednn_version() -> str:
     """The version of that oneDNN."""
     function = onednn().dnnl_version
-    function.restype = ctypes.POINTER(_Version)
-    found = function().contents
-    return f"{found.major}.{found.minor}.{found.patch}"
+    # ``dnnl_version_t`` begins with major, minor and patch.
+    function.restype = ctypes.POINTER(ctypes.c_int * 3)
+    return ".".join(map(str, function().contents))
