@@ -37,7 +37,7 @@ from operator_shapes import COMPILED, chosen, mapped
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from modelzoo.evidence.onednn_log import parse_onednn
+from modelzoo.evidence.logs import parse_onednn
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import FAST_MATH_VARIABLES, KERNEL_VARIABLES
 

@@ -10,9 +10,8 @@ import pytest
 from modelzoo.evidence.attribution import attribute_recording
 from modelzoo.evidence.flops import Call, product_flop
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
-from modelzoo.evidence.mkl_log import parse_mkl
+from modelzoo.evidence.logs import parse_mkl, parse_onednn
 from modelzoo.evidence.observation import logged_call_of
-from modelzoo.evidence.onednn_log import parse_onednn
 from modelzoo.evidence.recording import Printed, RecordedCall, Recording
 from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evidence_samples import called
 
-from modelzoo.evidence.onednn_log import OneDnnLog, parse_onednn
+from modelzoo.evidence.logs import OneDnnLog, parse_onednn
 from modelzoo.evidence.recording import Printed, RecordedCall, Recording
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck

@@ -26,8 +26,7 @@ from modelzoo.evidence.kernel_names import (
     multiplies_nothing,
     shows_its_operands,
 )
-from modelzoo.evidence.mkl_log import BlasCall
-from modelzoo.evidence.onednn_log import OneDnnLog, Primitive, logged_types, problem_flop
+from modelzoo.evidence.logs import BlasCall, OneDnnLog, Primitive, logged_types, problem_flop
 from modelzoo.evidence.precision import PrecisionProver, operand_precision, own_proof
 from modelzoo.evidence.recording import RecordedCall, Recording
 from modelzoo.frozen import replace

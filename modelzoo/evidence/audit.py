@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from modelzoo.evidence.logs import parse_onednn
 from modelzoo.evidence.observation import kernel_digest
-from modelzoo.evidence.onednn_log import parse_onednn
 from modelzoo.evidence.profiler import Written, captured_output
 from modelzoo.machine.libraries import parse_torch_config
 from modelzoo.records.evidence import KernelDigest, LogSource

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from modelzoo.evidence.mkl_log import BlasCall, parse_mkl
-from modelzoo.evidence.onednn_log import (
+from modelzoo.evidence.logs import (
     BF16_ALLOWED,
+    BlasCall,
     OneDnnLog,
     fixed_sizes,
     logged_precision,
+    parse_mkl,
     parse_onednn,
     untimed,
 )

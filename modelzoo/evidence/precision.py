@@ -14,8 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of, shows_its_operands
-from modelzoo.evidence.mkl_log import BlasCall
-from modelzoo.evidence.onednn_log import BF16_ALLOWED, OneDnnLog, Primitive, logged_precision
+from modelzoo.evidence.logs import BF16_ALLOWED, BlasCall, OneDnnLog, Primitive, logged_precision
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import BF16_IN_FP32, OperatorClass, Product, ProofSource, Subnormals
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
 from modelzoo.evidence.audited import Node
+from modelzoo.evidence.flops import Call
 from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.recording import Recording
+from modelzoo.evidence.recording import RecordedCall, Recording
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Flops, LayerRow, OperatorRow, Profile, Shape
 
@@ -21,17 +20,6 @@ Operator = tuple[str, tuple[Shape, ...]]
 """Name and shapes."""
 
 
-class Timed(msgspec.Struct, frozen=True):
-    """A call of an operator, or of ``PASS_EVENT`` for time between operators; ``layers`` ran it, the innermost last."""
-
-    name: str
-    shapes: tuple[Shape, ...]
-    seconds: float
-    flop: int | None = None
-    bytes: int | None = None
-    layers: tuple[str, ...] = ()
-
-
 def recorded_profile(recording: Recording, kinds: Mapping[str, str], evidence: Evidence | None) -> Profile:
     """Return the profile of a recorded pass of torch.
 
@@ -40,13 +28,9 @@ def recorded_profile(recording: Recording, kinds: Mapping[str, str], evidence: E
         kinds: the class name of each module by path; empty if modules were not followed.
         evidence: the audit's, for kernel and precision of each operator.
     """
-    calls = [
-        Timed(each.call.name, each.call.shapes, each.seconds, each.call.flop, each.call.bytes, each.layers)
-        for each in recording.calls
-    ]
-    rest = max(sum(recording.seconds.values()) - sum(each.seconds for each in calls), 0.0)
+    rest = max(sum(recording.seconds.values()) - sum(each.seconds for each in recording.calls), 0.0)
     return summarize_profile(
-        [*calls, Timed(PASS_EVENT, (), rest)],
+        [*recording.calls, RecordedCall(Call(PASS_EVENT, (), None, 0), rest)],
         1,
         modules={path: (kinds.get(path, ""), count) for path, count in recording.modules.items()},
         evidence=evidence,
@@ -55,17 +39,17 @@ def recorded_profile(recording: Recording, kinds: Mapping[str, str], evidence: E
     )
 
 
-def timed_calls(nodes: Sequence[Node]) -> list[Timed]:
-    """The calls of an engine's nodes."""
+def timed_calls(nodes: Sequence[Node]) -> list[RecordedCall]:
+    """The calls of an engine's nodes, whose operations and bytes are not known."""
     return [
-        Timed(each.operator, tuple(filter(None, each.shapes)), each.seconds / each.count)
+        RecordedCall(Call(each.operator, tuple(filter(None, each.shapes)), None, 0), each.seconds / each.count)
         for each in nodes
         for _ in range(each.count)
     ]
 
 
 def summarize_profile(
-    calls: Sequence[Timed],
+    calls: Sequence[RecordedCall],
     iterations: int,
     *,
     modules: Mapping[str, tuple[str, int]] | None = None,
@@ -88,12 +72,13 @@ def summarize_profile(
     for use in evidence.operators if evidence else ():
         shapes = tuple(shape for shape in use.shapes if shape)
         kernels.setdefault((use.operator, shapes), (use.implementation, use.precision))
-    alike: dict[Operator, list[Timed]] = defaultdict(list)
+    alike: dict[Operator, list[RecordedCall]] = defaultdict(list)
     for each in calls:
-        alike[(BETWEEN_OPERATORS, ()) if each.name == PASS_EVENT else (each.name, each.shapes)].append(each)
+        call = each.call
+        alike[(BETWEEN_OPERATORS, ()) if call.name == PASS_EVENT else (call.name, call.shapes)].append(each)
     rows = []
     for (name, shapes), some in alike.items():
-        flop, moved = [each.flop for each in some], [each.bytes for each in some]
+        flop = [each.call.flop for each in some]
         kernel, precision = kernels.get((name, shapes), ("", ""))
         taken = sum(each.seconds for each in some)
         rows.append(
@@ -104,7 +89,7 @@ def summarize_profile(
                 seconds=taken,
                 share=taken / seconds if seconds > 0 else 0.0,
                 flop=None if None in flop else sum(each for each in flop if each is not None),
-                bytes=None if None in moved else sum(each for each in moved if each is not None),
+                bytes=sum(each.call.bytes for each in some) or None,
                 kernel=kernel,
                 precision=precision,
             )
@@ -118,8 +103,10 @@ def summarize_profile(
     return Profile(iterations, seconds, tuple(rows), layers, flops, tuple(problems))
 
 
-def _layer_rows(calls: Iterable[Timed], modules: Mapping[str, tuple[str, int]], seconds: float) -> tuple[LayerRow, ...]:
-    alike: dict[str, list[Timed]] = {path: [] for path in modules}
+def _layer_rows(
+    calls: Iterable[RecordedCall], modules: Mapping[str, tuple[str, int]], seconds: float
+) -> tuple[LayerRow, ...]:
+    alike: dict[str, list[RecordedCall]] = {path: [] for path in modules}
     for each in calls:
         for path in set(each.layers):  # each once, because a module may call itself
             alike[path].append(each)
@@ -134,7 +121,7 @@ def _layer_rows(calls: Iterable[Timed], modules: Mapping[str, tuple[str, int]], 
                 seconds=taken,
                 own_seconds=sum((each.seconds for each in some if each.layers[-1] == path), 0.0),
                 share=taken / seconds if seconds > 0 else 0.0,
-                flop=sum(each.flop or 0 for each in some) or None,
+                flop=sum(each.call.flop or 0 for each in some) or None,
             )
         )
     return tuple(sorted(rows, key=lambda row: -row.own_seconds))

@@ -20,9 +20,8 @@ from modelzoo.evidence.audit import blas_name, library_logs, onednn_version, sho
 from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
 from modelzoo.evidence.kernel_names import operator_class
-from modelzoo.evidence.mkl_log import BlasCall, parse_mkl
+from modelzoo.evidence.logs import BlasCall, OneDnnLog, logged_precision, parse_mkl, parse_onednn
 from modelzoo.evidence.observation import RANDOM_OUTPUTS, logged_call_of
-from modelzoo.evidence.onednn_log import OneDnnLog, logged_precision, parse_onednn
 from modelzoo.evidence.precision import operand_precision
 from modelzoo.evidence.probes import differ, kept
 from modelzoo.evidence.profiler import CALL, Written, run_device_profiled
@@ -253,7 +252,6 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
         is_logged, is_cpu = shows_onednn(source), plan.device == "cpu"
         recorder, calls = _Recorder(written, is_logged, layers, plan), None
         # Compiled code writes memory that no operator has written: there, the numbers of the eager pass are followed.
-        # It looks at the memory of the host alone.
         provenance = Provenance(module) if plan.eager is None and is_cpu else None
         kernels: tuple[DeviceKernel, ...] = ()
 

@@ -16,7 +16,7 @@ from modelzoo.evidence.coverage import (
     time_shares,
 )
 from modelzoo.evidence.kernel_names import UNATTRIBUTED, has_weights
-from modelzoo.evidence.onednn_log import untimed
+from modelzoo.evidence.logs import untimed
 from modelzoo.evidence.precision import PARTLY_IN_FP32, UNKNOWN, is_narrower
 from modelzoo.evidence.probes import ERRORS
 from modelzoo.frozen import replace
@@ -200,7 +200,14 @@ def _judge_reduced(findings: _Findings) -> Conclusion:
         return ProofVerdict.ACTIVE, None
     if share >= INACTIVE_SHARE or any(part.precision == PARTLY_IN_FP32 for part in findings.compute):
         return ProofVerdict.PARTLY, other
-    return ProofVerdict.NOT_ACTIVE, other or _not_used(findings)
+    audit, compute = findings.audit, findings.compute
+    return ProofVerdict.NOT_ACTIVE, other or NotUsed(
+        precision=longest(compute, lambda part: part.precision)[0],
+        kernels=tuple(longest(compute, lambda part: part.implementation)[:2]),
+        library=audit.library,
+        allowed=audit.bf16_allowed,
+        dequantized=audit.dequantized if name in QUANTIZED else (),
+    )
 
 
 def _judge_what_is_known(findings: _Findings) -> ProofVerdict:
@@ -227,16 +234,6 @@ def _other_precision(parts: Sequence[Node]) -> OtherPrecision | None:
         classes=tuple(sorted({part.operator_class for part in parts if part.operator_class is not None}, key=str)),
         precisions=tuple(sorted({part.precision for part in parts})),
         kernels=tuple(sorted({part.implementation for part in parts})[:3]),
-    )
-
-
-def _not_used(findings: _Findings) -> NotUsed:
-    return NotUsed(
-        precision=longest(findings.compute, lambda part: part.precision)[0],
-        kernels=tuple(longest(findings.compute, lambda part: part.implementation)[:2]),
-        library=findings.audit.library,
-        allowed=findings.audit.bf16_allowed,
-        dequantized=findings.audit.dequantized if findings.requested in QUANTIZED else (),
     )
 
 

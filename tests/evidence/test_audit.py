@@ -16,7 +16,7 @@ from modelzoo.evidence.audit import (
     onednn_version,
     watched_kernels,
 )
-from modelzoo.evidence.onednn_log import Primitive
+from modelzoo.evidence.logs import Primitive
 from modelzoo.evidence.recording import Plan, Recording, record_once
 from modelzoo.records.evidence import LogSource
 

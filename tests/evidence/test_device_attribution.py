@@ -67,13 +67,6 @@ def test_fp32_is_proven_by_names_and_canary() -> None:
     assert found.operators[0].implementation == FP32
 
 
-def test_what_is_observed_of_the_host_says_nothing_of_a_device() -> None:
-    """Numbers that no operator computed, subnormal ones, and the libraries of the CPU."""
-    found = judged(launched(conv(1.0), FP32), foreign=10_000, subnormal=0.5, onednn_version="3.7", blas="mkl 2024.2")
-    assert found == judged(launched(conv(1.0), FP32))
-    assert sentence(found).startswith("fp32: VERIFIED (")
-
-
 def test_tf32_is_never_fp32() -> None:
     """A convolution on tensor cores has fp32 operands and fp32 outputs, and is not fp32."""
     assert sentence(judged(launched(conv(1.0), TF32))).startswith("fp32: NOT FP32 (conv ran in tf32: sm80_xmma_fprop")
@@ -156,7 +149,8 @@ class Range(contextlib.nullcontext[None]):
 @pytest.mark.parametrize("device", ["cuda", "npu"])
 def test_a_pass_on_a_device_is_recorded(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call has the kernels that it launched, or its own time where no profiler knows any; its products are called
-    again, and every call is waited for.
+    again, and every call is waited for. What is seen of the host, such as numbers that no operator computed, says
+    nothing of it.
     """
     import torch
     from torch.autograd import profiler
@@ -174,7 +168,7 @@ def test_a_pass_on_a_device_is_recorded(device: str, monkeypatch: pytest.MonkeyP
     network = torch.nn.Sequential(
         torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 8)
     )
-    given, waits = torch.rand(2, 3, 8, 8), list[int]()
+    numbers, waits = torch.rand(2, 3, 8, 8).numpy(), list[int]()
     plan = Plan(
         model=network,
         budget=lambda seconds: math.inf,
@@ -182,7 +176,8 @@ def test_a_pass_on_a_device_is_recorded(device: str, monkeypatch: pytest.MonkeyP
         synchronize=lambda: waits.append(1),
     )
     with torch.inference_mode():
-        found = record_pass(lambda: network(given), plan)
+        found = record_pass(lambda: network(torch.from_numpy(numbers.copy())), plan)
+    assert (found.foreign, found.subnormal, found.blas, found.onednn_version) == (0, 0.0, "", "")
     assert len(waits) >= len(found.calls) >= 4
     assert "aten::equal" not in {each.call.name for each in found.calls}, "outputs are compared after the pass"
     evidence = judge(found, None, "fp32")

@@ -14,7 +14,7 @@ from modelzoo.evidence.kernel_names import (
     operator_class,
     shows_its_operands,
 )
-from modelzoo.evidence.onednn_log import OneDnnLog
+from modelzoo.evidence.logs import OneDnnLog
 from modelzoo.evidence.precision import UNKNOWN, PrecisionProver
 from modelzoo.records.evidence import OperatorClass, Product
 

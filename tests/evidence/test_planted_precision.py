@@ -411,9 +411,9 @@ class Plain(torch.nn.Module):
 
 NAME_LISTS = {
     "modelzoo.evidence.kernel_names._NARROW": (),
-    "modelzoo.evidence.mkl_log._BLAS_PRECISION": {},
+    "modelzoo.evidence.logs._BLAS_PRECISION": {},
     **{
-        f"modelzoo.evidence.onednn_log.{each}": re.compile("(?!)")
+        f"modelzoo.evidence.logs.{each}": re.compile("(?!)")
         for each in ("_X86_FP32_ISA", "_BF16_ISA", "_IGNORES_FAST_MATH", "_FIXED_FORMAT")
     },
 }

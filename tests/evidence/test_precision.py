@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from evidence_samples import canary, gemm, judge, recording, sentence
 
+from modelzoo.evidence.logs import BF16_ALLOWED
 from modelzoo.evidence.observation import logged_call
-from modelzoo.evidence.onednn_log import BF16_ALLOWED
 from modelzoo.evidence.precision import (
     COARSE,
     ELEVEN_BITS,

@@ -9,7 +9,7 @@ import pytest
 
 from modelzoo.evidence.canary import level_of
 from modelzoo.evidence.kernel_names import precision_of
-from modelzoo.evidence.onednn_log import logged_precision, parse_onednn
+from modelzoo.evidence.logs import logged_precision, parse_onednn
 from modelzoo.records.canary import CanaryLevel
 
 DATA = Path(__file__).parents[1] / "data"

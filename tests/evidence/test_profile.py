@@ -10,8 +10,10 @@ from torch import nn
 
 from modelzoo.evidence.attribution import attribute_recording
 from modelzoo.evidence.canary import run_canary
+from modelzoo.evidence.flops import Call
 from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.profile import NO_LAYERS, Timed, recorded_profile, summarize_profile
+from modelzoo.evidence.profile import NO_LAYERS, recorded_profile, summarize_profile
+from modelzoo.evidence.recording import RecordedCall
 from modelzoo.evidence.verdict import judge_attributed
 
 
@@ -60,9 +62,9 @@ def test_a_scripted_model_has_no_layers() -> None:
 def test_layers_hold_their_children_and_a_recursive_one_counts_once() -> None:
     """A module that calls itself holds its time once, not once per level."""
     calls = [
-        Timed("aten::mm", ((4, 8), (8, 2)), 0.5, 128, 224, ("", "a", "a.b")),
-        Timed("aten::relu_", ((4, 2),), 0.2, 0, 64, ("", "a", "a")),
-        Timed(PASS_EVENT, (), 0.3),
+        RecordedCall(Call("aten::mm", ((4, 8), (8, 2)), 128, 224), 0.5, ("", "a", "a.b")),
+        RecordedCall(Call("aten::relu_", ((4, 2),), 0, 64), 0.2, ("", "a", "a")),
+        RecordedCall(Call(PASS_EVENT, (), None, 0), 0.3),
     ]
     modules = {"": ("Net", 1), "a": ("Block", 2), "a.b": ("Linear", 1)}
     found = summarize_profile(calls, 1, modules=modules)
@@ -78,7 +80,8 @@ def test_layers_hold_their_children_and_a_recursive_one_counts_once() -> None:
 
 def test_many_shapes_are_folded() -> None:
     """Rows beyond the limit become one row, and the shares still add up."""
-    found = summarize_profile([Timed("aten::add", ((size,),), 1.0) for size in range(1, 402)], 1)
+    calls = [RecordedCall(Call("aten::add", ((size,),), 0, 0), 1.0) for size in range(1, 402)]
+    found = summarize_profile(calls, 1)
     assert len(found.operators) == 301
     assert found.operators[-1].name == "(others)"
     assert sum(row.share for row in found.operators) == pytest.approx(1.0)

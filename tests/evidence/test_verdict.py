@@ -23,7 +23,7 @@ from evidence_samples import (
 from onednn_recordings import LOGS, call_of, canary_of, log_path, probes
 
 from modelzoo.evidence.flops import Call
-from modelzoo.evidence.onednn_log import parse_onednn
+from modelzoo.evidence.logs import parse_onednn
 from modelzoo.evidence.recording import Printed, RecordedCall, Recording
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode

@@ -151,7 +151,8 @@ def test_the_first_answer_includes_compiling(
     made: Compilation | None, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the first call belongs to compiling, comes after it, or nothing was compiled."""
-    monkeypatch.setattr(TorchModel, "compilation", made)
+    given = property(lambda self: made, lambda self, value: None)
+    monkeypatch.setattr(TorchModel, "compilation", given, raising=False)
     steady = Series(LATENCY, (1.0,))
     timing = Timing(3.0, (), (steady,), LATENCY, WarmUpEnd.FIXED, SamplingStop.ITERATIONS)
     monkeypatch.setattr(sampler.Sampling, "timing", lambda sampling: timing)

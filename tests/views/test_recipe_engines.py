@@ -11,8 +11,8 @@ import torch
 from fake_runs import make
 
 from modelzoo.engines.export.engine import option_names
-from modelzoo.engines.onnxruntime.model import session_options
-from modelzoo.engines.openvino.model import compile_options
+from modelzoo.engines.onnxruntime.engine import session_options
+from modelzoo.engines.openvino.engine import compile_options
 from modelzoo.records.run import RunReport
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting, Setting

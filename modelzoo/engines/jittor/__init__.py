@@ -2,5 +2,5 @@
 
 Importing Jittor compiles C++, imports torch if it can, turns the verification of TLS certificates off, and changes the
 limits of recursion and stack, so it is imported only in processes that measure it or serve its predictions. Those
-processes never import torch. ``environment`` finds the environment, ``framework`` imports Jittor in it.
+processes never import torch. ``environment`` finds the environment, and imports Jittor in it.
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from modelzoo.engines.export.engine import ExportedEngine, ExportedSession
 from modelzoo.engines.export.store import read_batch
-from modelzoo.engines.jittor import environment, network
+from modelzoo.engines.jittor import environment, model
 from modelzoo.engines.jittor.remote import ELSEWHERE, RemoteModel
 from modelzoo.engines.protocol import Observed
 from modelzoo.errors import UsageError
@@ -43,17 +43,13 @@ class JittorSession(ExportedSession):
     def model(self, workload: Workload, inputs: Inputs, export: Export) -> protocol.Model:
         if not environment.is_inside():
             return RemoteModel(workload.name, self._setting, Path(export.path))
-        from modelzoo.engines.jittor.model import JittorModel
-
-        loaded = network.load(Path(export.path))
-        return JittorModel(workload.name, self._setting, loaded, inputs, read_batch(export).flops)
+        loaded = model.load(Path(export.path))
+        return model.JittorModel(workload.name, self._setting, loaded, inputs, read_batch(export).flops)
 
     def canary(self) -> Observed[Canary]:
         if not environment.is_inside():
             return ELSEWHERE
-        from modelzoo.engines.jittor.model import run_canary
-
-        return run_canary()
+        return model.run_canary()
 
 
 class JittorEngine(ExportedEngine):
@@ -65,16 +61,12 @@ class JittorEngine(ExportedEngine):
     def load(self) -> None:
         environment.interpreter()
         if environment.is_inside():
-            from modelzoo.engines.jittor.framework import import_jittor
-
-            import_jittor()
+            environment.import_jittor()
 
     def versions(self) -> Mapping[str, str]:
         found = {**super().versions(), "jittor": environment.version() or "unknown"}
         if environment.is_inside():
-            from modelzoo.engines.jittor.framework import onednn_version
-
-            found["onednn"] = onednn_version()
+            found["onednn"] = environment.onednn_version()
         return found
 
     def libraries(self) -> Libraries | None:
@@ -90,7 +82,7 @@ class JittorEngine(ExportedEngine):
             raise UsageError(f"--precision {setting.precision}: Jittor computes in fp32; use fp32 or another --engine")
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
-        return network.export(source)
+        return model.export(source)
 
     def interpreter(self) -> str:
         return environment.interpreter()

@@ -1,13 +1,23 @@
-"""The environment that holds Jittor: where it is, and what a process needs to run Jittor in it. Imports no Jittor."""
+"""The environment that holds Jittor: where it is, what a process needs to run Jittor in it, and its import.
+
+Importing this module imports no Jittor. ``import_jittor`` does, with what that changes in the process undone as far as
+it can be; it is for processes of the environment alone, started with ``variables``.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
+import re
+import signal
+import ssl
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from modelzoo.directories import cache_directory
 from modelzoo.errors import EnvironmentProblem
@@ -110,3 +120,82 @@ def link_onednn(home: Path) -> None:
                 link.symlink_to(target)
     except OSError as error:
         raise EnvironmentProblem(f"{place} cannot be written to: {error.strerror}; run {how_to_install()}") from error
+
+
+_LOG_LENGTH = 200
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|\[[a-z] \d{4} [\d:.]+ +\w+ [\w.]+:\d+\]")
+"""Colours, and the beginning of a line of its log, such as ``[f 1122 16:26:47.848523 12 executor.cc:686]``."""
+_REASON = re.compile(r"\[?\bReason\]?:")
+_ADVICE = "\n**********\n"
+_SIGNALS = [signal.Signals[f"SIG{name}"] for name in ["BUS", "CHLD", "FPE", "ILL", "INT", "QUIT", "SEGV"]]
+"""The signals that Jittor handles."""
+
+
+def import_jittor() -> Any:
+    """Import Jittor; the first time on a machine, this compiles it, which takes minutes.
+
+    Raises:
+        EnvironmentProblem: it cannot be imported or compiled, or its environment is incomplete.
+    """
+    home = Path(os.environ[HOME_VARIABLE])
+    # The Python to which Jittor passes every kernel that it compiles, with Jittor's home as its home: each of these
+    # processes may write a file there, and fails if it reads one that is half written.
+    python = Path(sys.prefix) / "bin" / "jittor-python"
+    if not python.exists():
+        raise EnvironmentProblem(f"{python} does not exist: run {how_to_install()} again")
+    link_onednn(home)
+    with _contained(home):
+        try:
+            import jittor
+        except Exception as error:  # a failed compiler call raises errors of many types
+            problem = f"Jittor cannot be imported ({reason_of(error)}): run {how_to_install()} again"
+            raise EnvironmentProblem(problem) from error
+    # One word, because Jittor takes the others for files that it compiles.
+    jittor.flags.python_path = str(python)
+    return jittor
+
+
+def reason_of(error: Exception) -> str:
+    """Return the line that gives the reason, of an error of Jittor, which has many: context, reason and advice."""
+    text = _DECORATION.sub("", str(error)).partition(_ADVICE)[0]
+    _, *reasons = _REASON.split(text)
+    lines = [line.strip() for line in (reasons[-1] if reasons else text).splitlines() if line.strip()]
+    return (lines[0 if reasons else -1] if lines else type(error).__name__)[:_LOG_LENGTH]
+
+
+@contextmanager
+def _contained(home: Path) -> Iterator[None]:
+    """Undo what the import of Jittor changes in this process, and keep it from the user's own files.
+
+    Jittor writes the place of its cache to a file in the home directory, which the user's own Jittor would read; it
+    names its cache after the host, which has another name in every container; it turns the verification of TLS
+    certificates off; and it ends the process as soon as a child of it is stopped, which happens between turns.
+    """
+    verified, node, user_home = ssl._create_default_https_context, platform.node, os.environ.get("HOME")
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    os.environ["HOME"] = str(home)
+    platform.node = lambda: ""
+    try:
+        yield
+    finally:
+        ssl._create_default_https_context = verified
+        platform.node = node
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        if user_home is None:
+            del os.environ["HOME"]
+        else:
+            os.environ["HOME"] = user_home
+
+
+def onednn() -> ctypes.CDLL:
+    """The oneDNN that Jittor's operators are linked to."""
+    return ctypes.CDLL(LIBRARY)
+
+
+def onednn_version() -> str:
+    """The version of that oneDNN."""
+    function = onednn().dnnl_version
+    # ``dnnl_version_t`` begins with major, minor and patch.
+    function.restype = ctypes.POINTER(ctypes.c_int * 3)
+    return ".".join(map(str, function().contents))

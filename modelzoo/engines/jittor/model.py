@@ -1,4 +1,8 @@
-"""Jittor's ResNet50 as a model of the suite, in a process that has imported Jittor, and what proves its precision.
+"""Jittor's ResNet50 as a model of the suite: its export, the model itself, and what proves its precision.
+
+Jittor runs one network, with the weights of torchvision's. ``export`` runs where torch is, everything else in Jittor's
+own environment. The exported model is a file with the tensors of the torch module; the architecture is that of
+``jittor.models.resnet50``, and the comparison of outputs shows that it is the same one.
 
 The proof is the log of the oneDNN that Jittor calls, and a canary. Jittor's own kernels, such as batch norm and
 activations, are not in that log; their time stays unattributed. That none of them multiplies matrices, the operations
@@ -9,26 +13,93 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelzoo.engines.export.engine import ExportedModel
-from modelzoo.engines.jittor.framework import onednn, onednn_version, reason_of
+from modelzoo.engines.export.store import export_once
+from modelzoo.engines.jittor.environment import onednn, onednn_version, reason_of
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 from modelzoo.evidence.attribution import log_parts
 from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.canary import canary_cases, check_output
 from modelzoo.evidence.kernel_names import UNATTRIBUTED
+from modelzoo.evidence.logs import logged_types, parse_onednn
 from modelzoo.evidence.observation import kernel_digest
-from modelzoo.evidence.onednn_log import logged_types, parse_onednn
 from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.evidence.profiler import captured_output
+from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import KernelDigest, LogSource, ProofSource
 from modelzoo.records.profile import Flops
 from modelzoo.records.run_report import Compilation
+from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs
+from modelzoo.workload.state import mismatches, without_counters
+
+if TYPE_CHECKING:
+    from modelzoo.engines.export.source import TorchSource
+
+
+STATE = "state.safetensors"
+ARCHITECTURE = "resnet50"
+
+
+def export(source: TorchSource) -> Export:
+    """Write the tensors of ``source``, once, in Jittor's terms.
+
+    Raises:
+        UsageError: the model is no residual network of torchvision's.
+        EnvironmentProblem: the cache cannot be written to.
+    """
+    from torchvision.models import ResNet
+
+    if not isinstance(source.module, ResNet):
+        raise UsageError(
+            f"{source.workload.name} cannot run on Jittor: jittor.models holds classification networks only, and of "
+            "these the suite runs torchvision's ResNet50; use another --engine"
+        )
+
+    def write(directory: Path) -> tuple[str, ...]:
+        from safetensors.numpy import save_file
+
+        state = without_counters(source.module.state_dict())
+        save_file({name: tensor.contiguous().numpy() for name, tensor in state.items()}, str(directory / STATE))
+        return ()
+
+    version = f"safetensors {installed_version('safetensors')}"
+    return export_once(
+        source, "Jittor", Conversion("state dict", version, options={"architecture": ARCHITECTURE}), write
+    )
+
+
+def load(path: Path) -> Any:
+    """Return Jittor's ResNet50 with the tensors that ``export`` wrote into the directory ``path``, in eval mode.
+
+    Raises:
+        EnvironmentProblem: the file cannot be read.
+        WeightsError: names or shapes differ from those of Jittor's model.
+    """
+    from jittor.models import resnet50
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        state = load_file(str(path / STATE))
+    except (OSError, SafetensorError) as error:
+        raise EnvironmentProblem(f"the exported model in {path} cannot be read any more; run again") from error
+    model = resnet50(num_classes=len(state["fc.bias"]) if "fc.bias" in state else 1000)
+    # Jittor's own load_state_dict returns nothing, and only logs a name that is missing or a shape that differs.
+    found = mismatches(model.state_dict(), state)
+    if found:
+        raise WeightsError(f"{path / STATE} does not fit Jittor's ResNet50: {'; '.join(found)}; use another --engine")
+    model.load_state_dict(state)
+    model.eval()
+    return model
+
 
 _NO_LOG = "the log of oneDNN names no kernel that ran, so Jittor's precision cannot be verified"
 _NOT_LOGGED = (

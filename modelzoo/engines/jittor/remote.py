@@ -107,13 +107,12 @@ class RemoteModel(ExportedModel):
 
 def main() -> int:
     """Predict until the pipe is closed; the entry point of the process."""
-    from modelzoo.engines.jittor import network
-    from modelzoo.engines.jittor.framework import import_jittor
+    from modelzoo.engines.jittor.model import load
 
     path, pipe = Path(sys.argv[1]), Connection(int(sys.argv[2]))
     try:
-        jittor = import_jittor()
-        model = network.load(path)
+        jittor = environment.import_jittor()
+        model = load(path)
     except ModelzooError as error:
         print(error, file=sys.stderr)
         return 2

@@ -10,7 +10,7 @@ import os
 import sys
 
 from modelzoo.engines.jittor import environment
-from modelzoo.engines.jittor.framework import import_jittor, onednn_version
+from modelzoo.engines.jittor.environment import import_jittor, onednn_version
 from modelzoo.engines.jittor.model import log_kernels, run_canary
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import EnvironmentProblem

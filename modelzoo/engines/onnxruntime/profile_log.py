@@ -21,8 +21,8 @@ import msgspec
 from modelzoo.evidence.audited import AttributedAudit, Node
 from modelzoo.evidence.flops import product_flop
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, PASS_EVENT, UNKNOWN_KERNEL
+from modelzoo.evidence.logs import BF16_ALLOWED
 from modelzoo.evidence.nodes import canary_convolution, category_of, is_pointwise
-from modelzoo.evidence.onednn_log import BF16_ALLOWED
 from modelzoo.evidence.precision import operand_precision
 from modelzoo.records.coverage import DISPATCH, NATIVE
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource

@@ -116,13 +116,18 @@ class TorchDevice:
         properties = _asked(self._module, "get_device_properties", self.index)
         capability = _asked(self._module, "get_device_capability", self.index)
         memory = getattr(properties, "total_memory", None)
+        driver = None
+        if self.kind == "cuda":
+            with suppress(OSError):  # the kernel module of NVIDIA's driver states its version in the first line
+                words = DRIVER_FILE.read_text(encoding="utf-8").partition("\n")[0].split()
+                driver = next((word for word in words if word[:1].isdigit() and "." in word), None)
         lacks = {TIMED_EVENTS: not self.timed_events, MEMORY_FIGURES: self.peak_memory() is None}
         return Accelerator(
             kind=self.kind,
             index=self.index,
             name=str(_asked(self._module, "get_device_name", self.index) or f"unnamed {self.kind} device"),
             capability=".".join(map(str, capability)) if isinstance(capability, tuple) else None,
-            driver=_nvidia_driver() if self.kind == "cuda" else None,
+            driver=driver,
             runtime=_runtime(self._torch, self.kind),
             memory=int(memory) if memory is not None else None,
             lacks=tuple(name for name, is_lacking in lacks.items() if is_lacking),
@@ -197,14 +202,6 @@ def _asked(module: Any, function: str, *index: int) -> Any:
     """What a function of ``module`` says of device ``index``; ``None`` if the module has no such function."""
     with suppress(AttributeError, RuntimeError, NotImplementedError, TypeError):
         return getattr(module, function)(*index)
-    return None
-
-
-def _nvidia_driver() -> str | None:
-    """The version that the kernel module of NVIDIA's driver states in its first line."""
-    with suppress(OSError):
-        words = DRIVER_FILE.read_text(encoding="utf-8").partition("\n")[0].split()
-        return next((word for word in words if word[:1].isdigit() and "." in word), None)
     return None
 
 

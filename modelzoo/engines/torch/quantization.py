@@ -142,7 +142,10 @@ def quantized(model: Any, recipe: str, batches: Sequence[tuple[Any, ...]] = ()) 
     if recipe == PACKED:
         _pack_weights(inside)
     elif recipe in (TORCHAO, WEIGHT_ONLY):
-        _apply_torchao(inside, recipe)
+        ao = _import_torchao(recipe)
+        configs = {TORCHAO: ao.Int8DynamicActivationInt8WeightConfig, WEIGHT_ONLY: ao.Int8WeightOnlyConfig}
+        # Version 1, still the default, is deprecated. The settings of inductor would hold for the whole process.
+        ao.quantize_(inside, configs[recipe](set_inductor_config=False, version=2), filter_fn=_is_linear)
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch.ao.quantization is deprecated in favour of torchao
@@ -156,13 +159,6 @@ def _is_linear(module: Any, name: str = "") -> bool:
     import torch
 
     return type(module) is torch.nn.Linear
-
-
-def _apply_torchao(model: Any, recipe: str) -> None:
-    ao = _import_torchao(recipe)
-    configs = {TORCHAO: ao.Int8DynamicActivationInt8WeightConfig, WEIGHT_ONLY: ao.Int8WeightOnlyConfig}
-    # Version 1, still the default, is deprecated. The settings of inductor would hold for the whole process.
-    ao.quantize_(model, configs[recipe](set_inductor_config=False, version=2), filter_fn=_is_linear)
 
 
 def _pack_weights(model: Any) -> None:
@@ -214,16 +210,12 @@ def _quantized_statically(model: Any, batches: Sequence[tuple[Any, ...]]) -> Any
         found = convert_pt2e(observed)
     if not any("dequantize_per_channel" in str(node.target) for node in found.graph.nodes):
         raise NothingToQuantizeError("torchao has found no layer to quantize")
-    _forget_unused(found)
-    return found
-
-
-def _forget_unused(module: Any) -> None:
-    """Delete the tensors of a graph module that its graph does not read: weights before they were quantized."""
-    read = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
-    for name in [name for name in module.state_dict() if name not in read]:
+    # Weights before they were quantized are tensors that the graph does not read.
+    read = {str(node.target) for node in found.graph.nodes if node.op == "get_attr"}
+    for name in [name for name in found.state_dict() if name not in read]:
         owner, _, own = name.rpartition(".")
-        delattr(module.get_submodule(owner), own)
+        delattr(found.get_submodule(owner), own)
+    return found
 
 
 def _import_torchao(recipe: str) -> Any:

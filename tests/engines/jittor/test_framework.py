@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.engines.jittor import environment
-from modelzoo.engines.jittor.framework import import_jittor, reason_of
+from modelzoo.engines.jittor.environment import import_jittor, reason_of
 from modelzoo.errors import EnvironmentProblem
 
 JITTOR = """

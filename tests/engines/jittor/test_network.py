@@ -10,7 +10,7 @@ from engines.jittor import fake_jittor
 from exportable_workloads import CLASSIFIER, resolved, source_of
 from safetensors.numpy import save_file
 
-from modelzoo.engines.jittor import network
+from modelzoo.engines.jittor import model as network
 from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 
 

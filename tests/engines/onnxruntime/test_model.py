@@ -15,9 +15,9 @@ from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
 from modelzoo.engines.export.onnx import MODEL, TRACED_OPSET, WEIGHTS
 from modelzoo.engines.export.store import read_expected, read_inputs
 from modelzoo.engines.onnxruntime import engine
-from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
-from modelzoo.engines.onnxruntime.model import (
+from modelzoo.engines.onnxruntime.engine import (
     FAST_MATH,
+    OnnxRuntimeEngine,
     OnnxRuntimeModel,
     canary_model,
     native_options,

@@ -16,8 +16,7 @@ from exportable_workloads import CLASSIFIER, DETECTOR, int8_error_limit, may_sat
 from modelzoo.engines.export.onnx import MODEL, TRACED_OPSET, WEIGHTS
 from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.onnxruntime import engine
-from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
-from modelzoo.engines.onnxruntime.model import IR_VERSION
+from modelzoo.engines.onnxruntime.engine import IR_VERSION, OnnxRuntimeEngine
 from modelzoo.engines.onnxruntime.quantization import calibration, convolution_weights, quantize
 from modelzoo.errors import UsageError
 from modelzoo.evidence.rounded import rounded_to

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.engines.openvino.model import compile_options
+from modelzoo.engines.openvino.engine import compile_options
 from modelzoo.evidence.canary import canary_cases
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.setting import ResolvedSetting
@@ -15,7 +15,7 @@ CORE = openvino.Core()
 
 
 def run(**setting: str) -> Canary:
-    from modelzoo.engines.openvino.model import run_canary
+    from modelzoo.engines.openvino.engine import run_canary
 
     return run_canary(CORE, compile_options(ResolvedSetting(engine="openvino", threads=1, **setting)))
 

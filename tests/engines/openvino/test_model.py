@@ -16,8 +16,7 @@ from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
 from modelzoo.engines.export import store
 from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.openvino import engine
-from modelzoo.engines.openvino.engine import OpenVinoEngine
-from modelzoo.engines.openvino.model import MODEL, PRECISION_HINT, OpenVinoModel, compile_options
+from modelzoo.engines.openvino.engine import MODEL, PRECISION_HINT, OpenVinoEngine, OpenVinoModel, compile_options
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.measure.observing import output_agreement
 from modelzoo.records.canary import CanaryVerdict

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modelzoo.engines.export.engine import option_names
-from modelzoo.engines.openvino.model import compile_options, property_text, require_options
+from modelzoo.engines.openvino.engine import compile_options, property_text, require_options
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.setting import ResolvedSetting
 

@@ -1,4 +1,4 @@
-"""Parse the verbose output of oneDNN, which names the kernels that it runs.
+"""Parse the verbose output of oneDNN, which names the kernels that it runs, and of MKL, which names its functions.
 
 Formats: oneDNN 1.x and 2.x print ``onednn_verbose,exec,cpu,…`` (or ``dnnl_verbose``), 3.5 prints
 ``onednn_verbose,primitive,exec,cpu,…``, 3.7 prints ``onednn_verbose,v1,primitive,exec,cpu,…``. With
@@ -53,16 +53,6 @@ _NARROW = ("int4", "int8", "fp4", "fp8", "fp16", "bf16", "tf32")
 # allows bf16 has no effect.
 _X86_FP32_ISA = re.compile(r":(?:sse41|avx|avx2|avx2_vnni|avx512_common|avx512_core|avx512_core_vnni)$")
 _BF16_ISA = re.compile(r"bf16|amx|avx10_1|avx2_vnni_2")
-# Kernels that compute fp32 operands in fp32 although fast math is allowed: the reference kernels, and of ARM's those
-# that are generated (jit, brgemm: src/cpu/aarch64/brgemm/brgemm_utils.cpp of 3.7.1 to 3.12.4 has no kernel for it) and
-# Compute Library's depthwise convolution (src/cpu/aarch64/acl_convolution_utils.cpp). KleidiAI's (kai, im2row:kai …)
-# may use it (src/cpu/aarch64/kai_utils.hpp of the branch that adds them), so nothing is known of them.
-_IGNORES_FAST_MATH = re.compile(r"^(ref|simple)[:_]|^gemm:ref$|^depthwise_convolution:acl$|:(asimd|sve_\d+)$")
-# Compute Library's kernels in the layout of the weights that they chose themselves ("fixed format"): fast math needs
-# weights in bf16 there, so a kernel with fp32 weights does not use it (acl_convolution_utils.cpp, acl_matmul_utils.cpp,
-# acl_inner_product.hpp). Only logs from oneDNN 3.2 on show that the layout was chosen; fixed formats came with 3.3.
-_FIXED_FORMAT = re.compile(r"^((indirect_)?gemm:)?acl$")
-_FIXED_FORMAT_KINDS = ("convolution", "matmul", "inner_product")
 # oneDNN's reference kernels, also inside a deconvolution ("conv:any+ref:any"). Its own gemm is generated on x86 only:
 # on ARM, what has its name and what its interface is called for ("gemm_api") runs ref_gemm (src/cpu/gemm/gemm.cpp and
 # gemm.hpp of 3.7.1 to 3.12.4), even if the name says jit ("gemm:jit:f32", src/cpu/matmul/gemm_f32_matmul.hpp).
@@ -75,9 +65,9 @@ class Primitive(msgspec.Struct, frozen=True):
 
     ``tensors`` maps ``src``, ``wei``, ``dst`` … to oneDNN's data type (``bf16``, ``f32``). ``attributes`` omits the
     prefix ``attr-``, and the value of ``fpmath`` is the same for every version (``bf16``, not ``fpmath_mode_bf16``).
-    ``problem`` is oneDNN's description of the sizes; ``seconds`` is the execution time. ``chosen`` are the tensors
-    whose memory layout the kernel chose. ``auxiliary`` is what the kind has of its own, such as the number of products
-    that a microkernel adds up. ``architecture`` is that of the CPU, empty if unknown.
+    ``problem`` is oneDNN's description of the sizes; ``seconds`` is the execution time. ``auxiliary`` is what the kind
+    has of its own, such as the number of products that a microkernel adds up. ``architecture`` is that of the CPU,
+    empty if unknown.
     """
 
     kind: str
@@ -87,7 +77,6 @@ class Primitive(msgspec.Struct, frozen=True):
     attributes: dict[str, str]
     problem: str
     seconds: float
-    chosen: frozenset[str] = frozenset()
     auxiliary: str = ""
     architecture: str = ""
 
@@ -182,41 +171,20 @@ def _primitive(fields: list[str], architecture: str) -> Primitive | None:
         seconds = float(milliseconds) / 1e3
     except ValueError:
         return None
-    names, chosen = _tensors(tensors)
-    return Primitive(
-        kind, implementation, prop, names, _attributes(attributes), problem, seconds, chosen, auxiliary, architecture
-    )
-
-
-def _tensors(text: str) -> tuple[dict[str, str], frozenset[str]]:
-    """Parse ``src_f32:a:blocked:ab:f0`` (up to 3.5) or ``src:f32:a:blocked:ab::f0`` (from 3.7).
-
-    The flag ``a`` says that the kernel chose the layout (``format_kind::any``).
-    """
-    tensors, chosen = {}, set()
-    for part in text.split():
+    types = {}
+    for part in tensors.split():  # src_f32:a:blocked:ab:f0 (up to 3.5), or src:f32:a:blocked:ab::f0 (from 3.7)
         head, _, rest = part.partition(":")
         old = _OLD_TENSOR.match(head)
-        if old:
-            name, dtype = old.groups()
-        else:
-            name, (dtype, _, rest) = head, rest.partition(":")
-        tensors[name] = dtype
-        if "a" in rest.partition(":")[0]:
-            chosen.add(name)
-    return tensors, frozenset(chosen)
-
-
-def _attributes(text: str) -> dict[str, str]:
-    attributes = {}
-    for part in text.split():
-        name, _, value = part.partition(":")
-        name = name[len("attr-") :] if name.startswith("attr-") else name
+        name, dtype = old.groups() if old else (head, rest.partition(":")[0])
+        types[name] = dtype
+    set_to = {}
+    for part in attributes.split():
+        name, _, value = part.removeprefix("attr-").partition(":")
         if name in ("fpmath", "fpmath_mode"):
             # From 3.4 on, a suffix may say whether it applies to integers too: "bf16:true".
             name, value = "fpmath", value.replace("fpmath_mode_", "").split(":")[0]
-        attributes[name] = value
-    return attributes
+        set_to[name] = value
+    return Primitive(kind, implementation, prop, types, set_to, problem, seconds, auxiliary, architecture)
 
 
 def logged_precision(primitive: Primitive) -> str:
@@ -224,9 +192,9 @@ def logged_precision(primitive: Primitive) -> str:
 
     Returns:
         The narrowest type of an operand (``bf16``, ``fp16``, ``int8`` …). For fp32 operands: ``fp32`` if no narrower
-        type may be used, or if the kernel is known not to use it; ``bf16`` if fast math is allowed and the kernel's
-        name shows a bf16 kernel; ``bf16-allowed`` if fast math is allowed and the log does not show whether the kernel
-        used it (Compute Library). Otherwise ``fp64`` or ``unknown``.
+        type may be used, or if the kernel's instruction set has none; ``bf16`` if fast math is allowed and the kernel's
+        name shows a bf16 kernel; ``bf16-allowed`` if fast math is allowed and the name does not show whether the kernel
+        used it (on Arm). Otherwise ``fp64`` or ``unknown``.
     """
     operands = [
         precision_of(dtype) or "unknown"
@@ -241,7 +209,7 @@ def logged_precision(primitive: Primitive) -> str:
     if set(operands) == {"fp64"}:
         return "fp64"
     mode = primitive.attributes.get("fpmath", "strict")
-    if mode == "strict" or _X86_FP32_ISA.search(primitive.implementation) or _sets_fast_math_aside(primitive):
+    if mode == "strict" or _X86_FP32_ISA.search(primitive.implementation):
         return "fp32"
     if mode in ("bf16", "any"):
         return "bf16" if _BF16_ISA.search(primitive.implementation) else BF16_ALLOWED
@@ -256,14 +224,6 @@ def logged_types(primitives: Sequence[Primitive]) -> frozenset[str]:
         if not primitive.is_compute
         for dtype in primitive.tensors.values()
     )
-
-
-def _sets_fast_math_aside(primitive: Primitive) -> bool:
-    """Whether a kernel with fp32 operands is known to compute in fp32 where fast math is allowed."""
-    if _IGNORES_FAST_MATH.search(primitive.implementation):
-        return True
-    is_fixed_format = primitive.kind in _FIXED_FORMAT_KINDS and "wei" in primitive.chosen
-    return is_fixed_format and _FIXED_FORMAT.search(primitive.implementation) is not None
 
 
 _NAMED_SIZE = re.compile(r"([a-z]+)(\d+)")
@@ -299,3 +259,58 @@ def problem_flop(primitive: Primitive) -> int | None:
         products = _PRODUCTS_OF_BRGEMM.search(primitive.auxiliary)
         batch = int(products[1]) if products else 0
     return 2 * batch * left[-2] * left[-1] * right[-1] or None
+
+
+class BlasCall(msgspec.Struct, frozen=True):
+    """The calls of one BLAS function.
+
+    ``seconds`` is the time that it reports for the main thread. ``flop`` counts the operations of the calls whose sizes
+    can be read.
+    """
+
+    function: str
+    count: int
+    seconds: float = 0.0
+    flop: int = 0
+
+    @property
+    def precision(self) -> str:
+        """``fp32``, ``bf16`` …, or ``unknown``."""
+        return next((name for prefix, name in _BLAS_PRECISION.items() if self.function.startswith(prefix)), "unknown")
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it multiplies matrices or vectors."""
+        return _BLAS_PRODUCT.search(self.function) is not None
+
+
+_BLAS_PRODUCT = re.compile(r"GEM[MV]|DOT|SYMM|SYRK|TRMM")
+_BLAS_PRECISION = {
+    "S": "fp32",
+    "D": "fp64",
+    "GEMM_BF16": "bf16",
+    "GEMM_F16": "fp16",
+    "HGEMM": "fp16",
+    "GEMM_S": "int8",
+    "GEMM_U": "int8",
+}
+"""The precision of MKL's functions, by the beginning of their name."""
+
+_MKL = re.compile(r"MKL_VERBOSE (\w+)\((.*?)\) ([\d.]+)(ns|us|ms|s)\b(?:.*?\bTID:(\d+))?")
+_UNIT = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SIZES = {"GEMM": slice(2, 5), "GEMV": slice(1, 3), "DOT": slice(0, 1)}
+"""Which arguments are the sizes, by what a function's name contains: ``SGEMM(T,N,m,n,k,…)``, ``SGEMV(T,m,n,…)``."""
+
+
+def parse_mkl(text: str) -> tuple[BlasCall, ...]:
+    """Parse MKL's verbose output (``MKL_VERBOSE SGEMM(…) 1.2ms … TID:0``) into calls by function name."""
+    calls: dict[str, BlasCall] = {}
+    for function, arguments, value, unit, thread in _MKL.findall(text):
+        known = calls.get(function, BlasCall(function, 0))
+        seconds = float(value) * _UNIT[unit] if thread in ("", "0") else 0.0
+        where = next((place for part, place in _SIZES.items() if part in function), None)
+        # A batch's sizes are behind pointers.
+        sizes = arguments.split(",")[where] if where is not None and "BATCH" not in function else []
+        flop = 2 * math.prod(map(int, sizes)) if sizes and all(size.isdigit() for size in sizes) else 0
+        calls[function] = BlasCall(function, known.count + 1, known.seconds + seconds, known.flop + flop)
+    return tuple(calls[name] for name in sorted(calls))
