@@ -132,6 +132,10 @@ def latency_bound(text: str) -> LatencyBound:
     return LatencyBound(float(match[1]), seconds)
 
 
+def _numbers_or_auto(text: str) -> tuple[int, ...] | None:
+    return None if text == "auto" else whole_numbers(text)
+
+
 class Instances(msgspec.Struct, frozen=True):
     """What ``modelzoo throughput`` measures, and how long."""
 
@@ -141,7 +145,7 @@ class Instances(msgspec.Struct, frozen=True):
             "numbers of instances, or auto (default): as many as fit with --cores-per-instance; else search the ways "
             "to divide the whole machine, and keep the faster half after each stage",
             "N1,N2,…",
-            lambda text: None if text == "auto" else whole_numbers(text),
+            _numbers_or_auto,
         ),
     ] = None
     cores_per_instance: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -209,7 +209,8 @@ class Result(msgspec.Struct, frozen=True):
     def plus(self, entry: Run | ValidityEntry | ShardingReport) -> Result:
         """Return a copy with ``entry`` appended to what it has of this kind."""
         name = {Run: "runs", ValidityEntry: "validity"}.get(type(entry), "sharding")
-        return replace(self, **{name: (*getattr(self, name), entry)})
+        grown: dict[str, Any] = {name: (*getattr(self, name), entry)}
+        return replace(self, **grown)
 
     @property
     def latency(self) -> Latency:

@@ -260,7 +260,7 @@ def test_an_interrupted_call_removes_its_container(engine: FakeDocker, tmp_path:
         worker.call("prepare", result=list)
     assert engine.containers() == []
     deadline = time.monotonic() + 10
-    while any("fake_docker.py" in " ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)):
+    while any("run" in child.cmdline()[4:] for child in psutil.Process().children(recursive=True)):
         assert time.monotonic() < deadline
 
 

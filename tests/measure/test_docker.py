@@ -19,7 +19,7 @@ def test_an_image_is_known_by_its_id_and_its_variables(engine: FakeDocker) -> No
     """Values may contain an equals sign; a second look asks nobody."""
     engine.add("zoo:a", MODELZOO_BACKEND="blas", GLIBC_TUNABLES="a=b")
     found = read_image("zoo:a")
-    assert (found.name, found.digest) == ("zoo:a", "sha256:zoo:a")
+    assert found.digest == "sha256:zoo:a"
     assert found.environment == {"MODELZOO_BACKEND": "blas", "GLIBC_TUNABLES": "a=b"}
     assert read_image("zoo:a") is found
     assert len(engine.calls("image inspect")) == 1
