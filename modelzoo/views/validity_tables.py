@@ -160,7 +160,7 @@ def _of_objects(judged: Validity, shown: ShownObjects, is_brief: bool) -> Iterat
     yield from _cut(Table("What changed", one_by_one, note), shown.changed, is_brief)
     for found in () if is_brief else shown.categories:
         worst = Rows(found.worst)
-        columns = (
+        losses = (
             worst.text("category", lambda each: each.name),
             worst.number("objects", lambda each: each.objects),
             worst.number(judged.reference_name, lambda each: f"{each.reference:.3f}"),
@@ -168,7 +168,7 @@ def _of_objects(judged: Validity, shown: ShownObjects, is_brief: bool) -> Iterat
             worst.number("difference", lambda each: f"{each.tested - each.reference:+.3f}"),
         )
         note = f"fell in {found.fell} of {found.categories} categories, rose in {found.rose}"
-        yield Table(f"{found.shape.capitalize()} AP by category", columns, note)
+        yield Table(f"{found.shape.capitalize()} AP by category", losses, note)
 
 
 def _detector_over_the_set(judged: Validity) -> Table:

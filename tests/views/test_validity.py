@@ -311,7 +311,7 @@ def test_pictures_show_both_models_classes() -> None:
     assert table.rows[0] == ("a.jpg\n(cat)", " 70.0 % cat\n 30.0 % dog", " 70.0 % cat\n 30.0 % dog")
     assert table.rows[1][2] == "NaN or Inf"
     assert str(table.note) == "the first 2 of 100 images; all of them: resnet50_top5.csv"
-    assert tables(replace(CLASSIFIED, items=2))["Five most likely classes"].note is None
+    assert tables(replace(CLASSIFIED, items=2))["Five most likely classes"].note == ""
 
 
 def test_changed_classes_come_with_their_margin() -> None:
@@ -514,7 +514,7 @@ def test_a_warning_says_that_bf16_did_not_run() -> None:
     """The verdict is of what ran."""
     (entry,) = store.read(DATA / "results" / "bert.json").validity
     assert entry.report is not None
-    assert not [block for block in validity.document(entry) if isinstance(block, Notices)]
+    assert not [block for block in validity.document(entry) if isinstance(block, Notices) and block.items]
     changes = {"canary_verdict": CanaryVerdict.NOT_ACTIVE, "canary": None, "canary_problem": "conv [fp32]"}
     tested = changed(entry.report.tested, **changes)
     _, warning, *_ = validity.document(replace(entry, report=replace(entry.report, tested=tested)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -128,8 +127,10 @@ def _filled(block: Block) -> Block:
     if not isinstance(block, Table) or block.columns[0].title != "workload":
         return block
     named, *columns = block.columns
-    cells = tuple(itertools.accumulate(named.cells, lambda before, cell: cell or before))
-    return replace(block, columns=[replace(named, cells=cells), *columns])
+    cells: list[str] = []
+    for cell in named.cells:
+        cells.append(cell or cells[-1])
+    return replace(block, columns=[replace(named, cells=tuple(cells)), *columns])
 
 
 def _rows(given: ResultSet) -> list[SummaryRow]:

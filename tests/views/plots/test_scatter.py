@@ -79,24 +79,3 @@ def test_the_runs_of_a_search_are_drawn() -> None:
 def test_a_single_rate_has_no_plot() -> None:
     """There is no curve to see."""
     assert scatter.load_curve(measured(load(queries=300))) is None
-
-
-def test_every_generation_has_a_line() -> None:
-    """Tokens are counted from the first one, which has no time after another one; other models have none."""
-    plot = scatter.tokens("llm", [("fp32", (0.040, 0.041, 0.042)), ("bf16", (0.030, 0.031, 0.032))])
-    drawing = svg(plot)
-    check(drawing)
-    assert {"fp32", "bf16", "number of the token", "time in ms", "0", "40"} <= set(texts(drawing))
-    assert plot is not None
-    cells = {column.title: column.cells for column in plot.columns}
-    assert cells["token"] == ("2", "3", "4") * 2
-    assert cells["median time"][:2] == ("40.00 ms", "41.00 ms")
-    assert scatter.tokens("resnet50", []) is None
-
-
-def test_long_generations_are_thinned_out() -> None:
-    """Both ends are kept."""
-    plot = scatter.tokens("llm", [("fp32", [0.04 + 1e-6 * n for n in range(1000)])])
-    assert plot is not None
-    numbers = plot.columns[1].cells
-    assert (len(numbers), numbers[0], numbers[-1]) == (scatter.MOST_POINTS, "2", "1001")
