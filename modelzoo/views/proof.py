@@ -34,7 +34,7 @@ from modelzoo.records.workload import (
 )
 from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
 from modelzoo.results.refusals import Different, Incomparable, OtherOutputs, OtherWork
-from modelzoo.views.products import wrong_text
+from modelzoo.views.kernel_tables import wrong_text
 
 NO_EVIDENCE = "no kernel evidence was collected"
 _NO_PRODUCTS = "no convolution, matrix product or attention was observed"

@@ -23,8 +23,7 @@ from modelzoo.records.evidence import (
     Subnormals,
 )
 from modelzoo.records.profile import Flops, LayerRow, OperatorRow, Profile
-from modelzoo.views.kernel_tables import evidence_blocks, evidence_tables, product_table, profile_tables
-from modelzoo.views.products import shapes_text
+from modelzoo.views.kernel_tables import evidence_blocks, evidence_tables, product_table, profile_tables, shapes_text
 
 EVIDENCE = Evidence(
     requested="bf16",

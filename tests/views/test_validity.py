@@ -51,7 +51,7 @@ from modelzoo.records.validity import (
 from modelzoo.results import store
 from modelzoo.setting import Setting
 from modelzoo.validity.checks import LIMITS, check_value
-from modelzoo.views import validity, validity_tables
+from modelzoo.views import validity
 from modelzoo.views.judgement import (
     CHECKS,
     METRICS,
@@ -288,7 +288,7 @@ def test_large_sets_get_more_digits(detectable: float, text: str) -> None:
 
 def tables(found: Validity) -> dict[str, Table]:
     """By caption."""
-    return {table.caption: table for table in validity_tables.tables(found)}
+    return {table.caption: table for table in validity.tables(found)}
 
 
 CAT, DOG = TopClasses((0, 1), (0.7, 0.3), True), TopClasses((1, 0), (0.6, 0.4), True)
@@ -463,7 +463,7 @@ def test_the_table_of_layers_names_the_first_suspect() -> None:
 def test_a_task_of_a_workload_has_tables_in_its_own_words() -> None:
     """They come first."""
     own = records.Table("Sounds", (TableColumn("sound", ("a",)), TableColumn("dB", ("3.5",), True)), "a note")
-    (table,) = validity_tables.tables(replace(VALIDITY, tables=(own,)))
+    (table,) = validity.tables(replace(VALIDITY, tables=(own,)))
     assert (table.caption, table.rows, str(table.note)) == ("Sounds", [("a", "3.5")], "a note")
     assert [column.is_number for column in table.columns] == [False, True]
 
@@ -487,7 +487,7 @@ def test_ten_changes_are_listed() -> None:
     """And how many there are; the others are among the details."""
     found = replace(CLASSIFIED, shown=replace(CLASSIFIED.shown, changed=(FLIP,) * 12))
     found = replace(found, figures={**found.figures, "flips": 30.0})
-    _, flips = validity_tables.tables(found, is_brief=True)
+    _, flips = validity.tables(found, is_brief=True)
     assert len(flips.rows) == 10
     assert str(flips.note) == "the first 10 of 30: --details"
     assert len(tables(found)["Flips"].rows) == 12

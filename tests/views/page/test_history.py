@@ -11,7 +11,7 @@ from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Figure, Section, Table
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
-from modelzoo.views.page import history
+from modelzoo.views.page.build import history_section
 
 
 def sessions(levels: Sequence[float], **changes: object) -> list[StoredResult]:
@@ -32,7 +32,7 @@ def test_machines_are_separate_series() -> None:
     """Their levels are not to be compared in time."""
     other = replace(MACHINE, cpu="Neoverse-V1")
     mixed = [*sessions((1.0, 1.0)), *sessions((2.0, 2.0), machine=other)]
-    found = workload(history.section("d", mixed, "h"))
+    found = workload(history_section("d", mixed, "h"))
     figure = next(block for block in found.blocks if isinstance(block, Figure))
     assert {row[0] for row in figure.data.rows} == {"fp32, machine 1", "fp32, machine 2"}
 
@@ -40,7 +40,7 @@ def test_machines_are_separate_series() -> None:
 def test_every_session_is_in_a_table_with_its_file_and_versions() -> None:
     """Failed sessions are not: they have no level."""
     failed = StoredResult("x.json", Result(("modelzoo",), "2026-01-01"))
-    found = workload(history.section("d", [failed, *sessions((1.0, 1.1))], "h"))
+    found = workload(history_section("d", [failed, *sessions((1.0, 1.1))], "h"))
     table = next(block for block in found.blocks if isinstance(block, Table))
     cells = {column.title: column.cells for column in table.columns}
     assert cells["file"] == ("1.json", "2.json")
