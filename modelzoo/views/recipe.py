@@ -167,11 +167,11 @@ def script(
         report: of its process, whose threads, switches and environment variables the script sets.
     """
     other = f"{call.wanted} was asked for, and error {product.error or 0:.1e} shows {product.shown}"
-    variables, switches = None, []
+    environment, switches = None, []
     if isinstance(report, RunReport):
         given = {**report.provenance.machine.environment, **variables(report)}
         removed = report.provenance.environment.removed.keys() - report.provenance.environment.applied.keys()
-        variables = {
+        environment = {
             name: each for name, each in sorted(given.items()) if name not in removed and "VERBOSE" not in name
         }
         switches = list(map(switch, report.switches))
@@ -193,7 +193,7 @@ def script(
         kernel=kernel_text(product),
         onednn=f"; oneDNN {evidence.onednn_version}" if evidence.onednn_version else "",
         version=__version__,
-        variables=variables,
+        variables=environment,
         threads=report.setting.threads if report is not None and report.setting is not None else None,
         switches=switches,
         place="" if call.device == "cpu" else f"{call.device!r}, ",
