@@ -206,7 +206,7 @@ def write_reproducers(path: Path, result: Result, say: Callable[[str], object]) 
         result: whose scripts they are.
         say: is called with a line for each script, after it has been written, or with the reason why it was not.
     """
-    from modelzoo.views.reproducer import scripts
+    from modelzoo.views.recipe import scripts
 
     for ending, text in scripts(result).items():
         target = path.with_name(path.stem + ending)

@@ -88,7 +88,7 @@ def document(rows: Sequence[tuple[str, str, str, str, str]], is_incomplete: bool
 
     titles = ("workload", "checkpoint", "MB", "state", "place")
     columns = (Column(title, tuple(row[i] for row in rows), is_number=i == 2) for i, title in enumerate(titles))
-    return [Table("Checkpoints", tuple(columns), INCOMPLETE if is_incomplete else None)]
+    return [Table("Checkpoints", tuple(columns), INCOMPLETE if is_incomplete else "")]
 
 
 def _convert(args: argparse.Namespace) -> int:

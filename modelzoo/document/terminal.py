@@ -123,14 +123,12 @@ def _flat(blocks: Sequence[Block], details: bool, title: str = "") -> Iterator[B
 
 
 def _shown(block: Block, width: int) -> Iterator[RichText | RichTable]:
-    from rich.text import Text as RichText
-
     text_width = min(WIDTH, width)
     if isinstance(block, Section):
-        yield RichText(for_people(block.title), "bold")
+        yield _lines(block.title, "bold")
     elif isinstance(block, Lines):
         if block.title:
-            yield RichText(f"{for_people(block.title)}:", "bold")
+            yield _lines(f"{block.title}:", "bold")
         for line in block.items:
             yield from _line(line, text_width, is_titled=bool(block.title))
     elif isinstance(block, Notices):
@@ -139,24 +137,17 @@ def _shown(block: Block, width: int) -> Iterator[RichText | RichTable]:
     elif isinstance(block, Command):
         yield _lines(block.text)
     elif isinstance(block, Table):
-        yield from _table(block, width)
-
-
-def _table(table: Table, width: int) -> Iterator[RichText | RichTable]:
-    from rich.text import Text as RichText
-
-    text_width = min(WIDTH, width)
-    if table.caption:
-        yield from _wrapped("", table.caption, text_width)
-        yield RichText()
-    is_plain = width >= _UNLIMITED
-    limit = text_width if table.is_brief and not is_plain else width
-    shown = table if table.wraps else replace(table, columns=fitting(table.columns, limit))
-    yield rich_table(shown.columns, text_width if table.wraps else width, is_plain=is_plain)
-    said = "\n".join(filter(None, (shown.meanings, shown.note)))
-    if said:
-        yield RichText()
-        yield from _wrapped("", said, text_width)
+        if block.caption:
+            yield from _wrapped("", block.caption, text_width)
+            yield _lines("")
+        is_plain = width >= _UNLIMITED
+        limit = text_width if block.is_brief and not is_plain else width
+        shown = block if block.wraps else replace(block, columns=fitting(block.columns, limit))
+        yield rich_table(shown.columns, text_width if block.wraps else width, is_plain=is_plain)
+        said = "\n".join(filter(None, (shown.meanings, shown.note)))
+        if said:
+            yield _lines("")
+            yield from _wrapped("", said, text_width)
 
 
 def _line(line: Line, width: int, *, is_titled: bool) -> Iterator[RichText]:
@@ -191,8 +182,6 @@ def _wrapped(prefix: str, text: str, width: int, style: str = "", indent: int | 
         style: of the prefix.
         indent: of the lines after the first; by default the length of the prefix.
     """
-    from rich.text import Text as RichText
-
     prefix = for_people(prefix)
     later = " " * (len(prefix) if indent is None else indent)
     found = [
@@ -208,17 +197,17 @@ def _wrapped(prefix: str, text: str, width: int, style: str = "", indent: int | 
         )
     ]
     for number, each in enumerate(found):
-        shown = RichText(each)
+        shown = _lines(each)
         if number == 0:
             shown.stylize(style, 0, len(prefix.rstrip()))
         yield shown
 
 
-def _lines(text: str) -> RichText:
+def _lines(text: str, style: str = "") -> RichText:
     """``text`` with its own line breaks and no others."""
     from rich.text import Text as RichText
 
-    return RichText("\n".join(map(for_people, text.split("\n"))))
+    return RichText("\n".join(map(for_people, text.split("\n"))), style)
 
 
 def fitting(columns: Sequence[Column], width: int) -> list[Column]:
@@ -283,6 +272,4 @@ def _longest(column: Column, separator: str | None) -> int:
 
 
 def _cell(column: Column, row: int) -> RichText:
-    text = _lines(column.cells[row])
-    text.style = _STYLES[column.tone(row)]
-    return text
+    return _lines(column.cells[row], _STYLES[column.tone(row)])

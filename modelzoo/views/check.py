@@ -15,7 +15,7 @@ from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns, differences, explanations
 from modelzoo.views.compare import DIFFERING, QUANTITY, correction, explained, gate_lines, headline
 from modelzoo.views.judgement import reason_text, scope_text, validity_text
-from modelzoo.views.products import shapes_text
+from modelzoo.views.kernel_tables import shapes_text
 from modelzoo.views.speed import basis_text, outlook_text, reason, refusal
 
 MOST_CHANGES = 10

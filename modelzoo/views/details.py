@@ -12,11 +12,11 @@ from modelzoo.records.run import Run
 from modelzoo.results.summary import SummaryRow, spans_of
 from modelzoo.views import proof
 from modelzoo.views.differences import merged
-from modelzoo.views.generation import measure_first, phase_lines, read_text
 from modelzoo.views.intervals import interval, rounded_value
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.speed import outcome_text, outlook_text, reason
+from modelzoo.views.stages import measure_first, phase_lines, read_text
 
 
 def detail_lines(row: SummaryRow) -> list[str]:

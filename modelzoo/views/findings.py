@@ -21,7 +21,7 @@ from modelzoo.views.details import LAUNCH_HINT
 from modelzoo.views.differences import by_workload, full_names, grouped, pair_names, some
 from modelzoo.views.intervals import interval, is_bounded, ratio
 from modelzoo.views.judgement import validity_detail, validity_text
-from modelzoo.views.products import wrong_text
+from modelzoo.views.kernel_tables import wrong_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import timed_unit
 from modelzoo.views.speed import (

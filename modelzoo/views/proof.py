@@ -34,7 +34,7 @@ from modelzoo.records.workload import (
 )
 from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
 from modelzoo.results.refusals import Different, Incomparable, OtherOutputs, OtherWork
-from modelzoo.views.products import wrong_text
+from modelzoo.views.kernel_tables import wrong_text
 
 NO_EVIDENCE = "no kernel evidence was collected"
 _NO_PRODUCTS = "no convolution, matrix product or attention was observed"
@@ -52,7 +52,7 @@ def sentence(merged: Proof) -> str | None:
     if merged.verdict is None and ground is None:
         return "no process was audited in full" if merged.listed else None
     if isinstance(ground, Evidence):
-        said = str(audit(ground))
+        said = audit(ground)
     elif isinstance(ground, OtherKernels):
         other = "the same kernels ran on other shapes"
         if not ground.is_listed:
@@ -100,10 +100,8 @@ def _reason(evidence: Evidence) -> str:
     if evidence.verdict is ProofVerdict.WRONG_RESULTS:
         return wrong_text(evidence)
     if isinstance(against, InexactCanary):
-        errors = (
-            (each.operator, math.nan if each.error is None else each.error, each.level) for each in against.checks
-        )
-        return ", ".join(f"canary {name} error {error:.0e} is {level}" for name, error, level in errors)
+        errors = ((each, math.nan if each.error is None else each.error) for each in against.checks)
+        return ", ".join(f"canary {each.operator} error {error:.0e} is {each.level}" for each, error in errors)
     if isinstance(against, Disagreement):
         if not against.products:
             return "the kernel log and the errors of products disagree"
@@ -161,11 +159,8 @@ def _unknown(evidence: Evidence) -> str:
     if not evidence.classes and not coverage.uncounted and (coverage.is_enough or not coverage.counted):
         return _NO_PRODUCTS
     if coverage.is_enough:
-        unproven = (
-            str(each.operator_class)
-            for each in evidence.classes
-            if each.canary_level is not CanaryLevel.FP32 and not each.is_replayed
-        )
+        at_fp32 = (each.canary_level is CanaryLevel.FP32 or each.is_replayed for each in evidence.classes)
+        unproven = (str(each.operator_class) for each, is_known in zip(evidence.classes, at_fp32) if not is_known)
         return f"no bf16 kernel in the audit, but no error at fp32 level for {', '.join(unproven)}"
     in_all = evidence.compute_bf16_share * evidence.compute_seconds
     if evidence.requested != "fp32" and evidence.seconds and in_all / evidence.seconds >= INACTIVE_SHARE:
@@ -199,10 +194,8 @@ def _not_used(evidence: Evidence, reason: NotUsed) -> str:
     kernels, name = ", ".join(reason.kernels), evidence.requested
     errors = "".join(f"; {each} is fp32's" for each in _errors_in_fp32(evidence))
     if reason.dequantized:
-        converting = ", ".join(reason.dequantized[:2])
-        return (
-            f"int8 numbers were converted back ({converting}) and multiplied in {reason.precision}: {kernels}{errors}"
-        )
+        back = f"int8 numbers were converted back ({', '.join(reason.dequantized[:2])})"
+        return f"{back} and multiplied in {reason.precision}: {kernels}{errors}"
     if name.startswith("int8"):
         return f"nothing was multiplied in int8: {kernels} computed in {reason.precision}{errors}"
     if reason.precision == BF16_IN_FP32:
@@ -247,8 +240,7 @@ def incomparable(reason: Incomparable) -> str:
         counts = f"{reason.name} {reason.base:.0f} and {reason.other:.0f}"
         return f"baseline and candidate did different work: {counts}"
     if isinstance(reason, Different):
-        ran_other = reason is Different.WEIGHTS
-        said = "ran different weights" if ran_other else "have different versions of workload.py"
+        said = "ran different weights" if reason is Different.WEIGHTS else "have different versions of workload.py"
         return f"baseline and candidate {said}"
     return other_outputs_text(reason)
 
@@ -295,9 +287,8 @@ def _detections(found: Sequence[MatchedDetections]) -> str:
     values = [error.relative for each in found for error in each.errors]
     error = "not finite" if None in values else _beside_bound(list(map(_largest, found)), DETECTED_BOUND)[0]
     matched, expected = Merged(each.matched for each in found), Merged(each.expected for each in found)
-    return (
-        f"{matched} of {expected} detections match ({Merged(each.found for each in found)} found), their error {error}"
-    )
+    said = f"{matched} of {expected} detections match ({Merged(each.found for each in found)} found)"
+    return f"{said}, their error {error}"
 
 
 def _largest(found: MatchedDetections) -> float:

@@ -12,7 +12,7 @@ from modelzoo.records.run import Result
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.refusals import contradictions
 from modelzoo.results.summary import SummaryRow, is_unproven, rows
-from modelzoo.views import explanations, findings, generation, kernel_tables, proof, results_table, stages
+from modelzoo.views import explanations, findings, kernel_tables, proof, results_table, stages
 from modelzoo.views.details import detail_lines
 from modelzoo.views.differences import conditions, machine
 from modelzoo.warning import Severity
@@ -37,7 +37,7 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
     if levels:
         said = [(f"{each.workload} {each.label}", text) for each in levels for text in stages.sentences(each)]
         blocks.append(Section("Stages", (Table("Stages", stages.columns(levels), stages.CAPTION), named(said))))
-    blocks += [generation.table(shown)] if any(row.generation for row in shown) else []
+    blocks += [stages.tokens(shown)] if any(row.generation for row in shown) else []
     blocks.append(named(findings.remarks(shown).items(), title="Within this session"))
     blocks += [] if details else [explanations.brief(shown)]
     notices = conditions(shown)

@@ -112,11 +112,9 @@ def _spread(spreads: Sequence[Spread]) -> str:
 
 def refusal(found: Refusal) -> str:
     """Why the two sides of a row are not comparable."""
-    return _of_side(found) if found.side else _of_both(found)
-
-
-def _of_side(found: Refusal) -> str:
     side, fact = found.side, found.fact
+    if not side:
+        return _of_both(found)
     if isinstance(fact, Failed):
         return f"all processes of {side} failed: {fact.error or 'they were interrupted'}"
     if isinstance(fact, Unproven):
@@ -145,7 +143,7 @@ def _of_both(found: Refusal) -> str:
         work = "how much work was done" if fact is Obstacle.WORK else f"the digest of the {fact.value}"
         return f"{work} was not recorded for both"
     if isinstance(fact, (Canary, Evidence, OtherOutputs, OtherWork, Different)):
-        return str(proof.incomparable(fact))
+        return proof.incomparable(fact)
     if found.obstacle is Obstacle.INPUTS:
         return "baseline and candidate ran different inputs"
     return "one result timed the model alone, the other one the whole pipeline"

@@ -187,7 +187,7 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
         return "; ".join(map(refusal, found))
     if exclusion.kind is ExclusionKind.UNPROVEN:
         reports = [run.report for run in runs if run.report is not None]
-        return str(proof.sentence(merged_proof(reports)) or proof.NO_EVIDENCE)
+        return proof.sentence(merged_proof(reports)) or proof.NO_EVIDENCE
     if exclusion.kind in (ExclusionKind.NOT_VALID, ExclusionKind.NOT_JUDGED):
         entry = result.judged().get(exclusion.entrant)
         validity = entry.report.validity if entry is not None and entry.report is not None else None

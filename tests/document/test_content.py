@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from modelzoo.document import Column, Command, Section, Table, Tone, lines, named
-
-
-def test_prose_is_no_str() -> None:
-    """It can be put into other prose, and cannot be taken apart."""
-    assert f"said: {'a; b'}" == "said: a; b"
-    assert not isinstance("a", str)
-    with pytest.raises(AttributeError):
-        ["a", "b"]  # type: ignore[attr-defined]
+from modelzoo.document import Column, Command, Rows, Section, Table, Tone, known, lines, named
 
 
 def test_only_sections_with_a_mark_are_in_the_contents() -> None:
@@ -22,9 +12,9 @@ def test_only_sections_with_a_mark_are_in_the_contents() -> None:
 
 
 def test_lines_have_names_or_none() -> None:
-    """Names come with texts, in their order."""
-    assert [(line.name, str(line.text)) for line in named([("n", "v")]).items] == [("n", "v")]
-    assert [(line.name, str(line.text)) for line in lines("v", "w").items] == [("", "v"), ("", "w")]
+    """Names come with texts, in their order; empty texts are left out."""
+    assert [(line.name, line.text) for line in named([("n", "v"), ("m", "")]).items] == [("n", "v")]
+    assert [(line.name, line.text) for line in lines("v", "", "w").items] == [("", "v"), ("", "w")]
 
 
 def test_a_table_has_rows_and_says_what_its_columns_mean() -> None:
@@ -39,7 +29,8 @@ def test_a_table_has_rows_and_says_what_its_columns_mean() -> None:
     )
     assert found.rows == [("1", "3", "5"), ("2", "4", "6")]
     assert found.meanings == "a: first; c: last"
-    assert Table("t", (Column("a", ()),)).meanings is None
+    assert Table("t", [Column("a", ())]).meanings == ""
+    assert found.first(1).rows == [("1", "3", "5")]
 
 
 def test_the_width_is_that_of_the_text_shown() -> None:
@@ -52,3 +43,12 @@ def test_a_column_without_tones_is_plain() -> None:
     """Otherwise each row has its own."""
     assert Column("a", ("1",)).tone(0) is Tone.PLAIN
     assert Column("a", ("1", "2"), tones=(Tone.BAD, Tone.SAME)).tone(1) is Tone.SAME
+
+
+def test_columns_are_made_of_rows() -> None:
+    """What is not known is shown as such; a column in which nothing is known can be left out."""
+    of = Rows((1, 2))
+    tone = {1: Tone.BAD, 2: Tone.PLAIN}.__getitem__
+    columns = (of.number("a", lambda each: each if each > 1 else None, tone), of.text("b", lambda each: None))
+    assert columns[0] == Column("a", ("–", "2"), is_number=True, tones=(Tone.BAD, Tone.PLAIN))
+    assert known(*columns) == [columns[0]]

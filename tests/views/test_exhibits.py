@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageColor
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot, PictureSource
-from modelzoo.records.partial import LayerError, Matches, UnmatchedObject
+from modelzoo.records.partial import LayerError, MatchedPair, Matches, UnmatchedObject
 from modelzoo.records.run import THUMBNAIL_BYTES, THUMBNAILS
-from modelzoo.views.exhibits import ExhibitWriter
+from modelzoo.views import exhibits as drawing
+from modelzoo.views.exhibits import ExhibitWriter, write_plot
 
 LAYER = LayerError("conv", "Conv2d", 0.004, 0.0, 0.001, 0.004, 0.0, True)
 ONE = DrawnDetections(((30.0, 30.0, 90.0, 90.0),), (0.9,), (1,), ("person",))
@@ -128,3 +130,109 @@ def test_an_exhibit_that_cannot_be_drawn_is_an_error_of_the_worker(tmp_path: Pat
     assert str(error.value) == "toy_a.png cannot be drawn as the worker describes it: Invalid RLE mask representation"
     with pytest.raises(WorkerError, match=r"^toy_layers.png cannot be drawn as the worker describes it: "):
         writer.write(Exhibit("layers.png", layer_errors=LayerErrorPlot((), "bf16", 4.0)))
+
+
+NAMES = {1: "person", 2: "dog", 9: "car"}
+NOTHING = Matches()
+Row = tuple[tuple[float, float, float, float], float, int]
+
+
+def detected(*rows: Row) -> DrawnDetections:
+    """Detections from (box, score, label)."""
+    return DrawnDetections(
+        boxes=tuple(box for box, _, _ in rows),
+        scores=tuple(score for _, score, _ in rows),
+        labels=tuple(label for _, _, label in rows),
+        names=tuple(NAMES[label] for _, _, label in rows),
+    )
+
+
+def picture(reference: DrawnDetections, tested: DrawnDetections, matches: Matches = NOTHING) -> DetectionPicture:
+    return DetectionPicture(PictureSource(), (100, 100), reference, tested, matches, 0.5, "fp32", "bf16")
+
+
+def pair(row: int, iou: float) -> MatchedPair:
+    """The detections of rank ``row`` in both models, with boxes of this overlap."""
+    return MatchedPair(row, row, 1, 0.9, 0.9, iou, (0, 0, 0, 0))
+
+
+def fraction_of(image: Image.Image, colour: str) -> float:
+    """Fraction of pixels within 40 of ``colour`` in every channel."""
+    pixels = np.asarray(image, dtype="int64")
+    return float((np.abs(pixels - np.array(ImageColor.getrgb(colour))).max(axis=2) < 40).mean())
+
+
+def test_boxes_and_labels_are_drawn_above_the_threshold() -> None:
+    """One box above the threshold, one below it; small pictures are enlarged."""
+    black = Image.new("RGB", (200, 100), "black")
+    tested = detected(((20, 20, 80, 80), 0.9, 1), ((100, 20, 180, 80), 0.2, 2))
+    drawn = drawing.draw_detections(black, picture(detected(), tested))
+    assert drawn.size == (drawing.SHORTEST, drawing.SHORTEST // 2 + drawing.BARS // 2)
+    assert fraction_of(drawn, drawing.PALETTE[1]) > 0.005
+    assert fraction_of(drawn, drawing.PALETTE[2]) == 0
+
+
+# pycocotools triggers the warning in numpy 2.
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_masks_lie_on_the_object() -> None:
+    """The masked half is tinted, the other is not."""
+    from pycocotools import mask as rle
+
+    white = Image.new("RGB", (100, 100), "white")
+    mask = np.zeros((100, 100), dtype="uint8", order="F")
+    mask[:, :50] = 1
+    counts = rle.encode(mask)["counts"].decode("ascii")
+    tested = replace(detected(((0, 0, 50, 100), 0.9, 1)), masks=(counts,), mask_size=(100, 100))
+    drawn = np.asarray(drawing.draw_detections(white, picture(detected(), tested)))
+    tinted, plain = drawn[700, 200], drawn[700, 800]
+    assert tuple(plain) == (255, 255, 255)
+    assert tuple(tinted) != (255, 255, 255)
+
+
+def test_a_comparison_marks_lost_new_and_moved() -> None:
+    """Lost only on the left, new only on the right, moved on both."""
+    black = Image.new("RGB", (400, 300), "black")
+    common, moved = (10, 60, 90, 140), (120, 60, 200, 140)
+    reference = detected((common, 0.9, 1), (moved, 0.9, 1), ((220, 60, 300, 140), 0.9, 1))
+    tested = detected((common, 0.9, 1), ((132, 60, 212, 140), 0.9, 1), ((300, 180, 380, 260), 0.9, 2))
+    lost, new = UnmatchedObject(2, 1, 0.9), UnmatchedObject(2, 2, 0.9)
+    matches = Matches((pair(0, 1.0), pair(1, 0.74)), (lost,), (new,))
+    sheet = drawing.draw_comparison(black, picture(reference, tested, matches))
+    middle = sheet.size[0] // 2
+    left, right = sheet.crop((0, 40, middle, 700)), sheet.crop((middle, 40, sheet.size[0], 700))
+    for colour, on_left, on_right in (
+        (drawing.LOST, True, False),
+        (drawing.NEW, False, True),
+        (drawing.MOVED, True, True),
+        (drawing.COMMON, True, True),
+    ):
+        assert (fraction_of(left, colour) > 0) is on_left
+        assert (fraction_of(right, colour) > 0) is on_right
+
+
+@pytest.mark.parametrize(
+    "tested", [detected(), detected(((5, 5, 5, 5), 0.9, 1), ((-50, -20, 900, 80), 0.9, 9), ((0, 0, 0, 0), 0.9, 2))]
+)
+def test_no_detections_and_boxes_at_the_edge_are_drawn(tested: DrawnDetections) -> None:
+    """No detections, empty boxes, and one that leaves the picture raise nothing."""
+    black = Image.new("RGB", (300, 30), "black")
+    matches = Matches(new=tuple(UnmatchedObject(row, 1, 0.9) for row in range(len(tested.boxes))))
+    assert drawing.draw_detections(black, picture(detected(), tested)).size == (960, 96 + drawing.BARS // 2)
+    assert drawing.draw_comparison(black, picture(detected(), tested, matches)).size == (2 * 960, 96 + drawing.BARS)
+
+
+def layer(name: str, error: float | None) -> LayerError:
+    return LayerError(name, "Conv2d", error, 0.0, 0.001, 0.004, 0.0, error is not None)
+
+
+def test_layers_without_error_or_value_have_no_point(tmp_path: Path) -> None:
+    """A logarithmic axis has no place for 0 and NaN; the first suspect is marked in red."""
+    layers = (layer("a", 0.005), layer("equal", 0.0), layer("nan", None), layer("b", 0.5))
+    red = []
+    for suspect in (None, 3):
+        write_plot(LayerErrorPlot(layers, "bf16", 3.0, suspect), "toy", tmp_path / "plot")
+        with Image.open(tmp_path / "plot") as picture:
+            assert picture.format == "PNG"
+            pixels = np.asarray(picture.convert("RGB"), dtype="int64")
+        red.append(int(((pixels[..., 0] > 180) & (pixels[..., 1] < 80)).sum()))
+    assert red[0] == 0 < red[1]

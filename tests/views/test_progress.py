@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 
 from fake_runs import make, result_of
@@ -10,10 +11,9 @@ from fake_runs import make, result_of
 from modelzoo.document.console import PlainConsole
 from modelzoo.frozen import replace
 from modelzoo.records.protocol import Progress, Silence
-from modelzoo.records.run import Result, SettingRequest
+from modelzoo.records.run import Run, SettingRequest
 from modelzoo.setting import Setting
-from modelzoo.views import progress
-from modelzoo.views.progress import LevelSoFar, LiveProgress, ProgressState
+from modelzoo.views.progress import NAMED_WORKLOADS, LiveProgress
 
 RESULT = result_of(make([1.0]), make([1.0], setting=Setting("bf16"), group=1))
 
@@ -40,13 +40,6 @@ class Clock:
 def event(phase: str, count: int = 0) -> Event:
     """A worker of ``toy fp32`` is in this phase."""
     return Event("toy", "fp32", Progress(phase, count))
-
-
-def state(
-    levels: tuple[LevelSoFar, ...] = (), processes: int | None = 8, remaining: float | None = 450.0
-) -> ProgressState:
-    """The third process of a call."""
-    return ProgressState("bert", "fp32", 3, processes, "steady", 120, levels, 125.0, remaining)
 
 
 def test_a_call_that_does_not_return_is_said_once() -> None:
@@ -157,28 +150,6 @@ def test_settings_that_a_search_adds_are_counted_too() -> None:
     assert text.getvalue().startswith("toy fp32 threads=default, process 2: steady")
 
 
-def block(result: Result, *events: Event) -> str:
-    """All that is drawn on a terminal of 100 columns."""
-    text = io.StringIO()
-    console = PlainConsole(file=text, force_terminal=True, width=100, _environ={"TERM": "xterm"})
-    with LiveProgress(console, result) as shown:
-        for each in events:
-            shown.update(each)
-        for number, seconds in enumerate((0.100, 0.102, 0.098)):
-            shown.finished(make([seconds] * 5, round=number))
-        shown.finished(make(None, setting=Setting("bf16"), group=1, error="died"))
-        for each in events:
-            shown.update(each)
-    return text.getvalue()
-
-
-def test_on_a_terminal_a_block_shows_what_runs_and_what_is_known() -> None:
-    """The interval of a setting follows from its finished processes; a failed one has none."""
-    drawn = block(RESULT, event("steady", 42))
-    assert "toy fp32, process 4: steady, 42 calls" in drawn
-    assert "  toy  fp32 ±5.1 %, bf16 …" in drawn
-
-
 def test_a_judgement_is_no_process() -> None:
     """The predictions of a setting are judged once."""
     text = io.StringIO()
@@ -187,36 +158,46 @@ def test_a_judgement_is_no_process() -> None:
     assert text.getvalue().startswith("toy fp32, judging: 2 of 8: fp32; ")
 
 
+def block(*runs: Run) -> list[str]:
+    """All lines that are drawn on a terminal of 100 columns for a call with these runs, after 70 of its 90 seconds."""
+    text, clock = io.StringIO(), Clock()
+    console = PlainConsole(file=text, force_terminal=True, width=100, _environ={"TERM": "xterm"})
+    with LiveProgress(console, result_of(*runs) if runs else RESULT, clock) as shown:
+        shown.begin(90)
+        for each in runs:
+            shown.finished(each)
+        clock.now += 60
+        if runs:
+            shown.update(event("steady", 42))
+        clock.now += 10
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "\n", text.getvalue()).split("\n")
+
+
 def test_before_anything_has_happened_the_block_says_so() -> None:
     """Starting a process takes seconds."""
-    assert "starting" in block(RESULT)
+    assert "starting" in block()
 
 
-def test_the_lines_of_the_block() -> None:
-    """What runs, a line per workload, and the times, which go on between two reports."""
-    levels = (LevelSoFar("bert", "fp32", 2, 0.051), LevelSoFar("bert", "bf16", 2, None), LevelSoFar("ssd", "fp32", 0))
-    assert progress.block_lines(state(levels), since=10) == [
-        "bert fp32, process 3 of 8: steady, 120 calls",
-        "  bert  fp32 ±5.1 %, bf16 2 done",
-        "  ssd   fp32 …",
-        "2 min 15 s elapsed, about 7 min 20 s left",
-    ]
-    assert progress.block_lines(state(remaining=5.0), since=10)[-1] == "2 min 15 s elapsed"
-    assert progress.block_lines(state(processes=None, remaining=None)) == [
-        "bert fp32, process 3: steady, 120 calls",
-        "2 min 5 s elapsed",
-    ]
+def test_on_a_terminal_a_block_shows_what_runs_and_what_is_known() -> None:
+    """The interval follows from finished processes; one wider than its value says nothing. Times go on."""
+    runs = [make([seconds] * 5, round=number) for number, seconds in enumerate((0.100, 0.102, 0.098))]
+    runs += [make([seconds], setting=Setting("bf16"), group=1, round=i) for i, seconds in enumerate((0.1, 0.9))]
+    drawn = block(*runs, make(None, setting=Setting("fp16"), group=2, error="died"))
+    assert "toy fp32, process 4: steady, 42 calls" in drawn
+    assert "  toy  fp32 ±5.1 %, bf16 2 done, fp16 …" in drawn
+    assert "1 min 10 s elapsed, about 20 s left" in drawn
 
 
 def test_many_settings_are_summed_up() -> None:
     """A line is no place for twenty intervals, and the block none for twenty workloads."""
-    many = tuple(LevelSoFar("toy", f"threads={i}", 2 + i % 2, 0.01 * (i + 1) if i < 9 else None) for i in range(20))
-    assert progress.level_lines(many) == ["  toy  20 settings, 2 to 3 processes each, ±1.0 % to ±9.0 %"]
-    workloads = tuple(LevelSoFar(f"w{i}", "fp32", 1) for i in range(20))
-    lines = progress.level_lines(workloads)
-    assert (len(lines), lines[-1]) == (progress.NAMED_WORKLOADS + 1, "  and 12 more workloads")
-
-
-def test_an_interval_wider_than_its_value_is_left_out() -> None:
-    """``±over 100 %`` says nothing yet; the number of processes does."""
-    assert progress.level_lines([LevelSoFar("toy", "fp32", 2, 1.7)]) == ["  toy  fp32 2 done"]
+    runs = [
+        make([0.1 * (1 + 0.001 * number)], setting=Setting(threads=1 + group), group=group, round=number)
+        for group in range(6)
+        for number in range(2 + group % 2)
+    ]
+    assert any(
+        re.fullmatch(r"  toy  6 settings, 2 to 3 processes each, ±\S+ % to ±\S+ %", each) for each in block(*runs)
+    )
+    lines = block(*(make([0.1], workload=f"w{number}", group=number) for number in range(20)))
+    assert "  and 12 more workloads" in lines
+    assert sum(line.startswith("  w") for line in lines) == NAMED_WORKLOADS

@@ -22,7 +22,7 @@ from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.setting import Setting
 from modelzoo.views import proof
-from modelzoo.views.reproducer import MOST, script, scripts
+from modelzoo.views.recipe import MOST, script, scripts
 
 CONVOLUTION: Callable[..., torch.Tensor] = torch.ops.aten._convolution
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from fake_runs import changed, evidence, warning
-from printed import sentences
+from printed import printed, sentences
 from stored_search import SETTINGS, STAGES, TUNING, process, searched, with_other_weights
 
-from modelzoo.document import Lines, Notices, Table, Tone
+from modelzoo.document import Notices, Table, Tone
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import KernelCalls, KernelDigest, ProofVerdict
 from modelzoo.records.race import Exclusion, ExclusionKind
@@ -154,7 +156,7 @@ def test_what_was_left_out_is_said_once_per_reason() -> None:
 def test_a_search_that_measured_nothing_has_its_answer_only() -> None:
     """No empty tables."""
     blocks = tuning.document(replace(searched(choice=None, excluded=(), stages=()), runs=()))
-    assert [type(block) for block in blocks] == [Lines]
+    assert printed(blocks).count("\n") == 1
 
 
 def test_what_distorts_the_confirmation_is_said() -> None:
@@ -167,3 +169,28 @@ def test_what_distorts_the_confirmation_is_said() -> None:
     *_, notices = tuning.document(replace(searched(), runs=tuple(runs)))
     assert isinstance(notices, Notices)
     assert [each.word for each in notices.items] == ["warning"]
+
+
+def test_the_winner_is_written_as_a_setting_and_as_python(tmp_path: Path) -> None:
+    """Both say how fast it is; the lines say how to use them."""
+    lines = tuning.write_files(searched(), tmp_path / "r.json", "toy", "trace")
+    setting, code = (tmp_path / "r.setting").read_text(), (tmp_path / "r.py").read_text()
+    assert setting.startswith("# toy: 2.51 times (")
+    assert "mode=compile" in setting
+    assert "torch.compile(model)" in code
+    assert lines[0].startswith("command line: modelzoo run toy --setting 'precision=fp32 engine=torch mode=compile")
+    assert lines[1] == f"settings file: {tmp_path / 'r.setting'}, for --setting @{tmp_path / 'r.setting'}"
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    """It says which; the command line says what the file would."""
+    (tmp_path / "r.setting").mkdir()
+    command, problem = tuning.write_files(searched(), tmp_path / "r.json", "toy", "trace")
+    assert command.startswith("command line: modelzoo run toy --setting ")
+    assert problem.startswith(f"no settings file: cannot write {tmp_path / 'r.setting'} or ")
+
+
+def test_a_search_that_measured_nothing_recommends_nothing(tmp_path: Path) -> None:
+    """There is no process to repeat."""
+
+    assert tuning.write_files(replace(searched(), runs=()), tmp_path / "r.json", "toy", "trace") == []

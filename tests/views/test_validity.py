@@ -49,7 +49,7 @@ from modelzoo.records.validity import (
 from modelzoo.results import store
 from modelzoo.setting import Setting
 from modelzoo.validity.checks import LIMITS, check_value
-from modelzoo.views import validity, validity_tables
+from modelzoo.views import validity
 from modelzoo.views.judgement import (
     CHECKS,
     METRICS,
@@ -286,7 +286,7 @@ def test_large_sets_get_more_digits(detectable: float, text: str) -> None:
 
 def tables(found: Validity) -> dict[str, Table]:
     """By caption."""
-    return {table.caption: table for table in validity_tables.tables(found)}
+    return {table.caption: table for table in validity.tables(found)}
 
 
 CAT, DOG = TopClasses((0, 1), (0.7, 0.3), True), TopClasses((1, 0), (0.6, 0.4), True)
@@ -309,7 +309,7 @@ def test_pictures_show_both_models_classes() -> None:
     assert table.rows[0] == ("a.jpg\n(cat)", " 70.0 % cat\n 30.0 % dog", " 70.0 % cat\n 30.0 % dog")
     assert table.rows[1][2] == "NaN or Inf"
     assert str(table.note) == "the first 2 of 100 images; all of them: resnet50_top5.csv"
-    assert tables(replace(CLASSIFIED, items=2))["Five most likely classes"].note is None
+    assert tables(replace(CLASSIFIED, items=2))["Five most likely classes"].note == ""
 
 
 def test_changed_classes_come_with_their_margin() -> None:
@@ -477,7 +477,7 @@ def test_ten_changes_are_listed() -> None:
     """And how many there are; the others are among the details."""
     found = replace(CLASSIFIED, shown=replace(CLASSIFIED.shown, changed=(FLIP,) * 12))
     found = replace(found, figures={**found.figures, "flips": 30.0})
-    _, flips = validity_tables.tables(found, is_brief=True)
+    _, flips = validity.tables(found, is_brief=True)
     assert len(flips.rows) == 10
     assert str(flips.note) == "the first 10 of 30: --details"
     assert len(tables(found)["Flips"].rows) == 12
@@ -504,7 +504,7 @@ def test_a_warning_says_that_bf16_did_not_run() -> None:
     """The verdict is of what ran."""
     (entry,) = store.read(DATA / "results" / "bert.json").validity
     assert entry.report is not None
-    assert not [block for block in validity.document(entry) if isinstance(block, Notices)]
+    assert not [block for block in validity.document(entry) if isinstance(block, Notices) and block.items]
     changes = {"canary_verdict": CanaryVerdict.NOT_ACTIVE, "canary": None, "canary_problem": "conv [fp32]"}
     tested = changed(entry.report.tested, **changes)
     _, warning, *_ = validity.document(replace(entry, report=replace(entry.report, tested=tested)))

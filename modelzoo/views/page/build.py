@@ -1,32 +1,37 @@
-"""From results to the content of a page: its sections, and what it shows of searches, instances and requests."""
+"""From results to the content of a page: its sections, and what it shows of several sessions."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from pathlib import PurePath
+from typing import NamedTuple
 
 import msgspec
 
+from modelzoo import stats
 from modelzoo.comparison.compare import Question, compare, gate
 from modelzoo.comparison.model import StoredResult
 from modelzoo.comparison.pairing import make_side
-from modelzoo.document import Block, Details, Notices, Page, Section, Table, lines
+from modelzoo.document import Block, Column, Details, Notices, Page, Section, Table, lines
 from modelzoo.errors import InputError
+from modelzoo.formatting import MISSING, counted
 from modelzoo.frozen import replace
 from modelzoo.records.load import Load
-from modelzoo.records.run import Result
+from modelzoo.records.run import Result, RunReport
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
+from modelzoo.results import summary
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import compare as compare_view
 from modelzoo.views import differences, kinds
-from modelzoo.views.differences import conditions
+from modelzoo.views.differences import conditions, grouped
+from modelzoo.views.intervals import interval
 from modelzoo.views.kinds import drawn, section
-from modelzoo.views.page import circumstances, history, workloads
+from modelzoo.views.page import circumstances, workloads
 from modelzoo.views.plots import forest, scatter
-from modelzoo.views.plots.lines import moment
+from modelzoo.views.plots.lines import history, moment
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -80,7 +85,7 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
         answer = [block for block in parts if not isinstance(block, Section)]
         sections += [Section("Results", answer, "results"), *(block for block in parts if isinstance(block, Section))]
     histories = [
-        history.section(each.name, each.sessions, f"h{number}")
+        history_section(each.name, each.sessions, f"h{number}")
         for number, each in enumerate(given, 1)
         if each.is_directory
     ]
@@ -128,8 +133,10 @@ def _filled(block: Block) -> Block:
     if not isinstance(block, Table) or block.columns[0].title != "workload":
         return block
     named, *columns = block.columns
-    cells = tuple(itertools.accumulate(named.cells, lambda before, cell: cell or before))
-    return replace(block, columns=[replace(named, cells=cells), *columns])
+    cells: list[str] = []
+    for cell in named.cells:
+        cells.append(cell or cells[-1])
+    return replace(block, columns=[replace(named, cells=tuple(cells)), *columns])
 
 
 def _rows(given: ResultSet) -> list[SummaryRow]:
@@ -170,3 +177,68 @@ def _machine(given: ResultSet, shown: Sequence[SummaryRow]) -> str:
     judged = [entry.report.provenance for entry in result.validity if entry.report is not None]
     known = list(filter(None, judged))
     return differences.ran_on([each.machine for each in known], known)
+
+
+class SessionLevel(NamedTuple):
+    """What one session measured of one setting: in which file, its label as run, its first process, its latency."""
+
+    file: str
+    result: Result
+    label: str
+    report: RunReport
+    latency: stats.Interval
+
+    @property
+    def machine(self) -> str:
+        """What tells the machine from others; levels of different machines are different series."""
+        return self.report.provenance.fingerprint or self.report.provenance.machine.cpu
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What may explain a change. Of the suite the commit, with ``+`` if files had been changed, or the version."""
+        commit = self.result.commit or ""
+        return {
+            "torch": self.report.provenance.versions.get("torch", MISSING),
+            "modelzoo": f"{commit[:10]}{'+' * commit.endswith('+')}" if commit else self.result.version,
+            "kernel": self.report.provenance.machine.kernel,
+            "weights": (self.report.prepared.weights.sha256 or MISSING)[:8],
+        }
+
+
+def history_section(name: str, sessions: Sequence[StoredResult], mark: str) -> Section:
+    """Return the histories of all workloads.
+
+    Args:
+        name: of the directory.
+        sessions: what is in it, oldest first.
+        mark: id of the section.
+    """
+    found = grouped(
+        (row.workload, SessionLevel(PurePath(each.path).name, each.result, row.label, row.first, row.latency))
+        for each in sessions
+        for row in summary.rows(each.result)
+        if row.latency is not None and row.first is not None
+    )
+    machines = list(dict.fromkeys(each.machine for own in found.values() for each in own))
+    said = "Their intervals hold within a session, and do not cover what changes between sessions."
+    blocks: list[Block] = [lines(f"{counted(len(sessions), 'session')}. {said}")]
+    for number, (workload, own) in enumerate(found.items(), 1):
+        names = (f", machine {1 + machines.index(each.machine)}" if len(machines) > 1 else "" for each in own)
+        series = grouped((f"{each.label}{name}", (each.result.created, each.latency)) for each, name in zip(own, names))
+        plot = history(workload, series)
+        blocks.append(Section(workload, (*drawn(plot, f"{mark}-{number}"), _sessions(own, machines))))
+    return Section(f"History of {name}", blocks, mark)
+
+
+def _sessions(own: Sequence[SessionLevel], machines: Sequence[str]) -> Table:
+    columns = [
+        Column("session (UTC)", tuple(each.result.created.replace("+00:00", "") for each in own)),
+        Column("setting", tuple(each.label for each in own)),
+        Column("latency", tuple(interval(each.latency) for each in own), True),
+        Column("file", tuple(each.file for each in own)),
+    ]
+    if len(machines) > 1:
+        cpus = (f"{1 + machines.index(each.machine)}: {each.report.provenance.machine.cpu}" for each in own)
+        columns.insert(2, Column("machine", tuple(cpus)))
+    columns += [Column(name, tuple(each.versions[name] for each in own)) for name in own[0].versions]
+    return Table("Sessions", tuple(columns))

@@ -12,12 +12,12 @@ from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import details, explanations, generation, kernel_tables, stages
+from modelzoo.views import details, explanations, kernel_tables, stages
 from modelzoo.views.differences import short_names
 from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import bars, samples
 from modelzoo.views.plots import lines as line_plots
-from modelzoo.views.validity_tables import tables
+from modelzoo.views.validity import tables
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
 PICTURE_BYTES = 600_000
@@ -50,7 +50,7 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
         made = [(name, each.generation.by_position) for name, each in rows if each.generation is not None]
         tokens = line_plots.tokens(workload, made)
         if tokens is not None:
-            contents.append(Section(generation.TITLE, (generation.table(shown), tokens.figure(f"{mark}-tokens"))))
+            contents.append(Section(stages.TOKENS, (stages.tokens(shown), tokens.figure(f"{mark}-tokens"))))
         contents += [*_stages(result, workload, mark), *_kernels(workload, rows, mark)]
     by_group = {row.runs[0].group: name for name, row in rows}
     blocks: list[Block] = []

@@ -11,7 +11,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Thumbnail, ValidityEntry
 from modelzoo.records.validity import ClassChange, ClassLosses, MetricChange
 from modelzoo.results import store
-from modelzoo.views import validity_tables
+from modelzoo.views import validity
 from modelzoo.views.page import workloads
 
 
@@ -31,7 +31,7 @@ def test_verdict_checks_tables_and_pictures_are_shown() -> None:
     assert (facts.items[0].name, str(facts.items[0].text)) == ("bf16", str(judged.verdict))
     assert any(isinstance(block, Table) and block.caption == "Checks" for block in found)
     shown = {block.summary for block in found if isinstance(block, Details)}
-    assert {table.caption for table in validity_tables.tables(judged)} <= shown
+    assert {table.caption for table in validity.tables(judged)} <= shown
     [pictures] = [block for block in found if isinstance(block, Pictures)]
     assert [base64.b64decode(each.jpeg) for each in pictures.items] == [each.jpeg for each in entry.thumbnails]
 
