@@ -177,14 +177,12 @@ def _row(
     alone: Speed | None = None,
 ) -> Row:
     sides = [side for side in (pair.base, pair.other) if side is not None]
-    chosen = [dict.fromkeys(each.configuration for each in side.served if each.configuration) for side in sides]
-    labels = [", ".join((side.label, *of_side)) for side, of_side in zip(sides, chosen)]
     if metric is Metric.MEMORY:  # the verdict on times as one on bytes
         found, alone = _of_memory(found), _of_memory(alone) if alone is not None else None
     return Row(
         workload=sides[0].workload,
-        label=labels[0],
-        other_label=labels[-1],
+        label=sides[0].label,
+        other_label=sides[-1].label,
         base=pair.base,
         other=pair.other,
         base_value=value(pair.base, metric) if pair.base is not None else None,

@@ -370,7 +370,7 @@ def best_of(side: Side) -> tuple[SideSetting, ...]:
 
 
 def _judged(found: SideSetting, side: Side) -> SideSetting:
-    """With the latest judgement of the same setting and weights in a result of its own; batch and threads may differ."""
+    """With the latest judgement of the same setting and weights, whatever batch and threads, in a result of its own."""
     left_out = ("batch", "threads")
     weights = {report.prepared.weights.sha256 for report in found.reports} - {None}
     entries = [

@@ -145,9 +145,8 @@ Incomparable = Canary | Evidence | OtherOutputs | Different | OtherWork
 """Why a comparison would be meaningless: the canary or the audit that shows that the baseline is not fp32, the audit of
 either side whose products are wrong, other outputs than torch's, or other work."""
 
-Fact = (
-    Failed | NotTimed | Batches | Bounds | LatencyBound | Unproven | WarningMessage | Obstacle | Validity | Incomparable | str
-)
+Reason = Failed | NotTimed | Batches | Bounds | LatencyBound | Unproven | WarningMessage | Obstacle | Validity
+Fact = Reason | Incomparable | str
 
 
 class Refusal(msgspec.Struct, frozen=True):

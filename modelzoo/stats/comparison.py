@@ -40,7 +40,8 @@ Samples = Sequence[Sequence[float]]
 
 class Outcome(Word):
     """Conclusion of a comparison. LESS and MORE are for memory what FASTER and SLOWER are for times: better and worse;
-    so are CHEAPER and DEARER for what a number of items costs. NOT_COMPARABLE: the two sides did not do the same work, or it is not known whether they did.
+    so are CHEAPER and DEARER for costs. NOT_COMPARABLE: the two sides did not do the same work, or it is not known
+    whether they did.
     """
 
     FASTER = "FASTER"
