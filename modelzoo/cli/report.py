@@ -24,6 +24,7 @@ from modelzoo.cli.output import (
 from modelzoo.document import Section, markdown, terminal
 from modelzoo.errors import UsageError
 from modelzoo.formatting import for_people, printable
+from modelzoo.frozen import replace
 from modelzoo.results.tuning import measured
 from modelzoo.views import export, kinds
 
@@ -160,6 +161,9 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
             results = [redacted(each.result, people) for each in stored]
             stored = [StoredResult(f"session {session}", result) for session, result in enumerate(results, 1)]
         given.append(build.ResultSet(name, tuple(stored), Path(path).is_dir()))
-    write_output(target, html(build.page(given, Question(), read_prices(args.price))))
+    prices = read_prices(args.price)
+    if args.redact:  # the name of a price list
+        prices = tuple(replace(each, source="--price") for each in prices)
+    write_output(target, html(build.page(given, Question(), prices)))
     print_lines([f"page: {target}"])
     return 0

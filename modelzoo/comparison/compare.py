@@ -8,7 +8,7 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.conditions import Conditions, conditions
-from modelzoo.comparison.estimate import ASSUMED_SPREAD, level, mean_ratio, of_one_day, ratio, worse_by_more
+from modelzoo.comparison.estimate import ASSUMED_SPREAD, level, mean_ratio, is_one_day, ratio, worse_by_more
 from modelzoo.comparison.explanations import Explanation, explanation
 from modelzoo.comparison.machines import Cost, Price, RowRates, costs, row_rates, same_machine
 from modelzoo.comparison.model import Row, Side, StoredResult
@@ -107,7 +107,7 @@ def compare(base: Side, other: Side, question: Question, prices: Sequence[Price]
         return divided(refusals(pair, metric), question.allowed)
 
     speeds = table(paired, divide, lambda pair: ratio(pair, metric, question.assumed))
-    one_day = [pair for pair in paired if of_one_day(pair)]
+    one_day = [pair for pair in paired if is_one_day(pair)]
     alone = table(one_day, divide, lambda pair: ratio(pair, metric, is_alone=True))
     by_pair = dict(zip(map(id, one_day), alone))
     rows = tuple(_row(pair, found, metric, _value, by_pair.get(id(pair))) for pair, found in zip(paired, speeds))

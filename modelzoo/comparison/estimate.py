@@ -164,7 +164,7 @@ def _pooled(groups: Sequence[Sequence[float]]) -> Variance:
     return Variance(squares / freedom if freedom else 0.0, freedom)
 
 
-def of_one_day(pair: Pair) -> bool:
+def is_one_day(pair: Pair) -> bool:
     """Whether all sessions of both sides are of one day."""
     sides = (side for side in (pair.base, pair.other) if side is not None)
     return not any(days([result.created for side in sides for result in side.results]))
