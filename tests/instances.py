@@ -123,7 +123,8 @@ def served(
         ]
     more: dict[str, object] = {}
     if is_confirmed:
-        found += [ran(best, own[best], 2 + number, seconds(own[best], rate)) for number, rate in enumerate(rates)]
+        again = [(number, seconds(own[best], rate)) for number, rate in enumerate(rates, 2)]
+        found += [ran(best, own[best], number, each, duration=100.0) for number, each in again]
         more = {"stages": (Stage(StageKind.CONFIRMATION, (best,), len(rates), None, 2),), "choice": Choice(best, best)}
     made = result(own, found, bound, is_complete=True, **{**more, **changes})
     settings = [Setting(batch=batch, threads=1) for batch in batches]

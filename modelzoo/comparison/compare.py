@@ -8,7 +8,7 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.conditions import Conditions, conditions
-from modelzoo.comparison.estimate import ASSUMED_SPREAD, level, mean_ratio, is_one_day, ratio, worse_by_more
+from modelzoo.comparison.estimate import ASSUMED_SPREAD, is_one_day, level, mean_ratio, ratio, worse_by_more
 from modelzoo.comparison.explanations import Explanation, explanation
 from modelzoo.comparison.machines import Cost, Price, RowRates, costs, row_rates, same_machine
 from modelzoo.comparison.model import Row, Side, StoredResult

@@ -18,7 +18,7 @@ from modelzoo.records.machine import fingerprint
 from modelzoo.records.throughput import Throughput
 from modelzoo.results.counting import per_million
 from modelzoo.results.refusals import RATED, Metric, SideSetting
-from modelzoo.stats import Outcome
+from modelzoo.stats import Basis, Outcome
 
 VCPUS_PER_CORE = {"x86_64": 2, "aarch64": 1}
 """How many vCPUs are assumed to share a physical core if the virtual machine does not show it.
@@ -204,6 +204,7 @@ class Cost(msgspec.Struct, frozen=True):
         base_extrapolated: what is assumed because the baseline did not use the whole machine; ``None`` if it did.
         other_extrapolated: likewise.
         outcome: the verdict, corrected for all rows; ``None`` unless both machines as a whole were measured.
+        is_assumed: whether it rests on an assumption of how much days differ.
         alone: ``ratio`` of these sessions alone; ``None`` without a verdict, or if the row has none.
         alone_outcome: the verdict on that, as ``outcome``.
     """
@@ -219,6 +220,7 @@ class Cost(msgspec.Struct, frozen=True):
     base_extrapolated: Extrapolation | None = None
     other_extrapolated: Extrapolation | None = None
     outcome: Outcome | None = None
+    is_assumed: bool = False
     alone: stats.Interval | None = None
     alone_outcome: Outcome | None = None
 
@@ -364,6 +366,7 @@ def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tup
                 other_price=other,
                 base_extrapolated=rates.base.extrapolated,
                 other_extrapolated=rates.other.extrapolated,
+                is_assumed=compared.basis is Basis.ASSUMED,
             )
         )
     for index, verdict in zip(in_days, stats.verdicts(list(in_days.values()))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from modelzoo.comparison.compare import SLOWER, Comparison, Gate
 from modelzoo.comparison.explanations import KernelChanges, kernel_changes
@@ -73,17 +73,16 @@ def _legend(comparison: Comparison, gate: Gate) -> Iterator[str]:
     bound = min((each.fraction or 0.0 for each in gate.conditions if each.name == SLOWER), default=0.0)
     for row, found in compared:
         said = f"{row.name}: {counted(found.rounds, 'round')}; {basis_text(found)}."
-        powers = {bound + each: found.power(bound + each, bound, len(compared)) for each in SLOWDOWNS}
-        known = {f"{100 * each:g} %": f"{min(99, math.floor(100 * p))} %" for each, p in powers.items() if p is not None}
+        powers = [(bound + each, found.power(bound + each, bound, len(compared))) for each in SLOWDOWNS]
+        known = [(f"{100 * size:g} %", f"{min(99, math.floor(100 * p))} %") for size, p in powers if p is not None]
         if known:
-            said += f" A slowdown of {_listed(known)} would have been found with a probability of at least "
-            said += f"{_listed(known.values())}."
+            sizes, least = map(_listed, zip(*known))
+            said += f" A slowdown of {sizes} would have been found with a probability of at least {least}."
         yield said
 
 
-def _listed(words: Iterable[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}"
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _open(comparison: Comparison) -> list[Block]:

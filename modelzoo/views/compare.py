@@ -39,7 +39,7 @@ QUANTITY = {
     Metric.PER_TOKEN: "time per output token (TPOT)",
     Metric.MEMORY: "peak memory of a process",
 }
-SERVED = "{unit} per second of all instances of the best configuration, each round, with new instances, as a process"
+SERVED = "{unit} per second of all instances of the best configuration (a round, which starts new ones, is a process)"
 _FASTER = "speedup of {name} (below 1: slower)"
 BETTER = {
     **dict.fromkeys(Metric, _FASTER),

@@ -150,14 +150,16 @@ def alone_columns(rows: Sequence[Row], costs: Sequence[Cost]) -> list[Column]:
         found = [priced.get((row.workload, row.setting)) for row in rows]
         columns += [
             Column("times cheaper", tuple(ratio(each.alone) if each else NOTHING for each in found), is_number=True),
-            _cost_verdicts([each.alone_outcome if each else None for each in found]),
+            _cost_verdicts([(each.alone_outcome if each else None, False) for each in found]),
         ]
     return columns
 
 
-def _cost_verdicts(outcomes: Sequence[Outcome | None]) -> Column:
-    tones = tuple(Tone.PLAIN if each is None else OUTCOME_TONE[each] for each in outcomes)
-    return Column("verdict on cost", tuple(str(each or MISSING) for each in outcomes), tones=tones)
+def _cost_verdicts(found: Sequence[tuple[Outcome | None, bool]]) -> Column:
+    """Verdicts, and whether they are assumed."""
+    cells = tuple(f"{outcome or MISSING}{' (assumed)' if outcome and assumed else ''}" for outcome, assumed in found)
+    tones = tuple(Tone.PLAIN if outcome is None else OUTCOME_TONE[outcome] for outcome, _ in found)
+    return Column("verdict on cost", cells, tones=tones)
 
 
 def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
@@ -173,8 +175,8 @@ def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
         Column(names[1], tuple(other), is_number=True),
         Column("times cheaper", tuple(ratio(each.ratio) + mark for each, mark in zip(costs, marks)), is_number=True),
     ]
-    outcomes = [each.outcome for each in costs]
-    return [*columns, _cost_verdicts(outcomes)] if any(outcomes) else columns
+    verdicts = [(each.outcome, each.is_assumed) for each in costs]
+    return [*columns, _cost_verdicts(verdicts)] if any(outcome for outcome, _ in verdicts) else columns
 
 
 def _cost(value: stats.Interval, price: Price, extrapolated: Extrapolation | None) -> str:
