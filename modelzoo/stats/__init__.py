@@ -33,6 +33,7 @@ from modelzoo.stats.design import (
     detectable,
     planned_looks,
     pooled,
+    power,
     rounds_to_tell,
     seconds_per_process,
 )
