@@ -221,7 +221,7 @@ def _reason(error: Exception) -> str:
 
     cause = error.reason if type(error) is URLError else error
     lines = (getattr(cause, "strerror", None) or str(cause)).strip().splitlines()
-    return re.sub(r"^\[Errno -?\d+\] ", "", lines[0]) if lines else type(error).__name__
+    return re.sub(r"^\[Errno -?\d+\] ", "", lines[0]).rstrip(".") if lines else type(error).__name__
 
 
 def is_offline(environ: Mapping[str, str] = os.environ) -> bool:
