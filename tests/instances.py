@@ -121,12 +121,12 @@ def served(
             ran(index, each, number, seconds(each, share * rates[0]))
             for index, (each, share) in enumerate(zip(own, shares))
         ]
-    more: dict[str, object] = {}
+    more: dict[str, object] = {"is_complete": True}
     if is_confirmed:
         again = [(number, seconds(own[best], rate)) for number, rate in enumerate(rates, 2)]
         found += [ran(best, own[best], number, each, duration=100.0) for number, each in again]
-        more = {"stages": (Stage(StageKind.CONFIRMATION, (best,), len(rates), None, 2),), "choice": Choice(best, best)}
-    made = result(own, found, bound, is_complete=True, **{**more, **changes})
+        more |= {"stages": (Stage(StageKind.CONFIRMATION, (best,), len(rates), None, 2),), "choice": Choice(best, best)}
+    made = result(own, found, bound, **{**more, **changes})
     settings = [Setting(batch=batch, threads=1) for batch in batches]
     reports = []
     for group, each in enumerate(settings):

@@ -101,7 +101,8 @@ def compare(base: Side, other: Side, question: Question, prices: Sequence[Price]
     metric = question.metric or (Metric.THROUGHPUT if served else Metric.LATENCY)
     if served and metric is not Metric.THROUGHPUT:
         raise UsageError(f"--metric {metric}: results of 'modelzoo throughput' are compared by throughput only")
-    paired = pairs(*((best_of if served else settings_of)(side) for side in (base, other)), question.pairings)
+    settings = best_of if served else settings_of
+    paired = pairs(settings(base), settings(other), question.pairings)
 
     def divide(pair: Pair) -> Divided:
         return divided(refusals(pair, metric), question.allowed)

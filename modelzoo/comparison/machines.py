@@ -293,8 +293,8 @@ def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ..
     """
     stored = [_stored_price(side) for side in sides]
     if not prices:
-        known = [price for price in stored if price is not None]
-        return tuple(known) if len(known) == len(sides) and len({each.currency for each in known}) == 1 else ()
+        kept = [price for price in stored if price is not None]
+        return tuple(kept) if len(kept) == len(sides) and len({each.currency for each in kept}) == 1 else ()
     given = [price.name for price in prices if not price.date]
     if len(set(given)) < len(given):
         raise UsageError("--price was given more than once for the same name")
@@ -303,7 +303,7 @@ def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ..
     found = []
     roles = ROLES if len(sides) == len(ROLES) else (ROLES[0], *[""] * len(sides))
     for side, role, own in zip(sides, roles, stored):
-        reports = (run.report for stored in side.results for run in stored.result.runs)
+        reports = (run.report for each in side.results for run in each.result.runs)
         instances = sorted({each.provenance.machine.instance_type or "" for each in reports if each is not None})
         names = [side.name, role, *(instances if len(instances) == 1 else [])]
         price = next((by_name[name] for name in names if name and name in by_name), own)

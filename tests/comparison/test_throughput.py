@@ -68,7 +68,8 @@ def test_a_cost_has_the_verdict_of_its_ratio() -> None:
 
 def test_a_result_and_its_like_are_neither_cheaper_nor_dearer() -> None:
     """Another session of the same machine at the same price."""
-    found = compared(served(rates(40)), served(rates(40.1, STEADY[::-1]), HOUR), PRICES[0], PRICES[0])
+    alike = (1.0, 1.003, 0.997, 1.001, 0.999, 1.0)
+    found = compared(served(rates(40, alike)), served(rates(40.1, alike[::-1]), HOUR), PRICES[0], PRICES[0])
     assert found.same_machine
     assert (found.costs[0].outcome, found.costs[0].alone_outcome) == (Outcome.AMBIGUOUS, Outcome.SAME)
 

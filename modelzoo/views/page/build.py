@@ -113,8 +113,8 @@ def compared(base: Side, other: Side, question: Question, mark: str, prices: Seq
     """
     title = f"{other.name} compared with {base.name}"
     try:
-        sides = (make_side(each.name, each.results, question.allowed) for each in (base, other))
-        found = compare(*sides, question, prices)
+        mine, theirs = (make_side(each.name, each.results, question.allowed) for each in (base, other))
+        found = compare(mine, theirs, question, prices)
     except InputError as error:
         return Section(title, (lines(f"Not compared: {error}."),), mark)
     whole, *others = compare_view.document(found, gate(found, ()), details=True)
