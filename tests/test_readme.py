@@ -46,7 +46,7 @@ def commands_of(page: Path) -> list[str]:
     lines += [each for each in inline if not NAMES.fullmatch(each)]
     for block in SHELL.findall(text):
         lines += [line.strip() for line in block.splitlines() if starts_program(line)]
-    return [line.split(" # ")[0].strip() for line in lines if not line.startswith("[")]
+    return [re.split(r" +(?:#|&&|>)(?: |$)", line)[0].strip() for line in lines if not line.startswith("[")]
 
 
 def starts_program(line: str) -> bool:
@@ -110,7 +110,7 @@ def accepted(words: list[str]) -> None:
     args = app.make_parser().parse_args(explicit_values([word for word in words if word != "--help"]))
     # What 'weights convert' takes is a file.
     for name in [] if "convert" in words else getattr(args, "workloads", []):
-        assert name.startswith(("./", "/")) or discovery.find_workload(name)
+        assert name.startswith(("./", "../", "/")) or discovery.find_workload(name)
 
 
 def test_workload_of_readme_is_complete() -> None:
