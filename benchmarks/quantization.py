@@ -1,4 +1,4 @@
-"""Is int8 faster, did it run, and is it still right? Prints the table of docs/quantization.md.
+"""Is int8 faster, did it run, and is it still right? Prints what docs/quantization.md sums up.
 
 For each workload, one ``modelzoo run --validate`` with all recipes, interleaved with fp32, which is their baseline. The
 results are kept in a directory; ``--replay`` prints the table of kept ones again.

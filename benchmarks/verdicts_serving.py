@@ -1,4 +1,4 @@
-"""What throughput, load and the fleet promise, replayed on simulated data.
+"""What throughput, load, the fleet and comparisons within an hour promise, replayed on simulated data.
 
 ``PROMISES`` are replayed by benchmarks/verdicts.py. The verdicts come from the functions that the commands call. The
 simulations lie where a verdict has to be careful: a percentile on its bound, hosts that are equal.
@@ -20,6 +20,7 @@ from promises import Bound, Counted, Promise
 from queueing import lindley
 
 from modelzoo import stats
+from modelzoo.comparison.estimate import ratio
 from modelzoo.fleet.hosts import host_ratios
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
@@ -38,6 +39,7 @@ from modelzoo.records.throughput import (
 )
 from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
+from modelzoo.results.refusals import Metric, Pair, Served, SideSetting
 from modelzoo.serve.generator import poisson
 from modelzoo.serve.search import Bracket
 from modelzoo.setting import Setting
@@ -107,6 +109,56 @@ def replay_recommendation(
         widths += math.log(level.high / level.low)
     ideal = 2 * TWO_SIDED * math.hypot(own, shared) / math.sqrt(rounds)
     return Counted(hits, repetitions, None if is_bias else widths / repetitions / ideal)
+
+
+# compare: sessions of one day
+
+
+@dataclass(frozen=True)
+class Server:
+    """One of two servers that are equally fast, in logarithms of items per second.
+
+    Attributes:
+        rounds: of a session.
+        spread: standard deviation of rounds.
+        sessions: within one hour, in which the other server has some, too.
+        between: standard deviation of sessions; a single one is what is compared.
+        is_split: whether rounds run at one of two levels, each as often.
+    """
+
+    rounds: int
+    spread: float
+    sessions: int = 1
+    between: float = 0.0
+    is_split: bool = False
+
+
+def measured(server: Server, rng: np.random.Generator) -> SideSetting:
+    """The sessions of a server, as ``modelzoo compare`` reads them."""
+    shape = (server.sessions, server.rounds)
+    noise = rng.choice([-1.0, 1.0], shape) if server.is_split else rng.standard_normal(shape)
+    logs = server.spread * noise + server.between * rng.standard_normal((server.sessions, 1))
+    found = tuple(Served("", tuple(each), "items", (1,), None, True, True) for each in np.exp(logs).tolist())
+    count = server.sessions
+    return SideSetting(
+        "simulated", Setting(), "", ((),) * count, (Result((), WHEN),) * count, (0,) * count, served=found
+    )
+
+
+def replay_alone(
+    rng: np.random.Generator, repetitions: int, *, base: Server, other: Server, is_interval: bool
+) -> Counted:
+    """Count comparisons of the sessions alone that call one of two equal servers faster, or cover their ratio."""
+    hits, widths = 0, 0.0
+    for _ in range(repetitions):
+        found = ratio(Pair(measured(base, rng), measured(other, rng)), Metric.THROUGHPUT, is_alone=True)
+        assert isinstance(found, stats.Ratio)
+        (verdict,) = stats.verdicts([found])
+        is_called = verdict.outcome in (stats.Outcome.FASTER, stats.Outcome.SLOWER)
+        hits += found.interval.low <= 1 <= found.interval.high if is_interval else is_called
+        widths += math.log(found.interval.high / found.interval.low)
+    error = math.sqrt(sum((each.between**2 + each.spread**2 / each.rounds) / each.sessions for each in (base, other)))
+    return Counted(hits, repetitions, widths / repetitions / (2 * TWO_SIDED * error) if is_interval else None)
 
 
 # throughput: the bound
@@ -385,6 +437,22 @@ def _recommendation(equals: int, rounds: int) -> tuple[Promise, Promise]:
     )
 
 
+SMALLER = "the degrees of freedom are those of the side that has fewer, so that they hold whatever the variances"
+
+
+def _alone(case: str, base: Server, other: Server) -> tuple[Promise, Promise]:
+    case = f"one hour, equal machines, {case}"
+    replay = partial(replay_alone, base=base, other=other)
+    calls, covers = partial(replay, is_interval=False), partial(replay, is_interval=True)
+    return (
+        Promise("compare: sessions alone", case, "FASTER or SLOWER", Bound.AT_MOST, 0.02, calls),
+        Promise(
+            "compare: sessions alone", case, "the interval of the ratio covers it", Bound.AT_LEAST, 0.95, covers,
+            why=SMALLER,
+        ),
+    )  # fmt: skip
+
+
 def _bound(name: str, case: Rounds, percent: float) -> tuple[Promise, ...]:
     shown = f"p{percent:g} is the bound; {case.rounds} rounds of {case.instances} × {case.samples} batches, {name}"
     return tuple(
@@ -439,6 +507,8 @@ def _hosts(hosts: int, settings: int) -> Promise:
     )
 
 
+WANDERS = Server(4, 0.02, sessions=3, between=0.03)
+SPLIT = Server(4, 0.02, is_split=True)
 QUIET = Rounds(4, 1, 300, between=0.0, wander=(0.0, 1.0), noise=0.05)
 WANDERING = Rounds(4, 1, 300, between=0.0)
 DIFFERING = Rounds(4, 4, 200)
@@ -448,6 +518,13 @@ PROMISES: tuple[Promise, ...] = (
     *_recommendation(1, 4),
     *_recommendation(4, 4),
     *_recommendation(8, 3),
+    *_alone("4 rounds a side that differ by 2 %", Server(4, 0.02), Server(4, 0.02)),
+    *_alone("8 rounds a side that differ by 2 %", Server(8, 0.02), Server(8, 0.02)),
+    *_alone("4 rounds that differ by 4 % and 8 by 2 %", Server(4, 0.04), Server(8, 0.02)),
+    *_alone("4 rounds that differ by 2 % and 16 by 4 %", Server(4, 0.02), Server(16, 0.04)),
+    *_alone("3 sessions of 4 rounds a side; sessions differ by 3 %, rounds by 2 %", WANDERS, WANDERS),
+    *_alone("3 and 5 such sessions", WANDERS, replace(WANDERS, sessions=5)),
+    _alone("4 rounds a side at one of two levels, 4 % apart", SPLIT, SPLIT)[0],
     *_bound("independent", QUIET, 99),
     *_bound("the machine's speed wanders", WANDERING, 90),
     *_bound("the machine's speed wanders", WANDERING, 99),

@@ -257,7 +257,7 @@ class WarningCode(Enum):
     )
     RANDOM_WEIGHTS = _distorts(
         "random weights ({reason}): the speed is that of this network, but its predictions are meaningless",
-        "use --weights auto with a network, or put the checkpoint into the directory that MODELZOO_WEIGHTS names",
+        "if predictions matter, use trained weights: --weights auto, or --weights PATH (docs/weights.md)",
     )
     SCRUBBED_VARIABLES = _note(
         "fast-math variables were set but not requested, so the worker ran without them: {names}",

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from example_machine import SERVER
+from proven_results import proven
 from topologies import topology
 
 from modelzoo.frozen import replace
 from modelzoo.records.machine import NodeMemory, Placement
+from modelzoo.records.race import Stage, StageKind
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.serving import LatencyBound, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt, Throughput
 from modelzoo.results.counting import count
 from modelzoo.serve.places import plan
 from modelzoo.setting import Setting
+from modelzoo.stats.race import Choice
 
 CREATED = "2026-01-01T00:00:00+00:00"
 FOUR = topology(4)
@@ -82,3 +86,51 @@ def result(
     found = Throughput("toy", "rows", SERVER, FOUR, tuple(configurations), 2, tuple(runs), bound=bound)
     stored = replace(found, **changes)  # type: ignore[arg-type]
     return Result(("modelzoo", "throughput", "toy"), CREATED, requested, payload=stored)
+
+
+def served(
+    rates: Sequence[float],
+    created: str = CREATED,
+    *,
+    batches: Sequence[int] = (1,),
+    bound: LatencyBound | None = None,
+    is_confirmed: bool = True,
+    runs: Mapping[str, Any] | None = None,
+    **changes: object,
+) -> Result:
+    """A complete result: of one and four instances with each batch, the four with the last batch serve the most.
+
+    Args:
+        rates: rows per second of these in each round of the confirmation.
+        created: when the call began.
+        batches: the batch sizes.
+        bound: on the latency.
+        is_confirmed: whether the best was measured again.
+        runs: changes of the reports of the audited instances.
+        changes: of what was measured.
+    """
+    own = [configuration(count, batch=batch, group=group) for group, batch in enumerate(batches) for count in (1, 4)]
+    best, found = len(own) - 1, []
+
+    def seconds(each: Configuration, rate: float) -> list[float]:
+        return [each.instances * each.batch / rate] * each.instances
+
+    for number in range(2):
+        shares = [1.0 if index == best else 0.25 for index in range(len(own))]
+        found += [
+            ran(index, each, number, seconds(each, share * rates[0]))
+            for index, (each, share) in enumerate(zip(own, shares))
+        ]
+    more: dict[str, object] = {"is_complete": True}
+    if is_confirmed:
+        again = [(number, seconds(own[best], rate)) for number, rate in enumerate(rates, 2)]
+        found += [ran(best, own[best], number, each, duration=100.0) for number, each in again]
+        more |= {"stages": (Stage(StageKind.CONFIRMATION, (best,), len(rates), None, 2),), "choice": Choice(best, best)}
+    made = result(own, found, bound, **{**more, **changes})
+    settings = [Setting(batch=batch, threads=1) for batch in batches]
+    reports = []
+    for group, each in enumerate(settings):
+        what = {"machine": SERVER, "inputs_digest": str(each.batch), "timing": None, **(runs or {})}
+        reports.append(replace(proven(0.1, setting=each, **what), group=group))
+    requested = tuple(SettingRequest("toy", each) for each in settings)
+    return replace(made, created=created, requested=requested, runs=tuple(reports))

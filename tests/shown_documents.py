@@ -148,6 +148,17 @@ def sides() -> tuple[Side, Side]:
     return side("old", *base), side("new", *other)
 
 
+def machines() -> tuple[Side, Side]:
+    """What two machines serve, measured within one hour: the second one less."""
+    rounds, bound = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0), LatencyBound(90, 0.5)
+    neoverse = {"machine": replace(SERVER, cpu="Neoverse-N3")}
+    other = instances.served(
+        [34 * each for each in rounds], "2026-11-28T01:40:00+00:00", batches=(4, 1), bound=bound, runs=neoverse
+    )
+    base = instances.served([40 * each for each in rounds], "2026-11-28T01:05:00+00:00", batches=(1, 4), bound=bound)
+    return side("x86", base), side("arm", other)
+
+
 def comparison() -> list[tuple[Comparison, Gate]]:
     """Of these sides, with prices and conditions."""
     prices = (Price("old", 0.42, "EUR", "2026-01-01", "prices.csv"), Price("new", 0.31, "EUR"))

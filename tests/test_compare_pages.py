@@ -7,13 +7,16 @@ import shlex
 from pathlib import Path
 
 import pytest
-from fake_runs import MACHINE
+from fake_runs import MACHINE, judgement
+from instances import served
 from places import ROOT
 from proven_results import BF16, FP32, session_of, written
 
 from modelzoo.cli import app
 from modelzoo.cli.app import explicit_values
 from modelzoo.frozen import replace
+from modelzoo.records.run import Result
+from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store
 from modelzoo.results.refusals import ALLOWABLE
 from modelzoo.setting import Setting
@@ -31,7 +34,7 @@ LEVELS = [
     ("toy", Setting(threads=2), 0.1),
     ("toy", Setting(mode="compile", threads=2), 0.08),
 ]
-PRICES = "name,per_hour,currency,date\nxeon,0.42,EUR,2026-11-01\nyitian,0.31,EUR,2026-11-01\n"
+PRICES = "name,per_hour,currency,date\nx86,1.80,CNY,2026-11-01\narm,1.10,CNY,2026-11-01\n"
 
 
 @pytest.fixture
@@ -45,6 +48,10 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         store.write(session_of(LEVELS, day, machine=replace(MACHINE, cpu=name)), Path(f"{name}.json"))
     for day, name in enumerate(("baseline", "candidate"), 5):
         written(Path(name), *(session_of(LEVELS, 3 * day + number) for number in range(3)))
+    for hour, name in enumerate(("x86", "arm")):
+        store.write(served([40.0, 40.1, 39.9, 40.0], f"2026-03-20T0{hour}:00:00+00:00"), Path(f"{name}.json"))
+        judged = Result(("modelzoo", "validate"), "2026-03-20", validity=(judgement(ValidityVerdict.VALID),))
+        store.write(judged, Path(f"{name}-accuracy.json"))
     Path("prices.csv").write_text(PRICES, encoding="utf-8")
     written(Path("results"), session_of(LEVELS, 21), session_of(LEVELS, 22))
     store.write(session_of(LEVELS, 23), Path("results/FILE.json"))

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from places import SNAPSHOTS
 from printed import printed
-from shown_documents import VIEWS, compared_text, sides
+from shown_documents import VIEWS, compared_text, machines, sides
 
-from modelzoo.comparison.compare import Question
+from modelzoo.cli.compare import rendered
+from modelzoo.comparison.compare import Question, compare, gate
+from modelzoo.comparison.machines import Price
 from modelzoo.document import Block, Page, Section
 from modelzoo.document.html import html
 from modelzoo.document.markdown import markdown
+from modelzoo.views.compare import document
 from modelzoo.views.page import build
 
 Approved = Callable[[str, str], None]
@@ -42,9 +46,17 @@ def test_a_comparison_is_shown_as_approved(approved: Approved) -> None:
         text = compared_text("terminal", details=details)
         approved(f"compare{'-details' if details else ''}.txt", text)
     approved("compare.md", compared_text("markdown", details=False))
-    base, other = sides()
-    section = build.compared((base.name, base.results), (other.name, other.results), Question(), "c")
-    approved("compare.html", main([section]))
+    approved("compare.html", main([build.compared(*sides(), Question(), "c")]))
+
+
+def test_what_machines_serve_and_cost_is_shown_as_approved(approved: Approved) -> None:
+    """Of one session each, within an hour."""
+    base, other = machines()
+    prices = Price("x86", 1.8, "CNY"), Price("arm", 1.1, "CNY")
+    found = compare(base, other, Question(), prices)
+    judged = [(found, gate(found, ()))]
+    approved("compare-throughput.txt", rendered(judged, "terminal", document, Path("file")))
+    approved("compare-throughput.html", main([build.compared(base, other, Question(), "c", prices)]))
 
 
 def test_a_check_is_shown_in_a_pull_request_as_approved(approved: Approved) -> None:
@@ -63,4 +75,5 @@ def test_every_snapshot_is_of_a_view() -> None:
     """A view that goes takes its snapshots with it."""
     expected = {f"{view}.txt" for view in VIEWS} | {f"{view}.html" for view in PAGES}
     expected |= {"compare.txt", "compare-details.txt", "compare.md", "compare.html", "check.md", "plans"}
+    expected |= {"compare-throughput.txt", "compare-throughput.html"}
     assert {path.name for path in SNAPSHOTS.iterdir()} == expected

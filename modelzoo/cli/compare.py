@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import path_text, result_files, short_names
-from modelzoo.cli.output import check_directory, deliver, format_of, output_file
+from modelzoo.cli.output import check_directory, deliver, format_of, output_file, print_lines, write_output
 from modelzoo.errors import InputError, UsageError
 from modelzoo.option import fraction
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from modelzoo.results.refusals import Obstacle
 
 FORMATS = ("terminal", "markdown", "csv", "json", "junit")
+"""What ``rendered`` makes."""
 METRICS = ("latency", "throughput", "cold-start", "warm-start", "ttft", "tpot", "memory")
 _TIME = re.compile(r"\d{4}-(\d\d-\d\d)T(\d\d)(\d\d)\d\dZ")
 """The name of a result for which none was given."""
@@ -35,7 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "base", metavar="BASE", help="the baseline: a result, several with commas, a directory of them, or NAME=…"
     )
     parser.add_argument("others", nargs="+", metavar="OTHER", help="what to compare with it; one table for each")
-    parser.add_argument("--metric", choices=METRICS, default="latency", help="what to compare (default: latency)")
+    parser.add_argument(
+        "--metric",
+        choices=METRICS,
+        help="what to compare (default: latency; of results of 'modelzoo throughput', which have nothing else, "
+        "throughput)",
+    )
     parser.add_argument(
         "--pair",
         action="append",
@@ -49,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="WHAT",
         help="compare rows in spite of this: weights, inputs, batch, work, outputs, wrong, unproven, inactive, "
-        "emulator, invalid or unrecorded; may be repeated",
+        "emulator, invalid, slo, unconfirmed or unrecorded; may be repeated",
     )
     parser.add_argument(
         "--assume-spread",
@@ -57,13 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="standard deviation between days to assume if a side has fewer than three of them (default: 10%%)",
     )
-    parser.add_argument(
-        "--price",
-        action="append",
-        default=[],
-        metavar="NAME=PRICE",
-        help="price per hour of the whole machine of a result, or @FILE for a price list; may be repeated",
-    )
+    add_price(parser)
     parser.add_argument(
         "--fail-on",
         action="append",
@@ -78,8 +78,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also print all that baseline and candidate share, and what explains every row",
     )
     add_format(parser, "terminal")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout (-)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write to FILE instead of stdout (-); an .html file is a page that also shows each result",
+    )
     parser.set_defaults(command_function=compare_command)
+
+
+def add_price(parser: argparse.ArgumentParser) -> None:
+    """Add ``--price``."""
+    parser.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="NAME=PRICE",
+        help="price per hour of the whole machine of a result, or @FILE for a price list; may be repeated",
+    )
 
 
 def add_format(parser: argparse.ArgumentParser, default: str) -> None:
@@ -104,19 +120,30 @@ def compare_command(args: argparse.Namespace) -> int:
     from modelzoo.views.compare import document
 
     target = output_file(args.output)
-    form = format_of(args.format, target, FORMATS)
+    form = format_of(args.format, target, (*FORMATS, "html"))
     if target is not None:
         check_directory(target)
-    conditions, prices = fail_on(args.fail_on, args.metric), read_prices(args.price)
+    elif form == "html":
+        raise UsageError("--format html is a page; name its file with -o FILE")
+    conditions, prices = fail_on(args.fail_on, args.metric or "latency"), read_prices(args.price)
     allowed = allowances(args.allow)
-    base, *others = read_sides([args.base, *args.others], allowed)
+    base, *others = sides = read_sides([args.base, *args.others], allowed)
     question = _question(args, allowed)
-    priced = prices_of(prices, [base, *others]) if prices else ()
+    priced = prices_of(prices, sides)
     judged = []
     for number, other in enumerate(others, 1):
         comparison = compare(base, other, question, (priced[0], priced[number]) if priced else ())
         judged.append((comparison, gate(comparison, conditions)))
-    deliver(rendered(judged, form, lambda found, each: document(found, each, details=args.details), target), target)
+    if form == "html" and target is not None:
+        from modelzoo.document.html import html
+        from modelzoo.views.page import build
+
+        # What was judged comes first, because the last result of a side is shown in full.
+        given = [build.ResultSet(side.name, (*side.judged, *side.results)) for side in sides]
+        write_output(target, html(build.page(given, question, prices)))
+        print_lines([f"page: {target}"])
+    else:
+        deliver(rendered(judged, form, lambda found, each: document(found, each, details=args.details), target), target)
     empty = [comparison.other.name for comparison, each in judged if each.exit_code == NOTHING]
     if empty:
         raise InputError(f"no row of {', '.join(empty)} is comparable with {base.name}; the table says why")
@@ -191,7 +218,7 @@ def _question(args: argparse.Namespace, allowed: frozenset[Obstacle]) -> Questio
     if not 0 < assumed < 1:
         raise UsageError(f"--assume-spread must be over 0 % and under 100 %, not {100 * assumed:g} %")
     return Question(
-        metric=Metric(args.metric),
+        metric=None if args.metric is None else Metric(args.metric),
         pairings=tuple(parse_pairing(text) for text in args.pair),
         allowed=allowed,
         assumed=assumed,

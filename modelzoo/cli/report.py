@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.input_files import read_all, result_files, short_names
+from modelzoo.cli.compare import add_price
+from modelzoo.cli.input_files import read_all, read_prices, result_files, short_names
 from modelzoo.cli.output import (
     add_details,
     check_directory,
@@ -23,6 +24,7 @@ from modelzoo.cli.output import (
 from modelzoo.document import Section, markdown, terminal
 from modelzoo.errors import UsageError
 from modelzoo.formatting import for_people, printable
+from modelzoo.frozen import replace
 from modelzoo.results.tuning import measured
 from modelzoo.views import export, kinds
 
@@ -54,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="output format (default: that of the file's suffix, else terminal); csv and json have one row per "
         "workload and setting, for results of run and tune",
     )
+    add_price(parser)
     parser.add_argument(
         "--redact",
         action="store_true",
@@ -84,8 +87,9 @@ def report(args: argparse.Namespace) -> int:
         if target is None:
             raise UsageError("--format html is a page; name its file with -o FILE")
         return _write_page(args, target)
-    if args.redact:
-        raise UsageError("--redact concerns the page only; name its file with -o FILE.html")
+    for option in ("redact", "price"):
+        if getattr(args, option):
+            raise UsageError(f"--{option} concerns the page only; name its file with -o FILE.html")
     if form == "terminal" and target is None:
         return _print(args)
     deliver(_rendered(read_all(args.results), form, args), target)
@@ -145,6 +149,8 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")
+    if args.price and not 1 < len(args.results) <= build.MOST_IN_FULL:
+        raise UsageError(f"--price compares costs: name 2 to {build.MOST_IN_FULL} results")
     names = short_names([Path(path) for path in args.results])
     given = []
     for number, (name, path) in enumerate(zip(names, args.results), 1):
@@ -155,6 +161,9 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
             results = [redacted(each.result, people) for each in stored]
             stored = [StoredResult(f"session {session}", result) for session, result in enumerate(results, 1)]
         given.append(build.ResultSet(name, tuple(stored), Path(path).is_dir()))
-    write_output(target, html(build.page(given, Question())))
+    prices = read_prices(args.price)
+    if args.redact:  # the name of a price list
+        prices = tuple(replace(each, source="--price") for each in prices)
+    write_output(target, html(build.page(given, Question(), prices)))
     print_lines([f"page: {target}"])
     return 0

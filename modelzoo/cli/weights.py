@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,19 +112,7 @@ def _fetch(workloads: Sequence[Workload], every: bool) -> None:
         for checkpoint in _checkpoints(workload, every):
             if find_checkpoint(checkpoint) is None:
                 tell(f"fetching {checkpoint.name} ({checkpoint.size})")
-                with _hint("without a network, put it into a directory and name that in MODELZOO_WEIGHTS"):
-                    fetch_checkpoint(checkpoint)
-
-
-@contextmanager
-def _hint(text: str) -> Iterator[None]:
-    """Say what to do if a checkpoint cannot be had; a damaged one says it itself."""
-    try:
-        yield
-    except DamagedWeightsError:
-        raise
-    except WeightsError as error:
-        raise WeightsError(f"{error}; {text}") from error
+                fetch_checkpoint(checkpoint)
 
 
 def _pin(workloads: Sequence[Workload], every: bool) -> int:
@@ -133,8 +120,12 @@ def _pin(workloads: Sequence[Workload], every: bool) -> int:
     for workload in workloads:
         for checkpoint in _checkpoints(workload, every):
             tell(f"downloading {checkpoint.name} ({checkpoint.size})")
-            with _hint("pin it on a machine that can reach the hub"):
+            try:
                 pinned = pin_checkpoint(checkpoint)
+            except DamagedWeightsError:
+                raise
+            except WeightsError as error:
+                raise WeightsError(f"{error}; pin it on a machine that can reach the hub") from error
             values = (("commit", pinned.commit), ("sha256", pinned.sha256))
             place = workload.name if workload.directory == ZOO else workload.directory / "workload.py"
             print_lines([f"# {place}: {checkpoint.name}", *(f'{name}="{value}",' for name, value in values if value)])

@@ -8,13 +8,15 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.conditions import Conditions, conditions
-from modelzoo.comparison.estimate import ASSUMED_SPREAD, level, mean_ratio, ratio, worse_by_more
+from modelzoo.comparison.estimate import ASSUMED_SPREAD, is_one_day, level, mean_ratio, ratio, worse_by_more
 from modelzoo.comparison.explanations import Explanation, explanation
 from modelzoo.comparison.machines import Cost, Price, RowRates, costs, row_rates, same_machine
 from modelzoo.comparison.model import Row, Side, StoredResult
-from modelzoo.comparison.pairing import Pairing, pairs, settings_of
+from modelzoo.comparison.pairing import Pairing, best_of, is_served, pairs, settings_of
+from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run
+from modelzoo.records.throughput import Throughput
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN, StopReason
 from modelzoo.results.refusals import (
     ALLOWABLE,
@@ -27,7 +29,7 @@ from modelzoo.results.refusals import (
     divided,
     refusals,
 )
-from modelzoo.results.speed import Speed, of_rounds, pair_in_rounds, sides_of, table
+from modelzoo.results.speed import Divided, Speed, of_rounds, pair_in_rounds, sides_of, table
 from modelzoo.results.summary import by_precision
 from modelzoo.stats import Outcome
 
@@ -45,7 +47,7 @@ class Comparison(msgspec.Struct, frozen=True):
         conditions: what is common and what differs.
         explanations: of the rows whose sides both have profiles or audits.
         rates: throughput per machine, core and vCPU, of the rows for which it is known.
-        costs: of a million inferences, if prices were given.
+        costs: of a million items, if prices were given.
         stages: of the rows whose sides timed pipelines; of language models, their tokens.
     """
 
@@ -66,13 +68,13 @@ class Question(msgspec.Struct, frozen=True):
     """What is to be compared, and how.
 
     Attributes:
-        metric: what is compared.
+        metric: what is compared; ``None``: the throughput of instances, and the latency of everything else.
         pairings: what is paired on purpose although it differs.
         allowed: what does not make sides incomparable.
         assumed: standard deviation of the log levels of days if a side has too few of them.
     """
 
-    metric: Metric = Metric.LATENCY
+    metric: Metric | None = None
     pairings: tuple[Pairing, ...] = ()
     allowed: frozenset[Obstacle] = frozenset()
     assumed: float = ASSUMED_SPREAD
@@ -88,16 +90,28 @@ def compare(base: Side, other: Side, question: Question, prices: Sequence[Price]
         prices: of the baseline's machine and of the other side's, or none.
 
     Raises:
-        UsageError: a pairing pairs nothing, or the metric does not fit the prices.
+        InputError: one side holds what many instances served, and the other one the times of single processes.
+        UsageError: a pairing pairs nothing, or the metric does not fit the prices or the results.
     """
-    metric = question.metric
-    paired = pairs(settings_of(base), settings_of(other), question.pairings)
-    speeds = table(
-        paired,
-        lambda pair: divided(refusals(pair, metric), question.allowed),
-        lambda pair: ratio(pair, metric, question.assumed),
-    )
-    rows = tuple(_row(pair, found, metric, _value) for pair, found in zip(paired, speeds))
+    served, timed = ([side.name for side in (base, other) if is_served(side) is is_one] for is_one in (True, False))
+    if served and timed:
+        raise InputError(
+            f"{served[0]} is a result of 'modelzoo throughput', and {timed[0]} is none; compare results of one command"
+        )
+    metric = question.metric or (Metric.THROUGHPUT if served else Metric.LATENCY)
+    if served and metric is not Metric.THROUGHPUT:
+        raise UsageError(f"--metric {metric}: results of 'modelzoo throughput' are compared by throughput only")
+    settings = best_of if served else settings_of
+    paired = pairs(settings(base), settings(other), question.pairings)
+
+    def divide(pair: Pair) -> Divided:
+        return divided(refusals(pair, metric), question.allowed)
+
+    speeds = table(paired, divide, lambda pair: ratio(pair, metric, question.assumed))
+    one_day = [pair for pair in paired if is_one_day(pair)]
+    alone = table(one_day, divide, lambda pair: ratio(pair, metric, is_alone=True))
+    by_pair = dict(zip(map(id, one_day), alone))
+    rows = tuple(_row(pair, found, metric, _value, by_pair.get(id(pair))) for pair, found in zip(paired, speeds))
     rated = [row_rates(row, metric) for row in rows]
     return replace(
         _comparison(metric, base, other, rows, is_same=same_machine(base, other)),
@@ -157,12 +171,15 @@ def _comparison(metric: Metric, base: Side, other: Side, rows: tuple[Row, ...], 
 
 
 def _row(
-    pair: Pair, found: Speed, metric: Metric, value: Callable[[SideSetting, Metric], stats.Interval | None]
+    pair: Pair,
+    found: Speed,
+    metric: Metric,
+    value: Callable[[SideSetting, Metric], stats.Interval | None],
+    alone: Speed | None = None,
 ) -> Row:
     sides = [side for side in (pair.base, pair.other) if side is not None]
     if metric is Metric.MEMORY:  # the verdict on times as one on bytes
-        outcome = {Outcome.FASTER: Outcome.LESS, Outcome.SLOWER: Outcome.MORE}.get(found.verdict.outcome)
-        found = found if outcome is None else replace(found, verdict=replace(found.verdict, outcome=outcome))
+        found, alone = _of_memory(found), _of_memory(alone) if alone is not None else None
     return Row(
         workload=sides[0].workload,
         label=sides[0].label,
@@ -172,7 +189,13 @@ def _row(
         base_value=value(pair.base, metric) if pair.base is not None else None,
         other_value=value(pair.other, metric) if pair.other is not None else None,
         speed=found,
+        alone=alone,
     )
+
+
+def _of_memory(found: Speed) -> Speed:
+    outcome = {Outcome.FASTER: Outcome.LESS, Outcome.SLOWER: Outcome.MORE}.get(found.verdict.outcome)
+    return found if outcome is None else replace(found, verdict=replace(found.verdict, outcome=outcome))
 
 
 def _value(side: SideSetting | None, metric: Metric) -> stats.Interval | None:
@@ -189,6 +212,8 @@ def share_sessions(base: Side, other: Side) -> bool:
 
 def is_complete(result: Result) -> bool:
     """Whether the call had ended by itself; results of older versions do not say."""
+    if isinstance(result.payload, Throughput):
+        return result.payload.is_complete
     return all(design.stop_reason not in (None, StopReason.INTERRUPTED) for design in result.latency.designs)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime, timezone
+from itertools import zip_longest
 from statistics import fmean, median, variance
 
 import msgspec
@@ -17,7 +18,7 @@ from modelzoo import stats
 from modelzoo.records.run import Run
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
 from modelzoo.results.refusals import Metric, NotTimed, Obstacle, Pair, Refusal, SideSetting
-from modelzoo.stats import Basis, LogRatio, Spread, Variance
+from modelzoo.stats import Basis, Doubt, LogRatio, Spread, Variance
 
 STARTS = {Metric.COLD_START: False, Metric.WARM_START: True}
 """Metrics of the first answer, and whether its compiled code came from a cache; code that is not cached counts for
@@ -36,6 +37,10 @@ Companion 2025); microbenchmarks vary by 0.03 % to over 100 %, depending on the 
 (Laaber, Scheuner and Leitner, "Software microbenchmarking in the cloud. How bad is it really?", Empirical Software
 Engineering 24, 2019). So no assumption is safe for every machine, and verdicts that rest on it are marked. A factor of
 two is told from none even in a table of eight rows; 5 % are not even alone."""
+LEAST_ALONE = 4
+"""Processes of each side without which nothing is said of its sessions alone. If processes run at one of two levels,
+each as often, those of both sides are all alike and yet differ in 2 · 2⁻⁸ = 0.8 % of comparisons of 4 and 4 processes,
+and in 3 % of 3 and 3."""
 LEAST_DAYS = 3
 """Days from which on the variance of a side's own sessions says how much sessions differ."""
 APART = 12 * 3600.0
@@ -84,12 +89,16 @@ class Level(msgspec.Struct, frozen=True):
         interval: in the metric's unit: over days from ``LEAST_DAYS`` on, else within its days.
         mean: its log: the mean of the days, a day being the mean of its sessions and a session that of its processes.
         variances: what the variance of ``mean`` is the sum of, in a comparison with another side.
+        own: its variance if it is to hold for these days (or sessions, or processes) alone.
+        processes: their number.
         spread: how much days differ, and where that comes from.
     """
 
     interval: stats.Interval
     mean: float
     variances: tuple[Variance, ...]
+    own: Variance
+    processes: int
     spread: Spread
 
 
@@ -107,12 +116,14 @@ def level(side: SideSetting, metric: Metric, assumed: float = ASSUMED_SPREAD) ->
     Args:
         side: one workload under one setting.
         metric: the values are seconds of one forward batch, items per second, seconds to the first answer or token,
-            seconds per token, or bytes.
+            seconds per token, or bytes. Of instances, a round, for which all of them are started, is a process.
         assumed: standard deviation of the log levels of days if the side has too few of them.
     """
     measured = []
-    for runs, result in zip(side.sessions, side.results):
+    for runs, result, served in zip_longest(side.sessions, side.results, side.served):
         values = [value for run in runs if (value := _value(run, metric)) is not None]
+        if served is not None and metric is Metric.THROUGHPUT:
+            values = [math.log(rate) for rate in served.rates]
         if values:
             measured.append((values, result.created))
     if not measured:
@@ -134,15 +145,16 @@ def level(side: SideSetting, metric: Metric, assumed: float = ASSUMED_SPREAD) ->
         own = processes.times(share)
     mean = fmean(levels)
     interval = LogRatio(mean, math.sqrt(own.value), own.freedom).interval()
-    guess, few = Variance(assumed**2, math.inf), sum(map(len, sessions)) < FEW_PROCESSES
+    number = sum(map(len, sessions))
+    guess, few = Variance(assumed**2, math.inf), number < FEW_PROCESSES
     if few or processes.freedom < 1:
         processes = max(processes, guess, key=lambda each: each.value)
     within, noise = processes.times(share), math.sqrt(processes.value) if few else None
     if count >= LEAST_DAYS:
         spread = Spread(Basis.SESSIONS, math.sqrt(count * of_days.value), len(sessions), count, noise)
-        return Level(interval, mean, (of_days, within) if few else (of_days,), spread)
+        return Level(interval, mean, (of_days, within) if few else (of_days,), own, number, spread)
     spread = Spread(Basis.ASSUMED, assumed, len(sessions), count, noise)
-    return Level(interval, mean, (guess.times(1 / count), within), spread)
+    return Level(interval, mean, (guess.times(1 / count), within), own, number, spread)
 
 
 def _pooled(groups: Sequence[Sequence[float]]) -> Variance:
@@ -152,16 +164,30 @@ def _pooled(groups: Sequence[Sequence[float]]) -> Variance:
     return Variance(squares / freedom if freedom else 0.0, freedom)
 
 
-def ratio(pair: Pair, metric: Metric, assumed: float = ASSUMED_SPREAD) -> stats.Ratio | Refusal:
+def is_one_day(pair: Pair) -> bool:
+    """Whether all sessions of both sides are of one day."""
+    sides = (side for side in (pair.base, pair.other) if side is not None)
+    return not any(days([result.created for side in sides for result in side.results]))
+
+
+def ratio(
+    pair: Pair, metric: Metric, assumed: float = ASSUMED_SPREAD, *, is_alone: bool = False
+) -> stats.Ratio | Refusal | Doubt:
     """Estimate how many times better the other side is; refused if a side has no values of this metric.
 
     The log ratio of two sides has the sum of their variances, with Satterthwaite's degrees of freedom
     (``stats.total``). Latencies are compared per item, which makes a difference if the batch sizes differ.
 
+    If the ratio is to hold for the sessions alone, nothing is assumed. The degrees of freedom then are the smaller ones
+    of the two sides, with which the error is at most the nominal one whatever their variances, also with four processes
+    (Mickey and Brown, "Bounds on the distribution functions of the Behrens-Fisher statistic", Annals of Mathematical
+    Statistics 37, 1966).
+
     Args:
         pair: both sides.
         metric: what is compared.
         assumed: as for ``level``.
+        is_alone: whether the ratio is that of these sessions, and not of other days, too.
     """
     base, other = pair.base, pair.other
     assert base is not None and other is not None  # otherwise it is refused
@@ -170,6 +196,10 @@ def ratio(pair: Pair, metric: Metric, assumed: float = ASSUMED_SPREAD) -> stats.
         missing = tuple(side.side for side, found in ((base, mine), (other, theirs)) if found is None)
         return Refusal(Obstacle.MISSING, fact=NotTimed(missing, metric))
     whole = stats.total([*mine.variances, *theirs.variances])
+    if is_alone:
+        if min(mine.processes, theirs.processes) < LEAST_ALONE:
+            return Doubt.FEW_PROCESSES
+        whole = Variance(mine.own.value + theirs.own.value, min(mine.own.freedom, theirs.own.freedom))
     log = log_ratio(base, other, metric, theirs.mean - mine.mean)
     sessions = min(mine.spread.sessions, theirs.spread.sessions)
     return stats.ratio_of(LogRatio(log, math.sqrt(whole.value), whole.freedom), sessions, (mine.spread, theirs.spread))

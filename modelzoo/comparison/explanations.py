@@ -123,7 +123,7 @@ def explained(workload: str, label: str, base: Sequence[RunReport], other: Seque
         base: the reports of the baseline; some of them timed.
         other: those of the other setting, likewise.
     """
-    if len({report.setting.batch for report in (*base, *other)}) != 1:
+    if len({report.setting.batch for report in (*base, *other)}) != 1 or not _timed(base) or not _timed(other):
         return None
     for source in ("audited", "profiled"):
         base_passes, other_passes = _passes(base, source), _passes(other, source)
@@ -135,16 +135,16 @@ def explained(workload: str, label: str, base: Sequence[RunReport], other: Seque
                 parts=_parts(base_passes, other_passes),
                 base_passes=base_passes.count,
                 other_passes=other_passes.count,
-                base_timed=_timed(base),
-                other_timed=_timed(other),
+                base_timed=stats.geometric_mean(_timed(base)),
+                other_timed=stats.geometric_mean(_timed(other)),
             )
     return None
 
 
-def _timed(reports: Sequence[RunReport]) -> float:
-    """Seconds of the model per batch."""
+def _timed(reports: Sequence[RunReport]) -> list[float]:
+    """Seconds of the model per batch in each process; none of instances, whose processes were not timed one by one."""
     timings = [each.timing for each in reports if each.timing is not None and each.timing.steady]
-    return stats.geometric_mean([median(model_times(timing)) for timing in timings])
+    return [median(model_times(timing)) for timing in timings]
 
 
 def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:

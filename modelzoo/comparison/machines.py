@@ -15,8 +15,10 @@ from modelzoo.comparison.model import Row, Side
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.machine import fingerprint
+from modelzoo.records.throughput import Throughput
 from modelzoo.results.counting import per_million
 from modelzoo.results.refusals import RATED, Metric, SideSetting
+from modelzoo.stats import Basis, Outcome
 
 VCPUS_PER_CORE = {"x86_64": 2, "aarch64": 1}
 """How many vCPUs are assumed to share a physical core if the virtual machine does not show it.
@@ -118,7 +120,8 @@ def row_rates(row: Row, metric: Metric) -> RowRates | None:
     base, other = found if len(found) == len(sides) else (None, None)
     if base is None or other is None or row.base is None:
         return None
-    return RowRates(row.workload, row.setting, row.base.reports[0].unit, base, other)
+    unit = row.base.served[0].unit if row.base.served else row.base.reports[0].unit
+    return RowRates(row.workload, row.setting, unit, base, other)
 
 
 def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Rates | None:
@@ -135,9 +138,10 @@ def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Rates | N
     if report.setting.device != "cpu":
         return Rates(items, None, None, extrapolated=OneDevice(report.setting.device))
     machine, limits = report.provenance.machine, report.provenance.machine.threads
-    # The cores that a run could keep busy: its threads, unless its CPUs or its quota are fewer. Cores are counted as
-    # the system shows them; in a virtual machine they may be halves of physical ones.
-    used = min(report.setting.threads, limits.physical_cores, limits.quota or math.inf)
+    # The cores that a run could keep busy: its threads (instances: all), unless its CPUs or its quota are fewer. Cores
+    # are counted as the system shows them; in a virtual machine they may be halves of physical ones.
+    threads = math.inf if side.served else report.setting.threads
+    used = min(threads, limits.physical_cores, limits.quota or math.inf)
     whole = items if used >= machine.cores else multiplied(items, machine.cores / used)
     cores, assumed = float(machine.cores), None
     if machine.hypervisor is not None:
@@ -185,12 +189,12 @@ class Price(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a million inferences cost on both sides of a row, in the currency of the prices, with 95 % intervals.
+    """What a million items cost on both sides of a row, in the currency of the prices, with 95 % intervals.
 
     Attributes:
         workload: of the row.
         label: of the row.
-        unit: what counts as an inference: one item of a batch (``images`` …).
+        unit: what is counted: items of a batch (``images`` …), or new tokens.
         base: on the baseline's machine.
         other: on the other side's.
         ratio: how many times cheaper the other side is; like the row's ratio, its interval contains what changes
@@ -199,6 +203,10 @@ class Cost(msgspec.Struct, frozen=True):
         other_price: of the other side's.
         base_extrapolated: what is assumed because the baseline did not use the whole machine; ``None`` if it did.
         other_extrapolated: likewise.
+        outcome: the verdict, corrected for all rows; ``None`` unless both machines as a whole were measured.
+        is_assumed: whether it rests on an assumption of how much days differ.
+        alone: ``ratio`` of these sessions alone; ``None`` without a verdict, or if the row has none.
+        alone_outcome: the verdict on that, as ``outcome``.
     """
 
     workload: str
@@ -211,6 +219,10 @@ class Cost(msgspec.Struct, frozen=True):
     other_price: Price
     base_extrapolated: Extrapolation | None = None
     other_extrapolated: Extrapolation | None = None
+    outcome: Outcome | None = None
+    is_assumed: bool = False
+    alone: stats.Interval | None = None
+    alone_outcome: Outcome | None = None
 
 
 def parse_price(text: str) -> Price:
@@ -269,23 +281,32 @@ def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ..
     """Return the price of each side, the baseline first.
 
     A price belongs to a side by the side's name, by ``BASE`` or ``OTHER``, or by the type of cloud instance that the
-    side was measured on, in this order. A price without a currency is taken to be in that of the others.
+    side was measured on, in this order; else it is the one that ``modelzoo throughput`` was given. A price without a
+    currency is taken to be in that of the others.
+
+    Returns:
+        nothing if no prices were given, unless those of all sides are stored, in one currency.
 
     Raises:
         UsageError: a side has no price, a price that was given by itself belongs to no side or was given twice, or the
             currencies differ.
     """
+    stored = [_stored_price(side) for side in sides]
+    if not prices:
+        kept = [price for price in stored if price is not None]
+        return tuple(kept) if len(kept) == len(sides) and len({each.currency for each in kept}) == 1 else ()
     given = [price.name for price in prices if not price.date]
     if len(set(given)) < len(given):
         raise UsageError("--price was given more than once for the same name")
     # What is given by itself replaces what a list says.
     by_name = {price.name: price for price in sorted(prices, key=lambda price: not price.date)}
     found = []
-    for side, role in zip(sides, ROLES if len(sides) == len(ROLES) else (ROLES[0], *[""] * len(sides))):
-        reports = (run.report for stored in side.results for run in stored.result.runs)
+    roles = ROLES if len(sides) == len(ROLES) else (ROLES[0], *[""] * len(sides))
+    for side, role, own in zip(sides, roles, stored):
+        reports = (run.report for each in side.results for run in each.result.runs)
         instances = sorted({each.provenance.machine.instance_type or "" for each in reports if each is not None})
         names = [side.name, role, *(instances if len(instances) == 1 else [])]
-        price = next((by_name[name] for name in names if name and name in by_name), None)
+        price = next((by_name[name] for name in names if name and name in by_name), own)
         if price is None:
             raise UsageError(f"--price: there is no price for {side.name!r}; add --price '{side.name}=PRICE'")
         found.append(price)
@@ -299,23 +320,40 @@ def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ..
     return tuple(replace(price, currency="".join(currencies)) for price in found)
 
 
+def _stored_price(side: Side) -> Price | None:
+    """The price that ``modelzoo throughput`` was given, in the latest session; ``None`` if none."""
+    payload = side.results[-1].result.payload
+    if not isinstance(payload, Throughput) or payload.price is None:
+        return None
+    given = payload.price
+    return Price(side.name, given.per_hour, given.currency, given.date, given.source or "stored with the result")
+
+
 def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tuple[Cost, ...]:
-    """Return what a million inferences cost in each of the rows that were compared.
+    """Return what a million items cost in each of the rows that were compared.
+
+    A verdict follows only from what instances on the whole of both machines served: a single process does not show what
+    several of them achieve. The ratio of costs is that of the throughput times that of the prices, which are known, so
+    that its logarithm has the same error.
 
     Raises:
         UsageError: ``metric`` says nothing about throughput.
     """
     if metric not in RATED:
         raise UsageError(f"--price needs --metric {' or '.join(map(str, RATED))}, not {metric}")
-    found = []
+    found, in_days, in_sessions = list[Cost](), dict[int, stats.Ratio](), dict[int, stats.Ratio]()
     for row in rows:
-        rates = row_rates(row, metric)
-        if rates is None or row.ratio is None:
+        rates, compared = row_rates(row, metric), row.speed.found
+        if rates is None or compared is None or row.base is None:
             continue
         base_cost = per_million(base.per_hour, rates.base.machine)
         other_cost = per_million(other.per_hour, rates.other.machine)
         # The interval of the ratio contains what changes between sessions; the costs' own intervals do not.
-        times_cheaper = base_cost.value / other_cost.value / row.ratio.value
+        factor = base_cost.value / other_cost.value / compared.interval.value
+        if row.base.served and not rates.base.extrapolated and not rates.other.extrapolated:
+            in_days[len(found)] = _times(compared, factor)
+            if row.alone is not None and row.alone.found is not None:
+                in_sessions[len(found)] = _times(row.alone.found, factor)
         found.append(
             Cost(
                 workload=row.workload,
@@ -323,14 +361,31 @@ def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tup
                 unit=rates.unit,
                 base=base_cost,
                 other=other_cost,
-                ratio=multiplied(row.ratio, times_cheaper),
+                ratio=multiplied(compared.interval, factor),
                 base_price=base,
                 other_price=other,
                 base_extrapolated=rates.base.extrapolated,
                 other_extrapolated=rates.other.extrapolated,
+                is_assumed=compared.basis is Basis.ASSUMED,
             )
         )
+    for index, verdict in zip(in_days, stats.verdicts(list(in_days.values()))):
+        found[index] = replace(found[index], outcome=IN_MONEY.get(verdict.outcome, verdict.outcome))
+    for (index, ratio), verdict in zip(in_sessions.items(), stats.verdicts(list(in_sessions.values()))):
+        outcome = IN_MONEY.get(verdict.outcome, verdict.outcome)
+        found[index] = replace(found[index], alone=ratio.interval, alone_outcome=outcome)
     return tuple(found)
+
+
+IN_MONEY = {Outcome.FASTER: Outcome.CHEAPER, Outcome.SLOWER: Outcome.DEARER}
+"""What a verdict on ratios of costs is called."""
+
+
+def _times(found: stats.Ratio, factor: float) -> stats.Ratio:
+    """A ratio of stored results, of which there is one look, times what is known without error."""
+    (look,) = found.seen
+    log = replace(look.ratio, value=look.ratio.value + math.log(factor))
+    return stats.ratio_of(log, found.rounds, found.spreads)
 
 
 def _number(text: str) -> float | None:

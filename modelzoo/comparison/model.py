@@ -23,10 +23,12 @@ class Side(msgspec.Struct, frozen=True):
     Attributes:
         name: how the output calls it: the name that was given, or that of its file or directory.
         results: oldest first; each is a session.
+        judged: results of ``modelzoo validate`` alone, which say whether the predictions are right.
     """
 
     name: str
     results: tuple[StoredResult, ...]
+    judged: tuple[StoredResult, ...] = ()
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -42,6 +44,8 @@ class Row(msgspec.Struct, frozen=True):
             compared; ``None`` if it has none.
         other_value: the other side's.
         speed: how many times better the other side is; why the sides are not comparable, or what was let through.
+        alone: the same of these sessions alone, without what changes between days; ``None`` unless all of them are of
+            one day.
     """
 
     workload: str
@@ -52,6 +56,7 @@ class Row(msgspec.Struct, frozen=True):
     base_value: stats.Interval | None
     other_value: stats.Interval | None
     speed: Speed
+    alone: Speed | None = None
 
     @property
     def outcome(self) -> stats.Outcome:

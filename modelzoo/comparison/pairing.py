@@ -21,10 +21,13 @@ from modelzoo.field import parse_words
 from modelzoo.frozen import replace
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.load import Load
-from modelzoo.records.run import Result
+from modelzoo.records.run import Result, Run
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Throughput
-from modelzoo.results.refusals import Obstacle, Pair, SideSetting
+from modelzoo.results import throughput
+from modelzoo.results.refusals import Obstacle, Pair, Served, SideSetting
 from modelzoo.results.speed import sides_of
+from modelzoo.results.throughput import Backing
 from modelzoo.setting import METHOD_OPTIONS, METHODS, SHOWN, OptionValue, Setting, labels, option_name, value_text
 
 Words = Mapping[str, str]
@@ -202,7 +205,7 @@ def _labels(keys: Sequence[Key], sides: Sequence[SideSetting]) -> dict[Key, str]
 
 
 def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Obstacle] = ()) -> Side:
-    """Return the side that consists of these sessions, oldest first.
+    """Return the side that consists of these sessions, oldest first, and of the judgements that were given with them.
 
     Args:
         name: how the output calls it.
@@ -210,21 +213,22 @@ def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Ob
         allowed: what may differ between the sessions: weights or inputs.
 
     Raises:
-        InputError: nothing was measured, or not by 'modelzoo run', or the results are not sessions of the same work by
-            the same software on one machine.
+        InputError: nothing was measured, or not by 'modelzoo run' or 'modelzoo throughput', or the results are not
+            sessions of the same work by the same software on one machine.
     """
-    side = Side(name, tuple(sorted(results, key=lambda each: each.result.created)))
+    given = sorted(results, key=lambda each: each.result.created)
+    judged = tuple(each for each in given if each.result.validity and not each.result.runs)
+    side = Side(name, tuple(each for each in given if each not in judged) or judged, judged)
     for stored in side.results:
-        # What instances measured together: their runs tell what they were, without timing.
-        if isinstance(stored.result.payload, (Throughput, Load)):
-            is_load = isinstance(stored.result.payload, Load)
-            hint = "" if is_load else "; for the cost per million, give --price to 'modelzoo throughput'"
+        if isinstance(stored.result.payload, Load):
             raise InputError(
-                f"{name}: {stored.path} is a result of 'modelzoo {'load' if is_load else 'throughput'}', and only "
-                f"those of 'modelzoo run' can be compared; 'modelzoo report' shows it{hint}"
+                f"{name}: {stored.path} is a result of 'modelzoo load', and only those of 'modelzoo run' and 'modelzoo "
+                "throughput' can be compared; 'modelzoo report' shows it"
             )
     if not any(stored.result.runs for stored in side.results):
-        raise InputError(f"{name}: nothing was measured in {_paths(side)}; give results of 'modelzoo run'")
+        raise InputError(
+            f"{name}: nothing was measured in {_paths(side)}; give results of 'modelzoo run' or 'modelzoo throughput'"
+        )
     for number, stored in enumerate(side.results):
         _check_same(side.results[0], stored, allowed)
         for before in side.results[:number]:
@@ -238,7 +242,7 @@ def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Ob
 def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[Obstacle]) -> None:
     """Check that two results are sessions of the same work by the same software; raises ``InputError``."""
     before, after = _groups(first.result), _groups(second.result)
-    if before.keys() != after.keys():
+    if before.keys() != after.keys() or _kind(first.result) != _kind(second.result):
         raise InputError(
             f"{first.path} and {second.path} hold different workloads or settings, so they are not sessions of one "
             "measurement; compare them with each other"
@@ -251,6 +255,11 @@ def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[O
                 f"{first.path} and {second.path} ran {key[0]} with different software, weights or inputs, so they "
                 "are not sessions of one measurement; compare them with each other"
             )
+
+
+def _kind(result: Result) -> tuple[type, LatencyBound | None]:
+    """What measured it, and which bound instances had to meet."""
+    return type(result.payload), result.payload.bound if isinstance(result.payload, Throughput) else None
 
 
 def _groups(result: Result) -> dict[Key, int]:
@@ -315,5 +324,61 @@ def settings_of(side: Side) -> tuple[SideSetting, ...]:
                 validity=judged[-1] if judged else None,
                 side=side.name,
             )
-            found.append(joined)
+            found.append(joined if judged else _judged(joined, side))
     return tuple(found)
+
+
+def is_served(side: Side) -> bool:
+    """Whether it holds what many instances served, and not the times of single processes."""
+    return any(isinstance(stored.result.payload, Throughput) for stored in side.results)
+
+
+def best_of(side: Side) -> tuple[SideSetting, ...]:
+    """Return the best configuration of instances that each session of ``side`` found, as one setting.
+
+    Its batch size and its threads are the configuration's, so they are no part of the setting.
+    """
+    served, sessions, groups = list[Served](), list[tuple[Run, ...]](), list[int]()
+    for stored in side.results:
+        found, best = throughput.of(stored.result), throughput.recommendation(stored.result)
+        group = best.row.configuration.group if best is not None else 0
+        groups.append(group)
+        sessions.append(tuple(run for run in stored.result.runs if run.group == group))
+        served.append(
+            Served(
+                configuration=best.row.configuration.name if best is not None else "",
+                rates=tuple(best.row.rates.values()) if best is not None else (),
+                unit=found.unit,
+                batches=tuple(sorted({each.batch for each in found.configurations})),
+                bound=found.bound,
+                is_met=best is not None and (found.bound is None or best.row.meets is True),
+                is_confirmed=best is None or best.backing is not Backing.UNCONFIRMED,
+            )
+        )
+    asked = side.results[0].result.requested[groups[0]]
+    joined = SideSetting(
+        workload=asked.workload,
+        requested=asked.setting.replace(batch=None, threads=None),
+        label="",
+        sessions=tuple(sessions),
+        results=tuple(stored.result for stored in side.results),
+        groups=tuple(groups),
+        side=side.name,
+        served=tuple(served),
+    )
+    return (_judged(joined, side),)
+
+
+def _judged(found: SideSetting, side: Side) -> SideSetting:
+    """With the latest judgement of the same setting and weights, whatever batch and threads, in a result of its own."""
+    left_out = ("batch", "threads")
+    weights = {report.prepared.weights.sha256 for report in found.reports} - {None}
+    entries = [
+        entry
+        for stored in side.judged
+        for entry in stored.result.validity
+        if entry.workload == found.workload
+        and words(entry.requested, left_out) == words(found.requested, left_out)
+        and (entry.report is None or entry.report.prepared.weights.sha256 in weights)
+    ]
+    return replace(found, validity=entries[-1]) if entries else found

@@ -16,6 +16,7 @@ from modelzoo.frozen import Word
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.validity import Validity, ValidityVerdict
 from modelzoo.records.workload import OutputAgreement
 from modelzoo.results.proof import Proof, UnexplainedOutputs, agreement_of, merged_proof
@@ -56,6 +57,8 @@ class Obstacle(Word):
     INACTIVE = "inactive"
     EMULATOR = "emulator"
     INVALID = "invalid"
+    SLO = "slo"
+    UNCONFIRMED = "unconfirmed"
     UNRECORDED = "unrecorded"
     MISSING = "missing"
 
@@ -82,6 +85,13 @@ class Batches(msgspec.Struct, frozen=True):
 
     base: tuple[int, ...]
     other: tuple[int, ...]
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The bounds on the latency that the sides had to meet."""
+
+    base: LatencyBound | None
+    other: LatencyBound | None
 
 
 class OtherOutputs(msgspec.Struct, frozen=True):
@@ -135,7 +145,8 @@ Incomparable = Canary | Evidence | OtherOutputs | Different | OtherWork
 """Why a comparison would be meaningless: the canary or the audit that shows that the baseline is not fp32, the audit of
 either side whose products are wrong, other outputs than torch's, or other work."""
 
-Fact = Failed | NotTimed | Batches | Unproven | WarningMessage | Obstacle | Validity | Incomparable | str
+Reason = Failed | NotTimed | Batches | Bounds | LatencyBound | Unproven | WarningMessage | Obstacle | Validity
+Fact = Reason | Incomparable | str
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -152,6 +163,28 @@ class Refusal(msgspec.Struct, frozen=True):
     fact: Fact | None = None
 
 
+class Served(msgspec.Struct, frozen=True):
+    """The best configuration of instances that one session found.
+
+    Attributes:
+        configuration: its name; empty if there is none.
+        rates: what all instances together served per second in each round that it is judged by.
+        unit: of what.
+        batches: the batch sizes that it was chosen from.
+        bound: what the latency had to meet; ``None`` if nothing.
+        is_met: whether it is known to meet the bound, if there is one.
+        is_confirmed: whether these rounds took no part in its choice.
+    """
+
+    configuration: str
+    rates: tuple[float, ...]
+    unit: str
+    batches: tuple[int, ...]
+    bound: LatencyBound | None
+    is_met: bool
+    is_confirmed: bool
+
+
 class SideSetting(msgspec.Struct, frozen=True):
     """One workload under one setting, as one side has it.
 
@@ -164,6 +197,7 @@ class SideSetting(msgspec.Struct, frozen=True):
         groups: its group within each of them, in the same order.
         validity: the latest judgement of its predictions; ``None`` if they were not judged.
         side: name of the side.
+        served: of instances, the best configuration of each session; ``sessions`` has one process of it each.
     """
 
     workload: str
@@ -174,6 +208,7 @@ class SideSetting(msgspec.Struct, frozen=True):
     groups: tuple[int, ...]
     validity: ValidityEntry | None = None
     side: str = ""
+    served: tuple[Served, ...] = ()
 
     @property
     def reports(self) -> list[RunReport]:
@@ -288,9 +323,28 @@ def _of_both(pair: Pair, base: SideSetting, other: SideSetting, metric: Metric) 
         yield Refusal(Obstacle.WORK)
     if not settings.is_other_work(pair.on_purpose):
         yield from _of_work(base, other, is_interleaved=pair.is_interleaved)
-    batches = [tuple(sorted({report.setting.batch for report in side.reports})) for side in (base, other)]
+    batches = [tuple(sorted(_batches(side))) for side in (base, other)]
     if batches[0] != batches[1] and not ("batch" in pair.on_purpose and metric in RATED):
         yield Refusal(Obstacle.BATCH, fact=Batches(*batches))
+    bounds = [dict.fromkeys(each.bound for each in side.served) for side in (base, other)]
+    if bounds[0] != bounds[1]:
+        yield Refusal(Obstacle.SLO, fact=Bounds(*(next(iter(each)) for each in bounds)))
+
+
+def _batches(side: SideSetting) -> set[int]:
+    """The batch sizes that it ran; of instances, those that the best configuration was chosen from."""
+    if side.served:
+        return {batch for each in side.served for batch in each.batches}
+    return {report.setting.batch for report in side.reports}
+
+
+def _inputs(side: SideSetting) -> set[str | None]:
+    """The digests of the inputs; of instances those of the smallest batch, as the best batches may differ."""
+    if not side.served:
+        return {report.inputs_digest for report in side.reports}
+    reports = [run.report for result in side.results for run in result.runs if run.report is not None]
+    smallest = min(report.setting.batch for report in reports)
+    return {report.inputs_digest for report in reports if report.setting.batch == smallest}
 
 
 def _of_work(base: SideSetting, other: SideSetting, *, is_interleaved: bool) -> Iterator[Refusal]:
@@ -308,7 +362,7 @@ def _of_work(base: SideSetting, other: SideSetting, *, is_interleaved: bool) -> 
         yield Refusal(Obstacle.UNRECORDED, fact=Obstacle.WEIGHTS)
     elif any(one.prepared.weights.sha256 != two.prepared.weights.sha256 for one, two in rounds):
         yield Refusal(Obstacle.WEIGHTS, fact=Different.WEIGHTS)
-    inputs = [{report.inputs_digest for report in reports} for reports in (mine, theirs)]
+    inputs = [_inputs(base), _inputs(other)]
     if None in inputs[0] | inputs[1]:
         yield Refusal(Obstacle.UNRECORDED, fact=Obstacle.INPUTS)
     elif inputs[0] != inputs[1]:
@@ -344,6 +398,10 @@ def _of_side(side: SideSetting) -> Iterator[Refusal]:
     )
     if emulator is not None:
         yield Refusal(Obstacle.EMULATOR, name, emulator)
+    if not all(each.is_met for each in side.served):
+        yield Refusal(Obstacle.SLO, name, side.served[0].bound)
+    if not all(each.is_confirmed for each in side.served):
+        yield Refusal(Obstacle.UNCONFIRMED, name)
     outputs = other_outputs(reports)
     if outputs is not None:
         yield Refusal(Obstacle.OUTPUTS, name, outputs)

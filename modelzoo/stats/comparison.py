@@ -18,7 +18,7 @@ from statistics import fmean, median
 import msgspec
 
 from modelzoo.frozen import Word
-from modelzoo.stats.design import Look, Looks
+from modelzoo.stats.design import Look, Looks, power
 from modelzoo.stats.intervals import CONFIDENCE, Interval, LogRatio
 
 VERDICT_CONFIDENCE = 0.98
@@ -39,14 +39,17 @@ Samples = Sequence[Sequence[float]]
 
 
 class Outcome(Word):
-    """Conclusion of a comparison. LESS and MORE are for memory what FASTER and SLOWER are for times: better and worse.
-    NOT_COMPARABLE: the two sides did not do the same work, or it is not known whether they did.
+    """Conclusion of a comparison. LESS and MORE are for memory what FASTER and SLOWER are for times: better and worse;
+    so are CHEAPER and DEARER for costs. NOT_COMPARABLE: the two sides did not do the same work, or it is not known
+    whether they did.
     """
 
     FASTER = "FASTER"
     SLOWER = "SLOWER"
     LESS = "LESS"
     MORE = "MORE"
+    CHEAPER = "CHEAPER"
+    DEARER = "DEARER"
     SAME = "SAME"
     AMBIGUOUS = "AMBIGUOUS"
     NOT_COMPARABLE = "NOT COMPARABLE"
@@ -70,13 +73,15 @@ class Doubt(Enum):
     """Why a comparison is AMBIGUOUS.
 
     CHANCE: its p-value is too large. FEW_ROUNDS: there are fewer than were planned for a verdict. ONE_PROCESS: a side
-    has a single one, so that its spread is unknown. CONTRADICTED: later rounds show the opposite of earlier ones.
+    has a single one, so that its spread is unknown. FEW_PROCESSES: a side has too few to know their spread.
+    CONTRADICTED: later rounds show the opposite of earlier ones.
     NO_BASELINE: it was not timed. NO_COMMON_ROUND: no round has both settings.
     """
 
     CHANCE = "chance"
     FEW_ROUNDS = "few rounds"
     ONE_PROCESS = "one process"
+    FEW_PROCESSES = "few processes"
     CONTRADICTED = "contradicted"
     NO_BASELINE = "no baseline"
     NO_COMMON_ROUND = "no common round"
@@ -183,6 +188,25 @@ class Ratio(msgspec.Struct, frozen=True):
         limit = -math.log1p(fraction)
         found = (each.ratio.p_of(limit) / each.share for each in self.seen if each.ratio.value < limit)
         return min([1.0, *found])
+
+    def power(self, slower: float, beyond: float = 0.0, table: int = 1) -> float | None:
+        """Return the least probability with which the looks find that B takes longer, if it does by ``slower``.
+
+        Each look finds it with ``stats.power``, for the spread that was seen; together they do at least as often as the
+        best of them. ``None`` if the spread of the rounds is not known, or nobody has looked.
+
+        Args:
+            slower: the true difference, relative.
+            beyond: the difference that is to be exceeded.
+            table: number of comparisons for which verdicts are corrected; the first to be rejected has this share.
+        """
+        if self.spread is None or not self.seen:
+            return None
+        difference = math.log1p(slower) - math.log1p(beyond)
+        return max(
+            power(self.spread, int(each.ratio.freedom) + 1, difference, LARGEST_P * each.share / table)
+            for each in self.seen
+        )
 
 
 def ratio_test(a: Samples, b: Samples, looks: Looks | None = None) -> Ratio:

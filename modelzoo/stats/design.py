@@ -217,6 +217,29 @@ def detectable(spread: float, rounds: int, alpha: float, power: float = POWER) -
     return math.expm1(quantiles * spread / math.sqrt(rounds))
 
 
+def power(spread: float, rounds: int, difference: float, alpha: float) -> float:
+    """Return the probability that ``rounds`` rounds tell a difference from none, in its direction.
+
+    The test statistic has a noncentral t distribution, with rounds - 1 degrees of freedom and the noncentrality
+    difference · sqrt(rounds) / spread; its distribution function is approximated by the normal one (Abramowitz and
+    Stegun, "Handbook of Mathematical Functions", 26.7.10).
+
+    Args:
+        spread: standard deviation of the rounds' log ratios.
+        rounds: number of rounds; of one, nothing can be told.
+        difference: the true log ratio.
+        alpha: the two-sided error that is allowed.
+    """
+    if rounds < 2:
+        return 0.0
+    if not spread:
+        return float(difference > 0)
+    freedom = rounds - 1
+    critical = student_t(1 - alpha / 2, freedom)
+    excess = difference * math.sqrt(rounds) / spread - critical * (1 - 1 / (4 * freedom))
+    return NormalDist().cdf(excess / math.sqrt(1 + critical**2 / (2 * freedom)))
+
+
 def rounds_to_tell(spread: float, difference: float, alpha: float, power: float = POWER) -> int:
     """Return the fewest rounds, at least 2, that tell a relative ``difference`` from none; see ``detectable``.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
-from modelzoo.comparison.compare import Comparison, Gate
+from modelzoo.comparison.compare import SLOWER, Comparison, Gate
 from modelzoo.comparison.explanations import KernelChanges, kernel_changes
 from modelzoo.document import Block, Notices, Rows, Section, Table, lines, named
 from modelzoo.formatting import counted, seconds
@@ -13,8 +14,7 @@ from modelzoo.results import summary
 from modelzoo.results.refusals import ALLOWABLE, Metric
 from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns, differences, explanations
-from modelzoo.views.compare import DIFFERING, QUANTITY, correction, explained, gate_lines, headline
-from modelzoo.views.judgement import reason_text, scope_text, validity_text
+from modelzoo.views.compare import DIFFERING, QUANTITY, accuracy, correction, explained, gate_lines, headline
 from modelzoo.views.kernel_tables import shapes_text
 from modelzoo.views.speed import basis_text, outlook_text, reason, refusal
 
@@ -44,7 +44,7 @@ def document(
         lines(*(gate_lines(comparison, gate) if gate.conditions else ())),
         named([*zip(names, asked), ("both", differences.machine(shown))]),
         Table(title, compare_columns.row_columns(comparison, {})),
-        lines(*_legend(comparison)),
+        lines(*_legend(comparison, gate)),
     )
     blocks: list[Block] = [Section(title, first), *_open(comparison)]
     blocks += [_kernels(found, names, details=details) for found in map(kernel_changes, comparison.rows) if found]
@@ -54,7 +54,11 @@ def document(
     return [*blocks, *([Section("Conditions", [Notices(notices)])] if notices else [])]
 
 
-def _legend(comparison: Comparison) -> Iterator[str]:
+SLOWDOWNS = (0.02, 0.05, 0.1)
+"""What is said with which probability it would have been found, each beyond the bound of ``--fail-on slower:…``."""
+
+
+def _legend(comparison: Comparison, gate: Gate) -> Iterator[str]:
     base, head = comparison.base.name, comparison.other.name
     yield f"{base}, {head}: {QUANTITY[Metric.LATENCY]}, geometric mean of the processes' medians, ± its 95 % interval."
     compared = [(row, row.speed.found) for row in comparison.rows if row.speed.found is not None]
@@ -63,9 +67,19 @@ def _legend(comparison: Comparison) -> Iterator[str]:
             f"ratio: speedup of {head} (below 1: slower) with its 95 % interval, from rounds in which both sides ran "
             f"in alternating turns.{correction(len(compared))}"
         )
+    bound = min((each.fraction or 0.0 for each in gate.conditions if each.name == SLOWER), default=0.0)
     for row, found in compared:
-        rounds = counted(found.rounds, "round")
-        yield f"{row.name}: {rounds}; {basis_text(found)}."
+        said = f"{row.name}: {counted(found.rounds, 'round')}; {basis_text(found)}."
+        powers = [(bound + each, found.power(bound + each, bound, len(compared))) for each in SLOWDOWNS]
+        known = [(f"{100 * size:g} %", f"{min(99, math.floor(100 * p))} %") for size, p in powers if p is not None]
+        if known:
+            sizes, least = map(_listed, zip(*known))
+            said += f" A slowdown of {sizes} would have been found with a probability of at least {least}."
+        yield said
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _open(comparison: Comparison) -> list[Block]:
@@ -115,12 +129,8 @@ def _accuracy(comparison: Comparison, names: tuple[str, str]) -> Section:
     sides = [(row, name, side) for row in comparison.rows for name, side in zip(names, (row.base, row.other)) if side]
     judged = []
     for row, name, side in sides:
-        entry = side.validity
-        if entry is not None:
-            found = entry.report.validity if entry.report is not None else None
-            parts = () if found is None else (validity_text(entry), reason_text(found), scope_text(found))
-            said = "; ".join(filter(None, parts)) or f"could not be judged: {entry.error}"
-            judged.append((f"{row.name}, {name}", said))
+        if side.validity is not None:
+            judged.append((f"{row.name}, {name}", accuracy(side)))
     why = "--validate judges the predictions of each side against its own fp32."
     if all(side.requested == side.requested.reference() for _, _, side in sides):
         why = (

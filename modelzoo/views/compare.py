@@ -9,17 +9,20 @@ from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_ses
 from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice
 from modelzoo.comparison.model import Row
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Tone, first_line, lines, named
-from modelzoo.formatting import counted
+from modelzoo.formatting import counted, share
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
-from modelzoo.results.refusals import Metric, Obstacle
+from modelzoo.results.proof import merged_proof
+from modelzoo.results.refusals import Metric, Obstacle, SideSetting
 from modelzoo.stats import Basis, Doubt, Outcome, Ratio, Verdict
-from modelzoo.views import compare_columns, explanations
+from modelzoo.views import compare_columns, explanations, proof, throughput
 from modelzoo.views.compare_columns import values_text
 from modelzoo.views.intervals import ratio
+from modelzoo.views.judgement import reason_text, scope_text, validity_text
 from modelzoo.views.speed import (
     UNPROVEN,
     basis_text,
     is_qualified,
+    outcome_text,
     reason,
     refusal,
     several,
@@ -36,6 +39,7 @@ QUANTITY = {
     Metric.PER_TOKEN: "time per output token (TPOT)",
     Metric.MEMORY: "peak memory of a process",
 }
+SERVED = "{unit} per second of all instances of the best configuration (a round, which starts new ones, is a process)"
 _FASTER = "speedup of {name} (below 1: slower)"
 BETTER = {
     **dict.fromkeys(Metric, _FASTER),
@@ -56,6 +60,12 @@ _TONES = {
     Outcome.NOT_COMPARABLE: Tone.OPEN,
     Outcome.FASTER: Tone.BETTER,
     Outcome.LESS: Tone.BETTER,
+}
+COSTS = {
+    Outcome.CHEAPER: "{1} is cheaper than {0}",
+    Outcome.DEARER: "{1} is dearer than {0}",
+    Outcome.SAME: "{1} and {0} cost the same",
+    Outcome.AMBIGUOUS: "no significant difference in cost between {1} and {0}",
 }
 """Of the headline, by the first of these outcomes that a row has."""
 DECIDED = (Outcome.FASTER, Outcome.SLOWER)
@@ -78,6 +88,7 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
     blocks: list[Block] = [
         Section(title, (headline(comparison), named(_sides(comparison, details=details)), verdicts, said))
     ]
+    blocks += [*_alone(comparison), *_costs(comparison), *_proof(comparison)]
     blocks += [_tabular(DIFFERING, compare_columns.difference_columns(comparison), wraps=True)] if found else []
     blocks += explained(comparison, details=details)
     if comparison.stages:
@@ -97,24 +108,79 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
                     starred[f"Assumed of {name}: {cores_text(rates.assumed)}."] = None
         columns = compare_columns.rate_columns(comparison.rates, names)
         blocks.append(_tabular("Throughput per machine, physical core and vCPU", columns, _starred(starred)))
-    if comparison.costs:
-        first, starred = comparison.costs[0], {}
-        prices = []
-        for name, price in zip(names, (first.base_price, first.other_price)):
-            dated = f" on {price.date}" if price.date else ""
-            prices.append(
-                (name, f"{price.per_hour:g} {price.currency}".rstrip() + f" per hour{dated} ({price.source})")
-            )
-        for cost in comparison.costs:
-            for name, each in zip(names, (cost.base_extrapolated, cost.other_extrapolated)):
-                starred |= {f"Extrapolated: {name} {extrapolation_text(each)}.": None} if each is not None else {}
-        said = Lines((*named(prices).items, *_starred(starred).items))
-        blocks.append(
-            _tabular("Cost of a million inferences", compare_columns.cost_columns(comparison.costs, names), said)
-        )
     if gate.conditions:
         blocks.append(Section("Result", (lines(*gate_lines(comparison, gate)),)))
     return blocks
+
+
+def _alone(comparison: Comparison) -> list[Block]:
+    """What holds for the sessions alone, if they are of one day."""
+    rows = [row for row in comparison.rows if row.alone is not None and row.speed.found is not None]
+    if not rows:
+        return []
+    stored = (*comparison.base.results, *comparison.other.results)
+    begun = sorted(each.result.created[:16] for each in stored)
+    when = " to ".join(dict.fromkeys((begun[0], begun[-1]))).replace("T", " ")
+    machines = "this machine" if comparison.same_machine else "these two machines"
+    others = "" if comparison.same_machine else ", and other machines of these types,"
+    spreads = [each for row in rows if row.speed.found is not None for each in row.speed.found.spreads]
+    said = (
+        f"Of {machines} during these sessions, by the spread of their processes, or of its sessions if a side has "
+        f"3.{correction(len(rows))} Other hours{others} may differ: the verdict over days assumes "
+        f"{share(spreads[0].deviation, 0)} (standard deviation)."
+    )
+    title = f"In these sessions alone, begun {when} UTC"
+    return [_tabular(title, compare_columns.alone_columns(rows, comparison.costs), lines(said))]
+
+
+def _costs(comparison: Comparison) -> list[Block]:
+    """What a million items cost, and what that follows from."""
+    if not comparison.costs:
+        return []
+    names, first = (comparison.base.name, comparison.other.name), comparison.costs[0]
+    said = []
+    for name, price in zip(names, (first.base_price, first.other_price)):
+        dated = f" on {price.date}" if price.date else ""
+        said.append((name, f"{price.per_hour:g} {price.currency}".rstrip() + f" per hour{dated} ({price.source})"))
+    starred: dict[str, None] = {}
+    for cost in comparison.costs:
+        for name, each in zip(names, (cost.base_extrapolated, cost.other_extrapolated)):
+            starred |= {f"Extrapolated: {name} {extrapolation_text(each)}.": None} if each is not None else {}
+    title = f"Cost of a million {first.unit}"
+    if not _is_served(comparison):
+        title += ", computed from one process"
+        said.append(("verdict", "only for results of 'modelzoo throughput', which measure the whole machine"))
+    notes = Lines((*named(said).items, *_starred(starred).items))
+    return [_tabular(title, compare_columns.cost_columns(comparison.costs, names), notes)]
+
+
+def _proof(comparison: Comparison) -> list[Block]:
+    """Which kernels the instances of both sides ran, and whether their predictions are right."""
+    said = []
+    for row in comparison.rows if _is_served(comparison) else ():
+        for side in filter(None, (row.base, row.other)):
+            kernels = [str(proof.sentence(merged_proof(side.reports)) or proof.NO_EVIDENCE)]
+            kernels += dict.fromkeys(filter(None, map(throughput.same_kernels, side.results)))
+            said += [(f"kernels of {side.side}", "; ".join(kernels)), (f"accuracy of {side.side}", accuracy(side))]
+    return [Section("Kernels and accuracy", (named(said),))] if said else []
+
+
+def accuracy(side: SideSetting) -> str:
+    """What the judgement of a setting says, or why there is none."""
+    entry = side.validity
+    if entry is not None and entry.report is not None:
+        found = entry.report.validity
+        return "; ".join(filter(None, (validity_text(entry), reason_text(found), scope_text(found))))
+    if entry is not None:
+        return f"could not be judged: {entry.error}"
+    if side.requested == side.requested.reference():
+        return "fp32 in eager mode is what other settings are judged against"
+    return "not judged; name a result of 'modelzoo validate' beside it: NAME=throughput.json,validate.json"
+
+
+def _is_served(comparison: Comparison) -> bool:
+    """Whether instances were compared."""
+    return any(side.served for row in comparison.rows for side in (row.base, row.other) if side is not None)
 
 
 def explained(comparison: Comparison, *, details: bool) -> list[Section]:
@@ -149,23 +215,38 @@ def headline(comparison: Comparison) -> Lines:
     if len(rows) == 1:
         said = f"{rows[0].name}: {subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}"
         said += UNPROVEN if is_qualified(rows[0].speed) else ""
+        for cost in comparison.costs:
+            if cost.outcome is not None:
+                said += f"; {COSTS[cost.outcome].format(base, other)}: {ratio(cost.ratio)}"
     else:
         said = several(base, other, [row.speed for row in rows], "rows")
     if comparison.mean is not None and len(compared) > 1:
         said += f"; geometric mean {ratio(comparison.mean)}"
     if any(each.basis is Basis.ASSUMED for each in _found(comparison).values()):
         said += "; too few sessions, so how much they differ is ASSUMED"
+    alone = rows[0].alone if len(rows) == 1 else None
+    if alone is not None and alone.ratio is not None:
+        said += f"; in these sessions alone {outcome_text(alone)}, {ratio(alone.ratio)}"
+        said += "".join(f", {each.alone_outcome}, {ratio(each.alone)}" for each in comparison.costs if each.alone)
     outcomes = {row.outcome for row in rows}
     return first_line(said, next((tone for each, tone in _TONES.items() if each in outcomes), Tone.SAME))
 
 
 def _sides(comparison: Comparison, *, details: bool) -> Iterator[tuple[str, str]]:
-    for side in (comparison.base, comparison.other):
+    for side, settings in (
+        (comparison.base, [row.base for row in comparison.rows]),
+        (comparison.other, [row.other for row in comparison.rows]),
+    ):
         first, last = side.results[0], side.results[-1]
         days = list(dict.fromkeys((first.result.created[:10], last.result.created[:10])))
         count = len(side.results)
         where = first.path if count == 1 else f"{first.path} … {last.path}"
-        yield side.name, f"{counted(count, 'session')}, {' to '.join(days)}, {where}"
+        chosen = [each for setting in settings if setting is not None for each in setting.served]
+        best = dict.fromkeys(
+            f"; best{f' under {each.bound.text}' if each.bound else ''}: {each.configuration or 'none'}"
+            for each in chosen
+        )
+        yield side.name, f"{counted(count, 'session')}, {' to '.join(days)}, {where}{''.join(best)}"
     # Values that differ between rows say nothing here.
     shared = [(name, values) for name, values in comparison.conditions.shared if values]
     shown = [f"{name} {values_text(values)}" for name, values in shared if details or name in HEADLINE]
@@ -210,7 +291,8 @@ def _found(comparison: Comparison) -> dict[str, Ratio]:
 def _legend(comparison: Comparison) -> Iterator[str]:
     """What the columns mean, and what the verdicts rest on."""
     names, metric = (comparison.base.name, comparison.other.name), comparison.metric
-    quantity = QUANTITY[metric]
+    units = [each.unit for row in comparison.rows if row.base is not None for each in row.base.served]
+    quantity = SERVED.format(unit=units[0]) if units else QUANTITY[metric]
     if metric is Metric.LATENCY:
         sides = (side for row in comparison.rows for side in (row.base, row.other) if side is not None)
         quantity += ", with stages that of the whole pipeline" if any(side.requested.stages for side in sides) else ""

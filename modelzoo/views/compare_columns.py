@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.machines import Cost, Extrapolation, Price, Rates, RowRates
+from modelzoo.comparison.model import Row
 from modelzoo.document import Column, Tone
 from modelzoo.formatting import MISSING, significant
 from modelzoo.frozen import replace
 from modelzoo.results.refusals import Metric
-from modelzoo.stats import Basis
+from modelzoo.stats import Basis, Outcome
 from modelzoo.views.intervals import interval, ratio, within
 from modelzoo.views.results_table import OUTCOME_TONE
-from modelzoo.views.speed import outcome_text
+from modelzoo.views.speed import outcome_text, reason
 
 NOTHING = "~"
 """Shown in place of a ratio if the sides cannot be compared."""
@@ -131,18 +132,51 @@ def _mark(is_assumed: bool) -> str:
     return f" {ASSUMED}" if is_assumed else ""
 
 
+def alone_columns(rows: Sequence[Row], costs: Sequence[Cost]) -> list[Column]:
+    """Return the ratios of the sessions alone, with their verdicts, also in money if there are some on that."""
+    speeds = [row.alone for row in rows if row.alone is not None]
+    priced = {(each.workload, each.label): each for each in costs if each.alone is not None}
+    columns = [
+        Column("workload", tuple(row.workload for row in rows)),
+        Column("setting", tuple(row.setting for row in rows)),
+        Column("ratio", tuple(ratio(each.ratio) if each.ratio else NOTHING for each in speeds), is_number=True),
+        Column(
+            "verdict",
+            tuple(outcome_text(each) if each.ratio else f"none: {reason(each)}" for each in speeds),
+            tones=tuple(OUTCOME_TONE[each.verdict.outcome] for each in speeds),
+        ),
+    ]
+    if priced:
+        found = [priced.get((row.workload, row.setting)) for row in rows]
+        columns += [
+            Column("times cheaper", tuple(ratio(each.alone) if each else NOTHING for each in found), is_number=True),
+            _cost_verdicts([(each.alone_outcome if each else None, False) for each in found]),
+        ]
+    return columns
+
+
+def _cost_verdicts(found: Sequence[tuple[Outcome | None, bool]]) -> Column:
+    """Verdicts, and whether they are assumed."""
+    cells = tuple(f"{outcome or MISSING}{' (assumed)' if outcome and assumed else ''}" for outcome, assumed in found)
+    tones = tuple(Tone.PLAIN if outcome is None else OUTCOME_TONE[outcome] for outcome, _ in found)
+    return Column("verdict on cost", cells, tones=tones)
+
+
 def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
-    """Return the cost of a million inferences on both sides; ``*`` marks what was not measured."""
+    """Return the cost of a million items on both sides, with verdicts if there are any; ``*`` marks what was not
+    measured."""
     base = [_cost(each.base, each.base_price, each.base_extrapolated) for each in costs]
     other = [_cost(each.other, each.other_price, each.other_extrapolated) for each in costs]
     marks = (_mark((each.base_extrapolated or each.other_extrapolated) is not None) for each in costs)
-    return [
+    columns = [
         Column("workload", tuple(each.workload for each in costs)),
         Column("setting", tuple(each.label for each in costs)),
         Column(names[0], tuple(base), is_number=True),
         Column(names[1], tuple(other), is_number=True),
         Column("times cheaper", tuple(ratio(each.ratio) + mark for each, mark in zip(costs, marks)), is_number=True),
     ]
+    verdicts = [(each.outcome, each.is_assumed) for each in costs]
+    return [*columns, _cost_verdicts(verdicts)] if any(outcome for outcome, _ in verdicts) else columns
 
 
 def _cost(value: stats.Interval, price: Price, extrapolated: Extrapolation | None) -> str:

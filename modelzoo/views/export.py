@@ -58,6 +58,9 @@ COMPARED: dict[str, Callable[[Row], Any]] = {
     "p_value": lambda row: row.speed.found and row.speed.found.p_value,  # two-sided, not corrected for the other rows
     "outcome": lambda row: str(row.outcome),  # corrected for all comparable rows
     "reason": lambda row: reason(row.speed),
+    # The ratio of the sessions alone, if they are of one day, and its verdict.
+    "alone": lambda row: row.alone and row.alone.ratio,
+    "alone_outcome": lambda row: row.alone and str(row.alone.verdict.outcome),
     # Where the variance between sessions comes from.
     "basis": lambda row: row.speed.found and str(row.speed.found.basis),
     "basis_text": lambda row: basis_text(row.speed.found) if row.speed.found is not None else "",

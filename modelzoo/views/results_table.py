@@ -25,8 +25,10 @@ from modelzoo.views.speed import is_qualified, outcome_text
 OUTCOME_TONE = {
     Outcome.FASTER: Tone.BETTER,
     Outcome.LESS: Tone.BETTER,
+    Outcome.CHEAPER: Tone.BETTER,
     Outcome.SLOWER: Tone.WORSE,
     Outcome.MORE: Tone.WORSE,
+    Outcome.DEARER: Tone.WORSE,
     Outcome.SAME: Tone.SAME,
     Outcome.AMBIGUOUS: Tone.OPEN,
     Outcome.NOT_COMPARABLE: Tone.BAD,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from modelzoo.comparison.estimate import FEW_PROCESSES
+from modelzoo.comparison.estimate import FEW_PROCESSES, LEAST_ALONE
 from modelzoo.formatting import Merged, apart, duration, general, share, significant
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, ProofVerdict
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.validity import Validity
 from modelzoo.results.refusals import (
     Batches,
+    Bounds,
     Different,
     Failed,
     Metric,
@@ -36,6 +38,8 @@ OUTCOMES = {
     Outcome.SLOWER: "slower",
     Outcome.LESS: "less memory",
     Outcome.MORE: "more memory",
+    Outcome.CHEAPER: "cheaper",
+    Outcome.DEARER: "dearer",
     Outcome.SAME: "equally fast",
     Outcome.AMBIGUOUS: "not significant",
     Outcome.NOT_COMPARABLE: "not comparable",
@@ -129,6 +133,10 @@ def refusal(found: Refusal) -> str:
         return f"the predictions of {side} are NOT VALID: {reason_text(fact)}"
     if isinstance(fact, OtherOutputs):
         return f"on {side}, {proof.incomparable(fact)}"
+    if isinstance(fact, LatencyBound):
+        return f"no configuration of {side} is known to meet {fact.text}"
+    if found.obstacle is Obstacle.UNCONFIRMED:
+        return f"the best configuration of {side} was not measured again after the choice"
     return f"{side} ran under the emulator {fact}" if found.obstacle is Obstacle.EMULATOR else f"only {side} has it"
 
 
@@ -139,6 +147,9 @@ def _of_both(found: Refusal) -> str:
     if isinstance(fact, Batches):
         sizes = (", ".join(map(str, each)) for each in (fact.base, fact.other))
         return f"baseline and candidate ran different batch sizes: {' and '.join(sizes)}"
+    if isinstance(fact, Bounds):
+        bounds = ("no --slo" if each is None else f"--slo {each.text}" for each in (fact.base, fact.other))
+        return f"baseline and candidate had to meet different bounds: {' and '.join(bounds)}"
     if isinstance(fact, Obstacle):
         work = "how much work was done" if fact is Obstacle.WORK else f"the digest of the {fact.value}"
         return f"{work} was not recorded for both"
@@ -170,6 +181,7 @@ def verdict_reason(verdict: Verdict, largest: float = 0.0) -> str:
         Doubt.CHANCE: f"{seen}, and a verdict needs p ≤ {needed}",
         Doubt.FEW_ROUNDS: f"{verdict.rounds} rounds are fewer than were planned for a verdict",
         Doubt.ONE_PROCESS: "only one process each, so their spread is unknown",
+        Doubt.FEW_PROCESSES: f"fewer than {LEAST_ALONE} processes, or rounds of instances, on a side",
         Doubt.CONTRADICTED: "later rounds contradict the difference that earlier ones showed",
         Doubt.NO_BASELINE: "the baseline has no runs",
         Doubt.NO_COMMON_ROUND: "no round has both settings",
@@ -194,7 +206,7 @@ def subject(base: str, name: str, outcome: Outcome | None) -> str:
     """Say how ``name`` compares with ``base``."""
     if outcome in (Outcome.LESS, Outcome.MORE):
         return f"{name} takes {OUTCOMES[outcome]} than {base}"
-    if outcome in (Outcome.FASTER, Outcome.SLOWER):
+    if outcome in (Outcome.FASTER, Outcome.SLOWER, Outcome.CHEAPER, Outcome.DEARER):
         return f"{name} is {OUTCOMES[outcome]} than {base}"
     if outcome is Outcome.AMBIGUOUS:
         return f"no significant difference between {name} and {base}"

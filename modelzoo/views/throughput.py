@@ -303,6 +303,12 @@ def _excluded(row: Row, exclusion: Exclusion, rows: Sequence[Row], bound: Latenc
     return f"{bound.name} is {apart(row.bounded, bound.seconds, show=seconds)[0]}, over the bound"
 
 
+def same_kernels(result: Result) -> str:
+    """Whether all instances of the recommended configuration ran the kernels of the audited one; empty without one."""
+    recommended = results.recommendation(result)
+    return "" if recommended is None else _kernels(instance_proof.kernels(result, recommended.row))
+
+
 def _kernels(found: InstanceKernels | None) -> str:
     if found is None:
         return ""

@@ -90,6 +90,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
         return self.source.rsplit("/", 1)[-1]
 
     @property
+    def advice(self) -> str:
+        """What to set if it cannot be downloaded: only the client of Hugging Face knows a variable for a mirror."""
+        mirror = "" if self.is_file else "HF_ENDPOINT to a mirror of Hugging Face, or "
+        return f"set {mirror}MODELZOO_WEIGHTS to a directory that has {self.stem} (docs/install.md)"
+
+    @property
     def digest(self) -> str:
         """The digits of the SHA-256 that are known: all 64, the first ones (from the file's name), or none."""
         return self.sha256 or self._digits_in_name
@@ -166,9 +172,12 @@ def fetch_checkpoint(checkpoint: Checkpoint) -> Path:
     Raises:
         WeightsError: the download is not possible, or its checksum is wrong.
     """
-    if is_offline():
-        raise WeightsError(f"{checkpoint.name} is not cached and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set")
-    path = _download(checkpoint)
+    try:
+        if is_offline():
+            raise WeightsError(f"{checkpoint.name} is not cached and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set")
+        path = _download(checkpoint)
+    except WeightsError as error:
+        raise WeightsError(f"{error}; {checkpoint.advice}") from error
     verify_checkpoint(checkpoint, path)
     return path
 
@@ -212,7 +221,7 @@ def _reason(error: Exception) -> str:
     from urllib.error import URLError
 
     cause: Any = error.reason if type(error) is URLError else error
-    return re.sub(r"^\[Errno -?\d+\] ", "", getattr(cause, "strerror", None) or first_line(cause))
+    return re.sub(r"^\[Errno -?\d+\] ", "", getattr(cause, "strerror", None) or first_line(cause)).rstrip(".")
 
 
 def is_offline(environ: Mapping[str, str] = os.environ) -> bool:
@@ -278,8 +287,7 @@ def find_config(repository: str) -> Path:
         return Path(hf_hub_download(repository, CONFIG, etag_timeout=NETWORK_TIMEOUT_SECONDS)).parent
     except Exception as error:  # every hub client has its own hierarchy of network errors
         raise WeightsError(
-            f"cannot download the config of {repository}: {_reason(error)}; download the repository on another "
-            "machine, and give its directory as hf:DIR"
+            f"cannot download the config of {repository}: {_reason(error)}; {checkpoint.advice}"
         ) from error
 
 

@@ -86,8 +86,7 @@ def resolve_weights(workload: Workload, options: Mapping[str, Any], source: str,
     except WeightsError as error:
         # auto falls back to random weights if there is no checkpoint. It does not hide a damaged one.
         if source == "pretrained" or isinstance(error, DamagedWeightsError):
-            hint = f"set MODELZOO_WEIGHTS=DIR to a directory with {checkpoint.stem}"
-            raise type(error)(f"{error}; {hint}") from error
+            raise
         return replace(_random(workload, options, seed), problem=str(error))
     return Weights(WeightsKind.PRETRAINED, checkpoint.name, str(path), found.sha256, verification=found.verification)
 

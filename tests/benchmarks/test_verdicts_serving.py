@@ -17,6 +17,7 @@ from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, Round
 FEW = {
     "throughput": 60,
     "throughput --slo": 15,
+    "compare: sessions alone": 30,
     "load --rate": 10,
     "load --find": 60,
     "fleet run": 30,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of
+from instances import served
 from places import DATA
 from proven_results import BF16, FP32, session, session_of, sessions, written
 from stored_results import STORED, name, unpacked
@@ -212,8 +213,8 @@ def test_real_results_are_compared_or_say_why_not(
         (["--assume-spread", "100%"], "--assume-spread must be over 0 %"),
         (["--price", "old=much"], "--price must be NAME=PRICE"),
         (["--price", "@missing.csv"], "--price: missing.csv cannot be read"),
-        (["--format", "html"], "csv, json, junit; 'modelzoo report RESULT … -o page.html' writes a page"),
-        (["-o", "page.html"], "csv, json, junit; 'modelzoo report RESULT … -o page.html' writes a page"),
+        (["--format", "html"], "--format html is a page; name its file with -o FILE"),
+        (["-o", "page.pdf"], "-o page.pdf: name a file that ends in .txt, .md, .html, .htm, .csv, .json, .xml, or"),
         (["-o", "missing/directory/file.md"], "cannot write missing/directory/file.md: there is no directory"),
     ],
 )
@@ -283,6 +284,24 @@ def test_prices_are_given_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(*paths, "--price", "old=0.4", "--price", "new=0.2", "--format", "json") == 0
     (comparison,) = json.loads(capsys.readouterr().out)["comparisons"]
     assert comparison["costs"][0]["ratio"]["value"] == pytest.approx(4.0, rel=0.01)
+
+
+def test_a_page_has_the_money_the_speed_the_proof_and_each_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two results of 'modelzoo throughput'; the exit code is that of the table."""
+    slower = [40 * each for each in (1.0, 1.01, 0.99, 1.0)]
+    paths = [stored(tmp_path, served(rates), f"{n}.json") for n, rates in (("old", slower), ("new", slower[::-1]))]
+    page = tmp_path / "page.html"
+    assert run(*paths, "--price", "old=0.4", "--price", "new=0.1", "-o", page) == 0
+    assert capsys.readouterr().out == f"page: {page}\n"
+    text = page.read_text(encoding="utf-8")
+    for words in ("CHEAPER", "Cost of a million rows", "rows/s", "Kernels and accuracy", "accuracy of new"):
+        assert words in text
+    report = tmp_path / "report.html"
+    assert app.main(["report", *map(str, paths), "--price", "BASE=0.4", "--price", "OTHER=0.1", "-o", str(report)]) == 0
+    assert report.read_text(encoding="utf-8") == text
+    assert run(*paths, "--fail-on", "ambiguous", "-o", page) == 1
 
 
 def test_conditions_are_parsed() -> None:

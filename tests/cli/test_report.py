@@ -154,6 +154,8 @@ def test_a_redacted_page_has_no_paths(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--redact",), "--redact concerns the page only; name its file with -o FILE.html"),
+        (("--price", "a=1"), "--price concerns the page only; name its file with -o FILE.html"),
+        (("-o", "x.html", "--price", "a=1"), "--price compares costs: name 2 to 6 results"),
         (("-o", "x.html", "--details"), "a page has all details; leave out --details and --kernels"),
         (("-o", "{file}"), "{file} is one of the results; name another file with -o FILE"),
         (("-o", "{directory}/none/x.html"), "cannot write {directory}/none/x.html: there is no directory "

@@ -225,4 +225,4 @@ def test_fetch_without_network_is_one_error(capfd: pytest.CaptureFixture[str]) -
     fetching, error = capfd.readouterr().err.splitlines()
     assert fetching.startswith("fetching torchvision ResNet50")
     assert error.startswith("modelzoo: error: torchvision ResNet50")
-    assert error.endswith("; without a network, put it into a directory and name that in MODELZOO_WEIGHTS")
+    assert error.endswith("; set MODELZOO_WEIGHTS to a directory that has resnet50-11ad3fa6.pth (docs/install.md)")

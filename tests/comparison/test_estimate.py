@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored_sides import session, side_setting
 
-from modelzoo.comparison.estimate import TOKENS, mean_ratio, ratio, worse_by_more
+from modelzoo.comparison.estimate import TOKENS, is_one_day, mean_ratio, ratio, worse_by_more
 from modelzoo.frozen import replace
 from modelzoo.results.refusals import Metric, NotTimed, Obstacle, Pair, Refusal, SideSetting
 from modelzoo.stats import Basis, Doubt, LogRatio, Outcome, Ratio, verdicts
@@ -134,6 +134,24 @@ def test_sides_without_values_have_no_ratio() -> None:
     base, other = levels(0), side_setting(session([0.1], timing=None))
     missing = Refusal(Obstacle.MISSING, fact=NotTimed(("",)))
     assert ratio(Pair(base, other), Metric.LATENCY) == missing
+
+
+def test_sessions_of_one_day_have_a_ratio_of_their_own() -> None:
+    """error² = 0.03² / 7 + 0.01² / 7, with the 7 degrees of freedom of either side; of 3 sessions, theirs: 2."""
+    sides = [side([0.1 * math.exp(spread * sign) for sign in (1, -1) * 4]) for spread in (0.03, 0.01)]
+    assert is_one_day(Pair(*sides))
+    found = ratio(Pair(*sides), Metric.LATENCY, is_alone=True)
+    assert isinstance(found, Ratio)
+    assert (log(found).error, log(found).freedom) == (pytest.approx(math.sqrt((0.03**2 + 0.01**2) / 7)), 7)
+    several = [
+        replace(session([0.1 * math.exp(each)] * 8), created=f"2026-07-01T0{hour}:00:00+00:00")
+        for hour, each in enumerate((-0.01, 0, 0.01))
+    ]
+    found = ratio(Pair(sides[0], side_setting(*several)), Metric.LATENCY, is_alone=True)
+    assert isinstance(found, Ratio)
+    assert (log(found).error, log(found).freedom) == (pytest.approx(math.sqrt(0.03**2 / 7 + 1e-4 / 3)), 2)
+    assert not is_one_day(Pair(sides[0], side([0.1] * 8, first_day=2)))
+    assert ratio(Pair(sides[0], side([0.1] * 3)), Metric.LATENCY, is_alone=True) is Doubt.FEW_PROCESSES
 
 
 # Verdicts of a table

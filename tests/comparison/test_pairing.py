@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 from fake_runs import MACHINE, WEIGHTS, make, result_of
-from instances import configuration
-from instances import result as throughput_result
 from load_results import load
 from load_results import result as load_result
 from proven_results import BF16, FP32, proven, session, session_of, side
@@ -210,12 +208,8 @@ def test_results_without_measurements_are_refused() -> None:
         side("a", result_of())
 
 
-def test_what_instances_measured_together_is_refused() -> None:
-    """The line names the command that shows it; that the instances saw different CPUs is not the reason."""
-    found = throughput_result([configuration(1), configuration(2)], [])
-    with pytest.raises(InputError, match="a/1.json is a result of 'modelzoo throughput', .*--price") as caught:
-        side("a", found)
-    assert "\n" not in str(caught.value)
+def test_what_answered_requests_is_refused() -> None:
+    """The line names the command that shows it."""
     with pytest.raises(InputError, match="'modelzoo load'.*'modelzoo report' shows it$"):
         side("a", load_result(load()))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fake_runs import changed, judgement
 from interleaved_sides import audited, checked, use
 from printed import headings, sentences
@@ -43,6 +45,22 @@ def test_the_shapes_whose_time_changed_most_are_listed_unless_all_are_wanted() -
         assert len(table.rows) == listed
         ending = "" if details else "; the 10 whose time changed most (--details lists all)"
         assert sentences([said]) == [f"Other kernels computed 13 of 13 shapes of products{ending}."]
+
+
+def test_the_power_of_a_check_is_said() -> None:
+    """Rounds that differ by 2 %; the sizes are beyond the bound of ``--fail-on``, and the table has its share."""
+    ratios = [0.98, 1.02] * 8
+    found = compare_interleaved(StoredResult("check.json", checked({"toy": ratios, "other": ratios})), ("base", "head"))
+    for bound, sizes in ((0.0, "2 %, 5 % and 10 %"), (0.03, "5 %, 8 % and 13 %")):
+        blocks = document(checked({"toy": ratios}), found, gate(found, (FailOn("slower", bound),)), ("a", "b"))
+        (said,) = [each for each in sentences(blocks) if each.startswith("toy fp32: 16 rounds")]
+        assert said.startswith("toy fp32: 16 rounds; the ratios of rounds differ by 2.07 %, standard deviation. ")
+        start = f"A slowdown of {sizes} would have been found with a probability of at least "
+        assert start in said
+        least = [int(each) for each in re.findall(r"(\d+) %", said.partition(start)[2])]
+        assert 60 < least[0] < 90
+        assert least[1:] == [99, 99]
+    assert "A slowdown" not in "".join(sentences(page(checked({"toy": [1.0]}))))
 
 
 def test_what_was_not_looked_at_is_not_claimed() -> None:

@@ -67,14 +67,23 @@ def test_a_download_with_the_wrong_checksum_is_refused(served: FakeHub, tmp_path
 
 
 def test_a_download_that_is_not_there_is_one_sentence(served: FakeHub) -> None:
-    """The message gives the HTTP error or refused connection; auto falls back to random weights."""
+    """The message gives the HTTP error or refused connection, and the variable that helps; auto goes on without."""
+    advice = "set MODELZOO_WEIGHTS to a directory that has toy-12345678.pth (docs/install.md)"
     missing = Checkpoint("toy weights", f"{served.address}/toy-12345678.pth", 1)
-    with pytest.raises(WeightsError, match="cannot download toy weights: HTTP Error 404"):
+    with pytest.raises(WeightsError) as caught:
         checkpoints.fetch_checkpoint(missing)
+    assert str(caught.value) == f"cannot download toy weights: HTTP Error 404: Not Found; {advice}"
     refused = Checkpoint("toy weights", "http://127.0.0.1:1/toy-12345678.pth", 1)
     found = weights.resolve_weights(toy_with(refused), OPTIONS, "auto", 0)
     assert found.kind == "random"
-    assert found.problem == "cannot download toy weights: Connection refused"
+    assert found.problem == f"cannot download toy weights: Connection refused; {advice}"
+    for download in (lambda: checkpoints.fetch_checkpoint(MODEL), lambda: checkpoints.find_config("someone/toy")):
+        with pytest.raises(WeightsError, match="^cannot download .*someone/toy: ") as caught:
+            download()
+        assert str(caught.value).endswith(
+            "; set HF_ENDPOINT to a mirror of Hugging Face, or MODELZOO_WEIGHTS to a directory that has toy "
+            "(docs/install.md)"
+        )
 
 
 @pytest.mark.parametrize("name", ["MODELZOO_OFFLINE", "HF_HUB_OFFLINE"])
@@ -200,7 +209,7 @@ def test_the_users_repository_is_checked_like_a_download(tmp_path: Path, monkeyp
         weights.resolve_weights(toy_with(replace(MODEL, sha256=forged)), OPTIONS, "auto", 0)
     assert str(caught.value) == (
         f"{file} is damaged or altered: its SHA-256 begins {digest}, not {forged}; delete it and run 'modelzoo weights "
-        f"fetch', or use it as your own with --weights {file}; set MODELZOO_WEIGHTS=DIR to a directory with toy"
+        f"fetch', or use it as your own with --weights {file}"
     )
 
 

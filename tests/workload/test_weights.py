@@ -49,7 +49,7 @@ def test_auto_falls_back_to_random_and_says_why(tmp_path: Path) -> None:
 def test_pretrained_never_falls_back(tmp_path: Path) -> None:
     """``--weights pretrained`` without a checkpoint is an error that says where to put it."""
     path, checkpoint = publish(tmp_path)
-    with pytest.raises(WeightsError, match=f"not cached .* set MODELZOO_WEIGHTS=DIR to a directory with {path.name}"):
+    with pytest.raises(WeightsError, match=f"not cached .* set MODELZOO_WEIGHTS to a directory that has {path.name}"):
         weights.resolve_weights(toy_with(checkpoint), OPTIONS, "pretrained", 0)
     with pytest.raises(WeightsError, match="no published checkpoint for toy; use --weights random or a path"):
         weights.resolve_weights(TOY, OPTIONS, "pretrained", 0)

@@ -10,7 +10,8 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.compare import Question, compare, gate
-from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.machines import Price, prices_of
+from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.comparison.pairing import make_side
 from modelzoo.document import Block, Column, Details, Notices, Page, Section, Table, lines
 from modelzoo.errors import InputError
@@ -56,21 +57,27 @@ class ResultSet(msgspec.Struct, frozen=True):
         return results_tuning.measured(self.sessions[-1].result)
 
 
-def page(given: Sequence[ResultSet], question: Question) -> Page:
+def page(given: Sequence[ResultSet], question: Question, prices: Sequence[Price] = ()) -> Page:
     """Return the page of some results.
 
     Args:
         given: at least one. The first one is the baseline of the others.
         question: how they are compared.
+        prices: of their machines; none, or those of all that are compared, unless they are stored.
+
+    Raises:
+        UsageError: a price is missing, belongs to none of them, or does not fit the metric.
     """
     if len(given) > MOST_IN_FULL:  # as if they were in one directory
         joined = sorted((each for one in given for each in one.sessions), key=lambda each: moment(each.result.created))
         given = [ResultSet(f"{len(joined)} results", tuple(joined), is_directory=True)]
     pictures = workloads.pictures_each([each.latest for each in given])
     shown = list(map(_rows, given))
+    sides = [Side(each.name, each.sessions) for each in given]
+    priced = prices_of(prices, sides) if len(sides) > 1 else ()
     sections = [
-        compared((given[0].name, given[0].sessions), (each.name, each.sessions), question, f"c{number}")
-        for number, each in enumerate(given[1:], 1)
+        compared(sides[0], sides[number], question, f"c{number}", (priced[0], priced[number]) if priced else ())
+        for number in range(1, len(sides))
     ]
     for number, (each, rows) in enumerate(zip(given, shown), 1):
         mark = "r" if len(given) == 1 else f"r{number}"
@@ -100,20 +107,20 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
     return Page(title, "; ".join([*machines, when]), (*sections[:place], *histories, *sections[place:]))
 
 
-def compared(
-    base: tuple[str, Sequence[StoredResult]], other: tuple[str, Sequence[StoredResult]], question: Question, mark: str
-) -> Section:
+def compared(base: Side, other: Side, question: Question, mark: str, prices: Sequence[Price] = ()) -> Section:
     """Return the section of one comparison, or one that says why the two cannot be compared.
 
     Args:
-        base: name and sessions of the baseline.
-        other: likewise of the other side.
+        base: the baseline, whose results need not belong together.
+        other: the other side, likewise.
         question: what is to be compared, and how.
         mark: id of the section.
+        prices: of both machines, or none.
     """
-    title = f"{other[0]} compared with {base[0]}"
+    title = f"{other.name} compared with {base.name}"
     try:
-        found = compare(make_side(*base), make_side(*other), question)
+        mine, theirs = (make_side(each.name, each.results, question.allowed) for each in (base, other))
+        found = compare(mine, theirs, question, prices)
     except InputError as error:
         return Section(title, (lines(f"Not compared: {error}."),), mark)
     whole, *others = compare_view.document(found, gate(found, ()), details=True)

@@ -1,0 +1,201 @@
+"""Results of ``modelzoo throughput`` side by side: the best configurations, what they cost, and what refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from example_machine import SERVER, machine_with
+from fake_runs import WEIGHTS, judgement
+from instances import served
+from proven_results import session, side
+
+from modelzoo.comparison.compare import Comparison, Question, compare
+from modelzoo.comparison.machines import Price, prices_of
+from modelzoo.errors import InputError, UsageError
+from modelzoo.frozen import replace
+from modelzoo.records.machine import Threads
+from modelzoo.records.run import Result
+from modelzoo.records.serving import LatencyBound
+from modelzoo.records.throughput import MachinePrice
+from modelzoo.records.validity import ValidityVerdict
+from modelzoo.results.refusals import Metric, Obstacle
+from modelzoo.setting import Setting
+from modelzoo.stats import Basis, Doubt, Outcome
+from modelzoo.views.compare import accuracy, notes
+from modelzoo.views.speed import reason
+
+STEADY = (1.0, 1.01, 0.99, 1.0, 1.02, 0.98)
+HOUR = "2026-01-01T00:40:00+00:00"
+BOUND = LatencyBound(90, 0.2)
+PRICES = (Price("old", 1.0, "USD"), Price("new", 0.5, "USD"))
+
+
+def rates(level: float, rounds: Sequence[float] = STEADY) -> list[float]:
+    """Rows per second of rounds that spread over 1.4 %."""
+    return [level * each for each in rounds]
+
+
+def compared(base: Result, other: Result, *prices: Price, **question: Any) -> Comparison:
+    """The comparison of two results."""
+    return compare(side("old", base), side("new", other), Question(**question), prices)
+
+
+def test_the_confirmed_rates_of_the_best_configurations_are_compared() -> None:
+    """Days are assumed to differ, so 10 % less is AMBIGUOUS; it is not in these sessions, which are of one hour."""
+    (row,) = compared(served(rates(40)), served(rates(36), HOUR)).rows
+    assert row.base_value is not None and row.base_value.value == pytest.approx(40, rel=1e-3)
+    assert row.ratio is not None and row.ratio.value == pytest.approx(0.9)
+    assert (row.setting, row.outcome) == ("fp32", Outcome.AMBIGUOUS)
+    assert row.speed.found is not None and row.speed.found.basis is Basis.ASSUMED
+    assert row.alone is not None and row.alone.ratio is not None
+    assert row.alone.verdict.outcome is Outcome.SLOWER
+    assert row.alone.ratio.high < 0.92 < row.ratio.high
+
+
+def test_a_cost_has_the_verdict_of_its_ratio() -> None:
+    """0.9 times the throughput at half of the price: 1.8 times cheaper, with the error of the throughput."""
+    found = compared(served(rates(40)), served(rates(36), HOUR), *PRICES)
+    (row,), (cost,) = found.rows, found.costs
+    assert (cost.base.value, cost.other.value) == pytest.approx((1e6 / 3600 / 40, 0.5e6 / 3600 / 36), rel=1e-3)
+    assert row.ratio is not None
+    assert (cost.ratio.value, cost.ratio.low) == pytest.approx((2 * row.ratio.value, 2 * row.ratio.low))
+    assert (cost.outcome, cost.alone_outcome) == (Outcome.CHEAPER, Outcome.CHEAPER)
+    back = compare(side("new", served(rates(36), HOUR)), side("old", served(rates(40))), Question(), PRICES[::-1])
+    assert (back.costs[0].outcome, back.costs[0].alone_outcome) == (Outcome.DEARER, Outcome.DEARER)
+
+
+def test_a_result_and_its_like_are_neither_cheaper_nor_dearer() -> None:
+    """Another session of the same machine at the same price."""
+    alike = (1.0, 1.003, 0.997, 1.001, 0.999, 1.0)
+    found = compared(served(rates(40, alike)), served(rates(40.1, alike[::-1]), HOUR), PRICES[0], PRICES[0])
+    assert found.same_machine
+    assert (found.costs[0].outcome, found.costs[0].alone_outcome) == (Outcome.AMBIGUOUS, Outcome.SAME)
+
+
+def test_a_machine_that_was_measured_in_part_has_no_verdict_on_its_cost() -> None:
+    """Its other cores are taken to be as fast, which is no measurement; nor is a single process one of a machine."""
+    half = {"machine": machine_with(threads=Threads(4, 4, 4, None))}
+    found = compared(served(rates(40), runs=half), served(rates(20), HOUR, runs=half), *PRICES)
+    assert found.costs[0].base_extrapolated is not None
+    assert found.costs[0].outcome is found.costs[0].alone_outcome is None
+    of_processes = compare(side("old", session()), side("new", session(0.01, 2)), Question(), PRICES)
+    assert of_processes.costs[0].outcome is None
+
+
+def test_too_few_rounds_say_nothing_of_the_sessions_alone() -> None:
+    """Three; sessions of other days have nothing to say of one hour at all."""
+    (row,) = compared(served(rates(40, STEADY[:3])), served(rates(20, STEADY[:3]), HOUR)).rows
+    assert row.alone is not None
+    assert (row.alone.ratio, row.alone.verdict.doubt) == (None, Doubt.FEW_PROCESSES)
+    (row,) = compared(served(rates(40)), served(rates(20), "2026-01-03T00:00:00+00:00")).rows
+    assert row.alone is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "obstacle", "text"),
+    [
+        ({"batches": (1, 4)}, Obstacle.BATCH, "baseline and candidate ran different batch sizes: 1 and 1, 4"),
+        (
+            {"bound": BOUND},
+            Obstacle.SLO,
+            "baseline and candidate had to meet different bounds: no --slo and --slo p90=200ms",
+        ),
+        (
+            {"is_confirmed": False},
+            Obstacle.UNCONFIRMED,
+            "the best configuration of new was not measured again after the choice",
+        ),
+        (
+            {"runs": {"weights": replace(WEIGHTS, sha256="other")}},
+            Obstacle.WEIGHTS,
+            "baseline and candidate ran different weights",
+        ),
+        ({"runs": {"inputs_digest": "other"}}, Obstacle.INPUTS, "baseline and candidate ran different inputs"),
+        (
+            {"runs": {"machine": replace(SERVER, emulator="qemu")}},
+            Obstacle.EMULATOR,
+            "new ran under the emulator qemu",
+        ),
+        (
+            {"runs": {"evidence": None}},
+            Obstacle.UNPROVEN,
+            "fp32 is not verified on new: no kernel evidence was collected",
+        ),
+    ],
+)
+def test_what_was_measured_otherwise_is_refused_unless_it_is_allowed(
+    changes: dict[str, Any], obstacle: Obstacle, text: str
+) -> None:
+    """As for single processes."""
+    base, other = served(rates(40)), served(rates(36), HOUR, **changes)
+    (row,) = compared(base, other).rows
+    assert reason(row.speed) == text
+    (row,) = compared(base, other, allowed=frozenset({obstacle})).rows
+    assert row.ratio is not None
+
+
+def test_a_bound_that_no_configuration_is_known_to_meet_is_refused() -> None:
+    """The best one takes 0.1 s for a batch."""
+    hard = LatencyBound(90, 0.05)
+    (row,) = compared(served(rates(40), bound=hard), served(rates(36), HOUR, bound=hard)).rows
+    assert reason(row.speed).startswith("no configuration of old is known to meet p90=50ms; no configuration of new")
+    met = LatencyBound(90, 0.5)
+    (row,) = compared(served(rates(40), bound=met), served(rates(36), HOUR, bound=met)).rows
+    assert row.ratio is not None
+
+
+def test_the_best_batches_of_two_machines_may_differ() -> None:
+    """They were chosen from the same ones, whose inputs are compared batch by batch."""
+    other = served(rates(36), HOUR, batches=(4, 1))
+    (row,) = compared(served(rates(40), batches=(1, 4)), other).rows
+    assert row.ratio is not None
+    assert [each.reports[0].setting.batch for each in (row.base, row.other) if each is not None] == [4, 1]
+
+
+def test_only_results_of_one_command_are_compared() -> None:
+    """And instances only by throughput."""
+    with pytest.raises(InputError, match="^old is a result of 'modelzoo throughput', and new is none; compare results"):
+        compared(served(rates(40)), session())
+    with pytest.raises(UsageError, match="^--metric memory: results of 'modelzoo throughput' are compared by"):
+        compared(served(rates(40)), served(rates(36), HOUR), metric=Metric.MEMORY)
+    with pytest.raises(InputError, match="hold different workloads or settings"):
+        side("old", served(rates(40)), served(rates(36), HOUR, bound=BOUND))
+
+
+def test_a_judgement_that_is_given_with_the_sessions_counts() -> None:
+    """It is of the same workload, setting and weights, whatever its batch size; else it says nothing of this side."""
+    entry = judgement(ValidityVerdict.NOT_VALID)
+    assert entry.report is not None
+    report = replace(entry.report, prepared=replace(entry.report.prepared, weights=WEIGHTS))
+    own = replace(entry, workload="toy", requested=Setting("bf16"), report=report)
+    measured = served(rates(40))
+    requested = tuple(replace(each, setting=each.setting.replace(precision="bf16")) for each in measured.requested)
+    measured = replace(measured, requested=requested)
+    judged = Result(("modelzoo",), "2026-01-02T00:00:00+00:00", validity=(own,))
+    (row,) = compare(side("old", measured, judged), side("new", measured), Question()).rows
+    assert row.base is not None and row.other is not None
+    assert row.base.validity == own
+    assert Obstacle.INVALID in [each.obstacle for each in row.speed.refused]
+    assert accuracy(row.other).startswith("not judged; name a result of 'modelzoo validate'")
+    other = replace(judged, validity=(replace(own, requested=Setting("bf16", mode="compile")),))
+    (row,) = compare(side("old", measured, other), side("new", measured), Question()).rows
+    assert row.base is not None and row.base.validity is None
+
+
+def test_prices_that_were_stored_need_not_be_given_again() -> None:
+    """Unless a side has none, or they are in different currencies; one that is given replaces the stored one."""
+    dollars, euros = (served(rates(40), price=MachinePrice(2.0, name)) for name in ("USD", "EUR"))
+    found = prices_of((), [side("old", dollars), side("new", dollars)])
+    assert found == tuple(Price(name, 2.0, "USD", "", "stored with the result") for name in ("old", "new"))
+    assert prices_of((), [side("old", dollars), side("new", euros)]) == ()
+    assert prices_of((), [side("old", dollars), side("new", served(rates(40)))]) == ()
+    given = prices_of([Price("new", 1.0)], [side("old", dollars), side("new", dollars)])
+    assert [each.per_hour for each in given] == [2.0, 1.0]
+
+
+def test_an_interrupted_measurement_is_noted() -> None:
+    """It holds what was stored before."""
+    said = notes(compared(served(rates(40)), served(rates(36), HOUR, is_complete=False)))
+    assert "new: new/1.json was stored before the call had ended." in said
