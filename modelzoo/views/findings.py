@@ -240,7 +240,7 @@ def in_the_way(shown: Sequence[SummaryRow]) -> Clause:
 
 
 def _in_the_way(row: SummaryRow, way: Bottleneck) -> str:
-    """``products 5.3× as fast as in fp32, but 19 % of the pass; 34 % casts and copies (--bf16=cast …), …``."""
+    """``products 5.3× as fast, 19 % of the pass (if they took no time: 1.20×); 34 % casts and copies (--bf16=cast) …``."""
     setting, addressed = row.setting, dict[Work, str]()
     if setting.engine == "torch":
         if setting.mode == "eager":
@@ -252,8 +252,8 @@ def _in_the_way(row: SummaryRow, way: Bottleneck) -> str:
         by_remedy.setdefault(addressed.get(work, ""), []).append(f"{100 * share:.0f} % {work}")
     parts = [f"{', '.join(parts)}{f' ({remedy})' if remedy else ''}" for remedy, parts in by_remedy.items()]
     return (
-        f"products {way.products:.1f}× as fast as in fp32, but {100 * way.products_share:.0f} % of the pass, which "
-        f"would be {way.bound:.2f}× as fast if they took no time; {'; '.join(parts)}"
+        f"products {way.products:.1f}× as fast, {100 * way.products_share:.0f} % of the pass (if they took no time: "
+        f"{way.bound:.2f}×); {'; '.join(parts)}"
     )
 
 
