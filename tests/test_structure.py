@@ -52,7 +52,6 @@ ELSEWHERE = {
         "brgconv_avx512_f32",
         "default_cache_dir",
         "dnnl_verbose",
-        "dnnl_version_t",
         "fpmath_mode_bf16",
         "maybe_warm_pool",
         "reduce_range",
