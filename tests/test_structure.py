@@ -78,7 +78,7 @@ def test_docstrings_name_only_what_there_is() -> None:
 PRINTING = {
     "cli/output.py",
     "cli/parser.py",  # the script of --print-completion
-    *("engines/jittor/remote.py", "engines/jittor/warmup.py", "evidence/profiler.py", "machine/sensors.py"),
+    *("engines/jittor/remote.py", "engines/jittor/warmup.py", "evidence/audit.py", "machine/sensors.py"),
 }
 """Modules that may print: the door, and processes that answer another one or run on their own."""
 DOORS = {

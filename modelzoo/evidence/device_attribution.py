@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from modelzoo.evidence.audited import Node
+from modelzoo.evidence.coverage import Node
 from modelzoo.evidence.kernel_names import (
     MOVEMENT,
     NATIVE,

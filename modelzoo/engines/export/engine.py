@@ -15,9 +15,9 @@ from msgspec.structs import asdict
 from modelzoo.engines import INSTALL
 from modelzoo.engines.protocol import Model, Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence.audited import AttributedAudit
-from modelzoo.evidence.nodes import judge_nodes, node_digest
+from modelzoo.evidence.coverage import AttributedAudit
 from modelzoo.evidence.profile import summarize_profile, timed_calls
+from modelzoo.evidence.verdict import judge_nodes, node_digest
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_version
 from modelzoo.machine.libraries import package_versions

@@ -45,8 +45,8 @@ from modelzoo.engines.onnxruntime.quantization import (
 )
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import UsageError
-from modelzoo.evidence.audited import AttributedAudit
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
+from modelzoo.evidence.coverage import AttributedAudit
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_release
 from modelzoo.records.canary import Canary

@@ -21,9 +21,9 @@ from modelzoo.engines.export.store import export_once, flat_arrays, read_batch
 from modelzoo.engines.openvino.evidence import LIBRARY, layer_nodes, read_layers, timed_nodes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence.audited import AttributedAudit
 from modelzoo.evidence.canary import canary_cases, check_output
-from modelzoo.evidence.nodes import node_digest
+from modelzoo.evidence.coverage import AttributedAudit
+from modelzoo.evidence.verdict import node_digest
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
