@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from modelzoo.evidence.audited import AttributedAudit, Node
-from modelzoo.evidence.coverage import can_be_compared
+from modelzoo.evidence.coverage import AttributedAudit, Node, can_be_compared
 from modelzoo.evidence.device_attribution import DeviceKernel, kernel_part
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,

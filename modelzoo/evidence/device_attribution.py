@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from modelzoo.evidence.audited import Node
+from modelzoo.evidence.coverage import Node
 from modelzoo.evidence.kernel_names import moves_memory, multiplies_nothing, operator_class, precision_of
 from modelzoo.evidence.observation import digest_of
 from modelzoo.evidence.precision import NO_PROOF, PrecisionProof, PrecisionProver

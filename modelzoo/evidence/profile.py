@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from modelzoo.evidence.audited import Node
+from modelzoo.evidence.coverage import Node
 from modelzoo.evidence.flops import Call
 from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.recording import RecordedCall, Recording

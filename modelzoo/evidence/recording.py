@@ -16,7 +16,15 @@ from typing import Any
 
 import msgspec
 
-from modelzoo.evidence.audit import blas_name, library_logs, onednn_version, shows_onednn
+from modelzoo.evidence.audit import (
+    CALL,
+    Written,
+    blas_name,
+    library_logs,
+    onednn_version,
+    run_device_profiled,
+    shows_onednn,
+)
 from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
 from modelzoo.evidence.kernel_names import operator_class
@@ -24,7 +32,6 @@ from modelzoo.evidence.logs import BlasCall, OneDnnLog, logged_precision, parse_
 from modelzoo.evidence.observation import RANDOM_OUTPUTS, logged_call_of
 from modelzoo.evidence.precision import operand_precision
 from modelzoo.evidence.probes import differ, kept
-from modelzoo.evidence.profiler import CALL, Written, run_device_profiled
 from modelzoo.evidence.provenance import Provenance
 from modelzoo.evidence.replay import Collector, ask_products
 from modelzoo.frozen import replace
@@ -187,9 +194,6 @@ class Plan(msgspec.Struct, frozen=True):
         return found
 
 
-_NOT_INTERCEPTED = "this torch does not intercept what compiled code calls: the libraries' logs alone show its kernels"
-
-
 def record_pass(call: Callable[[], object], plan: Plan) -> Recording:
     """Run ``call`` once unobserved and once observed, and compare the outputs; call its distinct products again."""
     phases = plan.phases
@@ -246,7 +250,10 @@ def _precisions(printed: Iterable[Printed]) -> set[str]:
 
 def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) -> Recording:
     """Run ``call`` once, observed, and its distinct products again; ``seconds``: what it takes unobserved."""
-    problems = [] if plan.intercepts else [_NOT_INTERCEPTED]
+    not_intercepted = (
+        "this torch does not intercept what compiled code calls: the libraries' logs alone show its kernels"
+    )
+    problems = [] if plan.intercepts else [not_intercepted]
     module = plan.model if plan.eager is None else None
     with library_logs(problems) as (written, source), _layers_followed(module) as (layers, modules):
         is_logged, is_cpu = shows_onednn(source), plan.device == "cpu"
@@ -271,7 +278,7 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
             observed()
         else:
             kernels = run_device_profiled(observed, plan.device, plan.synchronize, written, problems)
-        outside = recorder.outside()
+        outside = tuple(recorder.outside())
         products, began = recorder.collector.products(), time.perf_counter()
         if plan.budget is not None:
             products = ask_products(recorder.collector, plan.budget(seconds), asked=plan.asked)
@@ -333,16 +340,12 @@ def _with_kernels(
     launched: dict[int | None, list[DeviceKernel]] = defaultdict(list)
     for kernel in kernels:
         launched[kernel.call].append(kernel)
-    within = tuple(
-        replace(
-            each,
-            seconds=sum(kernel.seconds for kernel in launched[place]),
-            printed=replace(each.printed, kernels=tuple(launched[place])),
-        )
-        for place, each in enumerate(calls)
-    )
+    within = []
+    for place, each in enumerate(calls):
+        seconds = sum(kernel.seconds for kernel in launched[place])
+        within.append(replace(each, seconds=seconds, printed=replace(each.printed, kernels=tuple(launched[place]))))
     others = [Printed(kernels=tuple(launched[None]))] if launched[None] else []
-    return within, (*outside, *others)
+    return tuple(within), (*outside, *others)
 
 
 class _Recorder:
@@ -365,7 +368,7 @@ class _Recorder:
         self._architecture = platform.machine()
 
     def run(self, name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        self._note_outside()
+        self.outside()
         with self._plan.range(len(self.noted)):
             began = time.perf_counter()
             output = operator(*args, **named)
@@ -380,15 +383,12 @@ class _Recorder:
         self.noted.append((seconds, layers, printed, place))
         return output
 
-    def outside(self) -> tuple[Printed, ...]:
-        """What was printed outside all operators."""
-        self._note_outside()
-        return tuple(self._outside)
-
-    def _note_outside(self) -> None:
+    def outside(self) -> Sequence[Printed]:
+        """What was printed outside all operators so far."""
         printed = self._printed()
         if printed.log.primitives or printed.log.unread or printed.blas_calls:
             self._outside.append(printed)
+        return self._outside
 
     def _printed(self) -> Printed:
         """What was printed since this was asked last."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from modelzoo.errors import first_line
+from modelzoo.evidence.audit import Written
 from modelzoo.evidence.flops import call_flop, dtype_name
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
 from modelzoo.evidence.observation import LoggedCall, logged_call
@@ -28,7 +29,6 @@ from modelzoo.evidence.probes import (
     repetitions,
     shown_precision,
 )
-from modelzoo.evidence.profiler import Written
 from modelzoo.evidence.references import Rule, rule_of
 from modelzoo.evidence.subnormal import subnormals_of
 from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows

@@ -240,7 +240,7 @@ def in_the_way(shown: Sequence[SummaryRow]) -> Clause:
 
 
 def _in_the_way(row: SummaryRow, way: Bottleneck) -> str:
-    """``products 5.3× as fast, 19 % of the pass (if they took no time: 1.20×); 34 % casts and copies (--bf16=cast) …``."""
+    """``products 5.3× as fast, 19 % of the pass (if they took no time: 1.20×); 34 % casts and copies (…) …``."""
     setting, addressed = row.setting, dict[Work, str]()
     if setting.engine == "torch":
         if setting.mode == "eager":

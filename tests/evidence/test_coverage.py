@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from modelzoo.evidence import coverage as coverages
-from modelzoo.evidence.audited import AttributedAudit, Node
-from modelzoo.evidence.coverage import can_be_compared
+from modelzoo.evidence.coverage import AttributedAudit, Node, can_be_compared
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNATTRIBUTED, UNKNOWN_KERNEL
 from modelzoo.evidence.precision import UNKNOWN, is_narrower
 from modelzoo.records.coverage import DISPATCH, NATIVE, Coverage

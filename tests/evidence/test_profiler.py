@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from modelzoo.evidence.device_attribution import DeviceKernel
-from modelzoo.evidence.profiler import (
+from modelzoo.evidence.audit import (
     CALL,
     _profiler,
     captured_output,
     device_kernels,
     run_device_profiled,
 )
+from modelzoo.evidence.device_attribution import DeviceKernel
 
 
 def test_capture_reads_c_stdio() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.evidence.audited import Node
-from modelzoo.evidence.coverage import operator_uses, time_shares
+from modelzoo.evidence.coverage import Node, operator_uses, time_shares
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import OperatorClass, ProofSource
 

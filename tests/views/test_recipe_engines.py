@@ -49,8 +49,7 @@ def test_onnxruntime_runs_the_exported_model(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter that traces is deprecated, and the fastest
         torch.onnx.export(network(), (ROWS,), str(tmp_path / "model.onnx"), dynamo=False)
-    options = session_options(ResolvedSetting(engine="onnxruntime", threads=1))
-    switches = option_names({**options, "providers": "CPUExecutionProvider"})
+    switches = option_names(session_options(ResolvedSetting(engine="onnxruntime", threads=1)))
     text = recipe.python(report("onnxruntime", tmp_path, switches), "1.5 times", "trace")
     (found,) = run(text)["optimized"]()(ROWS.numpy())
     torch.testing.assert_close(torch.from_numpy(found), network()(ROWS).detach())

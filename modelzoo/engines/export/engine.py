@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
 
 from msgspec.structs import asdict
@@ -15,9 +15,9 @@ from msgspec.structs import asdict
 from modelzoo.engines import INSTALL
 from modelzoo.engines.protocol import Model, Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence.audited import AttributedAudit
-from modelzoo.evidence.nodes import judge_nodes, node_digest
+from modelzoo.evidence.coverage import AttributedAudit
 from modelzoo.evidence.profile import summarize_profile, timed_calls
+from modelzoo.evidence.verdict import judge_nodes, node_digest
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_version
 from modelzoo.machine.libraries import package_versions
@@ -38,38 +38,28 @@ def option_names(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class ExportedSession:
-    """One setting of such an engine.
+    """One setting of such an engine."""
 
-    Attributes:
-        title: name of the engine in messages.
-        switches: the options that every model has, as text for the record.
-    """
-
-    title: ClassVar[str]
     device = None
-    switches: tuple[str, ...] = ()
 
-    def __init__(self, setting: ResolvedSetting) -> None:
-        self._setting = setting
+    def __init__(self, engine: ExportedEngine, setting: ResolvedSetting) -> None:
+        self._engine, self._setting = engine, setting
 
     @contextmanager
     def active(self) -> Iterator[tuple[str, ...]]:
-        yield self.switches
+        with self._engine.context():
+            yield option_names(self._engine.options(self._setting))
 
     def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> Model:
         if export is None:
-            raise UsageError(f"{workload.name} has not been exported for {self.title}; run it through modelzoo")
-        return self.model(workload, inputs, export)
-
-    def model(self, workload: Workload, inputs: Inputs, export: Export) -> Model:
-        """The model of ``export``; see ``modelzoo.engines.protocol.Session.load``."""
-        raise NotImplementedError
+            raise UsageError(f"{workload.name} has not been exported for {self._engine.title}; run it through modelzoo")
+        return self._engine.model(self._setting, workload, inputs, export)
 
     def changed_switches(self) -> tuple[ChangedSwitch, ...]:
         return ()
 
     def canary(self) -> Observed[Canary]:
-        raise NotImplementedError
+        return self._engine.canary(self._setting)
 
 
 class ExportedEngine:
@@ -77,18 +67,34 @@ class ExportedEngine:
 
     Attributes:
         name: of the engine in results.
+        title: that in messages.
         packages: what is imported, in this order.
         bf16_method: the only way in which it runs bf16; ``None`` if it does not.
-        session: the class of its sessions.
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ()
     bf16_method: ClassVar[str | None] = None
-    session: ClassVar[type[ExportedSession]]
 
     def __init__(self) -> None:
         self._threads = 0  # of the latest session
+
+    def options(self, setting: ResolvedSetting) -> Mapping[str, str]:
+        """The options that every model of ``setting`` has."""
+        return {}
+
+    def context(self) -> AbstractContextManager[object]:
+        """The context in which models are loaded and called."""
+        return nullcontext()
+
+    def model(self, setting: ResolvedSetting, workload: Workload, inputs: Inputs, export: Export) -> Model:
+        """The model of ``export``; see ``modelzoo.engines.protocol.Session.load``."""
+        raise NotImplementedError
+
+    def canary(self, setting: ResolvedSetting) -> Observed[Canary]:
+        """See ``modelzoo.engines.protocol.Session.canary``."""
+        raise NotImplementedError
 
     def load(self) -> None:
         for package in self.packages:
@@ -116,7 +122,7 @@ class ExportedEngine:
         option = next((option for option, is_asked in asked.items() if is_asked), None)
         if option is not None:
             raise UsageError(
-                f"{option} is an option of torch, and {self.session.title} runs on the CPU in a way of its own; leave "
+                f"{option} is an option of torch, and {self.title} runs on the CPU in a way of its own; leave "
                 "it out, or use --engine torch"
             )
 
@@ -145,7 +151,7 @@ class ExportedEngine:
 
     def open(self, setting: ResolvedSetting) -> ExportedSession:
         self._threads = setting.threads
-        return self.session(setting)
+        return ExportedSession(self, setting)
 
 
 class ExportedModel:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.engines.export.engine import ExportedEngine, ExportedSession
+from modelzoo.engines.export.engine import ExportedEngine
 from modelzoo.engines.export.store import read_batch
 from modelzoo.engines.jittor import environment, model
 from modelzoo.engines.jittor.remote import ELSEWHERE, RemoteModel
@@ -25,38 +25,36 @@ if TYPE_CHECKING:
     from modelzoo.engines.export.source import TorchSource
 
 
-class JittorSession(ExportedSession):
-    """One setting. In a process that has not imported Jittor, its models run in processes of their own."""
-
-    title = "Jittor"
-
-    @contextmanager
-    def active(self) -> Iterator[tuple[str, ...]]:
-        if not environment.is_inside():
-            yield ()
-            return
-        import jittor
-
-        with jittor.flag_scope(use_cuda=0, no_grad=1):
-            yield ("jittor.flags.use_cuda=0", "jittor.flags.no_grad=1")
-
-    def model(self, workload: Workload, inputs: Inputs, export: Export) -> protocol.Model:
-        if not environment.is_inside():
-            return RemoteModel(workload.name, self._setting, Path(export.path))
-        loaded = model.load(Path(export.path))
-        return model.JittorModel(workload.name, self._setting, loaded, inputs, read_batch(export).flops)
-
-    def canary(self) -> Observed[Canary]:
-        if not environment.is_inside():
-            return ELSEWHERE
-        return model.run_canary()
+_FLAGS = {"use_cuda": 0, "no_grad": 1}
 
 
 class JittorEngine(ExportedEngine):
-    """Jittor 1.3, in the environment that ``scripts/setup-jittor`` makes."""
+    """Jittor 1.3, in the environment that ``scripts/setup-jittor`` makes.
 
-    name = "jittor"
-    session = JittorSession
+    In a process that has not imported Jittor, its models run in processes of their own.
+    """
+
+    name, title = "jittor", "Jittor"
+
+    def options(self, setting: ResolvedSetting) -> Mapping[str, str]:
+        return {f"jittor.flags.{name}": str(value) for name, value in _FLAGS.items() if environment.is_inside()}
+
+    def context(self) -> AbstractContextManager[object]:
+        if not environment.is_inside():
+            return nullcontext()
+        import jittor
+
+        scope: AbstractContextManager[object] = jittor.flag_scope(**_FLAGS)
+        return scope
+
+    def model(self, setting: ResolvedSetting, workload: Workload, inputs: Inputs, export: Export) -> protocol.Model:
+        if not environment.is_inside():
+            return RemoteModel(workload.name, setting, Path(export.path))
+        loaded = model.load(Path(export.path))
+        return model.JittorModel(workload.name, setting, loaded, inputs, read_batch(export).flops)
+
+    def canary(self, setting: ResolvedSetting) -> Observed[Canary]:
+        return model.run_canary() if environment.is_inside() else ELSEWHERE
 
     def load(self) -> None:
         environment.interpreter()

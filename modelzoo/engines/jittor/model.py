@@ -23,13 +23,13 @@ from modelzoo.engines.jittor.environment import onednn, onednn_version, reason_o
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 from modelzoo.evidence.attribution import log_parts
-from modelzoo.evidence.audited import AttributedAudit, Node
+from modelzoo.evidence.audit import captured_output
 from modelzoo.evidence.canary import canary_cases, check_output
+from modelzoo.evidence.coverage import AttributedAudit, Node
 from modelzoo.evidence.kernel_names import UNATTRIBUTED
 from modelzoo.evidence.logs import logged_types, parse_onednn
 from modelzoo.evidence.observation import kernel_digest
 from modelzoo.evidence.precision import PrecisionProver
-from modelzoo.evidence.profiler import captured_output
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import KernelDigest, LogSource, ProofSource

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.engine import ExportedEngine, ExportedModel, ExportedSession, option_names
+from modelzoo.engines.export.engine import ExportedEngine, ExportedModel
 from modelzoo.engines.export.onnx import (
     GRAPH_OPSET,
     MODEL,
@@ -45,8 +45,8 @@ from modelzoo.engines.onnxruntime.quantization import (
 )
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import UsageError
-from modelzoo.evidence.audited import AttributedAudit
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
+from modelzoo.evidence.coverage import AttributedAudit
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_release
 from modelzoo.records.canary import Canary
@@ -98,6 +98,7 @@ def session_options(setting: ResolvedSetting) -> dict[str, str]:
         "session.set_denormal_as_zero": "0",
         "session.disable_prepacking": "0",
         **({DISABLED_OPTIMIZERS: GEMM_FUSION} if fast_math else {}),
+        "providers": ",".join(PROVIDERS),
     }
 
 
@@ -115,7 +116,7 @@ def native_options(options: Mapping[str, str], *, profile: Path | None = None) -
     for name, text in options.items():
         if "." in name:
             found.add_session_config_entry(name, text)
-        else:
+        elif hasattr(found, name):  # providers are no attribute
             before = getattr(found, name)  # a number, a truth value, or one of an enumeration
             names = getattr(type(before), "__members__", {"True": True, "False": False})
             setattr(found, name, names[text] if text in names else int(text))
@@ -267,30 +268,21 @@ ATTENTION = (1, 23)
 """The first release with opset 23, and its operator ``Attention`` on the CPU."""
 
 
-class OnnxRuntimeSession(ExportedSession):
-    """One setting; the options are those of every session that it creates."""
-
-    title = "ONNX Runtime"
-
-    def __init__(self, setting: ResolvedSetting) -> None:
-        super().__init__(setting)
-        self._options = session_options(setting)
-        self.switches = option_names({**self._options, "providers": ",".join(PROVIDERS)})
-
-    def model(self, workload: Workload, inputs: Inputs, export: Export) -> OnnxRuntimeModel:
-        return OnnxRuntimeModel(workload.name, self._setting, self._options, export)
-
-    def canary(self) -> Canary:
-        return run_canary(self._options, self._setting.recipe)
-
-
 class OnnxRuntimeEngine(ExportedEngine):
     """ONNX Runtime 1.17 or newer."""
 
-    name = "onnxruntime"
+    name, title = "onnxruntime", "ONNX Runtime"
     packages = (name, "onnx")
     bf16_method = "fastmath"
-    session = OnnxRuntimeSession
+
+    def options(self, setting: ResolvedSetting) -> Mapping[str, str]:
+        return session_options(setting)
+
+    def model(self, setting: ResolvedSetting, workload: Workload, inputs: Inputs, export: Export) -> OnnxRuntimeModel:
+        return OnnxRuntimeModel(workload.name, setting, self.options(setting), export)
+
+    def canary(self, setting: ResolvedSetting) -> Canary:
+        return run_canary(self.options(setting), setting.recipe)
 
     def libraries(self) -> Libraries:
         import onnxruntime

@@ -18,12 +18,12 @@ from types import MappingProxyType
 
 import msgspec
 
-from modelzoo.evidence.audited import AttributedAudit, Node
+from modelzoo.evidence.coverage import AttributedAudit, Node
 from modelzoo.evidence.flops import product_flop
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.logs import BF16_ALLOWED
-from modelzoo.evidence.nodes import canary_convolution, category_of, is_pointwise
 from modelzoo.evidence.precision import operand_precision
+from modelzoo.evidence.verdict import canary_convolution, category_of, is_pointwise
 from modelzoo.records.coverage import DISPATCH, NATIVE
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource
 from modelzoo.records.profile import Shape

@@ -15,15 +15,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.engine import ExportedEngine, ExportedModel, ExportedSession, option_names
+from modelzoo.engines.export.engine import ExportedEngine, ExportedModel
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import export_once, flat_arrays, read_batch
 from modelzoo.engines.openvino.evidence import LIBRARY, layer_nodes, read_layers, timed_nodes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence.audited import AttributedAudit
 from modelzoo.evidence.canary import canary_cases, check_output
-from modelzoo.evidence.nodes import node_digest
+from modelzoo.evidence.coverage import AttributedAudit
+from modelzoo.evidence.verdict import node_digest
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
@@ -306,36 +306,31 @@ def _outputs(request: openvino.InferRequest, count: int) -> list[NDArray[Any]]:
     return [request.get_output_tensor(number).data.copy() for number in range(count)]
 
 
+def _core() -> openvino.Core:
+    import openvino
+
+    return openvino.Core()
+
+
 BF16_METHOD = "hint"
 """The hint ``INFERENCE_PRECISION_HINT``: OpenVINO decides which layers it computes in bf16, and converts in between."""
-
-
-class OpenVinoSession(ExportedSession):
-    """One setting; the options are those of every model that it compiles."""
-
-    title = "OpenVINO"
-
-    def __init__(self, setting: ResolvedSetting) -> None:
-        import openvino
-
-        super().__init__(setting)
-        self._options, self._core = compile_options(setting), openvino.Core()
-        self.switches = option_names(self._options)
-
-    def model(self, workload: Workload, inputs: Inputs, export: Export) -> OpenVinoModel:
-        return OpenVinoModel(workload.name, self._setting, self._core, self._options, export, inputs.args)
-
-    def canary(self) -> Canary:
-        return run_canary(self._core, self._options)
 
 
 class OpenVinoEngine(ExportedEngine):
     """OpenVINO 2024.6 or newer."""
 
-    name = "openvino"
+    name, title = "openvino", "OpenVINO"
     packages = (name,)
     bf16_method = BF16_METHOD
-    session = OpenVinoSession
+
+    def options(self, setting: ResolvedSetting) -> Mapping[str, str]:
+        return compile_options(setting)
+
+    def model(self, setting: ResolvedSetting, workload: Workload, inputs: Inputs, export: Export) -> OpenVinoModel:
+        return OpenVinoModel(workload.name, setting, _core(), self.options(setting), export, inputs.args)
+
+    def canary(self, setting: ResolvedSetting) -> Canary:
+        return run_canary(_core(), self.options(setting))
 
     def libraries(self) -> Libraries:
         import openvino
@@ -355,9 +350,7 @@ class OpenVinoEngine(ExportedEngine):
             raise EnvironmentProblem("--precision bf16: OpenVINO has no bf16 kernels for this CPU; use fp32")
 
     def _capabilities(self) -> list[str]:
-        import openvino
-
-        found: list[str] = openvino.Core().get_property(DEVICE, "OPTIMIZATION_CAPABILITIES")
+        found: list[str] = _core().get_property(DEVICE, "OPTIMIZATION_CAPABILITIES")
         return found
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from modelzoo.evidence.audited import Node
+from modelzoo.evidence.coverage import Node
 from modelzoo.evidence.flops import product_flop
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, PASS_EVENT, precision_of
-from modelzoo.evidence.nodes import canary_convolution, category_of
+from modelzoo.evidence.verdict import canary_convolution, category_of
 from modelzoo.records.coverage import DISPATCH
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Shape

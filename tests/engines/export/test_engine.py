@@ -8,24 +8,17 @@ import pytest
 from exportable_workloads import CLASSIFIER, resolved
 
 from modelzoo.engines.export import engine as export_engine
-from modelzoo.engines.export.engine import ExportedEngine, ExportedModel, ExportedSession
+from modelzoo.engines.export.engine import ExportedEngine, ExportedModel
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
-
-
-class FastSession(ExportedSession):
-    """Has no models."""
-
-    title = "Some Engine"
 
 
 class Fast(ExportedEngine):
     """An engine of two packages."""
 
-    name = "fast"
+    name, title = "fast", "Some Engine"
     packages = ("fast", "format")
     bf16_method = "hint"
-    session = FastSession
 
 
 class FastModel(ExportedModel):

@@ -11,10 +11,10 @@ from evidence_samples import sentence
 from onnxruntime_recordings import recorded
 
 from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, ProfileLogError, Weights, read_profile
-from modelzoo.evidence.audited import Node
+from modelzoo.evidence.coverage import Node
 from modelzoo.evidence.kernel_names import PASS_EVENT, UNKNOWN_KERNEL
-from modelzoo.evidence.nodes import judge_nodes, node_digest
 from modelzoo.evidence.precision import UNKNOWN
+from modelzoo.evidence.verdict import judge_nodes, node_digest
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.coverage import MOVEMENT, NATIVE

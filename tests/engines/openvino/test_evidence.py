@@ -11,8 +11,8 @@ from fake_runs import make, result_of
 from openvino_recordings import DEFAULT, F32, recorded
 
 from modelzoo.engines.openvino.evidence import LIBRARY, Layer, layer_nodes, timed_nodes
-from modelzoo.evidence.audited import AttributedAudit, Node
-from modelzoo.evidence.nodes import judge_nodes, node_digest
+from modelzoo.evidence.coverage import AttributedAudit, Node
+from modelzoo.evidence.verdict import judge_nodes, node_digest
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, ProofSource, ProofVerdict
 from modelzoo.records.profile import Shape

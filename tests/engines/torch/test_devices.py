@@ -15,7 +15,7 @@ from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import devices
 from modelzoo.engines.torch.devices import device_problem
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence import profiler
+from modelzoo.evidence import audit
 from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.measure import clock
 from modelzoo.records.evidence import KernelDigest
@@ -257,6 +257,6 @@ def test_a_digest_needs_a_product(name: str | None, problem: str | None, monkeyp
         problems += ["no profiler"] if name is None else []
         return () if name is None else (DeviceKernel(name, 1.0),)
 
-    monkeypatch.setattr(profiler, "run_device_profiled", profiled)
+    monkeypatch.setattr(audit, "run_device_profiled", profiled)
     found = devices.digest(lambda: None, SimulatedDevice())
     assert isinstance(found, KernelDigest) if problem is None else found == Unavailable(problem)
