@@ -12,7 +12,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.exhibits import ExplainedLayers, ShownAnswers, ShownClasses, ShownObjects, ShownPassages
 from modelzoo.records.partial import AnsweredQuestion, ChangedObject, ScoredAnswer, TopClasses
-from modelzoo.records.run import ValidityEntry, ValidityReport
+from modelzoo.records.run import ValidityEntry
 from modelzoo.records.validity import Validity
 from modelzoo.views.judgement import (
     METRICS,
@@ -41,8 +41,7 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
         details: all tables, and the sources of the limits, instead of what changed.
     """
     if entry.report is None:
-        error = entry.error or "it could not be judged"
-        return [Notices((Notice(Severity.INVALIDATES, "failed", entry.workload, error),))]
+        return answer(entry)
     judged, tested, notices = entry.report.validity, entry.report.tested.observed, list[Notice]()
     if entry.requested.precision != "fp32" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
         why = tested.canary.summary if tested.canary is not None else tested.canary_problem or ""
@@ -60,8 +59,7 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
         f"written: {others}" if others else "",
     )
     return [
-        *wrong_results(entry.report),
-        verdict(judged),
+        *answer(entry),
         Notices(notices),
         check_table(judged, is_brief=not details),
         *tables(judged, is_brief=not details),
@@ -69,13 +67,18 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
     ]
 
 
-def wrong_results(report: ValidityReport) -> list[Lines]:
-    """Name the products of either model that are wrong, if the audits found any."""
-    return [
+def answer(entry: ValidityEntry) -> list[Block]:
+    """Return the verdict, after the products of either model that are wrong; or why there is none."""
+    report = entry.report
+    if report is None:
+        error = entry.error or "it could not be judged"
+        return [Notices([Notice(Severity.INVALIDATES, "failed", entry.workload, error)])]
+    wrong = (
         first_line(f"WRONG RESULTS in {name}: {wrong_text(found)}", Tone.BAD)
         for name, side in ((report.validity.tested_name, report.tested), ("the reference", report.reference))
         if side is not None and (found := side.observed.evidence) is not None and found.wrong
-    ]
+    )
+    return [*wrong, verdict(report.validity)]
 
 
 def verdict(judged: Validity) -> Lines:

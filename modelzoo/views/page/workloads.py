@@ -126,7 +126,7 @@ def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
         pictures: show at most that many pictures.
     """
     if entry.report is None:
-        return [lines(f"The accuracy of {label} could not be checked: {entry.error or 'no reason is known'}")]
+        return validity.answer(entry)
     judged = replace(entry.report.validity, tested_name=label)
     blocks: list[Block] = [validity.verdict(judged), check_table(judged)]
     blocks += [Details(table.caption, [table]) for table in validity.tables(judged)]

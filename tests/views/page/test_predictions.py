@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 
 from places import DATA
+from printed import printed
 
-from modelzoo.document import Details, Pictures, Table, lines
+from modelzoo.document import Details, Pictures, Table
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Thumbnail, ValidityEntry
 from modelzoo.records.validity import ClassChange, ClassLosses, MetricChange
@@ -54,8 +55,7 @@ def test_changes_and_classes_are_shown_once() -> None:
 def test_what_could_not_be_judged_says_why() -> None:
     """Without a report there is only the reason."""
     entry = replace(ssdlite().validity[0], report=None, error="no data")
-    found = workloads.predictions(entry, "bf16", 8)
-    assert found == [lines("The accuracy of bf16 could not be checked: no data")]
+    assert printed(workloads.predictions(entry, "bf16", 8)) == "failed: ssdlite: no data\n"
 
 
 def test_pictures_are_limited_for_the_whole_page() -> None:
