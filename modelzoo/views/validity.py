@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from modelzoo.document import Block, Column, Line, Lines, Notice, Notices, Rows, Table, Tone, first_line, lines
+from modelzoo.document import Block, Column, Notice, Notices, Rows, Table, Tone, first_line, lines
 from modelzoo.formatting import MISSING, number, share
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
@@ -14,23 +14,15 @@ from modelzoo.records.exhibits import ExplainedLayers, ShownAnswers, ShownClasse
 from modelzoo.records.partial import AnsweredQuestion, ChangedObject, ScoredAnswer, TopClasses
 from modelzoo.records.run import ValidityEntry
 from modelzoo.records.validity import Validity
-from modelzoo.views.judgement import (
-    METRICS,
-    change_in_points,
-    check_table,
-    plural,
-    points,
-    reason_text,
-    resolution_text,
-    scope_text,
-    verdict_text,
-)
+from modelzoo.views.judgement import METRICS, change_in_points, check_table, plural, points, verdict
 from modelzoo.views.kernel_tables import wrong_text
-from modelzoo.views.results_table import VALIDITY_TONE
 from modelzoo.warning import Severity, rank
 
 PICTURES = "_pictures"
 """End of the name of the directory that holds the pictures of a judgement."""
+SHOWN_CHANGES = 10
+"""Changed items that are listed without ``--details``."""
+AP_TITLES = {f"ap{each.replace(' ', '_')}": f"AP{each}" for each in ("", "50", "75", " small", " medium", " large")}
 
 
 def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
@@ -79,19 +71,6 @@ def answer(entry: ValidityEntry) -> list[Block]:
         if side is not None and (found := side.observed.evidence) is not None and found.wrong
     )
     return [*wrong, verdict(report.validity)]
-
-
-def verdict(judged: Validity) -> Lines:
-    """Return the verdict with the metric that decides; why it is not VALID, and what the data do not rule out."""
-    said = f"{judged.workload} {judged.tested_name}: {verdict_text(judged)}; {scope_text(judged)}"
-    first = Line(said, tone=VALIDITY_TONE.get(judged.verdict, Tone.PLAIN))
-    more = lines(reason_text(judged), resolution_text(judged))
-    return Lines((first, *more.items), stands_out=True)
-
-
-SHOWN_CHANGES = 10
-"""Changed items that are listed without ``--details``."""
-AP_TITLES = {f"ap{each.replace(' ', '_')}": f"AP{each}" for each in ("", "50", "75", " small", " medium", " large")}
 
 
 def tables(judged: Validity, *, is_brief: bool = False) -> list[Table]:

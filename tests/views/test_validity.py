@@ -64,6 +64,7 @@ from modelzoo.views.judgement import (
     source_text,
     title_text,
     valid_line,
+    verdict,
 )
 
 GOOD = Check("kl", 0.001, Relation.AT_MOST, 0.01, True, 0.001)
@@ -541,6 +542,6 @@ def test_a_kernel_that_is_wrong_is_named_before_the_verdict() -> None:
     assert printed([first]).startswith(
         "WRONG RESULTS in bf16: aten::convolution in encoder.pos_conv_embed.conv (bf16, "
     )
-    assert second == validity.verdict(VALIDITY)
+    assert second == verdict(VALIDITY)
     mirrored = replace(entry, report=replace(report, tested=sides[1], reference=sides[0]))
     assert printed(validity.answer(mirrored)).startswith("WRONG RESULTS in the reference: ")

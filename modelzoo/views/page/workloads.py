@@ -14,7 +14,7 @@ from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, explanations, kernel_tables, stages, validity
 from modelzoo.views.differences import short_names
-from modelzoo.views.judgement import check_table
+from modelzoo.views.judgement import check_table, verdict
 from modelzoo.views.plots import bars, samples
 from modelzoo.views.plots import lines as line_plots
 
@@ -128,7 +128,7 @@ def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
     if entry.report is None:
         return validity.answer(entry)
     judged = replace(entry.report.validity, tested_name=label)
-    blocks: list[Block] = [validity.verdict(judged), check_table(judged)]
+    blocks: list[Block] = [verdict(judged), check_table(judged)]
     blocks += [Details(table.caption, [table]) for table in validity.tables(judged)]
     chosen = entry.thumbnails[:pictures]
     if chosen:

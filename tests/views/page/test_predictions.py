@@ -13,6 +13,7 @@ from modelzoo.records.run import Result, Thumbnail, ValidityEntry
 from modelzoo.records.validity import ClassChange, ClassLosses, MetricChange
 from modelzoo.results import store
 from modelzoo.views import validity
+from modelzoo.views.judgement import verdict
 from modelzoo.views.page import workloads
 
 
@@ -27,7 +28,7 @@ def test_verdict_checks_tables_and_pictures_are_shown() -> None:
     found = workloads.predictions(entry, "bf16", 8)
     assert entry.report is not None
     judged = entry.report.validity
-    assert found[0] == validity.verdict(replace(judged, tested_name="bf16"))
+    assert found[0] == verdict(replace(judged, tested_name="bf16"))
     assert any(isinstance(block, Table) and block.caption == "Checks" for block in found)
     shown = {block.summary for block in found if isinstance(block, Details)}
     assert {table.caption for table in validity.tables(judged)} <= shown
