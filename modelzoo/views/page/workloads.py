@@ -15,7 +15,7 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, explanations, kernel_tables, stages, validity
 from modelzoo.views.differences import short_names
 from modelzoo.views.judgement import check_table, verdict
-from modelzoo.views.plots import bars, samples
+from modelzoo.views.plots import bars
 from modelzoo.views.plots import lines as line_plots
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
@@ -40,10 +40,10 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
         contents += [
             Details(f"Details of {name}", [lines(*said)]) for name, each in rows if (said := details.detail_lines(each))
         ]
-        series = (samples.series(name, each.runs) for name, each in rows)
+        series = (line_plots.series(name, each.runs) for name, each in rows)
         for title, kind, plot in (
             ("Processes", "processes", line_plots.processes(shown)),
-            ("Distribution of the samples", "samples", samples.plot(workload, list(filter(None, series)))),
+            ("Distribution of the samples", "samples", line_plots.samples(workload, list(filter(None, series)))),
         ):
             contents += [Section(title, [plot.figure(f"{mark}-{kind}")])] if plot is not None else []
         made = [(name, each.generation.by_position) for name, each in rows if each.generation is not None]
