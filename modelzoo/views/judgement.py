@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from modelzoo.document import Rows, Table, Tone
+from modelzoo.document import Line, Lines, Rows, Table, Tone, lines
 from modelzoo.formatting import MISSING, apart, for_people, number, share, significant, word
 from modelzoo.records.partial import LONGEST_WITH_MASKS, OUTPUT, JudgedSoFar, PictureNote
 from modelzoo.records.run import ValidityEntry
@@ -129,6 +129,14 @@ DATA_NOTES = {
 """What a data set was like, and how its images were read."""
 
 
+VALIDITY_TONE = {
+    ValidityVerdict.VALID: Tone.BETTER,
+    ValidityVerdict.NOT_VALID: Tone.BAD,
+    ValidityVerdict.INCONCLUSIVE: Tone.OPEN,
+    ValidityVerdict.CANNOT_JUDGE: Tone.OPEN,
+}
+
+
 def valid_line(judged: Validity) -> str:
     """The last line on stdout: ``[VALID] <workload> <metric> <fp32> <tested> <verdict>``.
 
@@ -150,6 +158,14 @@ def validity_text(entry: ValidityEntry) -> str:
 def verdict_text(judged: Validity) -> str:
     """The verdict with the metric that decides."""
     return ": ".join(filter(None, (str(judged.verdict), metric_text(judged))))
+
+
+def verdict(judged: Validity) -> Lines:
+    """Return the verdict with the metric that decides; why it is not VALID, and what the data do not rule out."""
+    said = f"{judged.workload} {judged.tested_name}: {verdict_text(judged)}; {scope_text(judged)}"
+    first = Line(said, tone=VALIDITY_TONE.get(judged.verdict, Tone.PLAIN))
+    more = lines(reason_text(judged), resolution_text(judged))
+    return Lines((first, *more.items), stands_out=True)
 
 
 def validity_detail(entry: ValidityEntry) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from modelzoo.document import Block, Notices, Section, Tone, first_line, lines, named
+from modelzoo.document import Block, Notices, Section, lines, named
 from modelzoo.records.load import Load
 from modelzoo.records.run import Latency, Result
 from modelzoo.records.throughput import Throughput
@@ -83,12 +83,7 @@ def _session_answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> l
         latencies = drawn(forest.latencies(shown), f"{mark}-latencies")
         blocks += [findings.headline(shown), *latencies, results_table.page_table(shown)]
     timed = {row.workload for row in shown}
-    for each in result.validity:
-        if each.workload not in timed and each.report is not None:
-            blocks += [*validity.wrong_results(each.report), validity.verdict(each.report.validity)]
-        elif each.workload not in timed:
-            why = each.error or "no reason is known"
-            blocks.append(first_line(f"{each.workload}: no accuracy check: {why}", Tone.BAD))
+    blocks += [block for each in result.validity if each.workload not in timed for block in validity.answer(each)]
     blocks = blocks or [lines("This result is empty: nothing was measured or judged.")]
     blocks += [_index(shown, mark), named(findings.remarks(shown).items())]
     return [*blocks, *section("Speedups", drawn(forest.of_rows(shown), f"{mark}-forest"), f"{mark}-ratios")]

@@ -14,12 +14,12 @@ from modelzoo.document import Column, Rows, Table, Tone, known
 from modelzoo.formatting import MISSING
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
 from modelzoo.views import differences, proof
 from modelzoo.views.differences import UNKNOWN
 from modelzoo.views.intervals import interval, ratio, rounded_value
+from modelzoo.views.judgement import VALIDITY_TONE
 from modelzoo.views.speed import is_qualified, outcome_text
 
 OUTCOME_TONE = {
@@ -32,12 +32,6 @@ OUTCOME_TONE = {
     Outcome.SAME: Tone.SAME,
     Outcome.AMBIGUOUS: Tone.OPEN,
     Outcome.NOT_COMPARABLE: Tone.BAD,
-}
-VALIDITY_TONE = {
-    ValidityVerdict.VALID: Tone.BETTER,
-    ValidityVerdict.NOT_VALID: Tone.BAD,
-    ValidityVerdict.INCONCLUSIVE: Tone.OPEN,
-    ValidityVerdict.CANNOT_JUDGE: Tone.OPEN,
 }
 PROOF = {
     ProofVerdict.WRONG_RESULTS: "WRONG {}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.document import Block, Notices, Section, Table, lines, named
+from modelzoo.document import Block, Notices, Section, lines, named
 from modelzoo.formatting import share
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
@@ -34,9 +34,7 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
     table, levels = results_table.table(shown), pipelines(result)
     table = replace(table, caption="; ".join(filter(None, [machine(shown), table.caption])))
     blocks: list[Block] = [findings.headline(shown), *([table] if any(row.reports for row in shown) else [])]
-    if levels:
-        said = [(f"{each.workload} {each.label}", text) for each in levels for text in stages.sentences(each)]
-        blocks.append(Section("Stages", (Table("Stages", stages.columns(levels), stages.CAPTION), named(said))))
+    blocks += [stages.section(levels, [f"{each.workload} {each.label}" for each in levels])] if levels else []
     blocks += [stages.tokens(shown)] if any(row.generation for row in shown) else []
     blocks.append(named(findings.remarks(shown).items(), title="Within this session"))
     blocks += [] if details else [explanations.brief(shown)]

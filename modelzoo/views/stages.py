@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from modelzoo.document import Column, Rows, Table, known
+from modelzoo.document import Column, Figure, Rows, Section, Table, known, named
 from modelzoo.formatting import MISSING, apart, counted, seconds, share, significant
 from modelzoo.records.timing import SYNCHRONIZED, Place
 from modelzoo.results.generation import DecodingRead, GenerationLevels
@@ -22,6 +22,12 @@ CAPTION = (
     "share of the sum of the stages (in the row of that sum: of the end-to-end time)"
 )
 """What the columns mean."""
+
+
+def section(found: Sequence[PipelineLevels], names: Sequence[str], *figures: Figure) -> Section:
+    """The stages of pipelines with these names, and what they show, as a part of a document."""
+    said = named((name, text) for name, each in zip(names, found) for text in sentences(each))
+    return Section("Stages", (Table("Stages", columns(found), CAPTION), said, *figures))
 
 
 def columns(found: Sequence[PipelineLevels]) -> list[Column]:

@@ -6,31 +6,23 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from modelzoo.document import Block, Column, Line, Lines, Notice, Notices, Rows, Table, Tone, first_line, lines
+from modelzoo.document import Block, Column, Notice, Notices, Rows, Table, Tone, first_line, lines
 from modelzoo.formatting import MISSING, number, share
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.exhibits import ExplainedLayers, ShownAnswers, ShownClasses, ShownObjects, ShownPassages
 from modelzoo.records.partial import AnsweredQuestion, ChangedObject, ScoredAnswer, TopClasses
-from modelzoo.records.run import ValidityEntry, ValidityReport
+from modelzoo.records.run import ValidityEntry
 from modelzoo.records.validity import Validity
-from modelzoo.views.judgement import (
-    METRICS,
-    change_in_points,
-    check_table,
-    plural,
-    points,
-    reason_text,
-    resolution_text,
-    scope_text,
-    verdict_text,
-)
+from modelzoo.views.judgement import METRICS, change_in_points, check_table, plural, points, verdict
 from modelzoo.views.kernel_tables import wrong_text
-from modelzoo.views.results_table import VALIDITY_TONE
 from modelzoo.warning import Severity, rank
 
 PICTURES = "_pictures"
 """End of the name of the directory that holds the pictures of a judgement."""
+SHOWN_CHANGES = 10
+"""Changed items that are listed without ``--details``."""
+AP_TITLES = {f"ap{each.replace(' ', '_')}": f"AP{each}" for each in ("", "50", "75", " small", " medium", " large")}
 
 
 def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
@@ -41,8 +33,7 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
         details: all tables, and the sources of the limits, instead of what changed.
     """
     if entry.report is None:
-        error = entry.error or "it could not be judged"
-        return [Notices((Notice(Severity.INVALIDATES, "failed", entry.workload, error),))]
+        return answer(entry)
     judged, tested, notices = entry.report.validity, entry.report.tested.observed, list[Notice]()
     if entry.requested.precision != "fp32" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
         why = tested.canary.summary if tested.canary is not None else tested.canary_problem or ""
@@ -60,8 +51,7 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
         f"written: {others}" if others else "",
     )
     return [
-        *wrong_results(entry.report),
-        verdict(judged),
+        *answer(entry),
         Notices(notices),
         check_table(judged, is_brief=not details),
         *tables(judged, is_brief=not details),
@@ -69,26 +59,18 @@ def document(entry: ValidityEntry, *, details: bool = False) -> list[Block]:
     ]
 
 
-def wrong_results(report: ValidityReport) -> list[Lines]:
-    """Name the products of either model that are wrong, if the audits found any."""
-    return [
+def answer(entry: ValidityEntry) -> list[Block]:
+    """Return the verdict, after the products of either model that are wrong; or why there is none."""
+    report = entry.report
+    if report is None:
+        error = entry.error or "it could not be judged"
+        return [Notices([Notice(Severity.INVALIDATES, "failed", entry.workload, error)])]
+    wrong = (
         first_line(f"WRONG RESULTS in {name}: {wrong_text(found)}", Tone.BAD)
         for name, side in ((report.validity.tested_name, report.tested), ("the reference", report.reference))
         if side is not None and (found := side.observed.evidence) is not None and found.wrong
-    ]
-
-
-def verdict(judged: Validity) -> Lines:
-    """Return the verdict with the metric that decides; why it is not VALID, and what the data do not rule out."""
-    said = f"{judged.workload} {judged.tested_name}: {verdict_text(judged)}; {scope_text(judged)}"
-    first = Line(said, tone=VALIDITY_TONE.get(judged.verdict, Tone.PLAIN))
-    more = lines(reason_text(judged), resolution_text(judged))
-    return Lines((first, *more.items), stands_out=True)
-
-
-SHOWN_CHANGES = 10
-"""Changed items that are listed without ``--details``."""
-AP_TITLES = {f"ap{each.replace(' ', '_')}": f"AP{each}" for each in ("", "50", "75", " small", " medium", " large")}
+    )
+    return [*wrong, verdict(report.validity)]
 
 
 def tables(judged: Validity, *, is_brief: bool = False) -> list[Table]:

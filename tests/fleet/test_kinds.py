@@ -5,6 +5,7 @@ from __future__ import annotations
 import instances
 from compared_hosts import PERFORMANCE, fleet, host, timed, wobble
 from fake_runs import MACHINE, make, result_of
+from printed import cells
 
 from modelzoo.fleet.hosts import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace
@@ -14,7 +15,7 @@ from modelzoo.records.race import Stage, StageKind
 from modelzoo.records.serving import LatencyBound
 from modelzoo.results.throughput import of
 from modelzoo.stats.race import Choice
-from modelzoo.views.fleet import comparison_notes, host_columns, kind_columns, total_line
+from modelzoo.views.fleet import comparison_document, comparison_notes, kind_columns, total_line
 
 GIB = 2**30
 
@@ -62,8 +63,8 @@ def test_kinds_are_told_apart_by_what_cannot_be_set() -> None:
 def test_hosts_without_a_result_are_listed_with_the_reason() -> None:
     """In the place of the file."""
     hosts = FleetHost("a", result="r.json"), FleetHost("b", problem="the Dask worker is lost")
-    columns = {column.title: column.cells for column in host_columns(hosts)}
-    assert columns["result"] == ("r.json", "none: the Dask worker is lost")
+    table, *_ = comparison_document(FleetComparison(hosts, ()))
+    assert cells(table)["result"] == ("r.json", "none: the Dask worker is lost")
 
 
 def instances_of(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> HostResult:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from modelzoo.document import lines
@@ -201,12 +198,6 @@ def test_a_profile_without_layers_has_one_table() -> None:
 def test_shapes_are_cut_after_three() -> None:
     """Long argument lists do not widen the table."""
     assert shapes_text(((1, 2), (3,), (4,), (5,))) == "1×2, 3, 4 …"
-
-
-def test_tables_need_no_torch() -> None:
-    """Stored results are shown on machines without torch."""
-    code = "import sys; sys.modules['torch'] = None; import modelzoo.views.kernel_tables"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_could_not_be_read_or_counted_is_said() -> None:

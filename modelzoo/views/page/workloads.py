@@ -6,18 +6,17 @@ import base64
 from collections.abc import Sequence
 
 from modelzoo import stats
-from modelzoo.document import Block, Column, Details, Picture, Pictures, Rows, Section, Table, known, lines, named
-from modelzoo.formatting import capitalized, seconds
+from modelzoo.document import Block, Column, Details, Picture, Pictures, Rows, Section, Table, known, lines
+from modelzoo.formatting import seconds
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import details, explanations, kernel_tables, stages
+from modelzoo.views import details, explanations, kernel_tables, stages, validity
 from modelzoo.views.differences import short_names
-from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
-from modelzoo.views.plots import bars, samples
+from modelzoo.views.judgement import check_table, verdict
+from modelzoo.views.plots import bars
 from modelzoo.views.plots import lines as line_plots
-from modelzoo.views.validity import tables
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
 PICTURE_BYTES = 600_000
@@ -41,17 +40,21 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
         contents += [
             Details(f"Details of {name}", [lines(*said)]) for name, each in rows if (said := details.detail_lines(each))
         ]
-        series = (samples.series(name, each.runs) for name, each in rows)
+        series = (line_plots.series(name, each.runs) for name, each in rows)
         for title, kind, plot in (
             ("Processes", "processes", line_plots.processes(shown)),
-            ("Distribution of the samples", "samples", samples.plot(workload, list(filter(None, series)))),
+            ("Distribution of the samples", "samples", line_plots.samples(workload, list(filter(None, series)))),
         ):
             contents += [Section(title, [plot.figure(f"{mark}-{kind}")])] if plot is not None else []
         made = [(name, each.generation.by_position) for name, each in rows if each.generation is not None]
         tokens = line_plots.tokens(workload, made)
         if tokens is not None:
             contents.append(Section(stages.TOKENS, (stages.tokens(shown), tokens.figure(f"{mark}-tokens"))))
-        contents += [*_stages(result, workload, mark), *_kernels(workload, rows, mark)]
+        staged = [each for each in pipelines(result) if each.workload == workload]
+        if staged:
+            figure = bars.stages(workload, staged).figure(f"{mark}-stages")
+            contents.append(stages.section(staged, [each.label for each in staged], figure))
+        contents += _kernels(workload, rows, mark)
     by_group = {row.runs[0].group: name for name, row in rows}
     blocks: list[Block] = []
     for entry in (each for each in result.validity if each.workload == workload):
@@ -59,22 +62,6 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
         blocks += predictions(entry, by_group.get(entry.group, as_run), pictures)
     contents += [Section("Accuracy check", blocks)] if blocks else []
     return Section(workload, contents, mark)
-
-
-def _stages(result: Result, workload: str, mark: str) -> list[Block]:
-    """The stages of the pipelines; none if the model alone was timed."""
-    timed = [each for each in pipelines(result) if each.workload == workload]
-    if not timed:
-        return []
-
-    def full(*said: str) -> str:
-        """Sentences as printed in the terminal, with a capital and a full stop each, one on a line."""
-        return "\n".join(f"{capitalized(each)}." for each in said)
-
-    said = named((each.label, full(*stages.sentences(each))) for each in timed)
-    table = Table("Stages", stages.columns(timed), full(stages.CAPTION))
-    figure = bars.stages(workload, timed).figure(f"{mark}-stages")
-    return [Section("Stages", (said, table, figure))]
 
 
 def _kernels(workload: str, rows: Sequence[tuple[str, SummaryRow]], mark: str) -> list[Section]:
@@ -139,17 +126,10 @@ def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
         pictures: show at most that many pictures.
     """
     if entry.report is None:
-        return [lines(f"The accuracy of {label} could not be checked: {entry.error or 'no reason is known'}")]
+        return validity.answer(entry)
     judged = replace(entry.report.validity, tested_name=label)
-    said = (
-        (judged.tested_name, str(judged.verdict)),
-        ("metric", metric_text(judged)),
-        ("data", scope_text(judged)),
-        ("reason", reason_text(judged)),
-        ("this can show", resolution_text(judged)),
-    )
-    blocks: list[Block] = [named(said), check_table(judged)]
-    blocks += [Details(table.caption, [table]) for table in tables(judged)]
+    blocks: list[Block] = [verdict(judged), check_table(judged)]
+    blocks += [Details(table.caption, [table]) for table in validity.tables(judged)]
     chosen = entry.thumbnails[:pictures]
     if chosen:
         items = [Picture(each.name, base64.b64encode(each.jpeg).decode("ascii")) for each in chosen]

@@ -40,7 +40,7 @@ def test_the_answer_comes_first_and_the_command_last() -> None:
     """Of one result, the first section has the headline, the latencies, then the verdicts; empty sections vanish."""
     page = build.page([given("a.json", pair())], Question())
     assert [each.title for each in page.sections] == [*("Results", "Speedups", "toy", "Machine", "Settings", "Command")]
-    headline, drawn, table = page.sections[0].blocks
+    headline, drawn, table, *_ = page.sections[0].blocks
     assert isinstance(headline, Lines)
     assert headline.stands_out
     assert str(headline.items[0].text).startswith("bf16 is slower than fp32: 0.502×")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 
 from places import DATA
+from printed import printed
 
-from modelzoo.document import Details, Lines, Pictures, Table, lines
+from modelzoo.document import Details, Pictures, Table
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Thumbnail, ValidityEntry
 from modelzoo.records.validity import ClassChange, ClassLosses, MetricChange
 from modelzoo.results import store
 from modelzoo.views import validity
+from modelzoo.views.judgement import verdict
 from modelzoo.views.page import workloads
 
 
@@ -24,11 +26,9 @@ def test_verdict_checks_tables_and_pictures_are_shown() -> None:
     """In this order; pictures as they are stored."""
     [entry] = ssdlite().validity
     found = workloads.predictions(entry, "bf16", 8)
-    facts = found[0]
-    assert isinstance(facts, Lines)
     assert entry.report is not None
     judged = entry.report.validity
-    assert (facts.items[0].name, str(facts.items[0].text)) == ("bf16", str(judged.verdict))
+    assert found[0] == verdict(replace(judged, tested_name="bf16"))
     assert any(isinstance(block, Table) and block.caption == "Checks" for block in found)
     shown = {block.summary for block in found if isinstance(block, Details)}
     assert {table.caption for table in validity.tables(judged)} <= shown
@@ -56,8 +56,7 @@ def test_changes_and_classes_are_shown_once() -> None:
 def test_what_could_not_be_judged_says_why() -> None:
     """Without a report there is only the reason."""
     entry = replace(ssdlite().validity[0], report=None, error="no data")
-    found = workloads.predictions(entry, "bf16", 8)
-    assert found == [lines("The accuracy of bf16 could not be checked: no data")]
+    assert printed(workloads.predictions(entry, "bf16", 8)) == "failed: ssdlite: no data\n"
 
 
 def test_pictures_are_limited_for_the_whole_page() -> None:
@@ -70,5 +69,5 @@ def test_pictures_are_limited_for_the_whole_page() -> None:
     most = workloads.pictures_each([many])
     assert 8 * most * 20_000 <= workloads.PICTURE_BYTES < 8 * (most + 1) * 20_000
     [pictures] = [each for each in workloads.predictions(entry, "bf16", most) if isinstance(each, Pictures)]
-    assert str(pictures.caption).startswith(f"{most} of 8 stored images")
+    assert pictures.caption.startswith(f"{most} of 8 stored images")
     assert workloads.pictures_each([]) == 0

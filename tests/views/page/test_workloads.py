@@ -55,15 +55,13 @@ def test_a_judged_workload_has_its_predictions_only() -> None:
     assert titles(found) == ["Accuracy check"]
 
 
-def test_the_sentences_about_a_pipeline_stand_beside_the_name_of_its_setting() -> None:
-    """Each is a whole sentence; none begins with the name, which must not be written with a capital."""
+def test_a_pipeline_has_its_table_what_it_shows_and_a_plot() -> None:
+    """Each sentence stands beside the name of its setting."""
     columns = {LATENCY: [0.1] * 4, "decode": [0.02] * 4, MODEL: [0.07] * 4, "answer": [0.01] * 4}
     found = section(result_of(*(pipeline_run(columns, round=number) for number in (0, 1))), "toy")
-    said, table, _ = next(each for each in found.blocks if isinstance(each, Section) and each.title == "Stages").blocks
-    assert isinstance(said, Lines) and isinstance(table, Table)
-    assert [fact.name for fact in said.items] == ["fp32 stages"]
-    assert [line[0].isupper() and line.endswith(".") for line in str(said.items[0].text).splitlines()] == [True, True]
-    assert str(table.note).startswith("Stages of the pipeline: ")
+    table, said, figure = next(e for e in found.blocks if isinstance(e, Section) and e.title == "Stages").blocks
+    assert isinstance(said, Lines) and isinstance(table, Table) and isinstance(figure, Figure)
+    assert [line.name for line in said.items] == ["fp32 stages"] * 2
 
 
 def test_a_language_model_has_a_table_and_a_plot_of_its_tokens() -> None:
