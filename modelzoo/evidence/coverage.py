@@ -16,7 +16,6 @@ import msgspec
 
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNATTRIBUTED, UNKNOWN_KERNEL, operator_class
 from modelzoo.evidence.precision import UNKNOWN, is_narrower
-from modelzoo.frozen import replace
 from modelzoo.records.coverage import DISPATCH, KNOWN_SHARE, MOVEMENT, NATIVE, Coverage, TimeShare
 from modelzoo.records.evidence import LogSource, OperatorClass, OperatorUse, Product, ProofSource
 from modelzoo.records.profile import Flops, Shape
@@ -123,12 +122,16 @@ def longest(parts: Sequence[Node], name: Name) -> list[str]:
     return [each.name for each in time_shares(parts, name, 0.0)]
 
 
+_Use = tuple[str, OperatorClass, tuple[Shape, ...], str, str, ProofSource]
+"""What ``OperatorUse`` begins with."""
+
+
 def operator_uses(parts: Sequence[Node]) -> tuple[OperatorUse, ...]:
     """Sum the operators that multiply matrices by name, shapes, kernel and precision, longest time first.
 
     The other operators are left out: a detector runs thousands of them, each with other shapes.
     """
-    alike: dict[OperatorUse, list[Node]] = defaultdict(list)
+    alike: dict[_Use, list[Node]] = defaultdict(list)
     whole: dict[tuple[str, tuple[Shape, ...]], float] = defaultdict(float)
     in_kernels: dict[tuple[str, tuple[Shape, ...]], float] = defaultdict(float)
     for part in parts:
@@ -137,24 +140,15 @@ def operator_uses(parts: Sequence[Node]) -> tuple[OperatorUse, ...]:
         whole[part.operator, part.shapes] += part.seconds
         if part.count:
             in_kernels[part.operator, part.shapes] += part.seconds
-            use = OperatorUse(
-                operator=part.operator,
-                operator_class=part.operator_class,
-                shapes=part.shapes,
-                implementation=part.implementation,
-                precision=part.precision,
-                decided_by=part.decided_by,
-                count=0,
-                seconds=0.0,
-                kernel_seconds=0.0,
-            )
+            how = (part.implementation, part.precision, part.decided_by)
+            use = (part.operator, part.operator_class, part.shapes, *how)
             alike[use].append(part)
     uses = []
     for use, some in alike.items():
-        operator, seconds = (use.operator, use.shapes), sum(part.seconds for part in some)
+        operator, seconds = (use[0], use[2]), sum(part.seconds for part in some)
         # Time outside the kernels is divided among an operator's kernels by their own time.
         own = whole[operator] * fraction([seconds], in_kernels[operator])
-        uses.append(replace(use, count=sum(part.count for part in some), seconds=own, kernel_seconds=seconds))
+        uses.append(OperatorUse(*use, sum(part.count for part in some), own, seconds))
     return tuple(sorted(uses, key=lambda use: -use.seconds))
 
 

@@ -138,8 +138,20 @@ class Collector:
         key = (str(operator), _text(own_args), _text(own_named), _text(out), len(same), known)
         if key not in self._places:
             self._places[key] = len(self.found)
+            kind = operator_class(name)
+            assert kind is not None, "only products are noted"
+            factors = [args[each] for each in rule.factors] if rule is not None else tensors_in(list(args))[:2]
+            types = {precision_of(dtype_name(each)) or "unknown" for each in factors or tensors_in(list(args))}
             operands = {key: each for key, each in named.items() if key != _OUT}
-            product = _product(name, args, operands, rule, known)
+            product = Product(
+                operator=name,
+                operator_class=kind,
+                shapes=tuple(tuple(map(int, each.shape)) for each in tensors_in([args, operands])),
+                operands=named_precision(name) or (types.pop() if len(types) == 1 else "unknown"),
+                count=0,
+                kernels=known.kernels if known is not None else None,
+                logged=known.precision if known is not None else None,
+            )
             flop = call_flop(name, args, output) or 0
             self.found.append(_Distinct(product, operator, own_args, own_named, known, flop, out))
         self.found[self._places[key]].layers.append(layer)
@@ -155,25 +167,6 @@ class Collector:
 
 _OUT = "out"
 """The argument that an operator writes its output to, in code that ``torch.compile`` made."""
-
-
-def _product(
-    name: str, args: Sequence[Any], named: Mapping[str, Any], rule: Rule | None, logged: LoggedCall | None
-) -> Product:
-    kind = operator_class(name)
-    assert kind is not None, "only products are noted"
-    factors = [args[each] for each in rule.factors] if rule is not None and rule.factors else tensors_in(list(args))
-    factors = factors[:2] if rule is None else factors
-    types = {precision_of(dtype_name(each)) or "unknown" for each in factors}
-    return Product(
-        operator=name,
-        operator_class=kind,
-        shapes=tuple(tuple(map(int, each.shape)) for each in tensors_in([args, named])),
-        operands=named_precision(name) or (types.pop() if len(types) == 1 else "unknown"),
-        count=0,
-        kernels=logged.kernels if logged is not None else None,
-        logged=logged.precision if logged is not None else None,
-    )
 
 
 def _noted(value: Any, stays: bool, same: dict[int, Any]) -> Any:

@@ -97,7 +97,13 @@ def judge_attributed(
         bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for other precisions than bf16 and fp16.
     """
     checks = {check.operator: check for check in canary.operators} if canary is not None else {}
-    parts = _as_probed(audit.parts, audit.products)
+    parts = audit.parts
+    # What was not probed shows the types of its operands alone: if no bf16 instruction ran in what was, none did there.
+    if {each.subnormals for each in audit.products if each.operands == "bf16"} - {None} == {Subnormals.IN_FP32}:
+        parts = [
+            replace(part, precision=BF16_IN_FP32, decided_by=ProofSource.PROBE) if part.precision == "bf16" else part
+            for part in parts
+        ]
     compute = [part for part in parts if part.is_compute]
     # In an audit of fp32, what matters is how much ran in bf16.
     reduced = "bf16" if requested == "fp32" else requested
@@ -141,20 +147,6 @@ def judge_attributed(
         replay_seconds=audit.replay_seconds,
         unread_lines=tuple({untimed(line): line for line in audit.unread + audit.unread_in_products}.values())[:3],
     )
-
-
-def _as_probed(parts: Sequence[Node], products: Sequence[Product]) -> Sequence[Node]:
-    """``parts``, with bf16 operands multiplied in fp32 if subnormal products show that of all products that were tried.
-
-    Of the others only the types of their operands are known.
-    """
-    tried = {each.subnormals for each in products if each.operands == "bf16"} - {None}
-    if tried != {Subnormals.IN_FP32}:
-        return parts
-    return [
-        replace(part, precision=BF16_IN_FP32, decided_by=ProofSource.PROBE) if part.precision == "bf16" else part
-        for part in parts
-    ]
 
 
 def _kept(product: Product, requested: str, bf16_method: str | None) -> Product:

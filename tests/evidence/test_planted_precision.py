@@ -412,10 +412,7 @@ class Plain(torch.nn.Module):
 NAME_LISTS = {
     "modelzoo.evidence.kernel_names._NARROW": (),
     "modelzoo.evidence.logs._BLAS_PRECISION": {},
-    **{
-        f"modelzoo.evidence.logs.{each}": re.compile("(?!)")
-        for each in ("_X86_FP32_ISA", "_BF16_ISA", "_IGNORES_FAST_MATH", "_FIXED_FORMAT")
-    },
+    **{f"modelzoo.evidence.logs.{each}": re.compile("(?!)") for each in ("_X86_FP32_ISA", "_BF16_ISA")},
 }
 """What says which precision a kernel or an operator has by its name, emptied."""
 

@@ -34,6 +34,7 @@ from modelzoo.engines.export.store import export_once, flat_arrays, read_batch
 from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, ProfileLogError, Weights, read_profile
 from modelzoo.engines.onnxruntime.quantization import (
     CALIBRATION,
+    RECIPES,
     STATIC,
     calibration,
     convolution_weights,
@@ -41,7 +42,6 @@ from modelzoo.engines.onnxruntime.quantization import (
     quantize,
     quantize_files,
     quantized_conversion,
-    resolve_recipe,
 )
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import UsageError
@@ -318,7 +318,14 @@ class OnnxRuntimeEngine(ExportedEngine):
         return export_once(source, self.name, quantized_conversion(conversion, recipe, batches), write)
 
     def resolve_recipe(self, setting: Setting) -> str | None:
-        return resolve_recipe(setting)
+        if setting.precision != "int8":
+            return None
+        if setting.recipe not in RECIPES:
+            known = ", ".join(name for name in RECIPES if name is not None)
+            raise UsageError(
+                f"recipe={setting.recipe} is one of torch's, and ONNX Runtime has {known}; or use --engine torch"
+            )
+        return RECIPES[setting.recipe]
 
 
 def newest_opset() -> int:

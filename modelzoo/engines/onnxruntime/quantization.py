@@ -23,7 +23,6 @@ from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.profile import Shape
 from modelzoo.records.workload import Conversion
-from modelzoo.setting import Setting
 from modelzoo.workload.declaration import batches_digest
 
 if TYPE_CHECKING:
@@ -41,22 +40,6 @@ RECIPES: dict[str | None, str] = {
 }
 """What runs, by what was asked for: ``dynamic`` is what ``quantize_dynamic`` does by default. Without a recipe, it is
 the one whose predictions are nearer to those of fp32."""
-
-
-def resolve_recipe(setting: Setting) -> str | None:
-    """The recipe that ``setting`` runs with; ``None`` if it is not quantized.
-
-    Raises:
-        UsageError: ONNX Runtime does not have it.
-    """
-    if setting.precision != "int8":
-        return None
-    if setting.recipe not in RECIPES:
-        known = ", ".join(name for name in RECIPES if name is not None)
-        raise UsageError(
-            f"recipe={setting.recipe} is one of torch's, and ONNX Runtime has {known}; or use --engine torch"
-        )
-    return RECIPES[setting.recipe]
 
 
 Calibration = Sequence[Mapping[str, Any]]

@@ -90,7 +90,9 @@ def resolve_recipe(
         raise UsageError(f"recipe={recipe} is one of ONNX Runtime's; use --engine onnxruntime, or recipe={DYNAMIC}")
     if not recipe.startswith(DYNAMIC):
         return recipe
-    found = _engines() if engines is None else engines
+    import torch
+
+    found = tuple(torch.backends.quantized.supported_engines) if engines is None else engines
     asked = recipe.partition("-")[2]
     known = [name for name in QUANTIZED_ENGINES if name in found]
     if asked and asked not in known:
@@ -99,13 +101,6 @@ def resolve_recipe(
     if not known:
         raise EnvironmentProblem(f"recipe={recipe}: this torch has no engine for quantized layers on this machine")
     return f"{DYNAMIC}-{asked or known[0]}"
-
-
-def _engines() -> Sequence[str]:
-    """torch's libraries for quantized layers that work on this machine."""
-    import torch
-
-    return tuple(torch.backends.quantized.supported_engines)
 
 
 def engine_of(recipe: str | None) -> str | None:

@@ -72,8 +72,3 @@ def test_a_directory_that_cannot_be_removed_stays(tmp_path: Path, monkeypatch: p
     prune(tmp_path, 100)
     assert list(tmp_path.iterdir()) == [stuck]
     assert not (stuck / MANIFEST).exists()
-
-
-def test_the_limit_is_what_the_documentation_says() -> None:
-    """In docs/engines.md."""
-    assert store.LIMIT == 16 * 2**30

@@ -166,7 +166,10 @@ sys.exit("torch" in sys.modules)
 def test_an_audit_proves_fp32_with_the_canary(folder: Path) -> None:
     """And not without it."""
     model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
-    evidence = model.audit(args, canary=OpenVinoEngine().open(SETTING).canary())
+    canary = OpenVinoEngine().open(SETTING).canary()
+    assert [each.operator for each in canary.operators] == ["matmul", "linear", "conv", "pointwise"]
+    assert canary.verdict("fp32") is CanaryVerdict.FP32, canary.summary
+    evidence = model.audit(args, canary=canary)
     assert evidence.verdict is ProofVerdict.FP32
     assert evidence.iterations == 1
     assert evidence.compute_seconds > 0
