@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from modelzoo.frozen import replace
+from modelzoo.machine.installation import import_torchvision
 from modelzoo.records import codec
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.validity import Predictor
@@ -39,6 +41,11 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+def hidden(*sides: Predictor) -> list[Predictor]:
+    """The models, whose layers are not looked at: that takes longer than a dozen pictures."""
+    return [replace(each, model=None) for each in sides]
 
 
 @pytest.fixture
@@ -95,6 +102,7 @@ def classifier() -> Any:
 @pytest.fixture(scope="session")
 def detector() -> Any:
     """The trained SSDLite: ``workload``, its ``task``, ``model`` and ``data``."""
+    import_torchvision()  # without torch's compiler
     loaded = discovery.load_workload(WORKLOADS / "ssdlite")
     task = loaded.judge({})
     module = sys.modules[task.preprocess.__module__]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from validity import toys
+from validity.conftest import hidden
 from validity.toys import bind, judge
 
 from modelzoo.frozen import replace
@@ -26,11 +27,13 @@ from modelzoo.validity.squad import question_kind
 def run(reader: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
     """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
 
-    def go(tested: Predictor | None = None, task: Answers | None = None, **request: Any) -> Validity:
+    def go(
+        tested: Predictor | None = None, task: Answers | None = None, layers: bool = True, **request: Any
+    ) -> Validity:
         request = {"batch": 4, "model_path": str(reader.path), **request}
-        tested = tested or predictor(reader.model, "bf16")
-        task = task or reader.task
-        return judge("bert", task, predictor(reader.model), tested, ValidityRequest(**request), exhibit=recorder)
+        sides = [predictor(reader.model), tested or predictor(reader.model, "bf16")]
+        sides = sides if layers else hidden(*sides)
+        return judge("bert", task or reader.task, *sides, ValidityRequest(**request), exhibit=recorder)
 
     return go
 
@@ -128,7 +131,7 @@ def test_long_contexts_and_questions_without_an_answer(
     ]  # fmt: skip
     path = tmp_path / "v2.json"
     path.write_text(json.dumps({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}))
-    judged = run(data=str(path))
+    judged = run(layers=False, data=str(path))
     rows = recorder.rows("answers.csv")
     assert [row[0] for row in rows] == ["a", "b", "c"]
     assert "Clara Whitfield" in rows[0][2]
@@ -146,7 +149,7 @@ def test_the_limit_on_the_answer_and_the_window_come_from_the_declaration(
         return reader.model(*args)
 
     task = replace(reader.task, max_length=96, stride=32)
-    run(predictor(reader.model, "bf16", via=call), task, limit=2)
+    run(predictor(reader.model, "bf16", via=call), task, layers=False, limit=2)
     assert lengths == {96}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from validity import toys
+from validity.conftest import hidden
 from validity.toys import bind, judge
 
 from modelzoo.errors import UsageError
@@ -24,11 +25,13 @@ from modelzoo.validity.judging import conclude
 def run(classifier: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
     """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
 
-    def go(tested: Predictor | None = None, task: Classification | None = None, **request: Any) -> Validity:
+    def go(
+        tested: Predictor | None = None, task: Classification | None = None, layers: bool = True, **request: Any
+    ) -> Validity:
         request = {"batch": 4, **request}
-        tested = tested or predictor(classifier.model, "bf16")
-        task = task or classifier.task
-        return judge("lite0", task, predictor(classifier.model), tested, ValidityRequest(**request), exhibit=recorder)
+        sides = [predictor(classifier.model), tested or predictor(classifier.model, "bf16")]
+        sides = sides if layers else hidden(*sides)
+        return judge("lite0", task or classifier.task, *sides, ValidityRequest(**request), exhibit=recorder)
 
     return go
 
@@ -51,7 +54,7 @@ def test_the_whole_sample_set(
 
 def test_a_sample_of_labelled_pictures(run: Callable[..., Validity], classifier: Any, recorder: Any) -> None:
     """24 pictures: INCONCLUSIVE, all of them in the CSV, the first ones with their classes."""
-    judged = run(data=str(classifier.data), limit=24, seed=1)
+    judged = run(layers=False, data=str(classifier.data), limit=24, seed=1)
     assert (judged.verdict, judged.exit_code, judged.counts) == ("INCONCLUSIVE", 2, {"pictures": 24})
     assert judged.reference is not None
     assert judged.reference > 0.7
@@ -148,11 +151,12 @@ def test_a_reference_far_from_its_published_quality_cannot_judge(run: Callable[.
     """Class names in another order make fp32 itself wrong: a broken set-up, exit code 2."""
     task = classifier.task
     shifted = replace(task, wnids=lambda: [*task.wnids()[7:], *task.wnids()[:7]])
-    judged = run(task=shifted, data=str(classifier.data), limit=20)
+    judged = run(task=shifted, layers=False, data=str(classifier.data), limit=20)
     assert (judged.verdict, judged.exit_code) == ("CANNOT JUDGE", 2)
     assert judged.reason == Reason(ReasonKind.FAR_FROM_PUBLISHED)
     assert "published" in toys.failed(judged)
-    assert run(task=shifted, data=str(classifier.data), limit=2, own_weights=True).verdict != "CANNOT JUDGE"
+    own = run(task=shifted, layers=False, data=str(classifier.data), limit=2, own_weights=True)
+    assert own.verdict != "CANNOT JUDGE"
 
 
 def test_random_weights_are_numeric_only(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:

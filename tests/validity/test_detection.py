@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from validity import toys
+from validity.conftest import hidden
 from validity.toys import judge
 
+from modelzoo.frozen import replace
 from modelzoo.records.partial import PictureNote
 from modelzoo.records.validity import ReasonKind
-from modelzoo.validity import Detection, Predictor, Validity, ValidityRequest
+from modelzoo.validity import Detection, Predictor, Validity, ValidityRequest, average_precision
+
+
+@pytest.fixture(autouse=True)
+def _few_candidates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those with lower scores take seconds in NMS, and so do a thousand draws; neither changes a verdict here."""
+    if "detector" in request.fixturenames and request.node.get_closest_marker("slow") is None:
+        module = sys.modules[request.getfixturevalue("detector").task.preprocess.__module__]
+        monkeypatch.setattr(module, "SCORE", 0.1)
+        monkeypatch.setattr(average_precision, "DRAWS", 200)
 
 
 @pytest.fixture
 def run(detector: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
     """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
 
-    def go(tested: Predictor | None = None, **request: Any) -> Validity:
+    def go(tested: Predictor | None = None, layers: bool = False, **request: Any) -> Validity:
         request = {"batch": 4, "pictures": 0, **request}
-        tested = tested or predictor(detector.model, "bf16")
-        return judge(
-            "ssdlite", detector.task, predictor(detector.model), tested, ValidityRequest(**request), exhibit=recorder
-        )
+        sides = [predictor(detector.model), tested or predictor(detector.model, "bf16")]
+        sides = sides if layers else hidden(*sides)
+        return judge("ssdlite", detector.task, *sides, ValidityRequest(**request), exhibit=recorder)
 
     return go
 
@@ -63,11 +74,10 @@ def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: 
 
 def test_the_builtin_set_says_how_small_it_is(run: Callable[..., Validity]) -> None:
     """Without data: 8 crops of one photograph."""
-    judged = run()
+    judged = run(layers=True)
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
     assert (judged.items, judged.item, judged.labelled) == (8, "crop", False)
     assert judged.figures["matched"] >= 8
-    assert run(limit=1).exit_code == 2
 
 
 def test_a_certain_fault_shows_on_the_builtin_set(
@@ -94,7 +104,7 @@ def test_a_scaled_layer_is_not_valid(
     faulty = copy.deepcopy(detector.model)
     with torch.no_grad():
         dict(faulty.named_modules())[layer].weight.mul_(factor)
-    judged = run(predictor(faulty, "bf16"), limit=4)
+    judged = run(predictor(faulty, "bf16"), layers=True, limit=4)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
@@ -116,7 +126,8 @@ def test_planted_faults_are_not_valid(
             scores = scores - 100
         return boxes, scores
 
-    judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=24)
+    limit = 4 if fault in ("nan", "nothing") else 24
+    judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=limit)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
     expected = {"shift": "box_bias", "colours": "detection_agreement", "nan": "finite", "nothing": "in_common"}
     assert expected[fault] in toys.failed(judged)
@@ -129,20 +140,15 @@ def test_a_reference_that_detects_nothing_cannot_judge(detector: Any, predictor:
         boxes, scores = detector.model(x)
         return boxes, scores - 100
 
-    blind = predictor(detector.model, via=call)
-    request = ValidityRequest(limit=4, pictures=0)
-    judged = judge("ssdlite", detector.task, blind, predictor(detector.model, "bf16", via=call), request)
+    blind, request = predictor(detector.model, via=call), ValidityRequest(limit=4, pictures=0)
+    judged = judge("ssdlite", detector.task, *hidden(blind, predictor(detector.model, "bf16", via=call)), request)
     assert (judged.verdict, judged.exit_code) == ("CANNOT JUDGE", 2)
 
 
-def test_random_weights_are_numeric_only(detector: Any, predictor: Callable[..., Predictor]) -> None:
+def test_random_weights_are_numeric_only(tmp_path: Path) -> None:
     """Never VALID, whatever the numbers say."""
-    import torch
-
-    torch.manual_seed(0)
-    model = detector.workload.build({})
-    request = ValidityRequest(limit=2, pictures=0, weights_are_random=True)
-    judged = judge("ssdlite", detector.task, predictor(model), predictor(model, "bf16"), request)
+    task, reference, _, request = toys.detection(tmp_path, 2)
+    judged = judge("toy", task, reference, reference, replace(request, weights_are_random=True))
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
 
 
