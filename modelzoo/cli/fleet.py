@@ -12,8 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from modelzoo.cli.measuring import Fleet, Shards
-from modelzoo.cli.options import Accuracy, Output
+from modelzoo.cli.options import Accuracy, Fleet, Output, Shards
 from modelzoo.cli.output import INTERRUPTED, file_stem, kept_text, new_result, results_directory, stored_code, tell
 from modelzoo.cli.selection import select_settings
 from modelzoo.cli.session import make_judging

@@ -11,7 +11,17 @@ from typing import Annotated, Any
 import msgspec
 
 from modelzoo.cli.compare import add_format
-from modelzoo.cli.options import Accuracy, Measurement, Output, add_accuracy, add_effort, add_measurement
+from modelzoo.cli.options import (
+    Accuracy,
+    Fleet,
+    Measurement,
+    Output,
+    Shards,
+    Tune,
+    add_accuracy,
+    add_effort,
+    add_measurement,
+)
 from modelzoo.cli.output import add_details
 from modelzoo.cli.parser import Parser, help_texts
 from modelzoo.cli.setting_options import add_comparison, add_setting, add_workload, add_workloads
@@ -21,7 +31,6 @@ from modelzoo.plan import Plan
 from modelzoo.records.load import Scenario
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Smt
-from modelzoo.records.tuning import Goal
 
 Namespace = argparse.Namespace
 """What was typed of the settings, for ``selection``."""
@@ -272,29 +281,6 @@ def add_load(parser: Parser) -> None:
 OF_TUNE = ("--goal", "--budget", "--vary", "--allow-unjudged", "--resume", "--data", "--limit", "--output")
 
 
-class Tune(msgspec.Struct, frozen=True):
-    """What ``modelzoo tune`` searches for, among which settings, and how long."""
-
-    goal: Annotated[
-        Goal,
-        Option(
-            "latency of a batch (default), or throughput: larger batches are tried too, and the time per item decides"
-        ),
-    ] = Goal.LATENCY
-    budget: Annotated[float | None, Option("duration of the search: 20m (default), 1h", "TIME", time_span)] = None
-    vary: Annotated[
-        tuple[str, ...],
-        Option(
-            "try every combination of these values, instead of the list in docs/tune.md; may be repeated",
-            "NAME=V1,V2,…",
-        ),
-    ] = ()
-    allow_unjudged: Annotated[
-        bool, Option("let a bf16 setting win even if its accuracy cannot be checked, as with random weights")
-    ] = False
-    resume: Annotated[str | None, Option("continue the interrupted search that FILE holds", "FILE")] = None
-
-
 def add_tune(parser: Parser) -> None:
     """Add the options of ``modelzoo tune``."""
     add_workload(parser)
@@ -377,32 +363,6 @@ USAGE = """
 
 The user starts a Dask scheduler, and one worker on every host (docs/scale.md):
   dask worker ADDRESS --nworkers 1 --nthreads 1 --resources host=1 --no-dashboard"""
-
-
-class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """What hosts are not told."""
-
-    json_dir: Annotated[
-        Path | None,
-        Option("directory for the results of all hosts and their comparison (default: results/fleet-TIME)", "DIR"),
-    ] = None
-    scheduler: Annotated[
-        str,
-        Option(
-            "address of the Dask scheduler: tcp://10.0.0.1:8786, or tls://… with the certificates of Dask's "
-            "configuration",
-            "ADDRESS",
-        ),
-    ]
-
-
-class Shards(msgspec.Struct, frozen=True, kw_only=True):
-    """How ``modelzoo fleet validate`` divides a data set."""
-
-    shards_dir: Annotated[Path, Option("directory for finished shards; a later call uses them again", "DIR")]
-    shard_items: Annotated[
-        int | None, Option("items per shard, rounded up to whole batches (default: a hundredth of the data set)", "N")
-    ] = None
 
 
 def add_fleet(parser: Parser) -> None:

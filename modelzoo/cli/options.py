@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from modelzoo.option import Option, add_options, switch
+from modelzoo.option import Option, add_options, duration, switch
 from modelzoo.plan import Effort, Plan
+from modelzoo.records.tuning import Goal
 from modelzoo.setting import fields
 
 
@@ -81,6 +83,55 @@ class Measurement(msgspec.Struct, frozen=True):
     details: bool = False
     needs_all: bool = False
     timeout: float | None = None
+
+
+class Tune(msgspec.Struct, frozen=True):
+    """What ``modelzoo tune`` searches for, among which settings, and how long."""
+
+    goal: Annotated[
+        Goal,
+        Option(
+            "latency of a batch (default), or throughput: larger batches are tried too, and the time per item decides"
+        ),
+    ] = Goal.LATENCY
+    budget: Annotated[float | None, Option("duration of the search: 20m (default), 1h", "TIME", duration)] = None
+    vary: Annotated[
+        tuple[str, ...],
+        Option(
+            "try every combination of these values, instead of the list in docs/tune.md; may be repeated",
+            "NAME=V1,V2,…",
+        ),
+    ] = ()
+    allow_unjudged: Annotated[
+        bool, Option("let a bf16 setting win even if its accuracy cannot be checked, as with random weights")
+    ] = False
+    resume: Annotated[str | None, Option("continue the interrupted search that FILE holds", "FILE")] = None
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """What hosts are not told."""
+
+    json_dir: Annotated[
+        Path | None,
+        Option("directory for the results of all hosts and their comparison (default: results/fleet-TIME)", "DIR"),
+    ] = None
+    scheduler: Annotated[
+        str,
+        Option(
+            "address of the Dask scheduler: tcp://10.0.0.1:8786, or tls://… with the certificates of Dask's "
+            "configuration",
+            "ADDRESS",
+        ),
+    ]
+
+
+class Shards(msgspec.Struct, frozen=True, kw_only=True):
+    """How ``modelzoo fleet validate`` divides a data set."""
+
+    shards_dir: Annotated[Path, Option("directory for finished shards; a later call uses them again", "DIR")]
+    shard_items: Annotated[
+        int | None, Option("items per shard, rounded up to whole batches (default: a hundredth of the data set)", "N")
+    ] = None
 
 
 def add_effort(group: argparse._ArgumentGroup, budget: str) -> None:

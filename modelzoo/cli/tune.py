@@ -7,8 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from modelzoo.cli.measuring import Tune
-from modelzoo.cli.options import Accuracy, Output
+from modelzoo.cli.options import Accuracy, Output, Tune
 from modelzoo.cli.output import new_result, print_document, print_result, result_lines, result_path, say_where
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.session import judge_setting, make_judging, measured

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.cli import fleet, output
-from modelzoo.cli.measuring import Fleet
+from modelzoo.cli.options import Fleet
 from modelzoo.errors import UsageError
 from modelzoo.records.run import Result
 from modelzoo.results.store import ResultFile
