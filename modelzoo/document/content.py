@@ -263,12 +263,12 @@ class Rows(Generic[R]):
         tone: Callable[[R], Tone] | None = None,
         *,
         order: int | None = None,
-        is_number: bool = False,
         meaning: str = "",
     ) -> Column:
         """Return a column of texts; for the other arguments see ``Column``."""
         cells = tuple(MISSING if (found := cell(each)) is None else str(found) for each in self.rows)
-        return Column(title, cells, is_number, order, tuple(map(tone, self.rows)) if tone is not None else (), meaning)
+        tones = tuple(map(tone, self.rows)) if tone is not None else ()
+        return Column(title, cells, order=order, tones=tones, meaning=meaning)
 
     def number(
         self,
@@ -280,7 +280,7 @@ class Rows(Generic[R]):
         meaning: str = "",
     ) -> Column:
         """Return a column of numbers."""
-        return self.text(title, cell, tone, order=order, is_number=True, meaning=meaning)
+        return replace(self.text(title, cell, tone, order=order, meaning=meaning), is_number=True)
 
 
 def known(*columns: Column) -> list[Column]:

@@ -240,7 +240,7 @@ def rich_table(columns: Sequence[Column], width: int, *, is_plain: bool = False)
         justify: Literal["left", "right"] = "right" if column.is_number else "left"
         shown.add_column(_lines(column.title), justify=justify, overflow="fold", width=wide)
     for row in range(len(columns[0].cells)):
-        shown.add_row(*(_cell(each, row) for each in columns))
+        shown.add_row(*(_lines(each.cells[row], _STYLES[each.tone(row)]) for each in columns))
     return shown
 
 
@@ -269,7 +269,3 @@ def _longest(column: Column, separator: str | None) -> int:
     """Length of the longest line of its cells, or, with ``None``, of its longest word, that of its title included."""
     texts = column.cells if separator else (column.title, *column.cells)
     return max((len(for_people(part)) for text in texts for part in text.split(separator)), default=0)
-
-
-def _cell(column: Column, row: int) -> RichText:
-    return _lines(column.cells[row], _STYLES[column.tone(row)])

@@ -17,6 +17,7 @@ draw on it.
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import re
 import warnings
@@ -150,11 +151,10 @@ class ExhibitWriter:
     def _write_pictures(self, content: DetectionPicture, name: str) -> None:
         folder = self._directory / f"{self._workload}{PICTURES}"
         folder.mkdir(parents=True, exist_ok=True)
-        first, number = _file_name(name.rsplit(".", 1)[0]), 1
-        stem = first
-        while folder / f"{stem}.jpg" in self.files:  # of another input of that name, a.png beside a.jpg
-            number += 1
-            stem = f"{first}_{number}"
+        first = _file_name(name.rsplit(".", 1)[0])
+        stems = (f"{first}_{number}" if number > 1 else first for number in itertools.count(1))
+        # There may be another input of that name, a.png beside a.jpg.
+        stem = next(stem for stem in stems if folder / f"{stem}.jpg" not in self.files)
         with large_pictures_allowed():
             image = read(content.source).image
         drawings = {
@@ -193,12 +193,8 @@ class Mark(msgspec.Struct, frozen=True):
     thick: bool = False
 
 
-class Panel(msgspec.Struct, frozen=True):
-    """A picture with marks, later ones on top, and the title above it."""
-
-    title: str
-    detections: DrawnDetections
-    marks: Sequence[Mark]
+Panel = tuple[str, DrawnDetections, Sequence[Mark]]
+"""The title above a picture, and marks on it, later ones on top."""
 
 
 def draw_detections(image: Image, picture: DetectionPicture) -> Image:
@@ -207,7 +203,7 @@ def draw_detections(image: Image, picture: DetectionPicture) -> Image:
     rows = [row for row, score in enumerate(detections.scores) if score >= picture.threshold]
     colours = [PALETTE[label % len(PALETTE)] for label in detections.labels]
     marks = [Mark(row, colours[row], _label(detections, row)) for row in reversed(rows)]
-    return _drawn(image, [Panel(f"{picture.tested_name}: {counted(len(rows), 'object')}", detections, marks)])
+    return _drawn(image, [(f"{picture.tested_name}: {counted(len(rows), 'object')}", detections, marks)])
 
 
 def draw_comparison(image: Image, picture: DetectionPicture) -> Image:
@@ -232,13 +228,12 @@ def _compared(picture: DetectionPicture, side: int) -> Panel:
             marks.insert(0, Mark(row, COMMON, text))
     only, colour, word = ((matches.lost, LOST, "LOST"), (matches.new, NEW, "NEW"))[side]
     marks += [Mark(each.row, colour, f"{word} {_label(detections, each.row)}", True) for each in only]
-    title = (
-        f"{(picture.reference_name, picture.tested_name)[side]}: {counted(len(matches.pairs) + len(only), 'object')}"
-    )
+    name, count = (picture.reference_name, picture.tested_name)[side], len(matches.pairs) + len(only)
+    title = f"{name}: {counted(count, 'object')}"
     if side == 1:
         moved = sum(pair.moved for pair in matches.pairs)
         title += f"\n{len(matches.lost)} lost, {len(matches.new)} new, {moved} moved"
-    return Panel(title, detections, marks)
+    return title, detections, marks
 
 
 def _label(detections: DrawnDetections, row: int) -> str:
@@ -263,15 +258,15 @@ def _drawn(image: Image, panels: Sequence[Panel], legend: Sequence[tuple[str, st
             (len(panels) * width / DPI, (height + (BARS if legend else BARS // 2)) / DPI), dpi=DPI, layout="constrained"
         )
         canvas = FigureCanvasAgg(figure)
-        for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels):
+        for axes, (title, detections, marks) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels):
             axes.set_axis_off()
             axes.set_anchor("S")  # what is left is above, where the title is
-            axes.set_title(panel.title)
-            pixels = _with_masks(image.resize((width, height)), panel)
+            axes.set_title(title)
+            pixels = _with_masks(image.resize((width, height)), detections, marks)
             axes.imshow(pixels, extent=(0, image.size[0], image.size[1], 0))
-            for number, mark in enumerate(panel.marks):
+            for number, mark in enumerate(marks):
                 # Above and below in turn: the boxes of one object often lie on each other.
-                box = panel.detections.boxes[mark.row]
+                box = detections.boxes[mark.row]
                 _mark(axes, box, mark, image.size, LINE / factor, below=number % 2 == 1)
         if legend:
             patches = [Patch(color=colour, label=text) for colour, text in legend]
@@ -306,7 +301,7 @@ def _mark(axes: Axes, box: Sequence[float], mark: Mark, size: tuple[int, int], l
     )
 
 
-def _with_masks(picture: Image, panel: Panel) -> NDArray[Any]:
+def _with_masks(picture: Image, detections: DrawnDetections, marks: Sequence[Mark]) -> NDArray[Any]:
     """The pixels of ``picture``, with half-transparent masks."""
     import numpy as np
     from PIL import Image as Images
@@ -314,8 +309,7 @@ def _with_masks(picture: Image, panel: Panel) -> NDArray[Any]:
     from pycocotools import mask as rle
 
     pixels = np.asarray(picture.convert("RGB"), dtype="float32")
-    detections = panel.detections
-    for mark in panel.marks if detections.masks else ():
+    for mark in marks if detections.masks else ():
         decoded = rle.decode({"size": list(detections.mask_size), "counts": detections.masks[mark.row]})
         inside = np.asarray(Images.fromarray(decoded * 255).resize(picture.size)) > 127
         pixels = np.where(inside[..., None], 0.5 * pixels + 0.5 * np.array(ImageColor.getrgb(mark.colour)), pixels)
