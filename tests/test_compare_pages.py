@@ -15,7 +15,7 @@ from proven_results import BF16, FP32, session_of, written
 from modelzoo.cli import app
 from modelzoo.cli.app import explicit_values
 from modelzoo.frozen import replace
-from modelzoo.records.run import Result
+from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store
 from modelzoo.results.refusals import ALLOWABLE
@@ -50,7 +50,9 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         written(Path(name), *(session_of(LEVELS, 3 * day + number) for number in range(3)))
     for hour, name in enumerate(("x86", "arm")):
         store.write(served([40.0, 40.1, 39.9, 40.0], f"2026-03-20T0{hour}:00:00+00:00"), Path(f"{name}.json"))
-        judged = Result(("modelzoo", "validate"), "2026-03-20", validity=(judgement(ValidityVerdict.VALID),))
+        entry = replace(judgement(ValidityVerdict.VALID), group=0)
+        asked = (SettingRequest(entry.workload, entry.requested),)
+        judged = Result(("modelzoo", "validate"), "2026-03-20T00:00:00+00:00", asked, validity=(entry,))
         store.write(judged, Path(f"{name}-accuracy.json"))
     Path("prices.csv").write_text(PRICES, encoding="utf-8")
     written(Path("results"), session_of(LEVELS, 21), session_of(LEVELS, 22))

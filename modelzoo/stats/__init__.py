@@ -30,7 +30,6 @@ from modelzoo.stats.design import (
     Look,
     Looks,
     components,
-    detectable,
     planned_looks,
     pooled,
     power,

@@ -105,6 +105,8 @@ def planned_looks(minimum: int, maximum: int) -> tuple[int, ...]:
     return (*(each for each in (minimum, *grid) if each * SPACING <= maximum), maximum)
 
 
+STEPS = 200
+"""Of the integral in ``power``."""
 BATCH_SECONDS = 1.0
 """Length of a batch of samples. Batches must be longer than the correlation of neighbouring samples lasts (Schmeiser,
 "Batch size effects in the analysis of simulation output", Operations Research 30, 1982)."""
@@ -199,30 +201,13 @@ def seconds_per_process(costs: Costs, found: Components, limits: tuple[float, fl
     return min(high, max(low, BATCH_SAMPLES * costs.sample, ideal if found.tau2 > 0 else 0.0))
 
 
-def detectable(spread: float, rounds: int, alpha: float, power: float = POWER) -> float:
-    """Return the smallest relative difference that ``rounds`` rounds tell from none.
-
-    (t(1 - alpha/2) + t(power)) · spread / sqrt(rounds), with rounds - 1 degrees of freedom (Snedecor and Cochran,
-    "Statistical Methods", section 6.14, with Student's t in place of the normal quantiles).
-
-    Args:
-        spread: standard deviation of the rounds' log ratios.
-        rounds: number of rounds.
-        alpha: the two-sided error that is allowed.
-        power: the probability with which the difference is found.
-    """
-    if rounds < 2:
-        return math.inf
-    quantiles = student_t(1 - alpha / 2, rounds - 1) + student_t(power, rounds - 1)
-    return math.expm1(quantiles * spread / math.sqrt(rounds))
-
-
 def power(spread: float, rounds: int, difference: float, alpha: float) -> float:
     """Return the probability that ``rounds`` rounds tell a difference from none, in its direction.
 
-    The test statistic has a noncentral t distribution, with rounds - 1 degrees of freedom and the noncentrality
-    difference · sqrt(rounds) / spread; its distribution function is approximated by the normal one (Abramowitz and
-    Stegun, "Handbook of Mathematical Functions", 26.7.10).
+    The test statistic has a noncentral t distribution with rounds - 1 degrees of freedom and the noncentrality
+    difference · sqrt(rounds) / spread: given how large the spread of these rounds happens to be, it is normal (Johnson,
+    Kotz and Balakrishnan, "Continuous Univariate Distributions", volume 2, 1995, chapter 31). The integral over that
+    spread, which has a scaled chi distribution, is computed by the midpoint rule.
 
     Args:
         spread: standard deviation of the rounds' log ratios.
@@ -230,27 +215,33 @@ def power(spread: float, rounds: int, difference: float, alpha: float) -> float:
         difference: the true log ratio.
         alpha: the two-sided error that is allowed.
     """
-    if rounds < 2:
-        return 0.0
-    if not spread:
-        return float(difference > 0)
-    freedom = rounds - 1
-    critical = student_t(1 - alpha / 2, freedom)
-    excess = difference * math.sqrt(rounds) / spread - critical * (1 - 1 / (4 * freedom))
-    return NormalDist().cdf(excess / math.sqrt(1 + critical**2 / (2 * freedom)))
+    if rounds < 2 or not spread:
+        return float(rounds > 1 and difference > 0)
+    freedom, normal = rounds - 1, NormalDist()
+    critical, effect = student_t(1 - alpha / 2, freedom), difference * math.sqrt(rounds) / spread
+    # Of the spread seen, relative to the true one: its standard deviation is about 1 / sqrt(2 · freedom).
+    start, end = max(0.0, 1 - 8 / math.sqrt(freedom)), 1 + 8 / math.sqrt(freedom)
+    step = (end - start) / STEPS
+    constant = math.log(2) + freedom / 2 * math.log(freedom / 2) - math.lgamma(freedom / 2)
+    found = 0.0
+    for number in range(STEPS):
+        seen = start + (number + 0.5) * step
+        density = math.exp(constant + (freedom - 1) * math.log(seen) - freedom * seen**2 / 2)
+        found += step * density * normal.cdf(effect - critical * seen)
+    return min(found, 1.0)
 
 
-def rounds_to_tell(spread: float, difference: float, alpha: float, power: float = POWER) -> int:
-    """Return the fewest rounds, at least 2, that tell a relative ``difference`` from none; see ``detectable``.
+def rounds_to_tell(spread: float, difference: float, alpha: float) -> int:
+    """Return the fewest rounds, at least 2, that tell a relative ``difference`` from none with a power of ``POWER``.
 
     Raises:
         ValueError: the difference is not positive.
     """
     if difference <= 0:
         raise ValueError(f"the difference must be positive, not {difference}")
-    normal = NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(power)
-    count = max(2, math.ceil((normal * spread / math.log1p(difference)) ** 2))
-    while detectable(spread, count, alpha, power) > difference:
+    quantiles = NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(POWER)
+    count = max(2, math.ceil((quantiles * spread / math.log1p(difference)) ** 2))
+    while power(spread, count, math.log1p(difference), alpha) < POWER:
         count += 1
     return count
 

@@ -227,7 +227,8 @@ def headline(comparison: Comparison) -> Lines:
     alone = rows[0].alone if len(rows) == 1 else None
     if alone is not None and alone.ratio is not None:
         said += f"; in these sessions alone {outcome_text(alone)}, {ratio(alone.ratio)}"
-        said += "".join(f", {each.alone_outcome}, {ratio(each.alone)}" for each in comparison.costs if each.alone)
+        in_cost = [f" and in cost {each.alone_outcome}, {ratio(each.alone)}" for each in comparison.costs if each.alone]
+        said += "".join(in_cost)
     outcomes = {row.outcome for row in rows}
     return first_line(said, next((tone for each, tone in _TONES.items() if each in outcomes), Tone.SAME))
 
