@@ -39,7 +39,8 @@ from modelzoo.records.throughput import (
 )
 from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
-from modelzoo.results.refusals import Metric, Pair, Served, SideSetting
+from modelzoo.results.counting import Served
+from modelzoo.results.refusals import Metric, Pair, SideSetting
 from modelzoo.serve.generator import poisson
 from modelzoo.serve.search import Bracket
 from modelzoo.setting import Setting

@@ -39,8 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric",
         choices=METRICS,
-        help="what to compare (default: latency; of results of 'modelzoo throughput', which have nothing else, "
-        "throughput)",
+        help="what to compare (default: latency; of instances, throughput)",
     )
     parser.add_argument(
         "--pair",
@@ -54,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="compare rows in spite of this: weights, inputs, batch, work, outputs, wrong, unproven, inactive, "
-        "emulator, invalid, slo, unconfirmed or unrecorded; may be repeated",
+        help="compare rows in spite of weights, inputs, batch, work, outputs, wrong, unproven, inactive, emulator, "
+        "invalid, slo, unconfirmed or unrecorded; may be repeated",
     )
     parser.add_argument(
         "--assume-spread",
@@ -82,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write to FILE instead of stdout (-); an .html file is a page that also shows each result",
+        help="write to FILE instead of stdout (-); .html: a page",
     )
     parser.set_defaults(command_function=compare_command)
 

@@ -25,7 +25,8 @@ from modelzoo.records.run import Result, Run
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Throughput
 from modelzoo.results import throughput
-from modelzoo.results.refusals import Obstacle, Pair, Served, SideSetting
+from modelzoo.results.counting import Served
+from modelzoo.results.refusals import Obstacle, Pair, SideSetting
 from modelzoo.results.speed import sides_of
 from modelzoo.results.throughput import Backing
 from modelzoo.setting import METHOD_OPTIONS, METHODS, SHOWN, OptionValue, Setting, labels, option_name, value_text

@@ -16,7 +16,7 @@ from statistics import median
 import msgspec
 
 from modelzoo import stats
-from modelzoo.records.serving import Window
+from modelzoo.records.serving import LatencyBound, Window
 from modelzoo.records.throughput import ConfigurationRun
 
 LEAST = 50
@@ -110,6 +110,28 @@ def round_errors(runs: Sequence[ConfigurationRun]) -> tuple[RoundError, ...]:
             if each.error is not None:
                 places.setdefault(each.error, []).append((run.round, number))
     return tuple(RoundError(problem, tuple(where)) for problem, where in places.items())
+
+
+class Served(msgspec.Struct, frozen=True):
+    """The best configuration of instances that one session found.
+
+    Attributes:
+        configuration: its name; empty if there is none.
+        rates: what all instances together served per second in each round that it is judged by.
+        unit: of what.
+        batches: the batch sizes that it was chosen from.
+        bound: what the latency had to meet; ``None`` if nothing.
+        is_met: whether it is known to meet the bound, if there is one.
+        is_confirmed: whether these rounds took no part in its choice.
+    """
+
+    configuration: str
+    rates: tuple[float, ...]
+    unit: str
+    batches: tuple[int, ...]
+    bound: LatencyBound | None
+    is_met: bool
+    is_confirmed: bool
 
 
 def per_million(per_hour: float, rate: stats.Interval) -> stats.Interval:

@@ -19,6 +19,7 @@ from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.validity import Validity, ValidityVerdict
 from modelzoo.records.workload import OutputAgreement
+from modelzoo.results.counting import Served
 from modelzoo.results.proof import Proof, UnexplainedOutputs, agreement_of, merged_proof
 from modelzoo.setting import Setting
 from modelzoo.warning import CONTRADICTING, WarningMessage
@@ -88,7 +89,7 @@ class Batches(msgspec.Struct, frozen=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The bounds on the latency that the sides had to meet."""
+    """The sides had to meet different bounds, or one of them none."""
 
     base: LatencyBound | None
     other: LatencyBound | None
@@ -161,28 +162,6 @@ class Refusal(msgspec.Struct, frozen=True):
     obstacle: Obstacle
     side: str = ""
     fact: Fact | None = None
-
-
-class Served(msgspec.Struct, frozen=True):
-    """The best configuration of instances that one session found.
-
-    Attributes:
-        configuration: its name; empty if there is none.
-        rates: what all instances together served per second in each round that it is judged by.
-        unit: of what.
-        batches: the batch sizes that it was chosen from.
-        bound: what the latency had to meet; ``None`` if nothing.
-        is_met: whether it is known to meet the bound, if there is one.
-        is_confirmed: whether these rounds took no part in its choice.
-    """
-
-    configuration: str
-    rates: tuple[float, ...]
-    unit: str
-    batches: tuple[int, ...]
-    bound: LatencyBound | None
-    is_met: bool
-    is_confirmed: bool
 
 
 class SideSetting(msgspec.Struct, frozen=True):
@@ -323,19 +302,15 @@ def _of_both(pair: Pair, base: SideSetting, other: SideSetting, metric: Metric) 
         yield Refusal(Obstacle.WORK)
     if not settings.is_other_work(pair.on_purpose):
         yield from _of_work(base, other, is_interleaved=pair.is_interleaved)
-    batches = [tuple(sorted(_batches(side))) for side in (base, other)]
+    # Of instances, those that the best configuration was chosen from.
+    tried = ([batch for each in side.served for batch in each.batches] for side in (base, other))
+    ran = ([report.setting.batch for report in side.reports] for side in (base, other))
+    batches = [tuple(sorted(set(own or of_reports))) for own, of_reports in zip(tried, ran)]
     if batches[0] != batches[1] and not ("batch" in pair.on_purpose and metric in RATED):
         yield Refusal(Obstacle.BATCH, fact=Batches(*batches))
     bounds = [dict.fromkeys(each.bound for each in side.served) for side in (base, other)]
     if bounds[0] != bounds[1]:
         yield Refusal(Obstacle.SLO, fact=Bounds(*(next(iter(each)) for each in bounds)))
-
-
-def _batches(side: SideSetting) -> set[int]:
-    """The batch sizes that it ran; of instances, those that the best configuration was chosen from."""
-    if side.served:
-        return {batch for each in side.served for batch in each.batches}
-    return {report.setting.batch for report in side.reports}
 
 
 def _inputs(side: SideSetting) -> set[str | None]:

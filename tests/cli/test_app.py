@@ -259,7 +259,7 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["compare", "a.json", "b.json", "--metric", "latncy"], "argument --metric: invalid choice: 'latncy'"),
         (
             ["compare", "a.json", "b.json", "-o", "c.pdf"],
-            "-o c.pdf: name a file that ends in .txt, .md, .csv, .json, .xml, or give --format",
+            "-o c.pdf: name a file that ends in .txt, .md, .html, .htm, .csv, .json, .xml, or give --format",
         ),
         (
             ["compare", "a.json", "b.json", "-o", "/nonexistent/c.md"],

@@ -12,9 +12,7 @@ from proven_results import BF16, FP32, session, session_of, sessions, side
 
 from modelzoo.comparison.compare import Comparison, Question, compare
 from modelzoo.comparison.estimate import STARTS
-from modelzoo.comparison.machines import Price
 from modelzoo.comparison.pairing import parse_pairing
-from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Latency, Result
 from modelzoo.records.timing import Design, StopReason
@@ -160,22 +158,6 @@ def test_a_session_that_has_not_ended_is_noted(stop_reason: StopReason | None, i
     other = replace(session(day=2), payload=Latency((Design("toy", 0.05, stop_reason=stop_reason),)))
     said = notes(compared([session()], [other]))
     assert ("new: new/1.json was stored before the call had ended." in said) == is_noted
-
-
-def test_prices_become_costs() -> None:
-    """Twice as fast at the same price costs half."""
-    found = compare(
-        side("old", session(0.1)), side("new", session(0.05, 2)), Question(), (Price("old", 1.0), Price("new", 1.0))
-    )
-    (cost,) = found.costs
-    assert cost.ratio.value == pytest.approx(2.0, rel=1e-3)
-
-
-def test_prices_do_not_fit_every_metric() -> None:
-    """Memory has no price per inference."""
-    prices = (Price("old", 1.0), Price("new", 1.0))
-    with pytest.raises(UsageError, match="--price needs --metric"):
-        compare(side("old", session()), side("new", session(day=2)), Question(metric=Metric.MEMORY), prices)
 
 
 def test_machines_that_differ_are_named_as_what_they_are() -> None:

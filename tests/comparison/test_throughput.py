@@ -89,6 +89,7 @@ def test_too_few_rounds_say_nothing_of_the_sessions_alone() -> None:
     (row,) = compared(served(rates(40, STEADY[:3])), served(rates(20, STEADY[:3]), HOUR)).rows
     assert row.alone is not None
     assert (row.alone.ratio, row.alone.verdict.doubt) == (None, Doubt.FEW_PROCESSES)
+    assert reason(row.alone) == "fewer than 4 processes, or rounds of instances, on a side"
     (row,) = compared(served(rates(40)), served(rates(20), "2026-01-03T00:00:00+00:00")).rows
     assert row.alone is None
 
