@@ -78,7 +78,7 @@ def test_a_new_table_of_a_comparison_is_in_all_of_its_documents(monkeypatch: pyt
     """In the terminal, as Markdown, and in a page; CSV, JSON and JUnit are of its rows."""
     monkeypatch.setattr(compare, "document", longer(compare.document))
     base, other = sides()
-    section = build.compared((base.name, base.results), (other.name, other.results), Question(), "c")
+    section = build.compared(base, other, Question(), "c")
     texts = [compared_text(form, details=False) for form in ("terminal", "markdown")]
     for text in (*texts, html(Page("title", "", (section,)))):
         for words in WORDS:
