@@ -139,7 +139,7 @@ def measured(server: Server, rng: np.random.Generator) -> SideSetting:
     shape = (server.sessions, server.rounds)
     noise = rng.choice([-1.0, 1.0], shape) if server.is_split else rng.standard_normal(shape)
     logs = server.spread * noise + server.between * rng.standard_normal((server.sessions, 1))
-    found = tuple(Served("", tuple(each), "items", (1,), None, True, True) for each in np.exp(logs).tolist())
+    found = tuple(Served("", tuple(each), "items", (1,), 1, None, True, True) for each in np.exp(logs).tolist())
     count = server.sessions
     return SideSetting(
         "simulated", Setting(), "", ((),) * count, (Result((), WHEN),) * count, (0,) * count, served=found

@@ -93,23 +93,29 @@ def served(
     created: str = CREATED,
     *,
     batches: Sequence[int] = (1,),
+    counts: Sequence[int] = (1, 4),
     bound: LatencyBound | None = None,
     is_confirmed: bool = True,
     runs: Mapping[str, Any] | None = None,
     **changes: object,
 ) -> Result:
-    """A complete result: of one and four instances with each batch, the four with the last batch serve the most.
+    """A complete result: of instances of two cores with each batch; the most with the last batch serve the most.
 
     Args:
         rates: rows per second of these in each round of the confirmation.
         created: when the call began.
         batches: the batch sizes.
+        counts: the numbers of instances.
         bound: on the latency.
         is_confirmed: whether the best was measured again.
         runs: changes of the reports of the audited instances.
         changes: of what was measured.
     """
-    own = [configuration(count, batch=batch, group=group) for group, batch in enumerate(batches) for count in (1, 4)]
+    own = [
+        Configuration(group, count, 2, batch, Smt.OFF, plan(topology(SERVER.cores), count, 2))
+        for group, batch in enumerate(batches)
+        for count in counts
+    ]
     best, found = len(own) - 1, []
 
     def seconds(each: Configuration, rate: float) -> list[float]:

@@ -124,10 +124,17 @@ def compare_command(args: argparse.Namespace) -> int:
         check_directory(target)
     elif form == "html":
         raise UsageError("--format html is a page; name its file with -o FILE")
+    if form == "html" and args.details:
+        raise UsageError("a page has all details; leave out --details")
     conditions, prices = fail_on(args.fail_on, args.metric or "latency"), read_prices(args.price)
     allowed = allowances(args.allow)
     base, *others = sides = read_sides([args.base, *args.others], allowed)
     question = _question(args, allowed)
+    if form == "html":
+        from modelzoo.views.page import build
+
+        if len(sides) > build.MOST_IN_FULL:
+            raise UsageError(f"a page compares up to {build.MOST_IN_FULL} sides; name fewer, or another format")
     priced = prices_of(prices, sides)
     judged = []
     for number, other in enumerate(others, 1):
@@ -135,7 +142,6 @@ def compare_command(args: argparse.Namespace) -> int:
         judged.append((comparison, gate(comparison, conditions)))
     if form == "html" and target is not None:
         from modelzoo.document.html import html
-        from modelzoo.views.page import build
 
         # What was judged comes first, because the last result of a side is shown in full.
         given = [build.ResultSet(side.name, (*side.judged, *side.results)) for side in sides]

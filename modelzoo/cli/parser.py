@@ -315,7 +315,7 @@ EXAMPLES = {
   modelzoo compare baseline/ new.json --format markdown -o comment.md
                                                            # for a pull request
   modelzoo compare a.json b.json --price a=0.42 --price b=0.31
-                                                           # cost per million inferences""",
+                                                           # cost per million items""",
     "check": """
   modelzoo check bert --base torch==2.13.0 --head torch==2.14.1
         # two releases of torch

@@ -152,18 +152,19 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
     if args.price and not 1 < len(args.results) <= build.MOST_IN_FULL:
         raise UsageError(f"--price compares costs: name 2 to {build.MOST_IN_FULL} results")
     names = short_names([Path(path) for path in args.results])
-    given = []
+    given, shown = [], dict[str, str]()
     for number, (name, path) in enumerate(zip(names, args.results), 1):
         stored = [StoredResult(file, result) for file, result in read_all([path])]
         stored.sort(key=lambda each: moment(each.result.created))
         if args.redact:
-            people, name = names_here(), f"Result {number}"
+            shown[name] = f"Result {number}"
+            people, name = names_here(), shown[name]
             results = [redacted(each.result, people) for each in stored]
             stored = [StoredResult(f"session {session}", result) for session, result in enumerate(results, 1)]
         given.append(build.ResultSet(name, tuple(stored), Path(path).is_dir()))
     prices = read_prices(args.price)
     if args.redact:  # the name of a price list
-        prices = tuple(replace(each, source="--price") for each in prices)
+        prices = tuple(replace(each, name=shown.get(each.name, each.name), source="--price") for each in prices)
     write_output(target, html(build.page(given, Question(), prices)))
     print_lines([f"page: {target}"])
     return 0

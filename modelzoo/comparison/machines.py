@@ -138,9 +138,10 @@ def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Rates | N
     if report.setting.device != "cpu":
         return Rates(items, None, None, extrapolated=OneDevice(report.setting.device))
     machine, limits = report.provenance.machine, report.provenance.machine.threads
-    # The cores that a run could keep busy: its threads (instances: all), unless its CPUs or its quota are fewer. Cores
-    # are counted as the system shows them; in a virtual machine they may be halves of physical ones.
-    threads = math.inf if side.served else report.setting.threads
+    # The cores that a run could keep busy: its threads (instances: the most that were tried), unless its CPUs or its
+    # quota are fewer. Cores are counted as the system shows them; in a virtual machine they may be halves of physical
+    # ones.
+    threads = min((each.cores for each in side.served), default=report.setting.threads)
     used = min(threads, limits.physical_cores, limits.quota or math.inf)
     whole = items if used >= machine.cores else multiplied(items, machine.cores / used)
     cores, assumed = float(machine.cores), None
@@ -205,6 +206,7 @@ class Cost(msgspec.Struct, frozen=True):
         other_extrapolated: likewise.
         outcome: the verdict, corrected for all rows; ``None`` unless both machines as a whole were measured.
         is_assumed: whether it rests on an assumption of how much days differ.
+        is_unproven: whether it is not proven that both sides ran in their precision.
         alone: ``ratio`` of these sessions alone; ``None`` without a verdict, or if the row has none.
         alone_outcome: the verdict on that, as ``outcome``.
     """
@@ -221,6 +223,7 @@ class Cost(msgspec.Struct, frozen=True):
     other_extrapolated: Extrapolation | None = None
     outcome: Outcome | None = None
     is_assumed: bool = False
+    is_unproven: bool = False
     alone: stats.Interval | None = None
     alone_outcome: Outcome | None = None
 
@@ -367,6 +370,7 @@ def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tup
                 base_extrapolated=rates.base.extrapolated,
                 other_extrapolated=rates.other.extrapolated,
                 is_assumed=compared.basis is Basis.ASSUMED,
+                is_unproven=row.speed.is_unproven,
             )
         )
     for index, verdict in zip(in_days, stats.verdicts(list(in_days.values()))):

@@ -21,7 +21,7 @@ from modelzoo.field import parse_words
 from modelzoo.frozen import replace
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.load import Load
-from modelzoo.records.run import Result, Run
+from modelzoo.records.run import Provenance, Result, Run
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Throughput
 from modelzoo.results import throughput
@@ -351,6 +351,7 @@ def best_of(side: Side) -> tuple[SideSetting, ...]:
                 rates=tuple(best.row.rates.values()) if best is not None else (),
                 unit=found.unit,
                 batches=tuple(sorted({each.batch for each in found.configurations})),
+                cores=max(each.instances * each.cores for each in found.configurations),
                 bound=found.bound,
                 is_met=best is not None and (found.bound is None or best.row.meets is True),
                 is_confirmed=best is None or best.backing is not Backing.UNCONFIRMED,
@@ -371,8 +372,10 @@ def best_of(side: Side) -> tuple[SideSetting, ...]:
 
 
 def _judged(found: SideSetting, side: Side) -> SideSetting:
-    """With the latest judgement of the same setting and weights, whatever batch and threads, in a result of its own."""
+    """With the latest judgement of the same setting and weights, on the same kind of machine and by the same torch, in
+    a result of its own; batch and threads may differ."""
     left_out = ("batch", "threads")
+    where = {_ran_with(report.provenance) for report in found.reports}
     weights = {report.prepared.weights.sha256 for report in found.reports} - {None}
     entries = [
         entry
@@ -381,5 +384,11 @@ def _judged(found: SideSetting, side: Side) -> SideSetting:
         if entry.workload == found.workload
         and words(entry.requested, left_out) == words(found.requested, left_out)
         and (entry.report is None or entry.report.prepared.weights.sha256 in weights)
+        and (entry.report is None or _ran_with(entry.report.provenance) in where)
     ]
     return replace(found, validity=entries[-1]) if entries else found
+
+
+def _ran_with(provenance: Provenance | None) -> tuple[str | None, str | None]:
+    """The kind of machine and the torch: what predictions in a reduced precision depend on."""
+    return (provenance.fingerprint, provenance.versions.get("torch")) if provenance is not None else (None, None)

@@ -185,7 +185,9 @@ def _call_parts(noted: RecordedCall, recording: Recording, prover: PrecisionProv
     for is_reference in (False, True):
         own = [each for each in computing if each.is_reference is is_reference]
         if own or not (computing or is_reference):
-            part = sum(each.seconds for each in own) / in_kernels if in_kernels else 1.0
+            part = len(own) / len(computing) if computing else 1.0
+            if in_kernels:
+                part = sum(each.seconds for each in own) / in_kernels
             # A loop of torch's own, as slow as a reference kernel (aten/src/ATen/native/LinearAlgebra.cpp).
             is_loop = recording.shows_onednn and not computing and base_name(call.name) == "_int_mm"
             kernel = _kernel(noted, product, recording, own)

@@ -99,8 +99,12 @@ def record_calls(call: Callable[[], object], run: Run = run_operator, device: st
     from torch.utils._python_dispatch import TorchDispatchMode
 
     calls: list[Call] = []
-    backend, has_kernel = _DISPATCH_KEYS.get(device, device.upper()), torch._C._dispatch_has_kernel_for_dispatch_key
-    autocast_key = getattr(torch._C.DispatchKey, f"Autocast{backend}")
+    backend = _DISPATCH_KEYS.get(device, device.upper())
+    try:
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+        autocast_key = getattr(torch._C.DispatchKey, f"Autocast{backend}")
+    except AttributeError as error:  # both are torch's own affair
+        raise FlopCountError(f"operations could not be counted: {error}") from error
 
     @cache  # a pass calls the same operators thousands of times
     def is_composite(func: Any) -> bool:

@@ -233,7 +233,7 @@ _PRODUCTS_OF_BRGEMM = re.compile(r"\bbs:(\d+)")
 def fixed_sizes(primitive: Primitive) -> str:
     """Return the sizes that do not depend on the number of items: all but the batch, and but the rows of a product."""
     _, colon, right = primitive.problem.partition(":")
-    return "x".join(right.split("x")[-2:]) if colon else re.sub(r"mb\d+", "", primitive.problem)
+    return "x".join(right.partition(":")[0].split("x")[-2:]) if colon else re.sub(r"mb\d+", "", primitive.problem)
 
 
 def problem_flop(primitive: Primitive) -> int | None:

@@ -59,7 +59,10 @@ class PrecisionProver:
     def prove_primitive(self, primitive: Primitive) -> PrecisionProof:
         """Decide the precision of a oneDNN primitive."""
         alike = [check for check in self._checks if check.kernels == (primitive.kernel,)]
-        return self._decide(logged_precision(primitive), _level(alike), ProofSource.KERNEL_LOG)
+        logged = logged_precision(primitive)
+        found = self._decide(logged, _level(alike), ProofSource.KERNEL_LOG)
+        # On ARM, kernels of one name use fast math or not, by the layout of their weights.
+        return found if logged != BF16_ALLOWED or found.precision == "fp32" else NO_PROOF
 
     def prove_library_call(self, operand_type: str, operator: str, source: ProofSource) -> PrecisionProof:
         """Decide the precision of a product outside oneDNN, computed by a BLAS library or a native kernel.

@@ -63,7 +63,8 @@ def read_machine(
         float(mhz) for mhz in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo, re.MULTILINE)
     ]
     highest = [linux.read_integer(folder / "cpuinfo_max_freq") for folder in scaling]
-    hypervisor = first_fields(lscpu).get("Hypervisor vendor")
+    listed = first_fields(lscpu)
+    hypervisor, sockets = listed.get("Hypervisor vendor"), listed.get("Socket(s)", "")
     packages = {linux.read_socket(each, root) for each in online}
     if hypervisor is None and cpu.architecture != "x86_64":  # x86 CPUs report it themselves
         hypervisor = identify_hypervisor(root)
@@ -78,7 +79,7 @@ def read_machine(
         features=cpu.features,
         has_bf16=cpu.has_bf16,
         sve_bits=_sve_bits(root) if "sve" in cpu.features else None,
-        sockets=None if None in packages else len(packages),
+        sockets=len(packages) if None not in packages else int(sockets) if sockets.isdigit() else None,
         cores=cores,
         logical=len(online),
         threads_per_core=threads_per_core,

@@ -28,7 +28,7 @@ from modelzoo.workload.discovery import PACKAGE, import_root, installation_advic
 
 WORKER = ("-m", "modelzoo.measure.worker")
 """The arguments with which an interpreter runs a worker."""
-REQUIRED = ("torch", "msgspec", "numpy", "psutil", "safetensors", "platformdirs", "threadpoolctl")
+REQUIRED = ("torch", "msgspec", "numpy", "psutil", "safetensors", "platformdirs", "threadpoolctl", "packaging")
 """What every worker imports."""
 OLDEST = (3, 10)
 _ADVICE = "name an environment such as envs/torch-2.9.1/bin/python, which 'scripts/torch-env --unpinned 2.9.1' makes"

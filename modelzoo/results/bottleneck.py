@@ -16,6 +16,8 @@ from modelzoo.results.summary import SummaryRow
 NOISE = 1.25
 """Products must have gained this times more than the whole: two audits of the same model on a shared server of two
 CPUs differ by less."""
+ALIKE = ("engine", "device", "batch", "threads", "options")
+"""Fields of ``Setting`` that would change the time of products, too."""
 SMALL_SHARE = 0.05
 """Other work that takes less of the pass than this is not named."""
 
@@ -60,13 +62,16 @@ def bottleneck(row: SummaryRow, base: SummaryRow) -> Bottleneck | None:
         base: the workload's setting in fp32.
 
     Returns:
-        ``None`` if nothing is, or if it cannot be told: one of them was not timed, audited and proven, or its products
-        did not gain more than the whole, beyond its interval and what audits differ by.
+        ``None`` if nothing is, or if it cannot be told: one of them was not timed, audited and proven, they differ in
+        more than the precision, or the products did not gain more than the whole, beyond its interval and what audits
+        differ by.
     """
     own, other = row.proof.ground, base.proof.ground
     if row.speed is None or row.speed.ratio is None or not isinstance(own, Evidence) or not isinstance(other, Evidence):
         return None
     if row.setting.precision == "fp32" or base.setting.precision != "fp32" or not (row.is_proven and base.is_proven):
+        return None
+    if any(getattr(row.setting, name) != getattr(base.setting, name) for name in ALIKE):
         return None
     (products, now), (before, without) = divided(own), divided(other)
     if not (products and before) or before / products < NOISE * row.speed.ratio.high:

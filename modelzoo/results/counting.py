@@ -120,6 +120,7 @@ class Served(msgspec.Struct, frozen=True):
         rates: what all instances together served per second in each round that it is judged by.
         unit: of what.
         batches: the batch sizes that it was chosen from.
+        cores: the most that a configuration kept busy from which it was chosen.
         bound: what the latency had to meet; ``None`` if nothing.
         is_met: whether it is known to meet the bound, if there is one.
         is_confirmed: whether these rounds took no part in its choice.
@@ -129,6 +130,7 @@ class Served(msgspec.Struct, frozen=True):
     rates: tuple[float, ...]
     unit: str
     batches: tuple[int, ...]
+    cores: int
     bound: LatencyBound | None
     is_met: bool
     is_confirmed: bool

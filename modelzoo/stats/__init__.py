@@ -5,6 +5,53 @@ an interval that treats samples as independent is too narrow. And processes diff
 samples within one, so the unit of an interval or a comparison is the process.
 """
 
-from modelzoo.stats.comparison import *
-from modelzoo.stats.design import *
-from modelzoo.stats.intervals import *
+from modelzoo.stats.comparison import (
+    EQUIVALENCE,
+    LARGEST_P,
+    SAME_WITHIN,
+    VERDICT_CONFIDENCE,
+    Basis,
+    Doubt,
+    Outcome,
+    Outlook,
+    Ratio,
+    Seen,
+    Spread,
+    Verdict,
+    corrected,
+    holm,
+    ratio_of,
+    ratio_test,
+    verdicts,
+)
+from modelzoo.stats.design import (
+    Components,
+    Costs,
+    Look,
+    Looks,
+    components,
+    planned_looks,
+    pooled,
+    power,
+    rounds_to_tell,
+    seconds_per_process,
+)
+from modelzoo.stats.intervals import (
+    CONFIDENCE,
+    Interval,
+    LogRatio,
+    Variance,
+    geometric_mean,
+    inverse,
+    is_settled,
+    level_interval,
+    odd_process,
+    outliers,
+    percentile,
+    percentiles,
+    process_interval,
+    scaled,
+    setting_interval,
+    student_t,
+    total,
+)

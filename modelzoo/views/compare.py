@@ -61,13 +61,13 @@ _TONES = {
     Outcome.FASTER: Tone.BETTER,
     Outcome.LESS: Tone.BETTER,
 }
+"""Of the headline, by the first of these outcomes that a row has."""
 COSTS = {
     Outcome.CHEAPER: "{1} is cheaper than {0}",
     Outcome.DEARER: "{1} is dearer than {0}",
     Outcome.SAME: "{1} and {0} cost the same",
     Outcome.AMBIGUOUS: "no significant difference in cost between {1} and {0}",
 }
-"""Of the headline, by the first of these outcomes that a row has."""
 DECIDED = (Outcome.FASTER, Outcome.SLOWER)
 DIFFERING = "What differs, the most decisive first"
 
@@ -146,7 +146,7 @@ def _costs(comparison: Comparison) -> list[Block]:
     for cost in comparison.costs:
         for name, each in zip(names, (cost.base_extrapolated, cost.other_extrapolated)):
             starred |= {f"Extrapolated: {name} {extrapolation_text(each)}.": None} if each is not None else {}
-    title = f"Cost of a million {first.unit}"
+    title = f"Cost of a million {first.unit if len({each.unit for each in comparison.costs}) == 1 else 'items'}"
     if not _is_served(comparison):
         title += ", computed from one process"
         said.append(("verdict", "only for results of 'modelzoo throughput', which measure the whole machine"))
@@ -217,7 +217,8 @@ def headline(comparison: Comparison) -> Lines:
         said += UNPROVEN if is_qualified(rows[0].speed) else ""
         for cost in comparison.costs:
             if cost.outcome is not None:
-                said += f"; {COSTS[cost.outcome].format(base, other)}: {ratio(cost.ratio)}"
+                unproven = UNPROVEN if cost.is_unproven and cost.outcome is not Outcome.AMBIGUOUS else ""
+                said += f"; {COSTS[cost.outcome].format(base, other)}: {ratio(cost.ratio)}{unproven}"
     else:
         said = several(base, other, [row.speed for row in rows], "rows")
     if comparison.mean is not None and len(compared) > 1:

@@ -15,7 +15,7 @@ from modelzoo.results.refusals import Metric
 from modelzoo.stats import Basis, Outcome
 from modelzoo.views.intervals import interval, ratio, within
 from modelzoo.views.results_table import OUTCOME_TONE
-from modelzoo.views.speed import outcome_text, reason
+from modelzoo.views.speed import UNPROVEN, outcome_text, reason
 
 NOTHING = "~"
 """Shown in place of a ratio if the sides cannot be compared."""
@@ -150,16 +150,23 @@ def alone_columns(rows: Sequence[Row], costs: Sequence[Cost]) -> list[Column]:
         found = [priced.get((row.workload, row.setting)) for row in rows]
         columns += [
             Column("times cheaper", tuple(ratio(each.alone) if each else NOTHING for each in found), is_number=True),
-            _cost_verdicts([(each.alone_outcome if each else None, False) for each in found]),
+            _cost_verdicts([(each.alone_outcome, False, each.is_unproven) if each else NO_VERDICT for each in found]),
         ]
     return columns
 
 
-def _cost_verdicts(found: Sequence[tuple[Outcome | None, bool]]) -> Column:
-    """Verdicts, and whether they are assumed."""
-    cells = tuple(f"{outcome or MISSING}{' (assumed)' if outcome and assumed else ''}" for outcome, assumed in found)
-    tones = tuple(Tone.PLAIN if outcome is None else OUTCOME_TONE[outcome] for outcome, _ in found)
-    return Column("verdict on cost", cells, tones=tones)
+NO_VERDICT = (None, False, False)
+
+
+def _cost_verdicts(found: Sequence[tuple[Outcome | None, bool, bool]]) -> Column:
+    """Verdicts, and whether they are assumed, and on sides that are not proven."""
+    cells = [
+        f"{outcome or MISSING}{' (assumed)' if outcome and assumed else ''}"
+        f"{UNPROVEN if unproven and outcome not in (None, Outcome.AMBIGUOUS) else ''}"
+        for outcome, assumed, unproven in found
+    ]
+    tones = tuple(Tone.PLAIN if outcome is None else OUTCOME_TONE[outcome] for outcome, _, _ in found)
+    return Column("verdict on cost", tuple(cells), tones=tones)
 
 
 def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
@@ -175,8 +182,8 @@ def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
         Column(names[1], tuple(other), is_number=True),
         Column("times cheaper", tuple(ratio(each.ratio) + mark for each, mark in zip(costs, marks)), is_number=True),
     ]
-    verdicts = [(each.outcome, each.is_assumed) for each in costs]
-    return [*columns, _cost_verdicts(verdicts)] if any(outcome for outcome, _ in verdicts) else columns
+    verdicts = [(each.outcome, each.is_assumed, each.is_unproven) for each in costs]
+    return [*columns, _cost_verdicts(verdicts)] if any(outcome for outcome, _, _ in verdicts) else columns
 
 
 def _cost(value: stats.Interval, price: Price, extrapolated: Extrapolation | None) -> str:

@@ -231,10 +231,10 @@ def in_the_way(shown: Sequence[SummaryRow]) -> Clause:
         for name, row in zip(full_names(shown), shown)
         if row.workload in bases and (way := bottleneck(row, bases[row.workload])) is not None
     ]
-    left = [row for _, row, way in found if way.possible > _LEFT]
-    how = ", ".join(dict.fromkeys(f"{each.setting.mode}, {each.setting.method}" for each in left))
+    left = [row.setting for _, row, way in found if way.possible > _LEFT]
+    as_run = dict.fromkeys(f"{each.precision} as run ({each.mode}, {each.method})" for each in left)
     return Clause(
-        f"{left[0].setting.precision} as run ({how})" if left else "",
+        ", ".join(as_run),
         "; ".join(f"{name}: {_in_the_way(row, way)}" for name, row, way in found),
     )
 

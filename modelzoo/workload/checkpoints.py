@@ -92,7 +92,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     @property
     def advice(self) -> str:
         """What to set if it cannot be downloaded: only the client of Hugging Face knows a variable for a mirror."""
-        mirror = "" if self.is_file else "HF_ENDPOINT to a mirror of Hugging Face, or "
+        mirror = "" if self.is_file or is_offline() else "HF_ENDPOINT to a mirror of Hugging Face, or "
         return f"set {mirror}MODELZOO_WEIGHTS to a directory that has {self.stem} (docs/install.md)"
 
     @property
@@ -280,7 +280,10 @@ def find_config(repository: str) -> Path:
     if (found := find_checkpoint(checkpoint)) is not None:
         return found
     if is_offline():
-        raise WeightsError(f"{repository} is not on this machine, and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set")
+        raise WeightsError(
+            f"{repository} is not on this machine, and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set; give its directory "
+            "as hf:DIR"
+        )
     from huggingface_hub import hf_hub_download
 
     try:

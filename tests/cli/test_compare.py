@@ -301,6 +301,11 @@ def test_a_page_has_the_money_the_speed_the_proof_and_each_result(
     report = tmp_path / "report.html"
     assert app.main(["report", *map(str, paths), "--price", "BASE=0.4", "--price", "OTHER=0.1", "-o", str(report)]) == 0
     assert report.read_text(encoding="utf-8") == text
+    redacted = ["--price", "old=0.4", "--price", "new=0.1", "--redact", "-o", str(report)]
+    assert app.main(["report", *map(str, paths), *redacted]) == 0, "prices follow sides whose names are hidden"
+    assert "CHEAPER" in report.read_text(encoding="utf-8")
+    assert run(*paths, "--details", "-o", page) == 2
+    assert run(*paths[:1] * 7, "-o", page) == 2
     assert run(*paths, "--fail-on", "ambiguous", "-o", page) == 1
 
 

@@ -80,6 +80,9 @@ def test_a_machine_that_was_measured_in_part_has_no_verdict_on_its_cost() -> Non
     found = compared(served(rates(40), runs=half), served(rates(20), HOUR, runs=half), *PRICES)
     assert found.costs[0].base_extrapolated is not None
     assert found.costs[0].outcome is found.costs[0].alone_outcome is None
+    few = compared(served(rates(40), counts=(1, 2)), served(rates(20), HOUR, counts=(1, 2)), *PRICES)
+    assert few.costs[0].base_extrapolated is not None
+    assert few.costs[0].outcome is None
     of_processes = compare(side("old", session()), side("new", session(0.01, 2)), Question(), PRICES)
     assert of_processes.costs[0].outcome is None
 
@@ -166,12 +169,14 @@ def test_only_results_of_one_command_are_compared() -> None:
 
 
 def test_a_judgement_that_is_given_with_the_sessions_counts() -> None:
-    """It is of the same workload, setting and weights, whatever its batch size; else it says nothing of this side."""
+    """It is of the same workload, setting, weights and kind of machine, whatever its batch; else it says nothing."""
     entry = judgement(ValidityVerdict.NOT_VALID)
     assert entry.report is not None
-    report = replace(entry.report, prepared=replace(entry.report.prepared, weights=WEIGHTS))
-    own = replace(entry, workload="toy", requested=Setting("bf16"), report=report)
     measured = served(rates(40))
+    assert measured.runs[0].report is not None
+    where = measured.runs[0].report.provenance
+    report = replace(entry.report, prepared=replace(entry.report.prepared, weights=WEIGHTS), provenance=where)
+    own = replace(entry, workload="toy", requested=Setting("bf16"), report=report)
     requested = tuple(replace(each, setting=each.setting.replace(precision="bf16")) for each in measured.requested)
     measured = replace(measured, requested=requested)
     judged = Result(("modelzoo",), "2026-01-02T00:00:00+00:00", validity=(own,))
@@ -182,6 +187,11 @@ def test_a_judgement_that_is_given_with_the_sessions_counts() -> None:
     assert accuracy(row.other).startswith("not judged; name a result of 'modelzoo validate'")
     other = replace(judged, validity=(replace(own, requested=Setting("bf16", mode="compile")),))
     (row,) = compare(side("old", measured, other), side("new", measured), Question()).rows
+    assert row.base is not None and row.base.validity is None
+    elsewhere = replace(own, report=replace(report, provenance=replace(where, fingerprint="another machine")))
+    (row,) = compare(
+        side("old", measured, replace(judged, validity=(elsewhere,))), side("new", measured), Question()
+    ).rows
     assert row.base is not None and row.base.validity is None
 
 

@@ -47,13 +47,15 @@ class JittorEngine(ExportedEngine):
         scope: AbstractContextManager[object] = jittor.flag_scope(**_FLAGS)
         return scope
 
-    def model(self, setting: ResolvedSetting, workload: Workload, inputs: Inputs, export: Export) -> protocol.Model:
+    def model(
+        self, setting: ResolvedSetting, options: Mapping[str, str], workload: Workload, inputs: Inputs, export: Export
+    ) -> protocol.Model:
         if not environment.is_inside():
             return RemoteModel(workload.name, setting, Path(export.path))
         loaded = model.load(Path(export.path))
         return model.JittorModel(workload.name, setting, loaded, inputs, read_batch(export).flops)
 
-    def canary(self, setting: ResolvedSetting) -> Observed[Canary]:
+    def canary(self, setting: ResolvedSetting, options: Mapping[str, str]) -> Observed[Canary]:
         return model.run_canary() if environment.is_inside() else ELSEWHERE
 
     def load(self) -> None:

@@ -38,6 +38,7 @@ from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs
+from modelzoo.workload.initialization import skip_initialization
 from modelzoo.workload.state import mismatches, without_counters
 
 if TYPE_CHECKING:
@@ -52,21 +53,25 @@ def export(source: TorchSource) -> Export:
     """Write the tensors of ``source``, once, in Jittor's terms.
 
     Raises:
-        UsageError: the model is no residual network of torchvision's.
+        UsageError: the model is not torchvision's ResNet50.
         EnvironmentProblem: the cache cannot be written to.
     """
-    from torchvision.models import ResNet
+    from torchvision.models import ResNet, resnet50
 
+    problem = f"{source.workload.name} cannot run on Jittor"
     if not isinstance(source.module, ResNet):
         raise UsageError(
-            f"{source.workload.name} cannot run on Jittor: jittor.models holds classification networks only, and of "
-            "these the suite runs torchvision's ResNet50; use another --engine"
+            f"{problem}: jittor.models holds classification networks only, and of these the suite runs torchvision's "
+            "ResNet50; use another --engine"
         )
+    state = without_counters(source.module.state_dict())
+    plain = skip_initialization(lambda: resnet50(weights=None, num_classes=source.module.fc.out_features))
+    if found := mismatches(without_counters(plain.state_dict()), state):
+        raise UsageError(f"{problem}: it is not torchvision's ResNet50 ({'; '.join(found)}); use another --engine")
 
     def write(directory: Path) -> tuple[str, ...]:
         from safetensors.numpy import save_file
 
-        state = without_counters(source.module.state_dict())
         save_file({name: tensor.contiguous().numpy() for name, tensor in state.items()}, str(directory / STATE))
         return ()
 
@@ -185,9 +190,16 @@ class JittorModel(ExportedModel):
         return log_kernels(lambda: self.call(*args))
 
     def listed(self, args: tuple[Any, ...], passes: int) -> Observed[AttributedAudit]:
-        problems, began = [_NOT_LOGGED], perf_counter()
-        output = _logged(lambda: [self.call(*args) for _ in range(passes)], problems)
-        seconds, log = perf_counter() - began, parse_onednn(output, platform.machine())
+        problems, seconds = [_NOT_LOGGED], 0.0
+
+        def timed() -> None:
+            nonlocal seconds
+            began = perf_counter()
+            for _ in range(passes):
+                self.call(*args)
+            seconds = perf_counter() - began
+
+        log = parse_onednn(_logged(timed, problems), platform.machine())
         if not any(primitive.is_compute for primitive in log.primitives):
             return Unavailable(_NO_LOG)
         nodes = list(log_parts(log, (), PrecisionProver(None, None)))

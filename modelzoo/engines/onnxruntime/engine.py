@@ -116,7 +116,7 @@ def native_options(options: Mapping[str, str], *, profile: Path | None = None) -
     for name, text in options.items():
         if "." in name:
             found.add_session_config_entry(name, text)
-        elif hasattr(found, name):  # providers are no attribute
+        elif name != "providers":  # which are no attribute
             before = getattr(found, name)  # a number, a truth value, or one of an enumeration
             names = getattr(type(before), "__members__", {"True": True, "False": False})
             setattr(found, name, names[text] if text in names else int(text))
@@ -278,11 +278,13 @@ class OnnxRuntimeEngine(ExportedEngine):
     def options(self, setting: ResolvedSetting) -> Mapping[str, str]:
         return session_options(setting)
 
-    def model(self, setting: ResolvedSetting, workload: Workload, inputs: Inputs, export: Export) -> OnnxRuntimeModel:
-        return OnnxRuntimeModel(workload.name, setting, self.options(setting), export)
+    def model(
+        self, setting: ResolvedSetting, options: Mapping[str, str], workload: Workload, inputs: Inputs, export: Export
+    ) -> OnnxRuntimeModel:
+        return OnnxRuntimeModel(workload.name, setting, options, export)
 
-    def canary(self, setting: ResolvedSetting) -> Canary:
-        return run_canary(self.options(setting), setting.recipe)
+    def canary(self, setting: ResolvedSetting, options: Mapping[str, str]) -> Canary:
+        return run_canary(options, setting.recipe)
 
     def libraries(self) -> Libraries:
         import onnxruntime

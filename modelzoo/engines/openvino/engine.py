@@ -326,11 +326,13 @@ class OpenVinoEngine(ExportedEngine):
     def options(self, setting: ResolvedSetting) -> Mapping[str, str]:
         return compile_options(setting)
 
-    def model(self, setting: ResolvedSetting, workload: Workload, inputs: Inputs, export: Export) -> OpenVinoModel:
-        return OpenVinoModel(workload.name, setting, _core(), self.options(setting), export, inputs.args)
+    def model(
+        self, setting: ResolvedSetting, options: Mapping[str, str], workload: Workload, inputs: Inputs, export: Export
+    ) -> OpenVinoModel:
+        return OpenVinoModel(workload.name, setting, _core(), options, export, inputs.args)
 
-    def canary(self, setting: ResolvedSetting) -> Canary:
-        return run_canary(_core(), self.options(setting))
+    def canary(self, setting: ResolvedSetting, options: Mapping[str, str]) -> Canary:
+        return run_canary(_core(), options)
 
     def libraries(self) -> Libraries:
         import openvino

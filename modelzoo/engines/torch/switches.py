@@ -108,18 +108,18 @@ def fast_math(on: bool, *, tf32: bool = False) -> Iterator[tuple[str, ...]]:
     import torch
 
     with ExitStack() as stack:
+        names = []
+        if not _has_fp32_precision():  # first: what it sets decides about TF32 as well
+            stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+            torch.set_float32_matmul_precision(_HINTS[on])
+            names.append(f"torch.set_float32_matmul_precision({_HINTS[on]})")
         found = _precision_switches(on, tf32, cuda=torch.cuda.is_available())
         for _, owner, attribute, wanted in found:
             _switch(stack, owner, attribute, wanted)
-        wrong = [name for name, owner, attribute, wanted in found if getattr(owner, attribute) != wanted]
-        if wrong:
-            raise EnvironmentProblem(f"{wrong[0]} cannot be set; unset the variables that decide about TF32")
-        names = [f"{name}={wanted}" for name, _, _, wanted in found]
-        if not _has_fp32_precision():
-            stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
-            torch.set_float32_matmul_precision(_HINTS[on])
-            names.insert(0, f"torch.set_float32_matmul_precision({_HINTS[on]})")
-        yield tuple(names)
+        for name, owner, attribute, wanted in found:
+            if getattr(owner, attribute) != wanted:
+                raise EnvironmentProblem(f"{name} cannot be set to {wanted}; unset the variables that decide about it")
+        yield (*names, *(f"{name}={wanted}" for name, _, _, wanted in found))
 
 
 _HINTS = {True: "medium", False: "highest"}

@@ -98,7 +98,10 @@ def test_tf32_that_cannot_be_switched_off_is_an_error(monkeypatch: pytest.Monkey
 
     with_cuda(monkeypatch, True, True)
     monkeypatch.setattr(torch.backends, "cudnn", Stubborn())
-    with pytest.raises(EnvironmentProblem, match="cudnn.allow_tf32 cannot be set; unset"), switches.fast_math(False):
+    with (
+        pytest.raises(EnvironmentProblem, match="cudnn.allow_tf32 cannot be set to False; unset"),
+        switches.fast_math(False),
+    ):
         pass
 
 
