@@ -126,7 +126,7 @@ def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
         pictures: show at most that many pictures.
     """
     if entry.report is None:
-        return validity.answer(entry)
+        return validity.answer(replace(entry, workload=f"{entry.workload} {label}"))
     judged = replace(entry.report.validity, tested_name=label)
     blocks: list[Block] = [verdict(judged), check_table(judged)]
     blocks += [Details(table.caption, [table]) for table in validity.tables(judged)]

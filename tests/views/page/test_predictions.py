@@ -56,7 +56,7 @@ def test_changes_and_classes_are_shown_once() -> None:
 def test_what_could_not_be_judged_says_why() -> None:
     """Without a report there is only the reason."""
     entry = replace(ssdlite().validity[0], report=None, error="no data")
-    assert printed(workloads.predictions(entry, "bf16", 8)) == "failed: ssdlite: no data\n"
+    assert printed(workloads.predictions(entry, "bf16", 8)) == "failed: ssdlite bf16: no data\n"
 
 
 def test_pictures_are_limited_for_the_whole_page() -> None:
