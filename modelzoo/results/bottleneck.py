@@ -14,8 +14,8 @@ from modelzoo.records.evidence import Evidence
 from modelzoo.results.summary import SummaryRow
 
 NOISE = 1.25
-"""Products must have gained this times more than the whole: two audits of the same model on a shared server of two
-CPUs differ by less."""
+"""Products must have gained this times more than the whole. A choice: an audit is of few passes, and its products have
+no interval."""
 ALIKE = ("engine", "device", "batch", "threads", "options")
 """Fields of ``Setting`` that would change the time of products, too."""
 SMALL_SHARE = 0.05
@@ -38,20 +38,16 @@ class Bottleneck(msgspec.Struct, frozen=True):
         products: how many times as fast as in fp32 its products are.
         products_share: the part of its pass in products, 0 to 1.
         shares: the parts of its pass in other work, the largest first.
-        extra: the part of its pass in casts, copies, reorders and set-up that the pass in fp32 does not have.
+        possible: how many times as fast as now its pass would be without the casts, copies, reorders and set-up that
+            the one in fp32 does not have.
         bound: how many times as fast as fp32 the model would be if its products took no time.
     """
 
     products: float
     products_share: float
     shares: tuple[tuple[Work, float], ...]
-    extra: float
+    possible: float
     bound: float
-
-    @property
-    def possible(self) -> float:
-        """How many times as fast as now the pass would be without the work that fp32 does not have."""
-        return 1 / (1 - self.extra)
 
 
 def bottleneck(row: SummaryRow, base: SummaryRow) -> Bottleneck | None:
@@ -83,7 +79,7 @@ def bottleneck(row: SummaryRow, base: SummaryRow) -> Bottleneck | None:
         products=before / products,
         products_share=products / whole,
         shares=tuple(each for each in shares if each[1] >= SMALL_SHARE),
-        extra=extra / whole,
+        possible=whole / (whole - extra),
         bound=row.speed.ratio.value / (1 - products / whole),
     )
 

@@ -44,7 +44,6 @@ _IN_THE_SEARCH = (
     "than it is. Only the confirmation says how fast the winner is."
 )
 _UNJUDGED = (ExclusionKind.NO_JUDGE, ExclusionKind.RANDOM_WEIGHTS, ExclusionKind.NOT_JUDGED)
-
 _NOT_JUDGED = (
     "it could not win, because its predictions were not judged (below: why); --allow-unjudged lets it win all the same"
 )
