@@ -37,25 +37,32 @@ def judged(some: list[recordings.Probe], found: list[recordings.Probe], seconds:
     return judge(table, canary_of(found, some[0]), "fp32" if method is None else "bf16", method)
 
 
+ONEDNN_2 = ("neoverse-n2_torch1.13.0_fpmath-bf16", "neoverse-n2_torch2.0.1_fpmath-bf16")
+
+
 @pytest.mark.parametrize("name", LOGS)
 def test_recorded_logs_operator_by_operator(shared: Path, name: str) -> None:
-    """Log and canary together find the precision that each operator's error proves."""
+    """Log and canary together find the precision that each operator's error proves, or none.
+
+    Before oneDNN 3 the log of fast math shows no bf16 weights, and a kernel's name does not prove that it used bf16.
+    """
     all_probes = probes(log_path(shared, name))
     assert all_probes
     for probe in all_probes:
         evidence = judged([probe], all_probes, 100.0)
         (found,) = evidence.classes
         assert found.operator_class == probe.operator
-        assert found.precisions == (probe.truth,), (probe.section, probe.operator)
+        is_hidden = (probe.bf16_method, probe.truth) == ("fastmath", "bf16") and name in ONEDNN_2
+        precision = "unknown precision" if is_hidden else probe.truth
+        assert found.precisions == (precision,), (probe.section, probe.operator)
         expected = {("bf16", "bf16"): "ACTIVE", ("bf16", "fp32"): "NOT_ACTIVE", ("fp32", "fp32"): "FP32"}
-        assert evidence.verdict == expected[evidence.requested, probe.truth]
+        assert evidence.verdict == ("UNKNOWN" if is_hidden else expected[evidence.requested, probe.truth])
         assert adds_up(evidence)
 
 
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("neoverse-n2_torch2.0.1_fpmath-bf16", "matmul no"),
         ("neoverse-n2_torch2.5.1_fpmath-bf16", "conv no, linear yes, matmul no"),
         ("neoverse-n2_torch2.10.0_fpmath-bf16", "conv yes, linear yes, matmul no"),
     ],

@@ -52,7 +52,10 @@ def test_what_cannot_run_workers_is_refused_in_one_line(tmp_path: Path) -> None:
         (program(tmp_path / "odder", "echo '[[3], [], 4]'"), "is not a Python interpreter; name an environment"),
         (text, "cannot be run as an interpreter: Permission denied; name an environment"),
         (old, "is Python 3.9; the suite needs 3.10 or newer"),
-        (bare, "lacks torch, msgspec, psutil, safetensors, platformdirs, threadpoolctl; name an environment"),
+        (
+            bare,
+            "lacks torch, msgspec, psutil, safetensors, platformdirs, threadpoolctl, packaging; name an environment",
+        ),
     ]:
         with pytest.raises(UsageError) as caught:
             find_interpreter(str(path))
