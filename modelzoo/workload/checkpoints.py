@@ -23,6 +23,7 @@ NETWORK_TIMEOUT_SECONDS = 20
 CONFIG = "config.json"
 REPOSITORY_FILES = (
     CONFIG,
+    "preprocessor_config.json",
     "vocab.txt",
     "tokenizer.json",
     "tokenizer_config.json",

@@ -1,22 +1,24 @@
 """Models of transformers: ``hf:ORGANIZATION/NAME``, ``hf:DIRECTORY``, or ``hf:config=BertConfig,num_hidden_layers=2``.
 
 The architecture of a checkpoint's config, or the argument ``architecture`` of a config, decides what is measured.
-Causal language models are timed token by token and judged as ``llm`` is, question answering as ``bert`` is; what has no
-judge is timed, and its outputs in reduced precision are compared with fp32 by the audit.
+Causal language models are timed token by token and judged as ``llm`` is, question answering as ``bert`` is, image
+classification as ``resnet50`` is; what has no judge is timed, and its outputs in reduced precision are compared with
+fp32 by the audit.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from modelzoo.errors import UsageError, WeightsError, first_line, suggestion
-from modelzoo.validity import Answers
+from modelzoo.validity import Answers, Classification, wnids
 from modelzoo.workload import (
     Checkpoint,
     InputRequest,
@@ -49,6 +51,9 @@ TARGET_TOKENS = 16
 """Tokens that a decoder gets beside the encoder's input."""
 LONGEST = 8192
 """Tokens of a text, at most, for architectures without a table of positions."""
+PROCESSOR = "preprocessor_config.json"
+ALIKE = 0.9
+"""Share of a classifier's labels that must be names of ImageNet's classes, in order; a few are spelled otherwise."""
 
 
 def names() -> list[str]:
@@ -67,10 +72,12 @@ def workload(name: str) -> Workload:
     """
     directory = Path(name).expanduser()
     if name.startswith("config="):
-        return declared(name, named_config(name), None, "auto")
+        return declared(name, named_config(name), None, None, "auto")
     if (directory / CONFIG).is_file():
-        return declared(directory.name, read_config(directory, name), None, str(directory.absolute()))
-    return declared(name, read_config(find_config(name), name), Checkpoint(name, name, None), "auto")
+        place = directory.absolute()
+        return declared(directory.name, read_config(place, name), place, None, str(place))
+    place = find_config(name)
+    return declared(name, read_config(place, name), place, Checkpoint(name, name, None), "auto")
 
 
 def named_config(text: str) -> Any:
@@ -124,8 +131,8 @@ def read_config(place: Path, name: str) -> Any:
     return config
 
 
-def declared(name: str, config: Any, checkpoint: Checkpoint | None, weights: str) -> Workload:
-    """Return the workload of the model that ``config`` describes.
+def declared(name: str, config: Any, place: Path | None, checkpoint: Checkpoint | None, weights: str) -> Workload:
+    """Return the workload of the model that ``config``, of the checkpoint in ``place`` if there is one, describes.
 
     Raises:
         UsageError: transformers has no such architecture, or its inputs cannot be made here.
@@ -166,8 +173,18 @@ def declared(name: str, config: Any, checkpoint: Checkpoint | None, weights: str
     def load(options: Mapping[str, Any], path: Path) -> Any:
         return positional(load_pretrained(getattr(transformers, architecture), path, unused=(".pooler.",)))
 
+    def prepared(picture: Any) -> Any:
+        return processor(place)(picture) if place is not None else normalized(picture, config)
+
     def inputs(request: InputRequest) -> Inputs:
-        return sample_inputs(getattr(transformers, architecture), config, request)
+        return sample_inputs(getattr(transformers, architecture), config, request, prepared)
+
+    def judge(options: Mapping[str, Any]) -> Answers | Classification:
+        if does == "image classification":
+            labels = [config.id2label[number] for number in range(config.num_labels)]
+            ids = wnids() if is_imagenet(labels) else None
+            return Classification(prepared, lambda: labels, lambda: ids, scores=lambda output: output[0])
+        return answering(architecture, options["sequence"])
 
     has_text = "vocab_size" in values and not {"conv_dim", "num_mel_bins", "image_size"} & values.keys()
     # RoBERTa's tables have two positions more than can be used.
@@ -188,9 +205,7 @@ def declared(name: str, config: Any, checkpoint: Checkpoint | None, weights: str
         checkpoint=lambda options: checkpoint,
         load=load,
         options=(sequence,) if has_text else (),
-        judge=(lambda options: answering(architecture, options["sequence"]))
-        if has_text and architecture in ANSWERING.values()
-        else None,
+        judge=judge if does == "image classification" or (has_text and architecture in ANSWERING.values()) else None,
         libraries=("transformers",),
         **common,
     )
@@ -227,8 +242,8 @@ def positional(model: Any) -> Any:
     return Positional()
 
 
-def sample_inputs(architecture: Any, config: Any, request: InputRequest) -> Inputs:
-    """One batch: text of the checkpoint's tokenizer or random ids, pictures, or noise as audio.
+def sample_inputs(architecture: Any, config: Any, request: InputRequest, prepared: Callable[[Any], Any]) -> Inputs:
+    """One batch: text of the checkpoint's tokenizer or random ids, ``prepared`` pictures, or noise as audio.
 
     Raises:
         UsageError: the model takes something else.
@@ -248,10 +263,8 @@ def sample_inputs(architecture: Any, config: Any, request: InputRequest) -> Inpu
         made.setdefault("attention_mask", torch.ones_like(made["input_ids"]))
         made.setdefault("token_type_ids", torch.zeros_like(made["input_ids"]))
     elif main == "pixel_values":
-        size = getattr(config, "image_size", None) or 224
-        height, width = size if isinstance(size, (list, tuple)) else (size, size)
         chosen = pictures(count, request.seed, request.path, request.skip)
-        made["pixel_values"] = torch.stack([normalized(picture, height, width) for picture, _ in chosen])
+        made["pixel_values"] = torch.stack([prepared(picture) for picture, _ in chosen])
         items = [name for _, name in chosen]
     elif main == "input_values" and hasattr(config, "conv_dim"):
         made["input_values"] = torch.randn(count, SAMPLE_RATE, generator=generator)
@@ -276,11 +289,40 @@ def tokenized(request: InputRequest, length: int) -> Mapping[str, Any]:
     return found
 
 
-def normalized(picture: Any, height: int, width: int) -> Any:
+@cache
+def processor(place: Path) -> Callable[[Any], Any]:
+    """Return what makes a tensor [3, height, width] of a picture, by the checkpoint in ``place``.
+
+    Raises:
+        WeightsError: it does not say how.
+    """
+    from transformers import AutoImageProcessor
+
+    if not (place / PROCESSOR).is_file():
+        raise WeightsError(f"{place} has no {PROCESSOR}, which says how pictures are prepared; put it there")
+    try:
+        found = AutoImageProcessor.from_pretrained(str(place), trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # a config is code's input, so it may fail anywhere
+        raise WeightsError(f"{place / PROCESSOR} cannot be used: {first_line(error)}") from error
+    return lambda picture: found(picture, return_tensors="pt")["pixel_values"][0]
+
+
+def normalized(picture: Any, config: Any) -> Any:
     """A picture as a tensor [3, height, width] in [-1, 1], as ViT's processor makes it."""
     from torchvision.transforms.functional import pil_to_tensor
 
+    size = getattr(config, "image_size", None) or 224
+    height, width = size if isinstance(size, (list, tuple)) else (size, size)
     return pil_to_tensor(picture.resize((width, height))).float() / 127.5 - 1
+
+
+def is_imagenet(labels: Sequence[str]) -> bool:
+    """Whether a classifier's labels are ImageNet's 1,000 classes, in their order."""
+    from torchvision.models import ResNet50_Weights
+
+    known = ResNet50_Weights.DEFAULT.meta["categories"]
+    alike = sum(name in label.split(", ") for name, label in zip(known, labels))
+    return len(labels) == len(known) and alike >= ALIKE * len(known)
 
 
 def answering(architecture: str, length: int) -> Answers:

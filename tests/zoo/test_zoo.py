@@ -15,6 +15,11 @@ from modelzoo.workload.discovery import CHECKOUT, ZOO, find_workload, library_mo
 
 SMALL_BERT = "hf:config=BertConfig,num_hidden_layers=1,hidden_size=32,num_attention_heads=2,intermediate_size=64"
 
+SMALL_VIT = (
+    "hf:config=ViTConfig,num_hidden_layers=1,hidden_size=32,num_attention_heads=2,image_size=64,"
+    "architecture=ViTForImageClassification"
+)
+
 
 def named(name: str) -> Workload:
     return load_workload(find_workload(name))
@@ -93,11 +98,7 @@ def test_a_model_of_timm_has_its_own_size_and_preprocessing() -> None:
     [
         (SMALL_BERT, "items", {"sequence": 16}, (2, 16, 32)),
         (f"{SMALL_BERT},architecture=BertForSequenceClassification", "texts", {"sequence": 16}, (2, 2)),
-        (
-            "hf:config=ViTConfig,num_hidden_layers=1,hidden_size=32,num_attention_heads=2,image_size=64,"
-            "architecture=ViTForImageClassification",
-            *("images", {}, (2, 2)),
-        ),
+        (SMALL_VIT, "images", {}, (2, 2)),
         (
             "hf:config=T5Config,num_layers=1,d_model=32,d_ff=64,num_heads=2,d_kv=16,vocab_size=99",
             *("items", {"sequence": 16}, (2, 16, 32)),
@@ -116,6 +117,33 @@ def test_a_config_of_transformers_is_a_network_that_needs_no_download(
     assert work.checkpoint({}) is None
     assert all(isinstance(each, torch.Tensor) for each in found)
     assert tuple(found[0].shape) == shape
+
+
+def test_an_image_classifier_is_prepared_for_and_judged_as_its_checkpoint_says(tmp_path: Path) -> None:
+    """Its processor makes the pictures; its labels are classes; ImageNet's ids go with its labels alone."""
+    from torchvision.models import ResNet50_Weights
+    from transformers import ViTImageProcessor
+
+    from modelzoo.zoo.hf import is_imagenet
+
+    source = named(SMALL_VIT)
+    source.build({}).model.save_pretrained(tmp_path)
+    with pytest.raises(ModelzooError, match=r"has no preprocessor_config.json, which says how pictures are prepared"):
+        batch(named(f"hf:{tmp_path}"))
+    ViTImageProcessor(size={"height": 64, "width": 64}, image_mean=[0.0] * 3, image_std=[0.5] * 3).save_pretrained(
+        tmp_path
+    )
+    work = named(f"hf:{tmp_path}")
+    (pictures,), (others,) = batch(work), batch(source)
+    assert work.judge is not None
+    judge = work.judge({})
+    assert (judge.labels(), judge.wnids()) == (["LABEL_0", "LABEL_1"], None)
+    assert pictures.shape == others.shape
+    assert float(pictures.min()) >= 0 > float(others.min())
+    known = [f"{name}, a species" for name in ResNet50_Weights.DEFAULT.meta["categories"]]
+    assert is_imagenet(known)
+    assert not is_imagenet(known[::-1])
+    assert not is_imagenet(known[:500])
 
 
 def test_a_causal_language_model_is_timed_as_llm_is() -> None:
