@@ -118,7 +118,9 @@ def test_a_reference_kernel_with_another_name_on_arm() -> None:
 
 
 VERDICTS = {"fp32": "FP32", "off": "FP32", "compile": "FP32", "frozen": "FP32", "autocast": "ACTIVE", "cast": "ACTIVE"}
-"""What fast math allows, oneDNN does not use on x86 without AMX; on Arm, attention stays in fp32 (OpenBLAS)."""
+"""What fast math allows, oneDNN does not use on x86 without AMX; on Arm, attention stays in fp32 (OpenBLAS).
+
+On an AMD CPU with AVX-512 bf16, MKL multiplies attention's bf16 tensors in fp32."""
 
 
 MISSING = [
@@ -136,7 +138,11 @@ def test_recorded_passes(path: Path) -> None:
     found = recordings.load_table(path)
     evidence = judge(found.recording, found.canary, found.requested, found.bf16_method)
     allowed = "PARTLY" if "neoverse-n2" in path.name else "NOT_ACTIVE"
-    assert evidence.verdict == VERDICTS.get(found.mode, allowed)
+    expected = VERDICTS.get(found.mode, allowed)
+    if "x86_64-avx512_bf16" in path.name and expected == "ACTIVE":
+        expected = "PARTLY"
+        assert "attention no" in sentence(evidence)
+    assert evidence.verdict == expected
     assert adds_up(evidence)
     assert (evidence.coverage.known_arithmetic, evidence.problems) == (1.0, ())
     assert {each.operator_class for each in evidence.classes} >= {"conv", "attention"}
