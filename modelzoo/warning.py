@@ -90,6 +90,11 @@ class WarningCode(Enum):
         "only blocks of 2 MiB or more can be in huge pages; with malloc=tcmalloc, only torch requests them for its "
         "large tensors",
     )
+    MISSING_WEIGHTS = _distorts(
+        "there are no trained weights ({reason}), so these are random: the speed is that of this network, but its "
+        "predictions are meaningless",
+        "if predictions matter, name trained weights: --weights PATH, or MODELZOO_WEIGHTS (docs/weights.md)",
+    )
     OTHER_SWITCHES = _distorts(
         "the model or a library changed switches that select kernels: {detail}",
         "remove that from the model; flush-to-zero comes from libraries that were built with -ffast-math",
@@ -256,7 +261,7 @@ class WarningCode(Enum):
         "let forward work on a copy: whoever calls it again with the same tensors gets other outputs",
     )
     RANDOM_WEIGHTS = _distorts(
-        "random weights ({reason}): the speed is that of this network, but its predictions are meaningless",
+        "random weights, as was asked for: the speed is that of this network, but its predictions are meaningless",
         "if predictions matter, use trained weights: --weights auto, or --weights PATH (docs/weights.md)",
     )
     SCRUBBED_VARIABLES = _note(

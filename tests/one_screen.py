@@ -47,7 +47,7 @@ def _warnings(name: str) -> tuple[WarningMessage, ...]:
         warning_for(WarningCode.OTHER_LOAD, cores=1.2 if name == "bert" else 0.4),
         warning_for(WarningCode.FORCED_KERNELS, names="OPENBLAS_CORETYPE=Haswell"),
         warning_for(WarningCode.SMT, threads=2, command="taskset -c 0-3 before the command"),
-        warning_for(WarningCode.RANDOM_WEIGHTS, reason="no published checkpoint"),
+        warning_for(WarningCode.MISSING_WEIGHTS, reason="no published checkpoint"),
         warning_for(WarningCode.OUTLIERS, count=3, total=120),
     ]
     return tuple(found)

@@ -83,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write to FILE instead of stdout (-); .html: a page",
     )
+    add_redact(parser)
     parser.set_defaults(command_function=compare_command)
 
 
@@ -94,6 +95,15 @@ def add_price(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=PRICE",
         help="price per hour of the whole machine of a result, or @FILE for a price list; may be repeated",
+    )
+
+
+def add_redact(parser: argparse.ArgumentParser) -> None:
+    """Add ``--redact``."""
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="leave paths, values of environment variables, and names of users, hosts, files and sides out of a page",
     )
 
 
@@ -126,6 +136,8 @@ def compare_command(args: argparse.Namespace) -> int:
         raise UsageError("--format html is a page; name its file with -o FILE")
     if form == "html" and args.details:
         raise UsageError("a page has all details; leave out --details")
+    if form != "html" and args.redact:
+        raise UsageError("--redact concerns the page only; name its file with -o FILE.html")
     conditions, prices = fail_on(args.fail_on, args.metric or "latency"), read_prices(args.price)
     allowed = allowances(args.allow)
     base, *others = sides = read_sides([args.base, *args.others], allowed)
@@ -142,9 +154,12 @@ def compare_command(args: argparse.Namespace) -> int:
         judged.append((comparison, gate(comparison, conditions)))
     if form == "html" and target is not None:
         from modelzoo.document.html import html
+        from modelzoo.views.page.redaction import anonymous
 
         # What was judged comes first, because the last result of a side is shown in full.
         given = [build.ResultSet(side.name, (*side.judged, *side.results)) for side in sides]
+        if args.redact:
+            given, prices = anonymous(given, prices)
         write_output(target, html(build.page(given, question, prices)))
         print_lines([f"page: {target}"])
     else:

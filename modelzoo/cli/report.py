@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.compare import add_price
+from modelzoo.cli.compare import add_price, add_redact
 from modelzoo.cli.input_files import read_all, read_prices, result_files, short_names
 from modelzoo.cli.output import (
     add_details,
@@ -24,7 +24,6 @@ from modelzoo.cli.output import (
 from modelzoo.document import Section, markdown, terminal
 from modelzoo.errors import UsageError
 from modelzoo.formatting import for_people, printable
-from modelzoo.frozen import replace
 from modelzoo.results.tuning import measured
 from modelzoo.views import export, kinds
 
@@ -57,11 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "workload and setting, for results of run and tune",
     )
     add_price(parser)
-    parser.add_argument(
-        "--redact",
-        action="store_true",
-        help="leave paths, values of environment variables, and names of users, hosts and files out of a page",
-    )
+    add_redact(parser)
     parser.add_argument(
         "--kernels", action="store_true", help="print only the kernels, profiles and accuracy checks of --details"
     )
@@ -144,7 +139,7 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
     from modelzoo.comparison.model import StoredResult
     from modelzoo.document.html import html
     from modelzoo.views.page import build
-    from modelzoo.views.page.redaction import names_here, redacted
+    from modelzoo.views.page.redaction import anonymous
     from modelzoo.views.plots.lines import moment
 
     if args.details or args.kernels:
@@ -152,19 +147,14 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
     if args.price and not 1 < len(args.results) <= build.MOST_IN_FULL:
         raise UsageError(f"--price compares costs: name 2 to {build.MOST_IN_FULL} results")
     names = short_names([Path(path) for path in args.results])
-    given, shown = [], dict[str, str]()
-    for number, (name, path) in enumerate(zip(names, args.results), 1):
+    given = []
+    for name, path in zip(names, args.results):
         stored = [StoredResult(file, result) for file, result in read_all([path])]
         stored.sort(key=lambda each: moment(each.result.created))
-        if args.redact:
-            shown[name] = f"Result {number}"
-            people, name = names_here(), shown[name]
-            results = [redacted(each.result, people) for each in stored]
-            stored = [StoredResult(f"session {session}", result) for session, result in enumerate(results, 1)]
         given.append(build.ResultSet(name, tuple(stored), Path(path).is_dir()))
     prices = read_prices(args.price)
-    if args.redact:  # the name of a price list
-        prices = tuple(replace(each, name=shown.get(each.name, each.name), source="--price") for each in prices)
+    if args.redact:
+        given, prices = anonymous(given, prices)
     write_output(target, html(build.page(given, Question(), prices)))
     print_lines([f"page: {target}"])
     return 0

@@ -373,8 +373,8 @@ def best_of(side: Side) -> tuple[SideSetting, ...]:
 
 def _judged(found: SideSetting, side: Side) -> SideSetting:
     """With the latest judgement of the same setting and weights, on the same kind of machine and by the same torch, in
-    a result of its own; batch and threads may differ."""
-    left_out = ("batch", "threads")
+    a result of its own; batch and threads may differ, and the weights may have been named otherwise."""
+    left_out = ("batch", "threads", "weights")
     where = {_ran_with(report.provenance) for report in found.reports}
     weights = {report.prepared.weights.sha256 for report in found.reports} - {None}
     entries = [

@@ -116,8 +116,11 @@ def _weights_warnings(report: RunReport) -> Iterator[WarningMessage]:
         yield from report.prepared.export.warnings
     if report.prepared.weights.kind is not WeightsKind.RANDOM:
         return
-    reason = report.prepared.weights.problem or "asked for by --weights random"
-    yield warning_for(WarningCode.RANDOM_WEIGHTS, reason=reason)
+    problem = report.prepared.weights.problem
+    if problem is None:
+        yield warning_for(WarningCode.RANDOM_WEIGHTS)
+    else:
+        yield warning_for(WarningCode.MISSING_WEIGHTS, reason=problem)
     for count in report.observed.counts:
         if not count.is_typical:
             yield warning_for(

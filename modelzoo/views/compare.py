@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
-from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice
-from modelzoo.comparison.model import Row
+from modelzoo.comparison.model import Row, StoredResult
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Tone, first_line, lines, named
 from modelzoo.formatting import counted, share
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
+from modelzoo.results.counting import Served
 from modelzoo.results.proof import merged_proof
 from modelzoo.results.refusals import Metric, Obstacle, SideSetting
 from modelzoo.stats import Basis, Doubt, Outcome, Ratio, Verdict
 from modelzoo.views import compare_columns, explanations, proof, throughput
-from modelzoo.views.compare_columns import values_text
+from modelzoo.views.compare_columns import cores_text, extrapolation_text, values_text
 from modelzoo.views.intervals import ratio
 from modelzoo.views.judgement import reason_text, scope_text, validity_text
 from modelzoo.views.speed import (
@@ -158,15 +158,19 @@ def _proof(comparison: Comparison) -> list[Block]:
     """Which kernels the instances of both sides ran, and whether their predictions are right."""
     said = []
     for row in comparison.rows if _is_served(comparison) else ():
-        for side in filter(None, (row.base, row.other)):
+        pairs = ((row.base, comparison.base.judged), (row.other, comparison.other.judged))
+        for side, judged in ((side, judged) for side, judged in pairs if side is not None):
             kernels = [str(proof.sentence(merged_proof(side.reports)) or proof.NO_EVIDENCE)]
             kernels += dict.fromkeys(filter(None, map(throughput.same_kernels, side.results)))
-            said += [(f"kernels of {side.side}", "; ".join(kernels)), (f"accuracy of {side.side}", accuracy(side))]
+            said += [
+                (f"kernels of {side.side}", "; ".join(kernels)),
+                (f"accuracy of {side.side}", accuracy(side, judged)),
+            ]
     return [Section("Kernels and accuracy", (named(said),))] if said else []
 
 
-def accuracy(side: SideSetting) -> str:
-    """What the judgement of a setting says, or why there is none."""
+def accuracy(side: SideSetting, judged: Sequence[StoredResult] = ()) -> str:
+    """What the judgement of a setting says, or why none of those in ``judged`` is one of it."""
     entry = side.validity
     if entry is not None and entry.report is not None:
         found = entry.report.validity
@@ -175,6 +179,9 @@ def accuracy(side: SideSetting) -> str:
         return f"could not be judged: {entry.error}"
     if side.requested == side.requested.reference():
         return "fp32 in eager mode is what other settings are judged against"
+    if judged:
+        beside = ", ".join(each.path for each in judged)
+        return f"not judged: {beside} is of another setting, other weights, another machine or another torch"
     return "not judged; name a result of 'modelzoo validate' beside it: NAME=throughput.json,validate.json"
 
 
@@ -211,14 +218,17 @@ def headline(comparison: Comparison) -> Lines:
     if not compared:
         whys = Counter(text for row in rows for text in _notes_of(row, ()))
         said = f"{other} is not comparable with {base}" + "".join(f": {text}" for text, _ in whys.most_common(1))
+        said += "".join(f"; {text}" for text in _unfinished(comparison))
         return first_line(said, Tone.BAD)
     if len(rows) == 1:
-        said = f"{rows[0].name}: {subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}"
-        said += UNPROVEN if is_qualified(rows[0].speed) else ""
+        clauses = []
         for cost in comparison.costs:
             if cost.outcome is not None:
                 unproven = UNPROVEN if cost.is_unproven and cost.outcome is not Outcome.AMBIGUOUS else ""
-                said += f"; {COSTS[cost.outcome].format(base, other)}: {ratio(cost.ratio)}{unproven}"
+                clauses.append(f"{COSTS[cost.outcome].format(base, other)}: {ratio(cost.ratio)}{unproven}")
+        unproven = UNPROVEN if is_qualified(rows[0].speed) else ""
+        clauses.append(f"{subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}{unproven}")
+        said = f"{rows[0].name}: {'; '.join(clauses)}"
     else:
         said = several(base, other, [row.speed for row in rows], "rows")
     if comparison.mean is not None and len(compared) > 1:
@@ -244,10 +254,7 @@ def _sides(comparison: Comparison, *, details: bool) -> Iterator[tuple[str, str]
         count = len(side.results)
         where = first.path if count == 1 else f"{first.path} … {last.path}"
         chosen = [each for setting in settings if setting is not None for each in setting.served]
-        best = dict.fromkeys(
-            f"; best{f' under {each.bound.text}' if each.bound else ''}: {each.configuration or 'none'}"
-            for each in chosen
-        )
+        best = dict.fromkeys(f"; {_best(each)}: {each.configuration or 'none'}" for each in chosen)
         yield side.name, f"{counted(count, 'session')}, {' to '.join(days)}, {where}{''.join(best)}"
     # Values that differ between rows say nothing here.
     shared = [(name, values) for name, values in comparison.conditions.shared if values]
@@ -256,6 +263,13 @@ def _sides(comparison: Comparison, *, details: bool) -> Iterator[tuple[str, str]
         shown.append(f"{len(shared) - len(shown)} more with --details")
     if shown:
         yield "both", "; ".join(shown)
+
+
+def _best(found: Served) -> str:
+    """What the configuration of a session is the best of, as far as that is known."""
+    if found.bound is None:
+        return "best"
+    return f"best under {found.bound.text}" if found.is_met else f"best that may meet {found.bound.text}"
 
 
 def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
@@ -335,11 +349,15 @@ def notes(comparison: Comparison) -> list[str]:
             "Some sessions belong to both baseline and candidate. Settings of one session ran in the same rounds, and "
             "'modelzoo report' compares them round by round, more precisely than this."
         )
+    return [*found, *(f"{text}." for text in _unfinished(comparison))]
+
+
+def _unfinished(comparison: Comparison) -> Iterator[str]:
+    """Which results are not those of whole calls."""
     for side in (comparison.base, comparison.other):
         partial = [stored.path for stored in side.results if not is_complete(stored.result)]
         if partial:
-            found.append(f"{side.name}: {', '.join(partial)} was stored before the call had ended.")
-    return found
+            yield f"{side.name}: {', '.join(partial)} was stored before the call had ended"
 
 
 def _generates(comparison: Comparison) -> list[bool]:
@@ -352,28 +370,6 @@ def correction(count: int) -> str:
     if count == 1:
         return ""
     return f" The verdicts are corrected for {count} comparisons (Holm), the intervals are not."
-
-
-def extrapolation_text(found: Extrapolation | None) -> str:
-    """What is assumed because a run did not use the whole machine; empty if it did."""
-    if found is None:
-        return ""
-    if isinstance(found, OneDevice):
-        return f"ran on {found.device}; the machine is assumed to have no other such device"
-    return (
-        f"used {found.used:g} of {found.cores} cores; other processes on the idle cores are assumed to be as fast, "
-        "although they would share caches, memory bandwidth and power"
-    )
-
-
-def cores_text(found: AssumedCores | None) -> str:
-    """What is assumed of a machine's physical cores; empty if their number is known."""
-    if found is None:
-        return ""
-    return (
-        f"{counted(found.vcpus, 'vCPU')} per physical core, as usual for {found.architecture}; "
-        "the virtual machine does not show it"
-    )
 
 
 def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:

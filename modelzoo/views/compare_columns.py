@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
-from modelzoo.comparison.machines import Cost, Extrapolation, Price, Rates, RowRates
+from modelzoo.comparison.machines import AssumedCores, Cost, Extrapolation, OneDevice, Price, Rates, RowRates
 from modelzoo.comparison.model import Row
 from modelzoo.document import Column, Tone
-from modelzoo.formatting import MISSING, significant
+from modelzoo.formatting import MISSING, counted, significant
 from modelzoo.frozen import replace
 from modelzoo.results.refusals import Metric
 from modelzoo.stats import Basis, Outcome
@@ -189,3 +189,25 @@ def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
 def _cost(value: stats.Interval, price: Price, extrapolated: Extrapolation | None) -> str:
     currency = f" {price.currency}" if price.currency else ""
     return f"{significant(value.value, 3)}{currency} {within(value)}{_mark(extrapolated is not None)}"
+
+
+def extrapolation_text(found: Extrapolation | None) -> str:
+    """What is assumed because a run did not use the whole machine; empty if it did."""
+    if found is None:
+        return ""
+    if isinstance(found, OneDevice):
+        return f"ran on {found.device}; the machine is assumed to have no other such device"
+    return (
+        f"used {found.used:g} of {found.cores} cores; other processes on the idle cores are assumed to be as fast, "
+        "although they would share caches, memory bandwidth and power"
+    )
+
+
+def cores_text(found: AssumedCores | None) -> str:
+    """What is assumed of a machine's physical cores; empty if their number is known."""
+    if found is None:
+        return ""
+    return (
+        f"{counted(found.vcpus, 'vCPU')} per physical core, as usual for {found.architecture}; "
+        "the virtual machine does not show it"
+    )

@@ -24,8 +24,8 @@ from modelzoo.results.refusals import Metric, SideSetting
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
 from modelzoo.version import __version__
-from modelzoo.views.compare import cores_text, extrapolation_text, notes
-from modelzoo.views.compare_columns import values_text
+from modelzoo.views.compare import notes
+from modelzoo.views.compare_columns import cores_text, extrapolation_text, values_text
 from modelzoo.views.intervals import ratio
 from modelzoo.views.speed import basis_text, outcome_text, reason, refusal
 

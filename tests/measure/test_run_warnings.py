@@ -71,6 +71,7 @@ def codes(**changes: object) -> list[str]:
         ({}, []),
         ({"setting": BF16}, []),
         ({"weights": RANDOM}, ["RANDOM_WEIGHTS"]),
+        ({"weights": replace(RANDOM, problem="cannot download it")}, ["MISSING_WEIGHTS"]),
         ({"canary_verdict": CanaryVerdict.NOT_FP32}, ["FP32_NOT_FP32"]),
         ({"setting": BF16, "canary_verdict": CanaryVerdict.PARTLY}, ["BF16_PARTLY"]),
         ({"setting": BF16, "canary_verdict": CanaryVerdict.NOT_ACTIVE}, ["BF16_NOT_ACTIVE"]),

@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import PurePath
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+from modelzoo.comparison.machines import Price
+from modelzoo.comparison.model import StoredResult
 from modelzoo.formatting import launcher_names
 from modelzoo.frozen import ARGUMENT, DATA, MESSAGE, PUBLIC, field_names, replace
 from modelzoo.records.load import Scenario
@@ -28,6 +30,7 @@ from modelzoo.records.tuning import Goal
 from modelzoo.records.validity import Validity
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import fields, option_name
+from modelzoo.views.page.build import ResultSet
 from modelzoo.warning import WarningCode, WarningMessage
 
 T = TypeVar("T")
@@ -119,6 +122,18 @@ def _of_strings(hint: Any) -> set[str]:
     parts = get_args(hint)
     is_map = len(parts) == 2 and parts[0] is str and parts[1] is not Ellipsis and isinstance(get_origin(hint), type)
     return {""} if hint is str else set().union(*map(_of_strings, parts[1:] if is_map else parts))
+
+
+def anonymous(given: Sequence[ResultSet], prices: Sequence[Price]) -> tuple[list[ResultSet], tuple[Price, ...]]:
+    """Return what a page shows of results, and their prices, with numbers for the names."""
+    people, names = names_here(), {each.name: f"Result {number}" for number, each in enumerate(given, 1)}
+    found = []
+    for each in given:
+        results = [redacted(stored.result, people) for stored in each.sessions]
+        sessions = [StoredResult(f"session {number}", result) for number, result in enumerate(results, 1)]
+        found.append(replace(each, name=names[each.name], sessions=tuple(sessions)))
+    # The source may be the name of a price list.
+    return found, tuple(replace(each, name=names.get(each.name, each.name), source="--price") for each in prices)
 
 
 def redacted(result: Result, people: Sequence[str] = ()) -> Result:
