@@ -127,10 +127,9 @@ def compared(base: Side, other: Side, question: Question, mark: str, prices: Seq
     assert isinstance(whole, Section)
     headline, sides, *rest = (_filled(block) for block in whole.blocks)
     if all(row.ratio is None for row in found.rows):
-        why = Details("What both have, and why it is not comparable", (sides, *rest, *others))
-        return Section(title, (headline, why), mark)
-    # The plot of the ratios before any prose.
-    plot = drawn(forest.of_comparison(found), f"{mark}-ratios")
+        return Section(title, (headline, *rest, Details("What both have", (sides, *others))), mark)
+    # The plots of the ratios before any prose.
+    plot = [*drawn(forest.of_costs(found), f"{mark}-costs"), *drawn(forest.of_comparison(found), f"{mark}-ratios")]
     shared = Details("Baseline and candidate, and what they have in common", (sides,))
     return Section(title, (headline, *plot, *rest, shared, *others), mark)
 

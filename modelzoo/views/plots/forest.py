@@ -39,8 +39,10 @@ _BAND = (1 / (1 + EQUIVALENCE), 1 + EQUIVALENCE)
 _MARKS = {
     "FASTER": (theme.BLUE, "^"),
     "LESS": (theme.BLUE, "^"),
+    "CHEAPER": (theme.BLUE, "^"),
     "SLOWER": (theme.VERMILLION, "v"),
     "MORE": (theme.VERMILLION, "v"),
+    "DEARER": (theme.VERMILLION, "v"),
     "SAME": (theme.INK, "o"),
     "": (theme.INK, "s"),
 }
@@ -145,10 +147,20 @@ def of_comparison(comparison: Comparison) -> Plot | None:
         other = f" / {row.other_label}" if row.other_label != row.label else ""
         label = f"{row.workload} {row.label}{other}"
         rows.append(ForestRow(label, row.ratio, outcome_text(row.speed), reason(row.speed)))
-    if comparison.mean is not None:
+    if comparison.mean is not None and len(rows) > 1:
         rows.append(ForestRow(MEAN, comparison.mean))
     axis, *ends = _AXES[comparison.metric]
     return ratios(rows, f"{axis} {comparison.base.name}", *ends)
+
+
+def of_costs(comparison: Comparison) -> Plot | None:
+    """Return the plot of what a million items cost on both sides, as ratios; ``None`` without verdicts on it."""
+    rows = [
+        ForestRow(f"{each.workload} {each.label}", each.ratio, str(each.outcome))
+        for each in comparison.costs
+        if each.outcome is not None
+    ]
+    return ratios(rows, f"times cheaper than {comparison.base.name}", "dearer", "cheaper")
 
 
 def of_rows(shown: Sequence[SummaryRow]) -> Plot | None:

@@ -49,10 +49,10 @@ def test_a_refusal_is_said_in_place_of_the_table() -> None:
 
 
 def test_if_no_row_is_comparable_there_is_no_plot() -> None:
-    """The page says so, and has the reasons on demand."""
+    """The page says so, and why; what both have in common is folded away."""
     other = named("new", session([1.0, 1.0], workload="b"))
     found = build.compared(named("old", session([1.0, 1.0])), other, Question(), "c")
-    said, why = found.blocks
+    said, *why, shared = found.blocks
     assert said == first_line("new is not comparable with old: only old has it", Tone.BAD)
-    assert isinstance(why, Details)
     assert "NOT COMPARABLE" in str(why)
+    assert isinstance(shared, Details)
