@@ -16,6 +16,7 @@ from modelzoo.cli.output import ended_early, results_directory, stored_code, tel
 from modelzoo.cli.selection import Jobs
 from modelzoo.document import terminal
 from modelzoo.errors import ModelzooError, UsageError
+from modelzoo.files import name_in_file
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
 from modelzoo.machine import facts, sensors
@@ -189,9 +190,9 @@ def make_judging(accuracy: Accuracy, workload: Workload) -> Judging:
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be 1 or more, not {limit}")
     if accuracy.artifacts:
-        output = Path(accuracy.artifacts).absolute() / workload.name
+        output = Path(accuracy.artifacts).absolute() / name_in_file(workload.name)
     elif os.environ.get("MODELZOO_RESULTS") or workload.directory.is_relative_to(discovery.PACKAGE):
-        output = results_directory().absolute() / "output" / workload.name
+        output = results_directory().absolute() / "output" / name_in_file(workload.name)
     else:
         output = workload.directory / "output"
     try:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import io
 import itertools
 import math
-import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ import msgspec
 
 from modelzoo.document.delimited import csv_lines
 from modelzoo.errors import WorkerError
+from modelzoo.files import name_in_file
 from modelzoo.formatting import counted
 from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot
 from modelzoo.records.run import THUMBNAIL_BYTES, THUMBNAILS, Thumbnail
@@ -125,7 +125,7 @@ class ExhibitWriter:
             InputError: the picture to draw on cannot be read any more.
             WorkerError: what the worker described cannot be drawn.
         """
-        target = self._directory / f"{self._workload}_{_file_name(exhibit.name)}"
+        target = self._directory / f"{name_in_file(self._workload)}_{name_in_file(exhibit.name)}"
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             if exhibit.csv is not None:
@@ -149,9 +149,9 @@ class ExhibitWriter:
             raise WorkerError(f"{target.name} cannot be drawn as the worker describes it: {error}") from error
 
     def _write_pictures(self, content: DetectionPicture, name: str) -> None:
-        folder = self._directory / f"{self._workload}{PICTURES}"
+        folder = self._directory / f"{name_in_file(self._workload)}{PICTURES}"
         folder.mkdir(parents=True, exist_ok=True)
-        first = _file_name(name.rsplit(".", 1)[0])
+        first = name_in_file(name.rsplit(".", 1)[0])
         stems = (f"{first}_{number}" if number > 1 else first for number in itertools.count(1))
         # There may be another input of that name, a.png beside a.jpg.
         stem = next(stem for stem in stems if folder / f"{stem}.jpg" not in self.files)
@@ -177,11 +177,6 @@ class ExhibitWriter:
     def thumbnails(self) -> tuple[Thumbnail, ...]:
         """Small copies of the first comparisons written, for the stored result."""
         return tuple(self._thumbnails)
-
-
-def _file_name(name: str) -> str:
-    """``name`` without characters that are special in paths."""
-    return re.sub(r"[^\w.-]+", "_", name)
 
 
 class Mark(msgspec.Struct, frozen=True):
