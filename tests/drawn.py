@@ -20,6 +20,19 @@ def svg(plot: Plot | None) -> str:
     return "" if plot is None else plot.figure("a").drawing
 
 
+def checked(plot: Plot | None) -> str:
+    """The same, with what holds for every plot."""
+    text = svg(plot)
+    check(text)
+    return text
+
+
+def columns(plot: Plot | None) -> dict[str, tuple[str, ...]]:
+    """The data of the plot by their titles."""
+    assert plot is not None
+    return {column.title: column.cells for column in plot.columns}
+
+
 def parsed(text: str) -> Element:
     """The root of a plot; the names of its elements are without the namespace."""
     root = ElementTree.fromstring(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from example_machine import SERVER
 from msgspec.structs import asdict
 from places import DATA
 
@@ -24,7 +25,7 @@ from modelzoo.records.evidence import (
     ProofVerdict,
 )
 from modelzoo.records.faults import Fault, WrongOutputs
-from modelzoo.records.machine import Machine, Threads
+from modelzoo.records.machine import Threads
 from modelzoo.records.run import Observed, Prepared, Provenance, Result, Run, RunReport, SettingRequest, ValidityEntry
 from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.validity import ValidityVerdict
@@ -38,37 +39,18 @@ T = TypeVar("T")
 STARTED = "2026-01-01T00:00:00+00:00"
 ERRORS = {CanaryLevel.FP32: 2e-7, CanaryLevel.REDUCED: 2e-4, CanaryLevel.BF16: 2.9e-3}
 WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/cache/toy.safetensors", "abc", 0)
-MACHINE = Machine(
-    cpu="Neoverse-N2",
-    product=None,
-    architecture="aarch64",
+MACHINE = replace(
+    SERVER,
     features=("bf16",),
-    has_bf16=True,
-    sve_bits=128,
-    sockets=1,
-    cores=4,
-    logical=4,
-    threads_per_core=1,
-    numa_nodes=1,
-    numa_allowed=1,
+    **dict.fromkeys(("cores", "logical"), 4),
+    **dict.fromkeys(("memory", "memory_limit"), 8 << 30),
+    **dict.fromkeys(("governor", "mhz", "max_mhz", "huge_pages")),
     caches=(),
-    governor=None,
-    mhz=None,
-    max_mhz=None,
-    huge_pages=None,
     allocator="glibc",
     threads=Threads(4, 4, 4, None),
-    memory=8 << 30,
-    memory_limit=8 << 30,
-    container=None,
-    hypervisor=None,
-    emulator=None,
-    system="Linux",
     kernel="6.1",
     libc="glibc 2.36",
     python="3.11.2",
-    image=None,
-    environment={},
 )
 
 
@@ -232,6 +214,5 @@ def shown(*runs: Run) -> list[SummaryRow]:
 def judgement(verdict: ValidityVerdict, reference: float = 88.0, tested: float = 87.0) -> ValidityEntry:
     """A judgement of predictions by F1, 88 and 87 of 100."""
     (entry, *_) = store.read(DATA / "results" / "bert.json").validity
-    assert entry.report is not None
     found = replace(entry.report.validity, verdict=verdict, metric="f1", reference=reference, tested=tested)
     return replace(entry, report=replace(entry.report, validity=found))

@@ -9,10 +9,10 @@ from modelzoo.document import Block, Details, Lines, Notices, Section, Table, te
 from modelzoo.document.console import PlainConsole
 
 
-def printed(blocks: Sequence[Block], *, width: int = 100, details: bool = False) -> str:
+def printed(blocks: Sequence[Block], *, width: int = 100) -> str:
     """What a terminal of ``width`` columns shows, without colours and without blanks at the ends of lines."""
     out = io.StringIO()
-    terminal.show(blocks, PlainConsole(file=out, width=width, highlight=False), details=details)
+    terminal.show(blocks, PlainConsole(file=out, width=width, highlight=False))
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 

@@ -8,15 +8,16 @@ from pathlib import Path
 import instances
 from compared_hosts import PERFORMANCE, fleet, host
 from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER
-from fake_runs import MACHINE, changed, evidence, judgement, make, result_of, warning
+from fake_runs import MACHINE, WEIGHTS, changed, evidence, judgement, make, result_of, timing, warning
 from generated_results import generation_run
 from interleaved_sides import CLASSIFIER, audited, checked, use
+from judgements import ANSWERED, CLASSIFIED, DETECTED
 from load_results import load as load_of
 from load_results import measured
 from pipelines import pipeline_run
 from places import DATA
 from proven_results import BF16, FP32, session_of, side
-from stored_search import TUNING, searched, with_other_weights
+from stored_search import TUNING, searched
 
 from modelzoo.cli import weights
 from modelzoo.cli.compare import rendered
@@ -24,10 +25,10 @@ from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, comp
 from modelzoo.comparison.compare import compare as compared
 from modelzoo.comparison.machines import Price
 from modelzoo.comparison.model import Side, StoredResult
-from modelzoo.document import Block
+from modelzoo.document import Block, Section
 from modelzoo.fleet.hosts import kinds
 from modelzoo.frozen import replace
-from modelzoo.records.accelerator import Accelerator
+from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Copies, Phase, Reading
 from modelzoo.records.doctor import AcceleratorReport, DoctorReport
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
 from modelzoo.records.hosts import FleetComparison, FleetHost, ShardingReport
@@ -38,7 +39,7 @@ from modelzoo.records.run import Result
 from modelzoo.records.run_report import DECODE, PREFILL, GenerationPhase
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import MachinePrice
-from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, MODEL, UNDIVIDED, Series
 from modelzoo.records.tuning import LeftOut, Obstacle
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store, summary
@@ -133,6 +134,34 @@ def phases(precision: str) -> tuple[GenerationPhase, ...]:
     return tuple(GenerationPhase(*each) for each in zip((PREFILL, DECODE), map(evidence, found), ("", ""), flops))
 
 
+GPU = Accelerator("cuda", 0, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30)
+USE = AcceleratorUse(
+    device=GPU,
+    peak_memory=3 << 30,
+    copies=Copies(1.5e-3, 0.2e-3),
+    sensors="NVML",
+    readings=(
+        Reading(Phase.BEFORE, 0, mhz=345, watts=70, celsius=33),
+        Reading(Phase.STEADY, 9, mhz=1980, watts=300, celsius=50),
+        Reading(Phase.STEADY, 12, mhz=1755, watts=690, celsius=64, throttled=("power cap",)),
+        Reading(Phase.AFTER, 12, mhz=1980, watts=120, celsius=60),
+    ),
+    throttled_samples=(1, 2),
+    joules_per_call=1.25,
+    locked_mhz=1980,
+)
+
+
+def on_gpu(*, include_copies: bool = False) -> Result:
+    """Calls that take 100 ms on a CPU, and 2 ms on a GPU, on which 1.9 ms of kernels are issued in 1.85 ms."""
+    series = tuple(Series(name, (value,) * 30) for name, value in ((LATENCY, 2e-3), (ISSUE, 1.85e-3), (DEVICE, 1.9e-3)))
+    timed = {"timing": replace(timing([2e-3]), series=series), "accelerator": USE}
+    setting, runs = Setting(device="cuda:0", include_copies=include_copies), []
+    for number in range(3):
+        runs += [make([0.1] * 30, round=number), make(None, setting=setting, round=number, **timed)]
+    return result_of(*runs)
+
+
 def sides() -> tuple[Side, Side]:
     """Three sessions on each of two machines: of three rows one is faster, one the same, and one is missing."""
     machine = replace(MACHINE, cpu="Neoverse-V1")
@@ -182,14 +211,13 @@ def search() -> Result:
         LeftOut("thp", "on", Obstacle.UNAVAILABLE, "off"),
     )
     found = searched(excluded=(*TUNING.excluded, wrong), left_out=left_out)
-    noisy = (warning("OTHER_LOAD", "other programs used 1.20 cores during the run", "stop them"),)
-    return replace(
-        found,
-        runs=tuple(
-            replace(each, report=replace(each.report, warnings=noisy)) if each.round == 3 else each
-            for each in with_other_weights(found.runs)
-        ),
-    )
+    load = {"warnings": (warning("OTHER_LOAD", "other programs used 1.20 cores during the run", "stop them"),)}
+    weights_of_one = {"weights": replace(WEIGHTS, sha256="other")}
+    runs = []
+    for each in found.runs:
+        changes = {**(load if each.round == 3 else {}), **(weights_of_one if each.group == 1 else {})}
+        runs.append(replace(each, report=changed(each.report, **changes)))
+    return replace(found, runs=tuple(runs))
 
 
 def throughput_of() -> Result:
@@ -212,7 +240,6 @@ def throughput_of() -> Result:
 
 def doctored() -> DoctorReport:
     """A good machine with a GPU, and something to mend."""
-    gpu = Accelerator("cuda", 0, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30)
     found = (warning_for(WarningCode.SMT, threads=2, command="taskset -c $(lscpu -p=CPU,CORE | grep -v '^#' | sort)"),)
     return DoctorReport(
         machine=SERVER,
@@ -221,7 +248,7 @@ def doctored() -> DoctorReport:
         ceilings=CEILINGS,
         ceilings_kept=False,
         warnings=found,
-        accelerator=AcceleratorReport(gpu, CEILINGS, True),
+        accelerator=AcceleratorReport(GPU, CEILINGS, True),
     )
 
 
@@ -259,7 +286,6 @@ def check_of() -> list[Block]:
     }
     runs = []
     for each in result.runs:
-        assert each.report is not None
         versions = {"torch": ("2.13.0", "2.14.1")[each.group % 2], "transformers": "4.57.0"}
         report = changed(each.report, versions=versions)
         if each.group in kernels:
@@ -282,6 +308,7 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     "run-stages": lambda: run_of(staged()),
     "run-releases": lambda: run_of(releases()),
     "run-tokens": lambda: run_of(generated(), details=True),
+    "run-gpu": lambda: run_of(on_gpu(), details=True),
     "run-failed": lambda: run_of(stored("failing")),
     "tune": lambda: tuning.document(search()),
     "throughput": lambda: throughput.document(throughput_of()),
@@ -291,6 +318,7 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     "validity-details": lambda: [
         block for entry in stored("bert").validity for block in validity.document(entry, details=True)
     ],
+    "validity-tables": lambda: [Section(each.task, validity.tables(each)) for each in (CLASSIFIED, DETECTED, ANSWERED)],
     "validity-pictures": lambda: [block for entry in stored("ssdlite").validity for block in validity.document(entry)],
     "check": check_of,
     "fleet": fleet_of,

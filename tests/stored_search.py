@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fake_runs import WEIGHTS, changed, evidence, make
+from fake_runs import evidence, make
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
@@ -50,13 +50,4 @@ def searched(**changes: object) -> Result:
     requested = tuple(SettingRequest("toy", setting) for setting in SETTINGS)
     return Result(
         ("modelzoo", "tune"), "2026-01-01T00:00:00+00:00", requested, tuple(runs), payload=replace(TUNING, **changes)
-    )
-
-
-def with_other_weights(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """Candidate 1 ran other weights than the default."""
-    other = replace(WEIGHTS, sha256="other")
-    return tuple(
-        replace(run, report=changed(run.report, weights=other)) if run.group == 1 and run.report else run
-        for run in runs
     )

@@ -145,7 +145,7 @@ class Reader(html.parser.HTMLParser):
             self.found.append(f"{tag} {attrs}")
 
 
-@pytest.mark.parametrize("name", ["tune", "throughput", "load", "bert"])
+@pytest.mark.parametrize("name", ["mlp", "tune", "throughput", "load", "bert"])
 def test_nothing_in_a_page_is_markup(name: str, tmp_path: Path) -> None:
     """Names are text: nothing runs, nothing is fetched, and matplotlib takes no label for a formula."""
     text = "\x1b[31m<script>alert(1)</script><img src=x onerror=y>\"' onload=x $\\frac{1}$ {x.y} %s\u202e"

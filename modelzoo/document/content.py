@@ -304,9 +304,9 @@ def columns_of(
     return known(*(Column(title, cells, title not in texts, order.get(title), tones) for title, cells in found))
 
 
-def lines(*texts: str, stands_out: bool = False) -> Lines:
+def lines(*texts: str) -> Lines:
     """Return sentences without names; empty ones are left out."""
-    return Lines(tuple(Line(text) for text in texts if text), stands_out)
+    return Lines(tuple(Line(text) for text in texts if text))
 
 
 def first_line(text: str, tone: Tone = Tone.STRONG) -> Lines:
@@ -314,6 +314,6 @@ def first_line(text: str, tone: Tone = Tone.STRONG) -> Lines:
     return Lines((Line(text, tone=tone),), stands_out=True)
 
 
-def named(pairs: Iterable[tuple[str, str]], *, stands_out: bool = False, title: str = "") -> Lines:
+def named(pairs: Iterable[tuple[str, str]], *, title: str = "") -> Lines:
     """Return sentences, or mere values, from pairs of name and text; empty texts are left out."""
-    return Lines(tuple(Line(text, name) for name, text in pairs if text), stands_out, title)
+    return Lines(tuple(Line(text, name) for name, text in pairs if text), title=title)

@@ -9,8 +9,6 @@ from modelzoo.document.content import (
     Block,
     Column,
     Command,
-    Details,
-    Figure,
     Line,
     Lines,
     Notice,
@@ -25,26 +23,22 @@ _MARKUP = re.compile(r"[\\`*_\[<&~|]")
 
 
 def markdown(blocks: Sequence[Block]) -> str:
-    """Return the document; a plot is its data, and pictures are left out."""
+    """Return the document, without what only pages have, plots for example."""
     return "\n".join(_parts(blocks))
 
 
 def _parts(blocks: Sequence[Block], title: str = "", level: int = 3) -> Iterator[str]:
     """What is separated by blank lines; a caption that only repeats ``title``, the heading above it, is left out."""
     for block in blocks:
-        if isinstance(block, (Section, Details)):
-            heading = block.title if isinstance(block, Section) else block.summary
-            yield f"{'#' * min(level, 6)} {_text(heading)}\n"
-            yield from _parts(block.blocks, heading, level + 1)
+        if isinstance(block, Section):
+            yield f"{'#' * min(level, 6)} {_text(block.title)}\n"
+            yield from _parts(block.blocks, block.title, level + 1)
         elif isinstance(block, Lines):
             yield from _list(map(_line, block.items), block.title)
         elif isinstance(block, Notices):
             yield from _list(map(_notice, block.items))
         elif isinstance(block, Command):
             yield "".join(f"    {printable(line)}\n" for line in block.text.split("\n"))
-        elif isinstance(block, Figure):
-            yield f"{_text(block.caption)}\n"
-            yield table(block.data.columns)
         elif isinstance(block, Table):
             yield from [f"{_text(block.caption)}\n"] if block.caption not in ("", title) else []
             yield table(block.columns)

@@ -67,17 +67,16 @@ def console() -> Console:
     return wanted
 
 
-def show(blocks: Sequence[Block], out: Console, *, details: bool = False) -> None:
+def show(blocks: Sequence[Block], out: Console) -> None:
     """Print a document.
 
     Args:
-        blocks: the document. Plots and pictures are left out.
+        blocks: the document. What only pages have, plots for example, is left out.
         out: where to. A table that is wider than this console is folded, not cut.
-        details: also print what is shown on demand only.
     """
     from rich.text import Text as RichText
 
-    for number, block in enumerate(_flat(blocks, details)):
+    for number, block in enumerate(_flat(blocks)):
         if number:
             out.print()
         for shown in _shown(block, out.width):
@@ -101,7 +100,7 @@ def text(blocks: Sequence[Block], *, colour: bool, width: int = _UNLIMITED) -> s
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _flat(blocks: Sequence[Block], details: bool, title: str = "") -> Iterator[Block]:
+def _flat(blocks: Sequence[Block], title: str = "") -> Iterator[Block]:
     """Sections as their headings, each followed by its blocks; without what a terminal does not show.
 
     A caption that only repeats ``title``, the heading above it, is left out.
@@ -109,16 +108,12 @@ def _flat(blocks: Sequence[Block], details: bool, title: str = "") -> Iterator[B
     for block in blocks:
         if isinstance(block, Section):
             yield Section(block.title, ())
-            yield from _flat(block.blocks, details, block.title)
-        elif isinstance(block, Details):
-            if details:
-                yield Section(block.summary, ())
-                yield from _flat(block.blocks, details, block.summary)
+            yield from _flat(block.blocks, block.title)
         elif isinstance(block, Table):
             yield replace(block, caption="") if block.caption == title else block
         elif isinstance(block, (Lines, Notices)):
             yield from (block,) if block.items else ()
-        elif not isinstance(block, (Figure, Pictures)):
+        elif not isinstance(block, (Details, Figure, Pictures)):
             yield block
 
 

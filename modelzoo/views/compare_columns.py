@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
-from modelzoo.comparison.machines import AssumedCores, Cost, Extrapolation, OneDevice, Price, Rates, RowRates
+from modelzoo.comparison.machines import AssumedCores, Cost, Extrapolation, OneDevice, Rates, RowRates
 from modelzoo.comparison.model import Row
-from modelzoo.document import Column, Tone
+from modelzoo.document import Column, Rows, Tone
 from modelzoo.formatting import MISSING, counted, significant
 from modelzoo.frozen import replace
 from modelzoo.results.refusals import Metric
@@ -17,6 +18,7 @@ from modelzoo.views.intervals import interval, ratio, within
 from modelzoo.views.results_table import OUTCOME_TONE
 from modelzoo.views.speed import UNPROVEN, outcome_text, reason
 
+Priced = TypeVar("Priced", RowRates, Cost)
 NOTHING = "~"
 """Shown in place of a ratio if the sides cannot be compared."""
 ASSUMED = "*"
@@ -71,15 +73,14 @@ def value_text(value: stats.Interval | None, metric: Metric) -> str:
 
 def difference_columns(comparison: Comparison) -> list[Column]:
     """Return what differs between the sides, the most decisive first."""
-    found = comparison.conditions.differing
-    columns = [
-        Column("", tuple(each.name for each in found)),
-        Column(comparison.base.name, tuple(values_text(each.base) for each in found)),
-        Column(comparison.other.name, tuple(values_text(each.other) for each in found)),
+    of = Rows(comparison.conditions.differing)
+    concerns = of.text("concerns", lambda each: ", ".join(each.rows) or "all rows")
+    return [
+        of.text("", lambda each: each.name),
+        of.text(comparison.base.name, lambda each: values_text(each.base)),
+        of.text(comparison.other.name, lambda each: values_text(each.other)),
+        *([concerns] if any(each.rows for each in of.rows) else []),
     ]
-    if any(each.rows for each in found):
-        columns.append(Column("concerns", tuple(", ".join(each.rows) or "all rows" for each in found)))
-    return columns
 
 
 def values_text(values: Sequence[str]) -> str:
@@ -90,69 +91,69 @@ def values_text(values: Sequence[str]) -> str:
 
 def stage_columns(comparison: Comparison) -> list[Column]:
     """Return the stages of all rows that have any: seconds on both sides, and their ratio; no verdicts."""
-    stages = comparison.stages
-    rows = [comparison.rows[each.row] for each in stages]
-    first = [index == 0 or stages[index - 1].row != each.row for index, each in enumerate(stages)]
+    rows = [comparison.rows[each.row] for each in comparison.stages]
+    of, named = Rows(comparison.stages), Rows(zip(rows, (None, *rows)))
     return [
-        Column("workload", tuple(row.workload if new else "" for row, new in zip(rows, first))),
-        Column("setting", tuple(row.setting if new else "" for row, new in zip(rows, first))),
-        Column("stage", tuple(each.name for each in stages)),
-        Column(comparison.base.name, tuple(interval(each.base) for each in stages), is_number=True),
-        Column(comparison.other.name, tuple(interval(each.other) for each in stages), is_number=True),
-        Column("ratio", tuple(ratio(each.ratio) if each.ratio else NOTHING for each in stages), is_number=True),
+        named.text("workload", lambda pair: pair[0].workload if pair[0] is not pair[1] else ""),
+        named.text("setting", lambda pair: pair[0].setting if pair[0] is not pair[1] else ""),
+        of.text("stage", lambda each: each.name),
+        of.number(comparison.base.name, lambda each: interval(each.base)),
+        of.number(comparison.other.name, lambda each: interval(each.other)),
+        of.number("ratio", lambda each: ratio(each.ratio) if each.ratio else NOTHING),
     ]
 
 
 def rate_columns(rates: Sequence[RowRates], names: tuple[str, str]) -> list[Column]:
     """Return the throughput per machine, physical core and vCPU of both sides; ``*`` marks what was not measured."""
-    columns = [
-        Column("workload", tuple(each.workload for each in rates)),
-        Column("setting", tuple(each.label for each in rates)),
-        Column("unit", tuple(f"{each.unit}/s" for each in rates)),
-    ]
-    sides = ([each.base for each in rates], [each.other for each in rates])
+    of, base, other = Rows(rates), Rows(each.base for each in rates), Rows(each.other for each in rates)
     levels: tuple[tuple[str, Callable[[Rates], str]], ...] = (
-        ("machine", lambda each: _rate(each.machine, each.extrapolated is not None)),
-        ("core", lambda each: _rate(each.core, (each.extrapolated or each.assumed) is not None)),
-        ("vCPU", lambda each: _rate(each.vcpu, each.extrapolated is not None)),
+        ("machine", lambda each: _level(each.machine, each.extrapolated)),
+        ("core", lambda each: _level(each.core, each.extrapolated or each.assumed)),
+        ("vCPU", lambda each: _level(each.vcpu, each.extrapolated)),
     )
-    for level, text in levels:
-        for side, name in zip(sides, names):
-            columns.append(Column(f"{name} per {level}", tuple(map(text, side)), is_number=True))
-    return columns
+    return [
+        *_settings(of),
+        of.text("unit", lambda each: f"{each.unit}/s"),
+        *(
+            side.number(f"{name} per {level}", text)
+            for level, text in levels
+            for side, name in zip((base, other), names)
+        ),
+    ]
 
 
-def _rate(value: stats.Interval | None, is_assumed: bool) -> str:
-    if value is None:
-        return MISSING
-    return f"{significant(value.value, 3)} {within(value)}{_mark(is_assumed)}"
+def _settings(of: Rows[Priced]) -> list[Column]:
+    """What each row is of."""
+    return [of.text("workload", lambda each: each.workload), of.text("setting", lambda each: each.label)]
 
 
-def _mark(is_assumed: bool) -> str:
-    return f" {ASSUMED}" if is_assumed else ""
+def _level(value: stats.Interval | None, assumed: Extrapolation | AssumedCores | None, currency: str = "") -> str:
+    unit = f" {currency}" if currency else ""
+    return MISSING if value is None else f"{significant(value.value, 3)}{unit} {within(value)}{_mark(assumed)}"
+
+
+def _mark(assumed: Extrapolation | AssumedCores | None) -> str:
+    return f" {ASSUMED}" if assumed is not None else ""
 
 
 def alone_columns(rows: Sequence[Row], costs: Sequence[Cost]) -> list[Column]:
     """Return the ratios of the sessions alone, with their verdicts, also in money if there are some on that."""
-    speeds = [row.alone for row in rows if row.alone is not None]
+    of, alone = Rows(rows), Rows(row.alone for row in rows if row.alone is not None)
     priced = {(each.workload, each.label): each for each in costs if each.alone is not None}
     columns = [
-        Column("workload", tuple(row.workload for row in rows)),
-        Column("setting", tuple(row.setting for row in rows)),
-        Column("ratio", tuple(ratio(each.ratio) if each.ratio else NOTHING for each in speeds), is_number=True),
-        Column(
+        of.text("workload", lambda row: row.workload),
+        of.text("setting", lambda row: row.setting),
+        alone.number("ratio", lambda each: ratio(each.ratio) if each.ratio else NOTHING),
+        alone.text(
             "verdict",
-            tuple(outcome_text(each) if each.ratio else f"none: {reason(each)}" for each in speeds),
-            tones=tuple(OUTCOME_TONE[each.verdict.outcome] for each in speeds),
+            lambda each: outcome_text(each) if each.ratio else f"none: {reason(each)}",
+            lambda each: OUTCOME_TONE[each.verdict.outcome],
         ),
     ]
-    if priced:
-        found = [priced.get((row.workload, row.setting)) for row in rows]
-        columns += [
-            Column("times cheaper", tuple(ratio(each.alone) if each else NOTHING for each in found), is_number=True),
-            _cost_verdicts([(each.alone_outcome, False, each.is_unproven) if each else NO_VERDICT for each in found]),
-        ]
-    return columns
+    found = Rows(priced.get((row.workload, row.setting)) for row in rows)
+    cheaper = found.number("times cheaper", lambda each: ratio(each.alone) if each else NOTHING)
+    verdicts = [(each.alone_outcome, False, each.is_unproven) if each else NO_VERDICT for each in found.rows]
+    return [*columns, cheaper, _cost_verdicts(verdicts)] if priced else columns
 
 
 NO_VERDICT = (None, False, False)
@@ -172,23 +173,18 @@ def _cost_verdicts(found: Sequence[tuple[Outcome | None, bool, bool]]) -> Column
 def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
     """Return the cost of a million items on both sides, with verdicts if there are any; ``*`` marks what was not
     measured."""
-    base = [_cost(each.base, each.base_price, each.base_extrapolated) for each in costs]
-    other = [_cost(each.other, each.other_price, each.other_extrapolated) for each in costs]
-    marks = (_mark((each.base_extrapolated or each.other_extrapolated) is not None) for each in costs)
+    of = Rows(costs)
     columns = [
-        Column("workload", tuple(each.workload for each in costs)),
-        Column("setting", tuple(each.label for each in costs)),
-        Column(names[0], tuple(base), is_number=True),
-        Column(names[1], tuple(other), is_number=True),
-        Column("times cheaper", tuple(ratio(each.ratio) + mark for each, mark in zip(costs, marks)), is_number=True),
+        *_settings(of),
+        of.number(names[0], lambda each: _level(each.base, each.base_extrapolated, each.base_price.currency)),
+        of.number(names[1], lambda each: _level(each.other, each.other_extrapolated, each.other_price.currency)),
+        of.number(
+            "times cheaper",
+            lambda each: ratio(each.ratio) + _mark(each.base_extrapolated or each.other_extrapolated),
+        ),
     ]
     verdicts = [(each.outcome, each.is_assumed, each.is_unproven) for each in costs]
     return [*columns, _cost_verdicts(verdicts)] if any(outcome for outcome, _, _ in verdicts) else columns
-
-
-def _cost(value: stats.Interval, price: Price, extrapolated: Extrapolation | None) -> str:
-    currency = f" {price.currency}" if price.currency else ""
-    return f"{significant(value.value, 3)}{currency} {within(value)}{_mark(extrapolated is not None)}"
 
 
 def extrapolation_text(found: Extrapolation | None) -> str:

@@ -34,8 +34,12 @@ _ALWAYS_SHARED = ("precision", "batch", "threads", "weights")
 """Fields that are named if all rows share them even if they are at their default, in this order."""
 NAMED_SETTINGS = 4
 """Settings of a workload are named up to this many, then only counted."""
-_VERIFICATION = {Verification.PARTIAL: "partly verified ", Verification.NONE: "unverified "}
-"""What pretrained weights are called unless they were shown to be the published ones, or nothing was recorded."""
+VERIFICATION = {
+    Verification.FULL: "verified",
+    Verification.PARTIAL: "partly verified",
+    Verification.NONE: "unverified",
+}
+"""How far it was shown that pretrained weights are the published ones."""
 SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", Severity.NOTE: "note"}
 """What a condition begins with."""
 
@@ -92,7 +96,7 @@ def _weights(each: SummaryRow) -> str:
     if each.weights is None or each.first is None:
         return ""
     verification = each.first.prepared.weights.verification
-    prefix = "" if verification is None else _VERIFICATION.get(verification, "")
+    prefix = "" if verification is None or verification is Verification.FULL else f"{VERIFICATION[verification]} "
     return f"{prefix}{each.weights.value}"
 
 

@@ -18,6 +18,8 @@ from modelzoo.records.profile import LayerRow, OperatorRow, Profile, Shape
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
 
+_MOST_OPERATORS, _MOST_PROFILED = 12, 25
+"""Operators of an audit that are listed, the others being summed up; operators, and layers, of a profile."""
 Timed = TypeVar("Timed", TimeShare, OperatorRow, LayerRow)
 
 
@@ -54,20 +56,13 @@ def operator_parts(each: SummaryRow, name: str) -> Iterator[tuple[str, Sequence[
 
 
 def evidence_blocks(evidence: Evidence, products: int | None = None) -> list[Block]:
-    """Return what ``evidence_tables`` returns, what the audit could not do, and what of the kernel log is not read."""
-    unread = evidence.coverage.unread
-    count = [f"{unread} lines of oneDNN's output could not be read"] if unread else []
-    said = lines(*evidence.problems, *count, *(f"could not be read: {line}" for line in evidence.unread_lines))
-    return [*evidence_tables(evidence, products=products), said]
-
-
-def evidence_tables(evidence: Evidence, operators: int = 12, products: int | None = None) -> list[Table]:
     """Return tables of the time by kernel, by precision, by class of operators, by product and by operator.
+
+    What the audit could not do stands below them, and what of the kernel log is not read.
 
     Args:
         evidence: what the audit found.
         products: the number of products to list; by default all.
-        operators: the number of operators to list; the others are summed up in one line.
     """
     unattributed = f"unattributed: {share(evidence.unattributed_share)} of the time"
     if evidence.reference_share:
@@ -75,14 +70,25 @@ def evidence_tables(evidence: Evidence, operators: int = 12, products: int | Non
         unattributed += f"; reference kernels ({kernels}): {share(evidence.reference_share)}"
     used = evidence.blas and any(evidence.blas.split(" ")[0] in row.name for row in evidence.by_implementation)
     blas = f"BLAS: {evidence.blas}" if used else ""
-    tables = [
+    rest = evidence.by_operator[_MOST_OPERATORS:]
+    others = TimeShare(
+        f"{len(rest)} others",
+        sum(row.seconds for row in rest),
+        sum(row.share for row in rest),
+        sum(row.count for row in rest),
+    )
+    operators = (*evidence.by_operator[:_MOST_OPERATORS], *([others] if rest else []))
+    tables = (
         _time_table("Kernels, by implementation", evidence, evidence.by_implementation, blas),
         _time_table("By compute precision", evidence, evidence.by_precision, unattributed),
         _class_table(evidence),
         product_table(evidence, products),
-        _time_table("By operator", evidence, evidence.by_operator, limit=operators),
-    ]
-    return [table for table in tables if table.rows or table.note]
+        _time_table("By operator", evidence, operators),
+    )
+    unread = evidence.coverage.unread
+    counted_lines = [f"{unread} lines of oneDNN's output could not be read"] if unread else []
+    said = lines(*evidence.problems, *counted_lines, *(f"could not be read: {line}" for line in evidence.unread_lines))
+    return [*(table for table in tables if table.rows or table.note), said]
 
 
 def product_table(evidence: Evidence, limit: int | None = None) -> Table:
@@ -145,14 +151,8 @@ def _known_by(product: Product) -> str:
     return f"{said}, not replayed: {_WHY[product.not_replayed]}{detail}"
 
 
-def _time_table(
-    title: str, evidence: Evidence, rows: Sequence[TimeShare], note: str = "", limit: int | None = None
-) -> Table:
-    shown, rest = list(rows[:limit]), [] if limit is None else rows[limit:]
-    if rest:
-        seconds, part = sum(row.seconds for row in rest), sum(row.share for row in rest)
-        shown.append(TimeShare(f"{len(rest)} others", seconds, part, sum(row.count for row in rest)))
-    of = Rows(shown)
+def _time_table(title: str, evidence: Evidence, rows: Sequence[TimeShare], note: str = "") -> Table:
+    of = Rows(rows)
     return Table(title, (of.text("", lambda row: row.name), *_times(of, evidence.iterations)), note)
 
 
@@ -181,11 +181,11 @@ def _class_table(evidence: Evidence) -> Table:
     return Table("Products", columns)
 
 
-def profile_tables(profile: Profile, limit: int = 25) -> list[Table]:
-    """Return tables of the time by operator and, if known, by layer, with at most ``limit`` lines each."""
+def profile_tables(profile: Profile) -> list[Table]:
+    """Return tables of the time by operator and, if known, by layer."""
     missing = profile.flops.missing if profile.flops is not None else ()
     notes = [*profile.problems, *([f"operations not counted for {', '.join(missing)}"] if missing else [])]
-    of, layers = Rows(profile.operators[:limit]), Rows(profile.layers[:limit])
+    of, layers = Rows(profile.operators[:_MOST_PROFILED]), Rows(profile.layers[:_MOST_PROFILED])
     by_operator = (
         of.text("operator", lambda row: row.name),
         of.text("shapes", lambda row: shapes_text(row.shapes)),

@@ -5,34 +5,24 @@ from __future__ import annotations
 from modelzoo.document import (
     Column,
     Command,
-    Details,
-    Figure,
     Line,
     Lines,
     Notice,
     Notices,
-    Picture,
-    Pictures,
     Section,
     Table,
     lines,
     named,
 )
-from modelzoo.document.markdown import markdown, table
+from modelzoo.document.markdown import markdown
 from modelzoo.warning import Severity
 
 HOSTILE = "[x](y)|<b> `c` _d_\x1b[31m\u202e"
 SHOWN = "\\[x](y)\\|\\<b> \\`c\\` \\_d\\_\\\\x1b\\[31m\\\\u202e"
 
 
-def test_a_table_is_aligned_and_escaped() -> None:
-    """A pipe is no cell, a bracket no link and a tag no tag; numbers are aligned to the right."""
-    found = table([Column("name", ("a|b<c>", "[x](y)")), Column("n", ("1", "20"), is_number=True)])
-    assert found == "| name     |   n |\n| -------- | --: |\n| a\\|b\\<c> |   1 |\n| \\[x](y)  |  20 |\n"
-
-
 def test_every_part_is_shown() -> None:
-    """Headings by depth, names and marks, meanings, notes and hints, also what is shown on demand; but no pictures."""
+    """Headings by depth, names and marks, meanings, notes and hints."""
     columns = (Column("a", ("1",), meaning="a: first"),)
     inner = Section("inner", (lines("said"),))
     blocks = [
@@ -41,8 +31,6 @@ def test_every_part_is_shown() -> None:
         named([("toy", "fast")], title="Found"),
         Notices((Notice(Severity.DISTORTS, "warning", "toy", "busy", "stop it"),)),
         Command("modelzoo run\n  toy"),
-        Details("more", (Figure("a plot", "<svg/>", Table("its data", (Column("x", ("2",)),))),)),
-        Pictures("seen", (Picture("cat", "jpeg"),)),
         lines(),
     ]
     assert markdown(blocks) == (
@@ -51,8 +39,7 @@ def test_every_part_is_shown() -> None:
         "- \\[1] why\n- base: where\n\n"
         "Found:\n\n- toy: fast\n\n"
         "- warning: toy: busy → stop it\n\n"
-        "    modelzoo run\n      toy\n\n"
-        "### more\n\na plot\n\n| x   |\n| --- |\n| 2   |\n"
+        "    modelzoo run\n      toy\n"
     )
 
 

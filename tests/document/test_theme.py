@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from modelzoo.document import theme
@@ -38,11 +36,3 @@ def test_series_differ_without_their_colours() -> None:
     styles = [theme.series_style(index) for index in range(21)]
     assert len({style.marker for style in styles[:7]}) == len({style.dashes for style in styles[:7]}) == 7
     assert len(set(styles)) == 21
-
-
-def test_css_sets_every_variable_for_light() -> None:
-    """A variable without a value would fall back to the light theme in the dark."""
-    light, dark = theme.CSS.splitlines()[:2]
-    assert set(re.findall(r"(--plot-[a-z]+):", light)) == set(theme.VARIABLES.values())
-    assert set(re.findall(r"(--plot-[a-z]+):", dark)) == {theme.VARIABLES[colour] for colour in theme.DARK}
-    assert set(theme.DARK) <= set(theme.VARIABLES)

@@ -10,7 +10,7 @@ from printed import headings, sentences
 
 from modelzoo.comparison.compare import FailOn, compare_interleaved, gate
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Block, Section, Table
+from modelzoo.document import Block, Section
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.records.validity import ValidityVerdict
@@ -41,27 +41,18 @@ def test_the_shapes_whose_time_changed_most_are_listed_unless_all_are_wanted() -
     result = replace(result, runs=tuple(runs))
     for details, listed in ((False, MOST_CHANGES), (True, len(shapes))):
         said, table = section(page(result, details=details), "Kernels of toy fp32").blocks
-        assert isinstance(table, Table)
         assert len(table.rows) == listed
         ending = "" if details else "; the 10 whose time changed most (--details lists all)"
         assert sentences([said]) == [f"Other kernels computed 13 of 13 shapes of products{ending}."]
 
 
 def test_the_power_of_a_check_is_said() -> None:
-    """Rounds that differ by 2 %; the sizes are beyond the bound of ``--fail-on``, and the table has its share."""
+    """Without a bound, of slowdowns from 2 % on; one round has none. ``tests/snapshots`` has one with a bound."""
     ratios = [0.98, 1.02] * 8
-    found = compare_interleaved(StoredResult("check.json", checked({"toy": ratios, "other": ratios})), ("base", "head"))
-    for bound, sizes in ((0.0, "2 %, 5 % and 10 %"), (0.03, "5 %, 8 % and 13 %")):
-        blocks = document(checked({"toy": ratios}), found, gate(found, (FailOn("slower", bound),)), ("a", "b"))
-        (said,) = [each for each in sentences(blocks) if each.startswith("toy fp32: 16 rounds")]
-        assert said.startswith("toy fp32: 16 rounds; the ratios of rounds differ by 2.07 %, standard deviation. ")
-        start = (
-            f"If rounds differ no more than these did, a slowdown of {sizes} is found with a probability of at least "
-        )
-        assert start in said
-        least = [int(each) for each in re.findall(r"(\d+) %", said.partition(start)[2])]
-        assert 60 < least[0] < 90
-        assert least[1:] == [98, 98]
+    (said,) = [each for each in sentences(page(checked({"toy": ratios}))) if each.startswith("toy fp32: 16 rounds")]
+    power = r"a slowdown of 2 %, 5 % and 10 % is found with a probability of at least (\d+) %, 98 % and 98 %"
+    found = re.search(power, said)
+    assert found and 60 < int(found[1]) < 95
     assert "a slowdown" not in "".join(sentences(page(checked({"toy": [1.0]}))))
 
 

@@ -1,145 +1,44 @@
-"""What is said above, below and in the footnotes of a comparison."""
+"""What is said of a comparison beyond what ``tests/snapshots`` shows: its footnotes, its marks, what a row rests on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fake_runs import MACHINE
-from printed import headings, sentences
+from printed import headings, printed, sentences
 from proven_results import BF16, FP32, session, session_of, side
 
 from modelzoo.comparison.compare import Comparison, FailOn, Question, compare, gate
 from modelzoo.comparison.explanations import Explanation, Part
-from modelzoo.comparison.model import Side
-from modelzoo.document import Block, Line, Lines, Section, Table
+from modelzoo.comparison.machines import Price
+from modelzoo.comparison.pairing import parse_pairing
+from modelzoo.document import Block, Line
 from modelzoo.frozen import replace
-from modelzoo.results.refusals import Metric, Obstacle
+from modelzoo.records.run import Result
+from modelzoo.results.refusals import Metric
+from modelzoo.views import compare_columns
 from modelzoo.views.compare import document, footnotes, gate_lines
 
-
-def compared(base: Side, other: Side, *conditions: FailOn, question: Question | None = None) -> list[Block]:
-    """The document of a comparison."""
-    found = compare(base, other, question or Question())
-    return document(found, gate(found, conditions))
+PAIRED = Question(pairings=(parse_pairing("precision=fp32:precision=bf16"),))
 
 
-def said(blocks: list[Block]) -> str:
-    """All sentences."""
-    return "\n".join(sentences(blocks))
+def compared(base: Result, other: Result, question: Question | None = None, prices: Sequence[Price] = ()) -> Comparison:
+    """Two sessions side by side."""
+    return compare(side("old", base), side("new", other), question or Question(), prices)
 
 
-def test_details_show_everything_that_is_shared() -> None:
-    """Also what hardly matters."""
-    found = compare(side("old", session()), side("new", session(day=2)), Question())
-    text = said(document(found, gate(found, ()), details=True))
-    assert "python 3.11.2" in text
-    assert "more with --details" not in text
-
-
-def test_without_sessions_the_basis_is_an_assumption() -> None:
-    """An assumption with the way out of it."""
-    assumed = said(compared(side("old", session()), side("new", session(day=2))))
-    assert "basis: an assumption, because there are sessions on too few days (3 days each are enough)" in assumed
-
-
-def mixed() -> Comparison:
-    """Two rows that were refused for the same reason, one that was allowed, and one that is missing."""
-    levels = [("a", FP32, 0.1), ("a", BF16, 0.1), ("b", FP32, 0.1)]
-    other = session_of(levels[:2], 2, inputs_digest="other")
-    return compare(side("old", session_of(levels)), side("new", other), Question())
+def shown(found: Comparison, *, details: bool = False) -> list[Block]:
+    """What is said of them."""
+    return document(found, gate(found, ()), details=details)
 
 
 def test_equal_footnotes_are_one() -> None:
     """Each row is marked with those that concern it."""
-    notes, marks = footnotes(mixed())
+    levels = [("a", FP32, 0.1), ("a", BF16, 0.1), ("b", FP32, 0.1)]
+    notes, marks = footnotes(compared(session_of(levels), session_of(levels[:2], 2, inputs_digest="other")))
     said = ("baseline and candidate ran different inputs", "only old has it")
     assert notes == [Line(text, mark=f"[{number}]") for number, text in enumerate(said, 1)]
     assert marks == {0: "[1]", 1: "[1]", 2: "[2]"}
-
-
-def test_what_was_allowed_is_a_footnote() -> None:
-    """Although the row has a verdict."""
-    question = Question(allowed=frozenset({Obstacle.INPUTS}))
-    found = compare(side("old", session(0.1)), side("new", session(0.01, 2, inputs_digest="other")), question)
-    assert footnotes(found) == (
-        [Line("allowed: baseline and candidate ran different inputs", mark="[1]")],
-        {0: "[1]"},
-    )
-
-
-def test_a_clear_verdict_needs_no_footnote() -> None:
-    """Its ratio and interval say it."""
-    found = compare(side("old", session(0.1)), side("new", session(0.01, 2)), Question())
-    assert footnotes(found) == ([], {0: ""})
-
-
-def test_the_direction_of_the_ratio_is_explained() -> None:
-    """For every metric."""
-    for metric, words in (
-        (Metric.LATENCY, "speedup of new (below 1: slower)"),
-        (Metric.MEMORY, "memory of old divided by"),
-    ):
-        question = Question(metric=metric)
-        assert words in said(compared(side("old", session()), side("new", session(day=2)), question=question))
-
-
-def test_explanations_are_of_rows_that_differ() -> None:
-    """Those of other rows are details."""
-    explanation = Explanation("toy", "fp32", "audited", (Part("aten::add", 0.2, 0.1),), 2, 3, 0.1, 0.05)
-    for level, count in ((0.05, 1), (0.1, 0)):
-        found = compare(side("old", session(0.1)), side("new", session(level, 2)), Question())
-        found = replace(found, explanations=(explanation,))
-        blocks = document(found, gate(found, ()))
-        assert headings(blocks).count("Where the difference of toy fp32 comes from") == count
-        detailed = document(found, gate(found, ()), details=True)
-        assert "old: 2 audited passes of 200.0 ms" in said(detailed)
-
-
-def test_two_machines_are_compared_per_core_as_well() -> None:
-    """And what is extrapolated is said."""
-    other = session(0.05, 2, machine=replace(MACHINE, cpu="Neoverse-V1"))
-    blocks = compared(side("old", session(0.1)), side("new", other))
-    assert "Throughput per machine, physical core and vCPU" in headings(blocks)
-    assert "Extrapolated: old used 1 of 4 cores" in said(blocks)
-    one = compared(side("old", session(0.1)), side("new", session(0.05, 2)))
-    assert "Throughput per machine, physical core and vCPU" not in headings(one)
-
-
-def test_what_fails_is_named() -> None:
-    """With its ratio, or with the reason why it has none."""
-    comparison = compare(
-        side("old", session_of([("a", FP32, 0.1), ("b", FP32, 0.1)])),
-        side("new", session_of([("a", FP32, 0.5)], 2)),
-        Question(),
-    )
-    lines = gate_lines(comparison, gate(comparison, [FailOn("slower", 0.03), FailOn("not-comparable")]))
-    assert lines[0].startswith("FAILED slower:3%: a fp32, ratio 0.20× [")
-    assert lines[1] == "FAILED not-comparable: b fp32, only old has it"
-
-
-def test_what_passed_without_a_verdict_is_counted() -> None:
-    """AMBIGUOUS is not the same as passed."""
-    comparison = compare(
-        side("old", session_of([("a", FP32, 0.1), ("b", FP32, 0.1)])),
-        side("new", session_of([("a", FP32, 0.1)], 2)),
-        Question(),
-    )
-    assert gate_lines(comparison, gate(comparison, [FailOn("slower", 0.03)])) == [
-        "passed: no row meets slower:3%",
-        "1 of 2 rows passed AMBIGUOUS: a fp32",
-        "1 of 2 rows passed NOT COMPARABLE: b fp32",
-    ]
-
-
-def test_without_conditions_there_is_no_result() -> None:
-    """Nothing was to pass."""
-    assert "Result" not in headings(compared(side("old", session()), side("new", session(day=2))))
-
-
-def test_the_document_begins_with_the_table() -> None:
-    """After the headline and the sides; a row is called by its workload and its setting."""
-    first, *_ = compared(side("old", session()), side("new", session(day=2)))
-    assert isinstance(first, Section)
-    assert [type(block) for block in first.blocks] == [Lines, Lines, Table, Lines]
-    assert mixed().rows[0].name == "a fp32"
 
 
 def test_what_rows_have_in_common_is_said_once() -> None:
@@ -147,11 +46,62 @@ def test_what_rows_have_in_common_is_said_once() -> None:
     names = "abcdefgh"
     base = session_of([(name, FP32, 0.1) for name in names], processes=3)
     other = session_of([(name, FP32, 0.1 + 0.007 * number) for number, name in enumerate(names)], 2, processes=3)
-    found = compare(side("old", base), side("new", other), Question())
+    found = compared(base, other)
     notes, marks = footnotes(found)
-    assert [str(each.text) for each in notes] == [
-        "p = 0.12 to 1 (corrected for 8 comparisons), and a verdict needs p ≤ 0.02"
-    ]
-    assert set(marks.values()) == {"[1]"}
-    (basis,) = [each for each in said(document(found, gate(found, ()))).splitlines() if each.startswith("basis")]
+    text = "p = 0.12 to 1 (corrected for 8 comparisons), and a verdict needs p ≤ 0.02"
+    assert (notes, set(marks.values())) == ([Line(text, mark="[1]")], {"[1]"})
+    (basis,) = [each for each in sentences(shown(found)) if each.startswith("basis")]
     assert "; sessions differ by 10 % (assumed), and fewer than 6 processes by " in basis
+
+
+def test_memory_is_shown_in_megabytes_and_less_is_better() -> None:
+    """Of 10⁶ bytes; the direction of the ratio is explained."""
+    text = printed(shown(compared(session(), session(day=2), Question(metric=Metric.MEMORY))))
+    assert "1074 MB ±0.0 %" in text
+    assert "ratio: memory of old divided by that of new (below 1: new takes more)" in text
+
+
+def test_explanations_are_of_rows_that_differ() -> None:
+    """Those of other rows are details."""
+    explanation = Explanation("toy", "fp32", "audited", (Part("aten::add", 0.2, 0.1),), 2, 3, 0.1, 0.05)
+    for level, count in ((0.05, 1), (0.1, 0)):
+        found = replace(compared(session(0.1), session(level, 2)), explanations=(explanation,))
+        assert headings(shown(found)).count("Where the difference of toy fp32 comes from") == count
+        assert any("old: 2 audited passes of 200.0 ms" in each for each in sentences(shown(found, details=True)))
+
+
+def test_one_machine_has_no_table_of_its_throughput() -> None:
+    """The ratio says the same."""
+    found = compared(session(0.1), session(0.05, 2))
+    assert found.rates and "Throughput per machine, physical core and vCPU" not in headings(shown(found))
+
+
+def test_what_was_not_measured_is_marked() -> None:
+    """One thread says nothing certain of four cores; of a machine with one core it says all."""
+    single = session(0.05, 2, machine=replace(MACHINE, cores=1, logical=1))
+    found = compared(session(0.1), single, prices=(Price("old", 1.0), Price("new", 1.0)))
+    names = ("old", "new")
+    columns = [*compare_columns.rate_columns(found.rates, names), *compare_columns.cost_columns(found.costs, names)]
+    marked = {column.title for column in columns if any(text.endswith(" *") for text in column.cells)}
+    assert marked == {"old per machine", "old per core", "old per vCPU", "old", "times cheaper"}
+
+
+def test_what_passed_without_a_verdict_is_counted() -> None:
+    """AMBIGUOUS is not the same as passed."""
+    found = compared(session_of([("a", FP32, 0.1), ("b", FP32, 0.1)]), session_of([("a", FP32, 0.1)], 2))
+    assert gate_lines(found, gate(found, [FailOn("slower", 0.03)])) == [
+        "passed: no row meets slower:3%",
+        "1 of 2 rows passed AMBIGUOUS: a fp32",
+        "1 of 2 rows passed NOT COMPARABLE: b fp32",
+    ]
+
+
+def test_rows_with_one_baseline_keep_their_own_differences() -> None:
+    """Both ways to have bf16 are paired with the same fp32; only one of them is faster, and is explained."""
+    ways = [BF16.replace(bf16_method=method) for method in ("autocast", "cast")]
+    other = session_of([("toy", way, level) for way, level in zip(ways, (0.05, 0.1))], 2)
+    found = compared(session_of([("toy", FP32, 0.1)]), other, PAIRED)
+    differing = [(*each.other, *each.rows) for each in found.conditions.differing if each.name == "precision"]
+    assert differing == [(f"bf16={way.bf16_method}", f"toy fp32 → {way.label}") for way in ways]
+    explained = [title for title in headings(shown(found)) if "difference of" in title]
+    assert explained == [f"Where the difference of toy fp32 → {ways[0].label} comes from"]

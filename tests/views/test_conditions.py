@@ -37,13 +37,7 @@ def test_a_condition_is_said_once_with_the_rows_it_concerns() -> None:
 def test_many_settings_are_counted() -> None:
     """Names of twenty settings would hide the condition."""
     runs = [
-        make(
-            STEADY,
-            setting=Setting(threads=number + 1),
-            group=number,
-            round=place,
-            warnings=(warning("X"),) * (number < 5),
-        )
+        make(STEADY, setting=Setting(threads=1 + number), round=place, warnings=(warning("X"),) * (number < 5))
         for number in range(8)
         for place in (0, 1)
     ]
@@ -119,10 +113,3 @@ def test_the_number_of_processes_that_warned_is_left_to_the_details() -> None:
     )
     assert (rows[0].warnings[0].processes, rows[0].warnings[0].checked) == (2, 3)
     assert conditions(rows)[0].message == "a message"
-
-
-def test_failures_with_one_reason_are_one() -> None:
-    """Each with the names of its rows."""
-    rows = shown(*(make(None, workload=name, group=place, error="died") for place, name in enumerate("ab")))
-    (found,) = conditions(rows)
-    assert (found.word, found.concerns, found.message) == ("failed", "a fp32, b fp32", "died")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from example_machine import LIBRARIES, machine_with
-from fake_runs import WEIGHTS, make, result_of
+from fake_runs import WEIGHTS, make, result_of, shown
 
 from modelzoo.frozen import replace
-from modelzoo.records.run import Run
 from modelzoo.records.workload import Verification, WeightsKind
 from modelzoo.results import summary
 from modelzoo.results.summary import SummaryRow
@@ -17,15 +15,9 @@ from modelzoo.views import differences
 STEADY = [0.05, 0.0501, 0.0502, 0.0503]
 
 
-def shown(*runs: Run) -> list[SummaryRow]:
-    """The rows of these runs."""
-    result = result_of(*runs)
-    return summary.rows(result)
-
-
-def settings(*requested: Setting, workload: str = "toy") -> list[SummaryRow]:
+def settings(*requested: Setting) -> list[SummaryRow]:
     """One row per setting."""
-    return shown(*(make(STEADY, setting=each, group=group, workload=workload) for group, each in enumerate(requested)))
+    return shown(*(make(STEADY, setting=each) for each in requested))
 
 
 def test_every_field_that_differs_has_a_column() -> None:
@@ -51,10 +43,8 @@ def test_the_precision_of_bf16_names_its_method_only_if_there_are_several() -> N
 
 def test_equal_settings_are_numbered() -> None:
     """A compared with A."""
-    result = result_of(make(STEADY), make(STEADY, workload="toy", group=1))
-    runs = (replace(result.runs[0], group=0), replace(result.runs[0], group=1))
-    twice = replace(result, requested=(*result.requested, *result.requested), runs=runs)
-    rows = summary.rows(twice)
+    requested = result_of(make(STEADY)).requested * 2
+    rows = summary.rows(result_of(*(make(STEADY, group=group) for group in (0, 1)), requested=requested))
     assert differences.varied(rows) == [differences.NUMBER]
     assert differences.short_names(rows) == ["#1", "#2"]
 
@@ -62,41 +52,30 @@ def test_equal_settings_are_numbered() -> None:
 def test_what_all_rows_share_is_said_once() -> None:
     """Batch, threads and weights always; what is not at its default; the number of processes."""
     rows = settings(Setting(mode="compile", batch=2), Setting(mode="compile", batch=2, threads=3))
-    assert differences.shared(rows) == [
-        "toy",
-        "fp32",
-        "batch 2",
-        "random weights",
-        "mode=compile",
-        "1 process per setting",
-    ]
+    expected = ["toy", "fp32", "batch 2", "random weights", "mode=compile", "1 process per setting"]
+    assert differences.shared(rows) == expected
     rows = shown(*(make(STEADY, round=i) for i in range(3)), make(STEADY, workload="other", group=1))
-    assert differences.shared(rows) == [
-        "fp32", "batch 4", "1 thread", "random weights", "1 to 3 processes per setting"
-    ]  # fmt: skip
+    expected = ["fp32", "batch 4", "1 thread", "random weights", "1 to 3 processes per setting"]
+    assert differences.shared(rows) == expected
 
 
-@pytest.mark.parametrize(
-    ("verification", "said"),
-    [
-        (Verification.FULL, "pretrained weights"),
-        (Verification.PARTIAL, "partly verified pretrained weights"),
-        (Verification.NONE, "unverified pretrained weights"),
-        (None, "pretrained weights"),
-    ],
-)
-def test_weights_that_were_not_shown_to_be_the_published_ones_are_called_so(
-    verification: Verification | None, said: str
-) -> None:
+def test_weights_that_were_not_shown_to_be_the_published_ones_are_called_so() -> None:
     """On the line that every table has; a result that does not say it has no word for it."""
-    trained = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, verification=verification)
-    assert said in differences.shared(shown(make(STEADY, weights=trained)))
+    words = {
+        Verification.FULL: "",
+        None: "",
+        Verification.PARTIAL: "partly verified ",
+        Verification.NONE: "unverified ",
+    }
+    for verification, word in words.items():
+        trained = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, verification=verification)
+        assert f"{word}pretrained weights" in differences.shared(shown(make(STEADY, weights=trained)))
 
 
 def test_an_option_is_compared_within_its_workload() -> None:
-    """Workloads have different options, so a value that only one of them has is no difference."""
+    """Each workload has options of its own, so what differs from one to the other is no difference."""
     one = make(STEADY, setting=Setting(options={"depth": 3}))
-    other = make(STEADY, setting=Setting(options={"width": 8}), workload="other", group=1)
+    other = make(STEADY, setting=Setting(options={"depth": 8}), workload="other", group=1)
     assert differences.varied(shown(one, other)) == []
     rows = settings(Setting(options={"depth": 3}), Setting(options={"depth": 4}))
     assert differences.short_names(rows) == ["depth=3", "depth=4"]
@@ -118,9 +97,8 @@ def test_paths_are_shown_by_their_names() -> None:
 def test_interpreters_and_images_are_shown_by_what_tells_them_apart() -> None:
     """Not by paths, which are private and long; what all rows share stands above the table."""
     one, other = Setting(python="~/envs/torch-2.9.1/bin/python"), Setting(python="~/.venv/bin/python")
-    assert differences.short_names(settings(one, other, Setting())) == [
-        "python=torch-2.9.1", "python=.venv", "python=default"
-    ]  # fmt: skip
+    names = differences.short_names(settings(one, other, Setting()))
+    assert names == ["python=torch-2.9.1", "python=.venv", "python=default"]
     assert "python=torch-2.9.1" in differences.shared(settings(one, one.replace(mode="compile")))
     images = [Setting(image=f"zoo:torch2_{backend}") for backend in ("acl", "openblas")]
     assert differences.short_names(settings(*images)) == ["image=torch2_acl", "image=torch2_openblas"]
@@ -153,9 +131,3 @@ def test_an_instance_of_a_cloud_is_named_by_its_type() -> None:
     assert differences.machine(rows) == "c8g.2xlarge, Neoverse-N2, 8 vCPUs, torch 2.10.0 (onednn+acl, openblas)"
     rows = shown(make(STEADY, machine=replace(guest, cloud="Azure", instance_type=None)))
     assert differences.machine(rows) == "Azure, Neoverse-N2, 8 vCPUs"
-
-
-def test_of_many_rows_a_few_are_named() -> None:
-    """A reason may hold for a hundred of them."""
-    assert differences.some(list("abcd")) == "a, b, c, d"
-    assert differences.some(list("abcdef")) == "a, b, c, d and 2 more"

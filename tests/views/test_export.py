@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from fake_runs import make, result_of
+from fake_runs import make, result_of, shown
 from generated_results import generation_run
 from proven_results import BF16, FP32, session_of, side
 
@@ -17,13 +17,11 @@ from modelzoo.comparison.compare import FailOn, Question, compare, gate
 from modelzoo.results import summary
 from modelzoo.views.export import FORMAT, Judged, comparisons_csv, comparisons_json, junit, report
 
-HOSTILE = '=cmd|"a"\n\x1b[31m<b>&'
 
-
-def judged(*conditions: FailOn, workload: str = "toy", processes: int = 8) -> Judged:
+def judged(*conditions: FailOn, processes: int = 8) -> Judged:
     """One row that is 5 times slower, and one that only the baseline has."""
-    base = session_of([(workload, FP32, 0.1), (workload, BF16, 0.1)], processes=processes)
-    found = compare(side("old", base), side("new", session_of([(workload, FP32, 0.5)], 2)), Question())
+    base = session_of([("toy", FP32, 0.1), ("toy", BF16, 0.1)], processes=processes)
+    found = compare(side("old", base), side("new", session_of([("toy", FP32, 0.5)], 2)), Question())
     return [(found, gate(found, conditions))]
 
 
@@ -32,7 +30,6 @@ def as_json(found: Judged) -> dict[str, Any]:
     data = json.loads(comparisons_json(found))
     assert data["format"] == FORMAT
     (comparison,) = data["comparisons"]
-    assert isinstance(comparison, dict)
     return comparison
 
 
@@ -78,24 +75,11 @@ def test_junit_has_a_case_per_row() -> None:
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "1")
     failed, skipped = suite
     failure, reason = failed.find("failure"), skipped.find("skipped")
-    assert failure is not None
     assert failure.get("type") == "slower"
     assert "slower:3%: SLOWER 0.20×" in str(failure.get("message"))
-    assert reason is not None
     assert "only old has it" in str(reason.get("message"))
     strict = ElementTree.fromstring(junit(judged(FailOn("not-comparable"))))[0]
     assert (strict.get("failures"), strict.get("skipped")) == ("1", "0")
-
-
-def test_hostile_text_stays_text() -> None:
-    """No formula, no second line, no markup, no character that XML forbids."""
-    found = judged(workload=HOSTILE)
-    (case, *_) = ElementTree.fromstring(junit(found)).iter("testcase")
-    assert case.get("classname") == '=cmd|"a"\\n\\x1b[31m<b>&'
-    first, _ = csv.DictReader(io.StringIO(comparisons_csv(found)))
-    assert first["workload"].startswith("'=cmd")
-    assert "\n" not in first["workload"]
-    assert as_json(found)["rows"][0]["workload"] == HOSTILE
 
 
 def test_tokens_of_a_language_model_have_fields_of_their_own() -> None:
@@ -113,7 +97,7 @@ def test_tokens_of_a_language_model_have_fields_of_their_own() -> None:
 
 def test_memory_that_is_not_known_is_not_zero() -> None:
     """As of a process that failed."""
-    rows = [("r", row) for row in summary.rows(result_of(make(None, error="died")))]
+    rows = [("r", row) for row in shown(make(None, error="died"))]
     assert json.loads(report(rows, "json"))["rows"][0]["peak_memory"] is None
     (row,) = csv.DictReader(report(rows, "csv").splitlines())
     assert row["peak_memory"] == ""

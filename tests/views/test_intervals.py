@@ -13,7 +13,6 @@ from modelzoo.views import intervals
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (Interval(1.0, 0.98, 1.01), "1.000 s ±2.0 %"),
         (Interval(0.0561, 0.0515, 0.0561), "56 ms ±8.2 %"),
         (Interval(4.0, 2.0, 12.0), "4 s (noisy)"),
         (Interval(1.0, 0.0, math.inf), "1.000 s (no interval)"),
@@ -32,7 +31,6 @@ def test_a_time_is_rounded_in_its_unit(found: Interval | None, text: str) -> Non
         (Interval(0.62, 0.611, 0.628), "0.620× [0.611, 0.628]"),
         (Interval(0.62, 0.0, math.inf), "0.62× (one process: no interval)"),
         (Interval(0.62, 0.005, 40312.0), "0.62× (noisy)"),
-        (Interval(150.0, 140.0, 160.0), "150.00× [140.00, 160.00]"),
         (None, "–"),
     ],
 )
@@ -46,12 +44,10 @@ def test_a_ratio_is_shown_with_its_interval(found: Interval | None, text: str) -
     [
         (56.1234, 0.73, "56.1"),
         (264.4, 13.9, "264"),
-        (264.4, 40.0, "260"),
         (5612.0, 73.0, "5610"),
         (0.0123, 0.0001, "0.01230"),
         (56.0, 700.0, "60"),
         (0.0, 0.1, "0"),
-        (12.345, 0.0, "12.35"),
         (12.345, math.inf, "12.35"),
     ],
 )

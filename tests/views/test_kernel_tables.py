@@ -1,17 +1,16 @@
-"""Tables of evidence and profiles, from records alone."""
+"""Tables of evidence and profiles beyond what ``tests/snapshots`` shows: single products, and what is not known."""
 
 from __future__ import annotations
 
 import pytest
+from fake_runs import evidence, make, shown
+from printed import cells
 
 from modelzoo.document import lines
 from modelzoo.frozen import replace
-from modelzoo.records.canary import CanaryLevel
-from modelzoo.records.coverage import Coverage, TimeShare
+from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import (
-    ClassVerdict,
     Evidence,
-    LogSource,
     NotReplayed,
     OperatorClass,
     Product,
@@ -19,60 +18,16 @@ from modelzoo.records.evidence import (
     ProofVerdict,
     Subnormals,
 )
-from modelzoo.records.profile import Flops, LayerRow, OperatorRow, Profile
-from modelzoo.views.kernel_tables import evidence_blocks, evidence_tables, product_table, profile_tables, shapes_text
-
-EVIDENCE = Evidence(
-    requested="bf16",
-    bf16_method="cast",
-    verdict=ProofVerdict.ACTIVE,
-    reason=None,
-    iterations=2,
-    seconds=1.0,
-    compute_seconds=0.8,
-    compute_bf16_share=1.0,
-    unattributed_share=0.05,
-    reference_share=0.2,
-    reference_kernels=("oneDNN ref:any",),
-    classes=(
-        ClassVerdict(OperatorClass.CONV, 0.8, 1.0, ("bf16",), (ProofSource.BOTH,), 1.8e-3, CanaryLevel.BF16),
-        ClassVerdict(OperatorClass.MATMUL, 0.0, 0.0, ("fp32",), (ProofSource.DATA_TYPES,), None, None),
-    ),
-    by_implementation=(TimeShare("openblas sbgemm", 0.6, 0.6, 4), TimeShare("oneDNN ref:any", 0.4, 0.4, 2)),
-    by_precision=(TimeShare("bf16", 0.8, 0.8, 6), TimeShare("unattributed", 0.2, 0.2, 0)),
-    by_operator=tuple(TimeShare(f"aten::op{index}", 0.05, 0.05, 2) for index in range(20)),
-    operators=(),
-    onednn_version="3.7.1",
-    onednn_isa="",
-    blas="openblas 0.3.30 neoversen2",
-    log_source=LogSource.RUNTIME_SWITCH,
-    problems=(),
-    coverage=Coverage(1000, 1.0, 1.0),
-)
-PROFILE = Profile(
-    iterations=2,
-    seconds=1.0,
-    operators=(
-        OperatorRow("aten::mm", ((4, 8), (8, 2)), 2, 0.5, 0.5, 10**9, 10**8, "mkl sgemm", "fp32"),
-        OperatorRow("aten::view", (), 2, 0.0, 0.0),
-    ),
-    layers=(LayerRow("backbone.conv1", "Conv2d", 2, 0.6, 0.4, 0.6, 3 * 10**9),),
-    flops=None,
-    problems=("a problem",),
+from modelzoo.records.profile import Flops, OperatorRow, Profile
+from modelzoo.views.kernel_tables import (
+    evidence_blocks,
+    kernel_parts,
+    operator_parts,
+    product_table,
+    shapes_text,
 )
 
-
-def test_evidence_is_shown_per_pass() -> None:
-    """Times and calls are divided by the passes; notes name unattributed time and reference kernels."""
-    by_implementation, by_precision, products, _ = evidence_tables(EVIDENCE)
-    assert by_implementation.rows[0] == ("openblas sbgemm", "300.000", "60.0 %", "2")
-    assert by_precision.note == "unattributed: 5.0 % of the time; reference kernels (oneDNN ref:any): 20.0 %"
-    assert products.rows == [
-        ("conv", "400.000", "100.0 %", "bf16", "1.8e-03 bf16", "both"),
-        ("matmul", "0.000", "0.0 %", "fp32", "–", "data types"),
-    ]
-
-
+EVIDENCE = evidence(ProofVerdict.ACTIVE, reference_share=0.2)
 CONV = Product(
     operator="aten::convolution",
     operator_class=OperatorClass.CONV,
@@ -120,6 +75,7 @@ def test_each_product_has_a_row() -> None:
         ),
     ]
     assert table.note == "error: of the product called again after the pass, against fp64; 1.5 s"
+    assert shapes_text(((1, 2), (3,), (4,), (5,))) == "1×2, 3, 4 …"
 
 
 @pytest.mark.parametrize(
@@ -137,77 +93,47 @@ def test_each_product_has_a_row() -> None:
 def test_what_subnormal_products_show_is_said(subnormals: Subnormals | None, known_by: ProofSource, said: str) -> None:
     """Beside what else decided the precision."""
     probed = replace(CONV, operands="bf16", subnormals=subnormals, known_by=known_by)
-    table = product_table(replace(EVIDENCE, products=(probed,)))
-    assert table.rows[0][-1] == said
+    assert cells(product_table(replace(EVIDENCE, products=(probed,))))["known by"] == (said,)
 
 
 def test_products_beyond_a_limit_are_summed_up() -> None:
-    """What was not listed is said; without replays there is no table."""
+    """What was not listed is said."""
     table = product_table(replace(EVIDENCE, products=(CONV, ODD, SILENT)), limit=1)
     assert (len(table.rows), table.note) == (1, "2 more products took 25.0 %")
-    assert product_table(EVIDENCE).rows == []
 
 
 def test_the_largest_error_of_a_class_is_that_of_its_products() -> None:
     """Where one showed none, that of the canary stands for it."""
-    conv, matmul = EVIDENCE.classes
-    asked = replace(EVIDENCE, products=(CONV, ODD), classes=(replace(conv, is_replayed=True), matmul))
-    by_class = evidence_tables(asked)[2]
-    assert [column.title for column in by_class.columns][4] == "largest error"
-    assert [row[4] for row in by_class.rows] == ["2.0e-03 bf16", "–"]
-    partly = evidence_tables(replace(asked, classes=(conv, matmul)))[2]
-    assert partly.rows[0][4] == "1.8e-03 bf16 (canary)"
+    (linear,) = EVIDENCE.classes
+    products = tuple(replace(each, operator_class=OperatorClass.LINEAR) for each in (CONV, ODD))
+    for is_replayed, said in ((True, "2.0e-03 bf16"), (False, "2.9e-03 bf16 (canary)")):
+        classes = (replace(linear, is_replayed=is_replayed),)
+        _, table, *_ = evidence_blocks(replace(EVIDENCE, products=products, classes=classes))
+        assert cells(table)["largest error"] == (said,)
 
 
-def test_further_operators_are_summed_up() -> None:
-    """Only the longest operators are listed, and the table still adds up."""
-    table = evidence_tables(EVIDENCE, operators=3)[-1]
-    assert table.rows[-1] == ("17 others", "425.000", "85.0 %", "17")
-    assert len(table.rows) == 4
-
-
-def test_what_did_not_run_has_no_table() -> None:
-    """A model without products has no kernels of products."""
-    titles = [table.caption for table in evidence_tables(replace(EVIDENCE, classes=()))]
-    assert titles == ["Kernels, by implementation", "By compute precision", "By operator"]
-
-
-def test_the_blas_is_named_if_one_of_its_kernels_ran() -> None:
-    """The note has its version and core, which decide its kernels."""
-    assert evidence_tables(EVIDENCE)[0].note == "BLAS: openblas 0.3.30 neoversen2"
-    native = replace(EVIDENCE, by_implementation=(TimeShare("native bf16", 1.0, 1.0, 2),))
-    assert evidence_tables(native)[0].note == ""
-
-
-def test_profile_by_operator_and_layer() -> None:
-    """Rates stand beside the times; an operator without operations has none."""
-    by_operator, by_layer = profile_tables(PROFILE)
-    assert by_operator.rows == [
-        ("aten::mm", "4×8, 8×2", "250.000", "50.0 %", "1", "2.0", "0.2", "10.0", "mkl sgemm", "fp32"),
-        ("aten::view", "", "0.000", "0.0 %", "1", "–", "–", "–", "", ""),
-    ]
-    assert by_operator.note == "a problem"
-    assert by_layer.rows == [("backbone.conv1", "Conv2d", "200.000", "300.000", "60.0 %", "1", "5.0")]
-
-
-def test_a_profile_without_layers_has_one_table() -> None:
-    """Compiled models have no layers to show."""
-    assert len(profile_tables(replace(PROFILE, layers=()))) == 1
-
-
-def test_shapes_are_cut_after_three() -> None:
-    """Long argument lists do not widen the table."""
-    assert shapes_text(((1, 2), (3,), (4,), (5,))) == "1×2, 3, 4 …"
-
-
-def test_what_could_not_be_read_or_counted_is_said() -> None:
-    """Lines of a log, and operations of operators."""
-    coverage = replace(EVIDENCE.coverage, unread=3)
-    unread = replace(EVIDENCE, problems=("no [log]",), coverage=coverage, unread_lines=("onednn_verbose,x",))
-    assert evidence_blocks(unread)[-1] == lines(
-        "no [log]",
-        "3 lines of oneDNN's output could not be read",
-        "could not be read: onednn_verbose,x",
+def audited() -> Evidence:
+    """An audit of which not everything is known."""
+    known = replace(EVIDENCE.coverage, unread=3)
+    time = (TimeShare("gemm:jit", 1.0, 1.0, 4),)
+    return replace(
+        EVIDENCE, by_implementation=time, problems=("no [log]",), coverage=known, unread_lines=("onednn_verbose,x",)
     )
-    table, *_ = profile_tables(replace(PROFILE, flops=Flops(1, 1, missing=("own::mm",)), problems=("no trace",)))
+
+
+def test_the_first_audit_and_profile_of_a_setting_are_shown_with_what_they_lack() -> None:
+    """Lines of a log that could not be read, operators whose operations were not counted, reference kernels."""
+    operator = OperatorRow("aten::mm", ((2, 3), (3, 2)), 4, 0.1, 0.5)
+    profile = Profile(2, 0.2, (operator,), (), Flops(1, 1, missing=("own::mm",)), ("no trace",))
+    (row,) = shown(make([1.0]), make([1.0], round=1, evidence=audited(), profile=profile))
+    [(title, (first, precisions, *_, said))] = kernel_parts(row, "fp32")
+    assert (title, cells(first)[""]) == ("fp32: kernels of 2 audited passes", ("gemm:jit",))
+    assert precisions.note == "unattributed: 0.0 % of the time; reference kernels (ref:any): 20.0 %"
+    assert said == lines(
+        "no [log]", "3 lines of oneDNN's output could not be read", "could not be read: onednn_verbose,x"
+    )
+    [(title, (table, *_))] = operator_parts(row, "fp32")
+    assert title == "fp32: operators, 2 passes profiled after the timing"
     assert table.note == "no trace; operations not counted for own::mm"
+    (other,) = shown(make([1.0]))
+    assert [*kernel_parts(other, "fp32"), *operator_parts(other, "fp32")] == []

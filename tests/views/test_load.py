@@ -28,18 +28,6 @@ def rows(found: Load) -> list[dict[str, str]]:
     return [{column.title: column.cells[index] for column in columns} for index in range(len(columns[0].cells))]
 
 
-def test_a_row_has_rates_percentiles_with_units_and_a_verdict(search: Load) -> None:
-    """In the order of repeats and rates."""
-    table = rows(search)
-    assert [row["repeat"] for row in table] == sorted(row["repeat"] for row in table)
-    valid = next(row for row in table if row["verdict"] == "passed")
-    assert valid["p50"].endswith(" ms")
-    assert valid["p99"].endswith(" ms")
-    assert valid["requests"] == "662"
-    assert valid["busy"].endswith(" %")
-    assert any((row["verdict"], row["reason"]) == ("failed", "bound not met") for row in table)
-
-
 def test_a_run_that_ended_early_shows_how_many_requests_it_had(search: Load) -> None:
     """Its percentiles are of those, not of all that were planned."""
     early = next(run for run in search.runs if run.given_up)
@@ -48,23 +36,14 @@ def test_a_run_that_ended_early_shows_how_many_requests_it_had(search: Load) -> 
     assert len(early.latencies) < 662
 
 
-def test_a_search_is_answered_in_a_sentence_and_as_a_command(search: Load) -> None:
-    """The rate that every repeat sustained, with the interval of the level and how it was computed."""
-    said = report.headline(search)
-    assert said.startswith("up to ")
-    assert (
-        "requests/s pass p99=50ms in each of 2 repeats, on 1 instance × 2 cores; the level of the repeats is " in said
-    )
-    assert "Student's t on the logarithms of what 2 repeats found" in report.notes(search)[0]
+def test_what_a_search_found_is_a_command(search: Load) -> None:
+    """``tests/snapshots`` has the sentence."""
     words = ("--find", "--slo", "p99=50ms", "--repeats", "2", "--json=x.json", "-oy.json", "--batch", "1")
     line = report.command(("modelzoo", "load", "toy", *words), search)
-    assert line is not None
-    assert line.startswith("modelzoo load toy --slo p99=50ms --batch 1 --rate ")
     assert line.endswith(" --duration 5m")
+    assert line.startswith("modelzoo load toy --slo p99=50ms --batch 1 --rate ")
     given = report.command(("modelzoo", "load", "toy", *words, "--queries=662"), search)
-    assert given is not None
     assert "--duration" not in given
-    assert report.reason_lines(search) == []
 
 
 def test_a_search_without_an_answer_says_so() -> None:
@@ -82,15 +61,11 @@ def test_a_single_search_does_not_know_its_spread() -> None:
     assert "(--repeats)" in report.headline(measured(load(is_search=True, rate=None, queries=662)))
 
 
-def test_one_rate_is_valid_or_not() -> None:
-    """With the reason."""
-    valid, invalid = measured(load(queries=6000, rate=20.0)), measured(load(queries=662, rate=200.0))
+def test_one_rate_that_is_valid_has_a_bound_of_its_percentile() -> None:
+    """``tests/snapshots`` has one that is not."""
+    valid = measured(load(queries=6000, rate=20.0))
     assert rows(valid)[0]["p99 at most (99 %)"].endswith(" ms")
-    assert rows(valid)[0]["verdict"] == "VALID"
     assert report.headline(valid) == "20.0 requests/s meet p99=50ms: VALID"
-    assert report.headline(invalid) == "200 requests/s: INVALID (bound not met)"
-    (reason,) = report.reason_lines(invalid)
-    assert reason.startswith("p99=50ms is not met: ")
 
 
 def test_the_other_scenarios_have_answers_of_their_own() -> None:
@@ -110,17 +85,12 @@ def test_lines_while_it_runs() -> None:
     assert lines[0].startswith("repeat 1 of 1: a request takes 10.")
     assert lines[1] == "generator: on CPU 3, which no instance uses"
     assert "each batch is computed as one of 4" in lines[2]
-    shared = replace(found.sessions[0], generator=GeneratorPlace((0, 1), False))
-    said = f"generator: the instances use all {len(found.topology.cores)} cores, so the generator takes time from them"
-    fewer = "; leave a core free for it: --cores-per-instance 1"
-    assert report.session_lines(shared, found)[1] == f"{said}{fewer}"
     limited = replace(found, topology=replace(found.topology, quota=2.0))
     sleeping = replace(found.sessions[0], generator=GeneratorPlace((3,), True, has_quota=False))
     own = "generator: on CPU 3, which no instance uses, but it sleeps between events, because the instances may use up"
-    assert report.session_lines(sleeping, limited)[1] == f"{own} the whole quota of 2 CPUs{fewer}"
+    fewer = "the whole quota of 2 CPUs; leave a core free for it: --cores-per-instance 1"
+    assert report.session_lines(sleeping, limited)[1] == f"{own} {fewer}"
     assert report.run_line(found.runs[0], found).startswith("  50.0 requests/s: 662 requests in ")
-    assert "in batches" not in report.caption(found)
-    assert "scenario server, queue of 1,000, bound p99=50ms, seed 0" in report.caption(found)
 
 
 def test_what_a_quota_stopped_is_shown() -> None:

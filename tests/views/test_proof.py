@@ -10,7 +10,6 @@ from modelzoo.records.canary import CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import (
     Disagreement,
     InexactCanary,
-    NotReplayed,
     NotUsed,
     OperatorClass,
     Product,
@@ -19,12 +18,8 @@ from modelzoo.records.evidence import (
 from modelzoo.records.workload import OutputAgreement, OutputError
 from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
 from modelzoo.results.refusals import Different, Incomparable, OtherWork
-from modelzoo.setting import Setting
 from modelzoo.views import proof
 
-BF16 = Setting("bf16")
-STEADY = [1.0, 1.1, 1.2]
-NOT_ACTIVE = "toy bf16=autocast: bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16, mkl sgemm ran)"
 ACTIVE, UNKNOWN = ProofVerdict.ACTIVE, ProofVerdict.UNKNOWN
 AUDITED = Proof(verdict=ACTIVE, ground=evidence(ACTIVE), verdicts=((ACTIVE, 8),), processes=8, audited=2, listed=8)
 OTHER = Proof(verdict=UNKNOWN, verdicts=((ACTIVE, 2), (UNKNOWN, 1)), processes=3, audited=2, listed=3)
@@ -82,14 +77,12 @@ def off(error: float, *, has_bound: bool = False, **known: float) -> OutputAgree
 )
 def test_what_proves_a_setting(found: Proof, said: str | None) -> None:
     """An audit, the other processes with the same kernels, and what they disagree about."""
-    sentence = proof.sentence(found)
-    assert (None if sentence is None else str(sentence)) == said
+    assert proof.sentence(found) == said
 
 
 @pytest.mark.parametrize(
     ("reason", "method", "said"),
     [
-        (NotUsed("fp32", ("a", "b"), "oneDNN", True), "fastmath", "oneDNN was allowed bf16, yet a, b computed in fp32"),
         (NotUsed("fp32", ("a",), "MLAS", False), "fastmath", "MLAS was never allowed bf16, a ran"),
         (NotUsed("fp32", ("a",), "oneDNN", None), None, "no product went through oneDNN, a ran"),
         (NotUsed("fp32", ("a",), "oneDNN", None), "cast", "operands stayed in fp32: a"),
@@ -98,24 +91,13 @@ def test_what_proves_a_setting(found: Proof, said: str | None) -> None:
 def test_why_nothing_ran_in_bf16(reason: NotUsed, method: str | None, said: str) -> None:
     """What the log shows was allowed, and which kernels ran; with the error of a canary that shows the same."""
     found = replace(evidence(ProofVerdict.NOT_ACTIVE), reason=reason, bf16_method=method)
-    assert str(proof.audit(found)) == f"bf16: REQUESTED, NOT ACTIVE ({said})"
+    assert proof.audit(found) == f"bf16: REQUESTED, NOT ACTIVE ({said})"
     classes = tuple(replace(each, canary_error=3e-7, canary_level=CanaryLevel.FP32) for each in found.classes)
     said = f"bf16: REQUESTED, NOT ACTIVE ({said}; canary error 3e-07 is fp32's)"
-    assert str(proof.audit(replace(found, classes=classes))) == said
+    assert proof.audit(replace(found, classes=classes)) == said
 
 
 PRODUCT = Product("aten::mm", OperatorClass.MATMUL, ((4, 8), (8, 2)), "fp32", 1, error=2e-7, shown="fp32", share=0.5)
-
-
-def test_errors_of_products_that_were_called_again() -> None:
-    """Beside the canary's only where it stands for some of them."""
-    found = replace(evidence(ProofVerdict.FP32), products=(PRODUCT, replace(PRODUCT, error=3e-7)))
-    own = tuple(replace(each, is_replayed=True, canary_level=None, canary_error=None) for each in found.classes)
-    said = "fp32: VERIFIED (no bf16 kernel in the audit, largest error in the replays of 2 products 3e-07)"
-    assert str(proof.audit(replace(found, classes=own))) == said
-    silent = replace(PRODUCT, error=None, shown=None, not_replayed=NotReplayed.BUDGET)
-    said = "largest error in the replays of 1 of 2 products 2e-07, canary error 2e-07)"
-    assert str(proof.audit(replace(found, products=(PRODUCT, silent)))).endswith(said)
 
 
 def test_a_log_that_an_error_contradicts() -> None:
@@ -123,25 +105,18 @@ def test_a_log_that_an_error_contradicts() -> None:
     odd = replace(PRODUCT, logged="fp32", error=2e-3, shown="bf16")
     found = replace(evidence(ProofVerdict.NOT_FP32), reason=Disagreement((odd, odd, replace(odd, error=None))))
     said = "the kernel log names fp32 for aten::mm, and its error 2e-03 shows bf16"
-    assert str(proof.audit(found)) == f"fp32: NOT FP32 ({said}; likewise for 2 more products)"
+    assert proof.audit(found) == f"fp32: NOT FP32 ({said}; likewise for 2 more products)"
     named = replace(found, reason=Disagreement((replace(odd, layers=("head", "tail")),)))
-    assert str(proof.audit(named)) == f"fp32: NOT FP32 ({said.replace('aten::mm', 'head (aten::mm)')})"
+    assert proof.audit(named) == f"fp32: NOT FP32 ({said.replace('aten::mm', 'head (aten::mm)')})"
     none = replace(found, reason=Disagreement(()))
-    assert str(proof.audit(none)) == "fp32: NOT FP32 (the kernel log and the errors of products disagree)"
-
-
-def test_kernels_that_no_log_names() -> None:
-    """bf16 operands do not show which instructions multiply them."""
-    unnamed = replace(PRODUCT, operands="bf16", precision="bf16", kernels=())
-    found = replace(evidence(ProofVerdict.ACTIVE), products=(unnamed, replace(unnamed, kernels=("oneDNN matmul x",))))
-    assert str(proof.audit(found)).endswith("; no log names the kernels of 50 % of the pass)")
+    assert proof.audit(none) == "fp32: NOT FP32 (the kernel log and the errors of products disagree)"
 
 
 def test_what_an_observed_pass_did_otherwise() -> None:
     """Other outputs, and numbers from outside of torch."""
     known = replace(evidence(ProofVerdict.FP32).coverage, foreign=4096, outputs_differ=True)
     found = replace(evidence(ProofVerdict.FP32), verdict=ProofVerdict.UNKNOWN, reason=None, coverage=known)
-    assert str(proof.audit(found)) == (
+    assert proof.audit(found) == (
         "fp32: UNKNOWN (the model computed other outputs, or in other precisions, while it was observed; "
         "operators read 4,096 numbers that no operator computed)"
     )
@@ -152,7 +127,7 @@ def test_a_canary_that_is_not_fp32() -> None:
     checks = (OperatorCheck("conv", 2e-3, CanaryLevel.BF16), OperatorCheck("linear", None, CanaryLevel.BROKEN))
     found = replace(evidence(ProofVerdict.NOT_FP32), reason=InexactCanary(checks))
     said = "fp32: NOT FP32 (canary conv error 2e-03 is bf16, canary linear error nan is broken)"
-    assert str(proof.audit(found)) == said
+    assert proof.audit(found) == said
 
 
 @pytest.mark.parametrize(
@@ -167,4 +142,4 @@ def test_a_canary_that_is_not_fp32() -> None:
 )
 def test_why_a_speedup_is_refused(reason: Incomparable, said: str) -> None:
     """Other work, or a baseline that is not what it says."""
-    assert str(proof.incomparable(reason)).startswith(said)
+    assert proof.incomparable(reason).startswith(said)

@@ -14,7 +14,6 @@ from msgspec.structs import asdict
 from modelzoo.cli import app
 from modelzoo.cli.selection import select_settings
 from modelzoo.engines.torch import switches
-from modelzoo.frozen import replace
 from modelzoo.records.run import EnvironmentChanges, RunReport
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.views import recipe
@@ -37,9 +36,7 @@ def _restored() -> Iterator[None]:
 def report(setting: Setting, **changes: Any) -> RunReport:
     """The report of a process that ran ``setting``, with the switches that it would record."""
     with switches.applied(setting) as names:
-        found = make([0.1], setting=setting, **{"switches": names, **changes}).report
-    assert found is not None
-    return found
+        return make([0.1], setting=setting, **{"switches": names, **changes}).report
 
 
 class Network(torch.nn.Module):
@@ -113,7 +110,6 @@ def test_the_python_names_every_field_and_variable() -> None:
     applied = EnvironmentChanges(applied={"LD_PRELOAD": "/usr/lib/libtcmalloc.so.4"})
     setting = Setting(mode="compile", threads=2, batch=4, malloc="tcmalloc", thp="on", primitive_cache=0)
     text = recipe.python(report(setting, environment=applied), SAID, "trace")
-    assert text is not None
     assert recipe.words(recipe.explicit(report(setting))) in text
     assert SAID in text
     for line in (
@@ -154,16 +150,12 @@ def test_a_path_with_blanks_is_quoted() -> None:
 
 def test_switches_become_statements() -> None:
     """Older versions of torch have other ones; what is unknown stays visible."""
-    found = replace(
-        report(Setting()),
-        switches=(
-            "torch.set_float32_matmul_precision(medium)",
-            "torch.backends.mkldnn.enabled=False",
-            "something else",
-        ),
+    switches = (
+        "torch.set_float32_matmul_precision(medium)",
+        "torch.backends.mkldnn.enabled=False",
+        "something else",
     )
-    text = recipe.python(found, SAID, "trace")
-    assert text is not None
+    text = recipe.python(report(Setting(), switches=switches), SAID, "trace")
     assert 'torch.set_float32_matmul_precision("medium")' in text
     assert "torch.backends.mkldnn.set_flags(False)" in text
     assert "# something else" in text

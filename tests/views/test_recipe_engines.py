@@ -30,15 +30,12 @@ def network() -> torch.nn.Module:
 def report(engine: str, directory: Path, switches: tuple[str, ...]) -> RunReport:
     """The report of a process that ran an exported model."""
     export = Export(str(directory), "b", Conversion("an exporter", "1.0", 17, {"dynamo": False}), "0123", "4567")
-    found = make([0.1], setting=Setting(engine=engine, threads=1), switches=switches, export=export).report
-    assert found is not None
-    return found
+    return make([0.1], setting=Setting(engine=engine, threads=1), switches=switches, export=export).report
 
 
 def run(text: str | None) -> dict[str, Any]:
     """Run the Python in a namespace of its own."""
     names: dict[str, Any] = {}
-    assert text is not None
     exec(text, names)
     return names
 

@@ -13,7 +13,7 @@ from modelzoo.comparison.compare import Question, compare, gate
 from modelzoo.comparison.machines import Price, prices_of
 from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.comparison.pairing import make_side
-from modelzoo.document import Block, Column, Details, Notices, Page, Section, Table, lines
+from modelzoo.document import Block, Column, Details, Notices, Page, Rows, Section, Table, lines
 from modelzoo.errors import InputError
 from modelzoo.formatting import MISSING, counted
 from modelzoo.frozen import replace
@@ -22,7 +22,6 @@ from modelzoo.records.run import Result, RunReport
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
 from modelzoo.results import summary
-from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import compare as compare_view
@@ -147,7 +146,7 @@ def _filled(block: Block) -> Block:
 
 def _rows(given: ResultSet) -> list[SummaryRow]:
     """The rows of the latest result; what a search measured again has the names that the search gives it."""
-    found, whole = rows_of.rows(given.latest), given.sessions[-1].result
+    found, whole = summary.rows(given.latest), given.sessions[-1].result
     if not isinstance(whole.payload, Tuning):
         return found
     chosen = whole.payload.choice
@@ -237,14 +236,14 @@ def history_section(name: str, sessions: Sequence[StoredResult], mark: str) -> S
 
 
 def _sessions(own: Sequence[SessionLevel], machines: Sequence[str]) -> Table:
+    of = Rows(own)
+    cpu = of.text("machine", lambda each: f"{1 + machines.index(each.machine)}: {each.report.provenance.machine.cpu}")
     columns = [
-        Column("session (UTC)", tuple(each.result.created.replace("+00:00", "") for each in own)),
-        Column("setting", tuple(each.label for each in own)),
-        Column("latency", tuple(interval(each.latency) for each in own), True),
-        Column("file", tuple(each.file for each in own)),
+        of.text("session (UTC)", lambda each: each.result.created.replace("+00:00", "")),
+        of.text("setting", lambda each: each.label),
+        *([cpu] if len(machines) > 1 else []),
+        of.number("latency", lambda each: interval(each.latency)),
+        of.text("file", lambda each: each.file),
+        *(Column(name, tuple(each.versions[name] for each in own)) for name in own[0].versions),
     ]
-    if len(machines) > 1:
-        cpus = (f"{1 + machines.index(each.machine)}: {each.report.provenance.machine.cpu}" for each in own)
-        columns.insert(2, Column("machine", tuple(cpus)))
-    columns += [Column(name, tuple(each.versions[name] for each in own)) for name in own[0].versions]
-    return Table("Sessions", tuple(columns))
+    return Table("Sessions", columns)

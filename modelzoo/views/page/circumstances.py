@@ -13,9 +13,8 @@ from modelzoo.records.load import Load
 from modelzoo.records.run import EnvironmentChanges, Result, Run, RunReport
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.timing import StopReason
-from modelzoo.records.workload import Verification
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views.differences import by_workload, full_names
+from modelzoo.views.differences import VERIFICATION, by_workload, full_names
 from modelzoo.views.doctor import library_rows, machine_rows
 
 _OF_THE_MOMENT = ("clock",)
@@ -26,11 +25,6 @@ _STOP_REASONS = {
     StopReason.BUDGET: "the time was used up",
     StopReason.FAILED: "no setting could run",
     StopReason.INTERRUPTED: "it was interrupted",
-}
-_VERIFICATION = {
-    Verification.FULL: "verified",
-    Verification.PARTIAL: "partly verified",
-    Verification.NONE: "unverified",
 }
 
 
@@ -129,7 +123,7 @@ def _reports(result: Result) -> list[RunReport]:
 
 def _weights(report: RunReport) -> str:
     weights = report.prepared.weights
-    verified = "" if weights.verification is None else f", {_VERIFICATION[weights.verification]}"
+    verified = "" if weights.verification is None else f", {VERIFICATION[weights.verification]}"
     return f"{weights.kind.value}: {weights.name}, {_digest(weights.sha256)}{verified}"
 
 

@@ -202,14 +202,14 @@ def series(label: str, runs: Sequence[Run]) -> SampleSeries | None:
     )
 
 
-def curve(samples: Sequence[float], most: int = MOST_POINTS) -> list[tuple[float, float]]:
+def curve(samples: Sequence[float]) -> list[tuple[float, float]]:
     """Return points of the empirical distribution function: a sample, and the share of samples up to it.
 
-    With more than ``most`` samples these are order statistics at equal distances of rank, the smallest and the largest
-    among them, each with its own exact share.
+    With more than ``MOST_POINTS`` samples these are order statistics at equal distances of rank, the smallest and the
+    largest among them, each with its own exact share.
     """
     ordered = sorted(samples)
-    return [(ordered[rank], (rank + 1) / len(ordered)) for rank in spread(len(ordered), most)]
+    return [(ordered[rank], (rank + 1) / len(ordered)) for rank in spread(len(ordered), MOST_POINTS)]
 
 
 def samples(workload: str, found: Sequence[SampleSeries]) -> Plot | None:

@@ -185,8 +185,8 @@ def spread(count: int, most: int) -> list[int]:
     return [round(index * (count - 1) / max(kept - 1, 1)) for index in range(kept)]
 
 
-def wrapped(text: str, share: float = 0.85, lines: int = 3) -> str:
-    """Break ``text`` into at most ``lines`` lines, each about that share of the plot wide; ``…`` is for the rest.
+def wrapped(text: str, share: float = 0.85) -> str:
+    """Break ``text`` into at most three lines, each about that share of the plot wide; ``…`` is for the rest.
 
     The default leaves room for the sign of a legend.
     """
@@ -196,7 +196,7 @@ def wrapped(text: str, share: float = 0.85, lines: int = 3) -> str:
     shown = printable(text)
     width, _, _ = text_to_path.get_text_width_height_descent(shown or " ", FontProperties(size=TEXT), False)
     room = max(4, int(len(shown) * share * WIDTH / width))
-    return "\n".join(textwrap.wrap(shown, room, max_lines=lines, placeholder=" …", break_on_hyphens=False))
+    return "\n".join(textwrap.wrap(shown, room, max_lines=3, placeholder=" …", break_on_hyphens=False))
 
 
 def add_legend(figure: Canvas) -> None:
@@ -232,8 +232,8 @@ def draw_lanes(axes: Axes, lanes: Sequence[tuple[str, str]], height: float) -> t
     return middles, top
 
 
-def log_scale(axis: Axis, low: float, high: float, most: int = 8) -> None:
-    """Make an axis logarithmic from ``low`` to ``high``, with at most about ``most`` ticks in plain round numbers."""
+def log_scale(axis: Axis, low: float, high: float) -> None:
+    """Make an axis logarithmic from ``low`` to ``high``, with at most about eight ticks in plain round numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     name = "x" if axis is axis.axes.xaxis else "y"
@@ -241,7 +241,7 @@ def log_scale(axis: Axis, low: float, high: float, most: int = 8) -> None:
     # A decade or less has too few powers of ten, and round numbers are as good as evenly spaced there.
     narrow = high < 6 * low
     subs = (1,) if high > 10**3 * low else (1, 2, 5)
-    locator = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]) if narrow else LogLocator(subs=subs, numticks=most)
+    locator = MaxNLocator(8, steps=[1, 2, 2.5, 5, 10]) if narrow else LogLocator(subs=subs, numticks=8)
     axis.set_major_locator(locator)
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.10g}"))
@@ -253,15 +253,12 @@ def write_number(axes: Axes, number: int, place: tuple[float, float], offset: tu
     text.set(fontweight="bold", bbox=GROUND, zorder=5)
 
 
-def number_marks(axes: Axes, places: Sequence[tuple[float, float]], height: float) -> None:
+def number_marks(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
     """Write the number of each mark beside it, from 1: on the side that is farthest from marks and other numbers.
 
-    Args:
-        axes: with its limits.
-        places: of the marks.
-        height: that the axes will have, in CSS pixels.
+    The axes have their limits already.
     """
-    size = (0.85 * WIDTH, height)
+    size = (0.85 * WIDTH, HEIGHT)
     shares = ((axes.transScale + axes.transLimits).transform(place) for place in places)
     taken = [(x * size[0], y * size[1]) for x, y in shares]
     for index, (place, own) in enumerate(zip(places, list(taken))):

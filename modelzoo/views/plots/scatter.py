@@ -90,7 +90,7 @@ def frontier(result: Result) -> Plot | None:
                 axes.vlines(x, max(0.0, rate.low), min(rate.high, top), color=colour, lw=1.2, zorder=3)
                 if rate.high > top:
                     axes.plot(x, top, color=colour, marker="^", ms=6, clip_on=False, zorder=3)
-        number_marks(axes, places, HEIGHT)
+        number_marks(axes, places)
         add_legend(figure)
         return HEIGHT
 
@@ -229,7 +229,7 @@ def roofline(points: Sequence[tuple[str, Bound]], ceilings: Ceilings) -> Plot:
             name = f"{number} {label}: {significant(y, 3)} GFLOP/s"
             colour, marker = theme.precision_style(bound.precision)[0], _MARKERS.get(bound.precision, "D")
             axes.plot(x, y, ls="none", color=colour, marker=marker, label=name, clip_on=False, zorder=4)
-        number_marks(axes, places, HEIGHT)
+        number_marks(axes, places)
         add_legend(figure)
         return HEIGHT
 

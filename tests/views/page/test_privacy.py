@@ -10,14 +10,13 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 from example_results import EXAMPLES
+from paged import page_of
 from printed import printed
 from record_strategies import is_record
 from shown_documents import several_workloads
 
 from modelzoo.cli import app
 from modelzoo.cli.parser import Parser
-from modelzoo.comparison.compare import Question
-from modelzoo.comparison.model import StoredResult
 from modelzoo.document.html import html
 from modelzoo.frozen import ARGUMENT, MESSAGE, Public, replace
 from modelzoo.records.codec import encode_json
@@ -26,8 +25,6 @@ from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.views import kinds
-from modelzoo.views.page import build
-from modelzoo.views.page.build import ResultSet
 from modelzoo.views.page.redaction import mapped, redacted, redacted_record, redacted_text
 from modelzoo.workload.discovery import find_workload, load_workload
 
@@ -118,15 +115,14 @@ def test_no_private_field_of_a_result_is_shown(name: str, form: str) -> None:
     assert CANARY.encode() in encode_json(result)
     found = redacted(result)
     assert CANARY.encode() not in encode_json(found)
-    assert CANARY not in printed(kinds.of(found).document(found, True, True), width=200, details=True)
+    assert CANARY not in printed(kinds.of(found).document(found, True, True), width=200)
 
 
 @pytest.mark.parametrize("name", ["mlp", "several", "tune", "throughput", "load"])
 def test_no_private_field_of_a_result_is_in_its_page(name: str) -> None:
     """A page without plots would be faster to make, but plots have labels."""
     found = redacted(planted(EXAMPLES[name], PLANTED["absolute"]))
-    page = html(build.page([ResultSet("Result 1", (StoredResult("session 1", found),))], Question()))
-    assert CANARY not in page
+    assert CANARY not in html(page_of(found))
 
 
 def test_every_word_that_an_option_can_have_stays_in_the_command() -> None:

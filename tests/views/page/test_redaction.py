@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from fake_runs import MACHINE, WEIGHTS, make, result_of, warning
-from hypothesis import given
-from hypothesis import strategies as st
+from fake_runs import WEIGHTS, make, result_of, warning
+from paged import page_of
 from places import DATA
 
-from modelzoo.comparison.compare import Question
-from modelzoo.comparison.model import StoredResult
 from modelzoo.document.html import html
 from modelzoo.frozen import replace
 from modelzoo.records.codec import encode_json
-from modelzoo.records.run import EnvironmentChanges, Result, Thumbnail, ValidityEntry
+from modelzoo.records.run import Result, Thumbnail, ValidityEntry
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store
 from modelzoo.setting import Setting
-from modelzoo.views.page import build
-from modelzoo.views.page.build import ResultSet
 from modelzoo.views.page.redaction import redacted
 from modelzoo.warning import WarningCode, warning_for
 
@@ -26,65 +23,41 @@ SECRETS = ("joe", "acme", "secret", "cat.jpg", "hostname7", "10.1.2.3")
 
 
 def private() -> Result:
-    """A result with something private in every place that can hold it."""
+    """A result that names a user, a host, paths and files."""
     setting = Setting(weights="/srv/acme/secret-model.pt", input="/home/joe/My Pictures/cat.jpg", batch=1)
-    machine = replace(
-        MACHINE, environment={"LD_PRELOAD": "/opt/acme/lib.so", "OMP_NUM_THREADS": "4"}, image="registry.acme:5000/x"
-    )
-    run = make(
-        [0.1, 0.1, 0.1],
-        setting=setting,
-        machine=machine,
-        weights=replace(WEIGHTS, kind=WeightsKind.PATH, name="secret-model.pt", path="/srv/acme/secret-model.pt"),
-        items=("cat.jpg",),
-        environment=EnvironmentChanges({"TOKEN_X": "secret"}, {"MODELZOO_X": "/srv/acme"}),
-        warnings=(warning("X", "LD_PRELOAD=/opt/acme/lib.so is set; see ~/joe/notes.txt", "ask joe@acme.example"),),
-    )
+    weights = replace(WEIGHTS, kind=WeightsKind.PATH, name="secret-model.pt", path="/srv/acme/secret-model.pt")
+    found = warning("X", "LD_PRELOAD=/opt/acme/lib.so is set; see ~/joe/notes.txt", "ask joe@acme.example")
+    run = make([0.1] * 3, setting=setting, weights=weights, warnings=(found,))
     failed = make(None, setting=Setting(batch=2), error="cannot read /data/acme/secret model/x.bin: on hostname7")
     result = result_of(run, failed)
     command = (
         *("/home/joe/venv/bin/modelzoo", "run", "./acme/net", "--weights", "/srv/acme/secret-model.pt"),
         *("--input=/home/joe/My Pictures/cat.jpg", "--json", "secret", "--output", "a b/secret", "--batch", "1"),
     )
-    judged = ValidityEntry(
-        "toy", 0, setting, 2, error="secret-model.pt is damaged", files=("out/acme/cat_compared.jpg",)
+    entry = ValidityEntry(
+        *("toy", 0, setting, 2),
+        error="secret-model.pt is damaged",
+        files=("out/acme/cat_compared.jpg",),
+        thumbnails=(Thumbnail("cat_compared.jpg", b"jpeg"),),
     )
-    thumbnail = Thumbnail("cat_compared.jpg", b"jpeg")
-    entry = replace(judged, thumbnails=(thumbnail,))
     return replace(result, command=command, validity=(entry,))
 
 
 def test_nothing_private_is_left_in_result_or_page() -> None:
-    """Paths, names of files, values of variables, users, hosts and pictures."""
+    """Paths, names of files, users, hosts and pictures."""
     found = redacted(private(), ["hostname7", "joe"])
-    text = encode_json(found).decode()
-    given = [ResultSet("Result 1", (StoredResult("session 1", found),))]
-    for shown in (text, html(build.page(given, Question()))):
+    for shown in (encode_json(found).decode(), html(page_of(found))):
         assert [secret for secret in SECRETS if secret in shown] == []
         assert "cat" not in shown.replace("category", "").replace("indicat", "").split()
     assert found.validity[0].thumbnails == ()
-    assert found.runs[0].report is not None
-    values = found.runs[0].report.provenance.machine.environment.values()
-    assert all(value.startswith("hidden-") for value in values)
 
 
 def test_what_was_measured_stays() -> None:
     """Samples, settings, hardware and versions are those of the result."""
     before, after = private(), redacted(private())
-    for run, hidden in zip(before.runs, after.runs):
-        assert run.steady == hidden.steady
-        assert run.workload == hidden.workload
-    mine, theirs = before.runs[0].report, after.runs[0].report
-    assert mine is not None
-    assert theirs is not None
-    assert (
-        replace(
-            theirs.provenance.machine,
-            environment=mine.provenance.machine.environment,
-            image=mine.provenance.machine.image,
-        )
-        == mine.provenance.machine
-    )
+    assert [(run.workload, run.steady) for run in before.runs] == [(run.workload, run.steady) for run in after.runs]
+    mine, theirs = (result.runs[0].report for result in (before, after))
+    assert theirs.provenance.machine == mine.provenance.machine
     assert theirs.setting.batch == 1
     assert theirs.prepared.weights.sha256 == mine.prepared.weights.sha256
 
@@ -94,7 +67,6 @@ def test_hints_of_the_suite_can_still_be_followed() -> None:
     hint = warning_for(WarningCode.PAGE_FAULTS, faults=9, when="per second").hint
     given = (warning("PAGE_FAULTS", "MALLOC_TOP_PAD_=1 is set", hint), warning("PAGE_FAULTS", "m", f"{hint} A_B=1"))
     report = redacted(result_of(make([0.1], warnings=given))).runs[0].report
-    assert report is not None
     first, second = report.warnings
     assert first.message.startswith("hidden-")
     assert first.hint == hint
@@ -109,7 +81,6 @@ def test_the_command_can_still_be_read() -> None:
         *("--output", "hidden-5", "--batch", "1"),
     )
     report = redacted(private()).runs[0].report
-    assert report is not None
     assert report.prepared.weights.path == "hidden-2"
     plain = Result(("modelzoo", "run", "bert", "--weights", "random", "--vary", "mode=eager,compile"), "2026")
     assert redacted(plain).command == plain.command
@@ -129,25 +100,12 @@ def test_text_without_names_stays_as_it_is(text: str) -> None:
     """Units, kernels, versions and alternatives are no paths."""
     result = result_of(make([1.0], title=text))
     found = redacted(result).runs[0].report
-    assert found is not None
     assert found.title == text
 
 
-@given(st.sampled_from(["VALID", "fp32", "eager", "toy", "auto", "bf16", "cpu", "active"]))
-def test_a_file_that_is_called_like_a_word_of_the_format_breaks_nothing(word: str) -> None:
-    """Enumerations and settings keep their values."""
-    result = result_of(make([1.0], setting=Setting("bf16", input=f"/x/{word}.jpg")))
-    found = redacted(result)
-    assert found.runs[0].requested.precision == "bf16"
-    assert found.runs[0].requested.input == "hidden-1"
-
-
 @pytest.mark.parametrize("path", sorted((DATA / "results").glob("*.json")), ids=lambda path: path.stem)
-def test_stored_results_can_be_redacted(path: object) -> None:
-    """No path is left, and the result can still be stored and shown."""
-    result = redacted(store.read(path))  # type: ignore[arg-type]
-    text = encode_json(result).decode()
+def test_stored_results_can_be_redacted(path: Path) -> None:
+    """No path is left, not even in a field that is public by mistake."""
+    text = encode_json(redacted(store.read(path))).decode()
     assert "~/" not in text
     assert "/home/" not in text
-    given = [ResultSet("Result 1", (StoredResult("session 1", result),))]
-    assert "~/" not in html(build.page(given, Question()))
