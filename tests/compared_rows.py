@@ -27,26 +27,18 @@ def setting_of(*runs: Run, result: Result | None = None) -> SideSetting:
     return SideSetting(runs[0].workload, runs[0].requested, "fp32", (runs,), (session,), (0,))
 
 
-def row_of(
-    base: SideSetting,
-    other: SideSetting,
-    *,
-    values: tuple[float, float] = (2.0, 1.0),
-    spread: float = 0.1,
-    outcome: Outcome = Outcome.FASTER,
-) -> Row:
-    """A row that was compared by latency: of ``values`` seconds, each within ``spread`` of its logarithm."""
-    levels = [Interval(value, value * math.exp(-spread), value * math.exp(spread)) for value in values]
-    ratio = values[0] / values[1]
-    interval = Interval(ratio, ratio * math.exp(-2 * spread), ratio * math.exp(2 * spread))
+def row_of(base: SideSetting, other: SideSetting, *, spread: float = 0.1, outcome: Outcome = Outcome.FASTER) -> Row:
+    """A row that was compared by latency: of 2 s and 1 s, each within ``spread`` of its logarithm."""
+    base_value, other_value = (Interval(value, value * math.exp(-spread), value * math.exp(spread)) for value in (2, 1))
+    interval = Interval(2, 2 * math.exp(-2 * spread), 2 * math.exp(2 * spread))
     return Row(
         workload=base.workload,
         label=base.label,
         other_label=base.label,
         base=base,
         other=other,
-        base_value=levels[0],
-        other_value=levels[1],
+        base_value=base_value,
+        other_value=other_value,
         speed=Speed(Ratio(interval, 0.001, spreads=(Spread(Basis.ASSUMED, 0.1),)), Verdict(outcome)),
     )
 

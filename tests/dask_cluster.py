@@ -7,24 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-from places import ROOT
-
-SECONDS = 240
-"""An upper limit for what would otherwise be waited for for ever."""
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+from processes import SECONDS, until
 
 
 class DaskCluster:
@@ -83,15 +70,3 @@ def started(folder: Path) -> Iterator[DaskCluster]:
         yield cluster
     finally:
         cluster.kill_all()
-
-
-def call(*words: str, path: Path = ROOT) -> subprocess.Popen[str]:
-    """Start ``modelzoo WORDS``, with the package in ``path``."""
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "modelzoo", *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ, cwd=path)
-
-
-def processes_with(text: str) -> list[psutil.Process]:
-    """The processes whose command line contains ``text``."""
-    return [each for each in psutil.process_iter(["cmdline"]) if text in " ".join(each.info["cmdline"] or ())]

@@ -37,7 +37,7 @@ def generation_run(
     """A run of equal generations: seconds to the first token, and from each token to the next."""
     latency = first + sum(between)
     run = make([latency] * CALLS, **{"workload": "llm", **more})
-    assert run.report is not None and run.report.timing is not None
+    assert run.report.timing is not None
     columns = {
         LATENCY: [latency] * CALLS,
         FIRST_TOKEN: [first] * CALLS,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from modelzoo.cli import app
 from modelzoo.frozen import field_names, replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.run import Result
@@ -128,14 +125,6 @@ def stored(result: Result, path: Path) -> Path:
     """Write the result as it is; what JSON cannot hold is written as it can."""
     path.write_bytes(encode_json(result))
     return path
-
-
-def called(*arguments: object) -> tuple[int, str, str]:
-    """Run a command; return its exit code, and what it wrote to stdout and to stderr."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = app.main([str(each) for each in arguments])
-    return code, out.getvalue(), err.getvalue()
 
 
 def flaws(text: str) -> Iterator[str]:

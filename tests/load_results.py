@@ -20,14 +20,12 @@ from modelzoo.serve.search import CalibratedInstances
 from modelzoo.setting import Setting
 
 BOUND = LatencyBound(99.0, 0.05)
-SECONDS = 0.01
-"""What a request takes."""
 
 
 def plan(**changes: object) -> LoadPlan:
     """One instance that takes one request at a time."""
     usual = LoadPlan(Scenario.SERVER, 1, 2, 1, 0.0, 1000, rate=50.0, bound=BOUND)
-    return replace(usual, **changes)  # type: ignore[arg-type]
+    return replace(usual, **changes)
 
 
 def load(**changes: object) -> Load:
@@ -36,15 +34,15 @@ def load(**changes: object) -> Load:
     return Load("toy", "items", MACHINE, topology, plan(**changes))
 
 
-def sessions(found: Load, seconds: float = SECONDS, spread: float = 0.05, slower: float = 0.0) -> search.Open:
-    """Instances in virtual time, whose service times vary by ``spread``; each repeat is ``slower`` than the last."""
+def sessions(found: Load, seconds: float = 0.01, slower: float = 0.0) -> search.Open:
+    """Instances in virtual time that take ``seconds`` for a request, or 5 % more; repeats are ever ``slower``."""
     draw = random.Random(4)
 
     @contextmanager
     def opened(repeat: int) -> Iterator[CalibratedInstances]:
         def service(size: int) -> float:
             base = seconds * (0.5 + 0.5 * size) * (1 + slower * repeat)
-            return base * (1 + spread * draw.random())
+            return base * (1 + 0.05 * draw.random())
 
         server = VirtualServer(found.plan.instances, service, found.fixed_size)
         calibration = calibrate(server, found.plan.batch, 1.0)

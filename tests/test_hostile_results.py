@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from calls import called
 from example_results import EXAMPLES
-from hostile import FORGED, NUMBERS, STRINGS, called, flaws, numbers, stored, with_number, with_record, with_strings
+from hostile import FORGED, NUMBERS, STRINGS, flaws, numbers, stored, with_number, with_record, with_strings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from record_strategies import values

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from calls import called
 from example_machine import CEILINGS, LIBRARIES, SERVER, machine_with
 from simulated_device import SimulatedDevice
 
-from modelzoo import cli
 from modelzoo.cli import doctor
 from modelzoo.engines.torch import devices
 from modelzoo.frozen import replace
@@ -45,16 +45,15 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Machine]:
 
 
 def test_the_report_is_printed_and_written(
-    measured: list[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    measured: list[Machine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Machine, ceilings and warnings are on stderr, and all of it is in the JSON, which can be read again."""
     environment = {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
     machine = machine_with(governor="powersave", environment=environment)
     monkeypatch.setattr(facts, "read_machine", lambda: machine)
-    assert cli.main(["doctor", "--json", str(tmp_path / "doctor.json")]) == 0
-    assert measured == [machine]
-    shown = capsys.readouterr().out
+    code, shown, _ = called("doctor", "--json", tmp_path / "doctor.json")
+    assert (code, measured) == (0, [machine])
     for part in ("Neoverse-N2", "fp32 mm, GFLOP/s", "GOVERNOR", "cpupower", "FAST_MATH"):
         assert part in shown
     stored = decode(DoctorReport, json.loads((tmp_path / "doctor.json").read_text()))
@@ -64,14 +63,11 @@ def test_the_report_is_printed_and_written(
     assert "DNNL_DEFAULT_FPMATH_MODE" not in os.environ
 
 
-def test_nothing_is_timed_under_an_emulator(
-    measured: list[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_timed_under_an_emulator(measured: list[Machine], monkeypatch: pytest.MonkeyPatch) -> None:
     """No ceilings are measured, and the report says so."""
     monkeypatch.setattr(facts, "read_machine", lambda: machine_with(emulator="qemu-user"))
-    assert cli.main(["doctor"]) == 0
-    assert measured == []
-    shown = capsys.readouterr().out
+    code, shown, _ = called("doctor")
+    assert (code, measured) == (0, [])
     assert "EMULATED" in shown
     assert "no peaks" in shown
 
@@ -103,7 +99,7 @@ def test_a_cpu_limited_to_avx2_is_examined_whole(tmp_path: Path) -> None:
 
 
 def test_the_ceilings_of_an_accelerator(
-    measured: list[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    measured: list[Machine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """They are measured in each precision that it has, and printed and written beside those of the host."""
     simulated = SimulatedDevice()
@@ -119,26 +115,18 @@ def test_the_ceilings_of_an_accelerator(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (7, 5))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "old")
     monkeypatch.setattr(torch, "autocast", lambda kind, dtype: nullcontext())
-    assert cli.main(["doctor", "--device", "cuda", "--json", str(tmp_path / "doctor.json")]) == 0
-    assert requested == [["fp32", "bf16", "fp16"]]
-    assert "cuda:0: Simulated GPU, compute capability 9.0" in capsys.readouterr().out
+    code, shown, _ = called("doctor", "--device", "cuda", "--json", tmp_path / "doctor.json")
+    assert (code, requested) == (0, [["fp32", "bf16", "fp16"]])
+    assert "cuda:0: Simulated GPU, compute capability 9.0" in shown
     stored = decode(DoctorReport, json.loads((tmp_path / "doctor.json").read_text()))
-    assert stored.accelerator is not None and stored.accelerator.ceilings.device == "Simulated GPU"
+    assert stored.accelerator.ceilings.device == "Simulated GPU"
 
 
 def test_a_device_that_is_not_there_is_an_error_before_the_host_is_measured(
-    measured: list[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    measured: list[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That takes half a minute."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert cli.main(["doctor", "--device", "cuda"]) == 2
-    assert capsys.readouterr().err.startswith("modelzoo: error: --device cuda: no cuda device is available here")
-    assert measured == []
-
-
-def test_an_unwritable_report_is_one_line(
-    measured: list[Machine], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """A directory that does not exist is the user's error."""
-    assert cli.main(["doctor", "--json", str(tmp_path / "none" / "doctor.json")]) == 2
-    assert "there is no directory" in capsys.readouterr().err
+    code, _, err = called("doctor", "--device", "cuda")
+    assert (code, measured) == (2, [])
+    assert err.startswith("modelzoo: error: --device cuda: no cuda device is available here")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.cli.input_files import machine_price, read_all, read_prices, result_files, short_names
+from modelzoo.cli.input_files import machine_price, read_prices, result_files, short_names
 from modelzoo.comparison.machines import Price
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records.throughput import MachinePrice
@@ -19,15 +19,6 @@ def test_a_directory_stands_for_the_json_files_in_it(tmp_path: Path) -> None:
     (tmp_path / "e.json").mkdir()
     assert result_files(tmp_path) == [tmp_path / "a.json", tmp_path / "b.json"]
     assert result_files(tmp_path / "c.svg") == [tmp_path / "c.svg"]
-
-
-def test_a_directory_without_results_is_one_line(tmp_path: Path) -> None:
-    """So is a file that is none."""
-    with pytest.raises(InputError, match=r"contains no results \(\*\.json\)"):
-        result_files(tmp_path)
-    (tmp_path / "a.json").write_text("{}")
-    with pytest.raises(InputError, match="is not a result of modelzoo"):
-        read_all([str(tmp_path)])
 
 
 @pytest.mark.parametrize(
@@ -53,11 +44,6 @@ def test_prices_are_given_one_by_one_and_in_files(tmp_path: Path) -> None:
         Price("BASE", 0.42),
         Price("c7g.large", 0.07, "USD", "2026-11-01", "cloud.csv"),
     )
-
-
-def test_no_prices_are_no_prices() -> None:
-    """The option may be left out."""
-    assert read_prices([]) == ()
 
 
 @pytest.mark.parametrize("name", ["missing.csv", "."])

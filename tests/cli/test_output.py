@@ -18,11 +18,6 @@ from modelzoo.workload import discovery
 CREATED = "2026-01-02T03:04:05+0000"
 
 
-def test_a_result_has_the_name_that_was_given(tmp_path: Path) -> None:
-    """``-o FILE`` is taken as it is."""
-    assert output.result_path(str(tmp_path / "mine.json"), CREATED) == tmp_path / "mine.json"
-
-
 def test_a_result_without_a_name_never_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two calls in one second have two files, even before either has written anything."""
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path))
@@ -30,18 +25,6 @@ def test_a_result_without_a_name_never_replaces_another(tmp_path: Path, monkeypa
     second = output.result_path(None, CREATED)
     assert first.parent == second.parent == tmp_path
     assert (first.name, second.name) == ("2026-01-02T030405Z.json", "2026-01-02T030405Z-1.json")
-
-
-def test_a_directory_of_results_that_cannot_be_written_to_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As for a file that was named."""
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "file"))
-    with pytest.raises(UsageError) as caught:
-        output.result_path(None, CREATED)
-    path = tmp_path / "file" / "2026-01-02T030405Z.json"
-    assert str(caught.value) == f"cannot write {path}: File exists; name another file with -o FILE"
 
 
 def test_fleets_of_one_second_have_a_directory_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,11 +83,3 @@ def test_what_cannot_be_written_is_printed(tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(UsageError, match="cannot write"):
         output.deliver("page\n", tmp_path / "none" / "page.md")
     assert capsys.readouterr().out == "page\n"
-
-
-def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
-    """If the file cannot replace what is there, no temporary file stays behind."""
-    (tmp_path / "doctor.json").mkdir()
-    with pytest.raises(UsageError, match="cannot write"):
-        output.write_output(tmp_path / "doctor.json", "{}")
-    assert [path.name for path in tmp_path.iterdir()] == ["doctor.json"]

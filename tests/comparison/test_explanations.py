@@ -49,7 +49,6 @@ def row_with(base: Evidence | None, other: Evidence | None, outcome: Outcome = O
 
 def changes(found: Explanation | None) -> dict[str, float]:
     """The change by operation."""
-    assert found is not None
     return {part.name: pytest.approx(part.change) for part in found.parts}
 
 
@@ -64,7 +63,6 @@ def test_products_are_compared_by_what_they_compute() -> None:
         "aten::relu_": 0.25,
         EVERYTHING_ELSE: 0.0,
     }
-    assert found is not None
     assert found.parts[-1].base == pytest.approx(0.5), "what did not change is a part of everything else"
     assert found.parts[0].base_kernels == ("oneDNN jit:avx512_core",)
     assert found.parts[0].other_kernels == ("im2col and openblas sgemm",)
@@ -88,7 +86,6 @@ def test_seconds_are_those_of_one_pass_and_of_all_audited_processes() -> None:
     other = setting_of(make([1.0], evidence=audit("k", {"aten::add": 1.0})))
     found = explanation(row_of(base, other), Metric.LATENCY)
     assert changes(found) == {"aten::add": -2.0, EVERYTHING_ELSE: 0.0}
-    assert found is not None
     assert (found.base_passes, found.other_passes) == (3, 1)
     assert found.base_timed == pytest.approx(32 ** (1 / 3)), "the geometric mean of the processes"
 
@@ -99,35 +96,28 @@ def test_profiles_are_used_if_a_side_was_not_audited() -> None:
     other = make([1.0], evidence=audit("k", {}), profile=profile({"aten::_slow_conv2d_forward": 4.0, OTHERS: 1.0}, 2))
     found = explanation(row_of(setting_of(base), setting_of(other)), Metric.LATENCY)
     assert changes(found) == {"conv": -1.0, "aten::relu": -1.0, "between operators": -0.5, EVERYTHING_ELSE: 0.0}
-    assert found is not None
     assert found.source == "profiled"
 
 
+ADD = audit("k", {"aten::add": 1.0})
+BATCHES = [setting_of(make([1.0], setting=Setting(batch=batch), evidence=ADD)) for batch in (1, 8)]
+
+
 @pytest.mark.parametrize(
-    "row",
+    ("row", "metric"),
     [
-        row_with(audit("k", {"aten::add": 1.0}), None),
-        row_with(audit("k", {"aten::add": 1.0}), audit("k", {"aten::add": 1.0}), Outcome.SAME),
-        row_with(audit("k", {"aten::add": 1.0}), audit("k", {"aten::add": 1.0}), Outcome.NOT_COMPARABLE),
-        replace(row_with(audit("k", {"aten::add": 1.0}), None), other=None),
+        (row_with(ADD, None), Metric.LATENCY),
+        (row_with(ADD, ADD, Outcome.SAME), Metric.LATENCY),
+        (row_with(ADD, ADD, Outcome.NOT_COMPARABLE), Metric.LATENCY),
+        (replace(row_with(ADD, None), other=None), Metric.LATENCY),
+        (row_of(*BATCHES), Metric.LATENCY),
+        (row_with(ADD, ADD), Metric.COLD_START),
+        (row_with(ADD, ADD), Metric.MEMORY),
     ],
 )
-def test_there_may_be_nothing_to_explain(row: Row) -> None:
-    """No evidence on one side, no difference, or no other side."""
-    assert explanation(row, Metric.LATENCY) is None
-
-
-@pytest.mark.parametrize("metric", [Metric.COLD_START, Metric.MEMORY])
-def test_steady_passes_do_not_explain_other_metrics(metric: Metric) -> None:
-    """Neither the first call nor the memory."""
-    assert explanation(row_with(audit("k", {"aten::add": 1.0}), audit("k", {"aten::add": 2.0})), metric) is None
-
-
-def test_batches_of_different_sizes_have_no_common_unit() -> None:
-    """Seconds per batch cannot be subtracted then."""
-    audited = audit("k", {"aten::add": 1.0})
-    sides = [setting_of(make([1.0], setting=Setting(batch=batch), evidence=audited)) for batch in (1, 8)]
-    assert explanation(row_of(sides[0], sides[1]), Metric.LATENCY) is None
+def test_there_may_be_nothing_to_explain(row: Row, metric: Metric) -> None:
+    """No evidence on one side, no difference, no other side, no common batch, or nothing that a steady pass shows."""
+    assert explanation(row, metric) is None
 
 
 SECONDS = st.dictionaries(
@@ -144,7 +134,6 @@ def test_the_parts_add_up_to_the_difference(
     """Whatever ran: on each side the parts are the whole pass, and the largest change comes first."""
     sides = [audit("k", each, inside * each.get(CONV, 0.0), iterations) for each in (base, other)]
     found = explanation(row_with(sides[0], sides[1]), Metric.LATENCY)
-    assert found is not None
     assert found.base == pytest.approx(sum(base.values()) / iterations)
     assert found.other == pytest.approx(sum(other.values()) / iterations)
     assert sum(part.change for part in found.parts) == pytest.approx(found.other - found.base, abs=1e-6)
@@ -153,14 +142,12 @@ def test_the_parts_add_up_to_the_difference(
     assert len(listed) <= MOST_PARTS
     assert [abs(part.change) for part in listed] == sorted((abs(part.change) for part in listed), reverse=True)
     opposite = explanation(row_with(sides[1], sides[0]), Metric.LATENCY)
-    assert opposite is not None
     assert {part.name: part.base for part in opposite.parts} == {part.name: part.other for part in found.parts}
 
 
 def test_a_stored_result_is_explained() -> None:
     """fp32 and bf16 of a real layer: all time is found, and the product's kernels are named."""
     found = explanation(stored_row(DATA / "results" / "sessions.json"), Metric.LATENCY)
-    assert found is not None
     assert found.source == "audited"
     assert found.base == pytest.approx((0.28506208 + 0.273489547) / 4)
     product = next(part for part in found.parts if part.name == "linear: kernels")

@@ -10,17 +10,9 @@ from stored_sides import session, side_setting
 
 from modelzoo.comparison.estimate import Level, level, log_ratio, skewness
 from modelzoo.frozen import replace
-from modelzoo.results.refusals import Metric, SideSetting
+from modelzoo.results.refusals import Metric
 from modelzoo.setting import Setting
 from modelzoo.stats import Basis
-
-
-def found(side: SideSetting, metric: Metric = Metric.LATENCY) -> Level:
-    """The level of a side that has values."""
-    known = level(side, metric)
-    assert known is not None
-    return known
-
 
 T2, T3 = 4.3026527, 3.1824463
 """97.5 % quantiles of Student's t."""
@@ -33,26 +25,14 @@ def half(known: Level) -> float:
 
 def value(metric: Metric, **changes: object) -> float:
     """The level of two processes of 0.1 and 0.2 s, in the metric's unit."""
-    return found(side_setting(session([0.1, 0.2], **changes)), metric).interval.value
+    return level(side_setting(session([0.1, 0.2], **changes)), metric).interval.value
 
 
 def logs(*sessions: list[float], days: list[int] | None = None) -> Level:
     """The level of sessions of such processes, each session of a day of its own unless ``days`` says otherwise."""
     days = days or list(range(1, 1 + len(sessions)))
     of = [session([math.exp(each) for each in processes], day) for processes, day in zip(sessions, days)]
-    return found(side_setting(*of))
-
-
-BOTH = math.sqrt(0.1 * 0.2)
-"""The geometric mean of the two."""
-
-
-def test_each_metric_has_its_own_values() -> None:
-    """Seconds per batch, items per second of a batch of 4, seconds of the first call (9 s), and bytes (1 GiB)."""
-    assert value(Metric.LATENCY) == pytest.approx(BOTH)
-    assert value(Metric.THROUGHPUT) == pytest.approx(4 / BOTH)
-    assert value(Metric.COLD_START) == pytest.approx(9)
-    assert value(Metric.MEMORY) == pytest.approx(2**30)
+    return level(side_setting(*of), Metric.LATENCY)
 
 
 def test_a_cold_start_is_one_that_compiled() -> None:
@@ -62,7 +42,7 @@ def test_a_cold_start_is_one_that_compiled() -> None:
         make([0.1], round=1, compile_seconds=3.0, first_answer_seconds=3.0, compiled_libraries=0),
     ]
     side = side_setting(result_of(*runs))
-    starts = [found(side, metric).interval.value for metric in (Metric.COLD_START, Metric.WARM_START)]
+    starts = [level(side, metric).interval.value for metric in (Metric.COLD_START, Metric.WARM_START)]
     assert starts == pytest.approx([40, 3])
     assert level(side_setting(result_of(runs[1])), Metric.COLD_START) is None
 
@@ -78,7 +58,7 @@ def test_what_compiles_nothing_starts_the_same_with_any_cache() -> None:
 def test_items_per_second_follow_from_the_mean_of_the_latencies() -> None:
     """Five batches of 4 in 9 s, whose median is 1 s; so do those that a whole machine would process."""
     side = side_setting(result_of(*(make([1.0, 1.0, 1.0, 1.0, 5.0], round=number) for number in range(2))))
-    assert found(side, Metric.THROUGHPUT).interval.value == pytest.approx(20 / 9)
+    assert level(side, Metric.THROUGHPUT).interval.value == pytest.approx(20 / 9)
     assert skewness(side) == pytest.approx(9 / 5)
 
 
@@ -87,7 +67,7 @@ def test_processes_and_sessions_without_times_do_not_count() -> None:
     whole, failed = session([0.1, 0.2], 1), session([0.1, 0.2], 2)
     broken = tuple(replace(run, report=None, error="broken") for run in failed.runs)
     part = replace(whole, runs=(whole.runs[0], broken[1]))
-    known = found(side_setting(part, replace(failed, runs=broken)))
+    known = level(side_setting(part, replace(failed, runs=broken)), Metric.LATENCY)
     assert (known.mean, known.spread.sessions) == (pytest.approx(math.log(0.1)), 1)
     assert level(side_setting(replace(failed, runs=broken)), Metric.LATENCY) is None
 
@@ -97,15 +77,6 @@ def test_the_day_is_the_unit() -> None:
     assert logs([0.0, 0.1, 0.2], [0.5]).mean == pytest.approx(0.3)
     more = logs([0.0, 0.1, 0.2], [0.5], [0.7], days=[1, 2, 2])
     assert (more.mean, more.spread.sessions, more.spread.days) == (pytest.approx(0.35), 3, 2)
-
-
-def test_the_days_of_a_side_are_those_of_its_sessions() -> None:
-    """Two sessions of one hour and one of the next day; a session without times has no day."""
-    first, later, next_day = session([0.1], 1), session([0.2], 1), session([0.3], 2)
-    later = replace(later, created="2026-07-01T00:30:00+00:00")
-    failed = replace(session([0.1], 5), runs=())
-    spread = found(side_setting(first, later, next_day, failed)).spread
-    assert (spread.sessions, spread.days) == (3, 2)
 
 
 def test_variances_by_hand() -> None:

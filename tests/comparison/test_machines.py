@@ -21,20 +21,18 @@ from modelzoo.comparison.machines import (
     parse_price_list,
     prices_of,
     rates,
-    row_rates,
     same_machine,
 )
+from modelzoo.comparison.model import Side
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.machine import Threads
 from modelzoo.results.refusals import Metric
-from modelzoo.results.speed import Speed
 from modelzoo.setting import Setting
-from modelzoo.stats import Interval, Outcome, Verdict
+from modelzoo.stats import Interval
 
 ONE_SECOND = Interval(1.0, 0.5, 2.0)
-NONE = Speed(None, Verdict(Outcome.NOT_COMPARABLE))
 
 
 def rates_of(
@@ -49,16 +47,6 @@ def rates_of(
     setting = Setting(threads=threads, batch=16, device=device)
     side = setting_of(make([1.0], setting=setting, machine=machine_with(threads=limits, **machine)))
     return rates(side, ONE_SECOND, metric)
-
-
-def values(found: Rates | None) -> tuple[float, float | None, float | None]:
-    """The throughput of the machine, of a core and of a vCPU."""
-    assert found is not None
-    return (
-        found.machine.value,
-        found.core and found.core.value,
-        found.vcpu and found.vcpu.value,
-    )
 
 
 @pytest.mark.parametrize(
@@ -102,88 +90,53 @@ def test_a_side_without_a_finished_run_has_no_machine() -> None:
     assert not same_machine(failed, failed)
 
 
-def test_a_run_on_all_cores_is_the_throughput_of_the_machine() -> None:
-    """16 items per second on 8 cores without SMT; the bounds of the latency change places."""
-    found = rates_of()
-    assert values(found) == (16.0, 2.0, 2.0)
-    assert found is not None
-    assert (found.machine.low, found.machine.high) == (8.0, 32.0)
-    assert (found.extrapolated, found.assumed) == (None, None)
-
-
-def test_a_run_that_leaves_cores_idle_is_extrapolated() -> None:
-    """Two of 8 cores: four such processes would fit, if they did not slow each other down."""
-    found = rates_of(threads=2)
-    assert values(found) == (64.0, 8.0, 8.0)
-    assert found is not None
-    assert found.extrapolated == IdleCores(2, 8)
-
-
-@pytest.mark.parametrize("limits", [Threads(4, 4, 4, None), Threads(4, 8, 8, 4.0), Threads(4, 4, 8, None)])
-def test_limits_leave_cores_idle_whatever_the_threads(limits: Threads) -> None:
-    """Eight threads on four cores, by affinity, by quota, or on both hardware threads of each."""
-    found = rates_of(limits=limits)
-    assert values(found) == (32.0, 4.0, 4.0)
-    assert found is not None
-    assert found.extrapolated == IdleCores(4, 8)
-
-
-def test_smt_makes_two_vcpus_of_a_core() -> None:
-    """On bare metal the cores are known; threads on all of them use the whole machine, with SMT or without."""
-    smt = {"logical": 16, "threads_per_core": 2, "architecture": "x86_64"}
-    assert values(rates_of(threads=8, **smt)) == values(rates_of(threads=16, **smt)) == (16.0, 2.0, 1.0)
+SMT = {"logical": 16, "threads_per_core": 2, "architecture": "x86_64"}
+KVM = {"hypervisor": "KVM", "architecture": "x86_64"}
 
 
 @pytest.mark.parametrize(
-    ("architecture", "vcpus_per_core", "core", "is_assumed"),
-    [("x86_64", 2, 4.0, False), ("x86_64", None, 4.0, True), ("aarch64", 1, 2.0, False), ("aarch64", None, 2.0, True)],
+    ("changes", "machine", "core", "vcpu", "extrapolated"),
+    [
+        ({}, 16.0, 2.0, 2.0, None),
+        # Four such processes would fit, if they did not slow each other down.
+        ({"threads": 2}, 64.0, 8.0, 8.0, IdleCores(2, 8)),
+        # By affinity, by quota, or on both hardware threads of each.
+        ({"limits": Threads(4, 4, 4, None)}, 32.0, 4.0, 4.0, IdleCores(4, 8)),
+        ({"limits": Threads(4, 8, 8, 4.0)}, 32.0, 4.0, 4.0, IdleCores(4, 8)),
+        ({"limits": Threads(4, 4, 8, None)}, 32.0, 4.0, 4.0, IdleCores(4, 8)),
+        # Threads on all cores use the whole machine, with SMT or without.
+        ({"threads": 8, **SMT}, 16.0, 2.0, 1.0, None),
+        ({"threads": 16, **SMT}, 16.0, 2.0, 1.0, None),
+        # The cores of a guest are vCPUs: on x86, two of them usually share one, and the guest may not see it.
+        ({**KVM, "vcpus_per_core": 2}, 16.0, 4.0, 2.0, None),
+        ({**KVM, "vcpus_per_core": None}, 16.0, 4.0, 2.0, None),
+        ({**KVM, "architecture": "aarch64", "vcpus_per_core": 1}, 16.0, 2.0, 2.0, None),
+        ({**KVM, "architecture": "aarch64", "vcpus_per_core": None}, 16.0, 2.0, 2.0, None),
+        ({"device": "cuda"}, 16.0, None, None, OneDevice("cuda")),
+        ({"metric": Metric.THROUGHPUT}, 1.0, 0.125, 0.125, None),
+    ],
 )
-def test_the_cores_of_a_virtual_machine_may_be_halves(
-    architecture: str, vcpus_per_core: int | None, core: float, is_assumed: bool
+def test_what_a_machine_a_core_and_a_vcpu_achieve(
+    changes: dict[str, Any], machine: float, core: float | None, vcpu: float | None, extrapolated: object
 ) -> None:
-    """Its 8 cores are vCPUs: on x86, two of them usually share a physical core, and the guest may not see it."""
-    found = rates_of(hypervisor="KVM", architecture=architecture, vcpus_per_core=vcpus_per_core)
-    assert values(found) == (16.0, core, 2.0)
-    assert found is not None
-    assert (found.assumed is not None) is is_assumed
+    """16 items in one second on 8 cores without SMT; or 1 item per second."""
+    found = rates_of(**changes)
+    assert (found.machine.value, found.core and found.core.value, found.vcpu and found.vcpu.value) == (
+        machine,
+        core,
+        vcpu,
+    )
+    assert found.extrapolated == extrapolated
+    assert (found.assumed is not None) is ("hypervisor" in changes and changes["vcpus_per_core"] is None)
 
 
-def test_an_accelerator_has_no_cores() -> None:
-    """Nothing per core, and how many devices the machine has is not recorded."""
-    found = rates_of(device="cuda")
-    assert values(found) == (16.0, None, None)
-    assert found is not None
-    assert found.extrapolated == OneDevice("cuda")
-
-
-def test_throughput_is_taken_as_it_is() -> None:
-    """It already counts items per second."""
-    assert values(rates_of(metric=Metric.THROUGHPUT)) == (1.0, 0.125, 0.125)
-
-
-@pytest.mark.parametrize("metric", [Metric.COLD_START, Metric.MEMORY])
-def test_other_metrics_say_nothing_about_throughput(metric: Metric) -> None:
-    """Neither memory nor the first call."""
-    assert rates_of(metric=metric) is None
-
-
-def test_only_compared_rows_have_rates() -> None:
-    """A row without a ratio has no level; one with it has both sides' rates."""
-    side = setting_of(make([1.0]))
-    row = row_of(side, side)
-    found = row_rates(row, Metric.LATENCY)
-    assert found is not None
-    assert (found.unit, found.base.machine.value, found.other.machine.value) == ("rows", 8.0, 16.0)
-    refused = replace(row, speed=NONE)
-    assert row_rates(refused, Metric.LATENCY) is None
-
-
-def test_an_unbounded_interval_stays_one() -> None:
-    """A latency of at least 0 s is a throughput of any size."""
-    side = setting_of(make([1.0]))
-    found = rates(side, Interval(1.0, 0.0, math.inf), Metric.LATENCY)
-    assert found is not None
+def test_the_bounds_of_a_latency_change_places() -> None:
+    """An unbounded interval stays one: a latency of at least 0 s is a throughput of any size."""
+    found = rates_of()
+    assert (found.machine.low, found.machine.high) == (8.0, 32.0)
+    found = rates(setting_of(make([1.0])), Interval(1.0, 0.0, math.inf), Metric.LATENCY)
     assert (found.machine.low, found.machine.high) == (0.0, math.inf)
+    assert rates_of(metric=Metric.MEMORY) is rates_of(metric=Metric.COLD_START) is None
 
 
 LIST = """\
@@ -266,36 +219,31 @@ def test_a_price_belongs_to_a_side_by_name_role_or_instance_type() -> None:
     assert prices_of([*listed, replaced, own], [ARM, XEON])[0] == replaced, "and it may be in another currency"
 
 
+EUROS = Price("xeon=2", 1.0, "EUR", "2026-11-01", "f")
+THIRD = replace(XEON, name="third")
+
+
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "sides", "message"),
     [
-        (["arm=1"], "no price for 'xeon=2'; add --price 'xeon=2=PRICE'"),
-        (["arm=1", "xeon=2=1", "yitian=1"], "'yitian' names no result of this comparison; they are 'arm', 'xeon=2'"),
-        (["arm=1", "arm=2", "OTHER=1"], "more than once for the same name"),
+        (["arm=1"], [ARM, XEON], "no price for 'xeon=2'; add --price 'xeon=2=PRICE'"),
+        (["arm=1", "xeon=2=1", "b=1"], [ARM, XEON], "'b' names no result of this comparison; they are 'arm', 'xeon=2'"),
+        (["arm=1", "arm=2", "OTHER=1"], [ARM, XEON], "more than once for the same name"),
+        (["BASE=1", "OTHER=2"], [ARM, XEON, THIRD], "no price for 'xeon=2'"),
+        ([replace(EUROS, name="arm", currency="USD"), EUROS], [ARM, XEON], "in EUR and USD"),
     ],
 )
-def test_every_side_needs_its_price(given: list[str], message: str) -> None:
-    """And every price a side."""
+def test_every_side_needs_its_price(given: list[Any], sides: list[Side], message: str) -> None:
+    """And every price a side. Of two other sides, OTHER would not say which; dollars and euros have no ratio."""
     with pytest.raises(UsageError, match=message):
-        prices_of([parse_price(text) for text in given], [ARM, XEON])
-
-
-def test_other_stands_for_one_side_only() -> None:
-    """Of two other sides it would not say which."""
-    with pytest.raises(UsageError, match="no price for 'xeon=2'"):
-        prices_of([parse_price("BASE=1"), parse_price("OTHER=2")], [ARM, XEON, replace(XEON, name="third")])
-
-
-def test_currencies_are_not_mixed() -> None:
-    """Dollars and euros have no ratio; a price without a currency is taken to be in the same one."""
-    dollars, euros = Price("arm", 1.0, "USD", "2026-11-01", "f"), Price("xeon=2", 1.0, "EUR", "2026-11-01", "f")
-    with pytest.raises(UsageError, match="in EUR and USD"):
-        prices_of([dollars, euros], [ARM, XEON])
-    assert prices_of([dollars, Price("xeon=2", 2.0)], [ARM, XEON])[1] == Price("xeon=2", 2.0, "USD")
+        prices_of([parse_price(each) if isinstance(each, str) else each for each in given], sides)
 
 
 def test_the_cost_of_a_million() -> None:
-    """4 items in 2 s for 0.72 per hour: 0.0002 per second, 0.0001 per item; the faster side costs half."""
+    """4 items in 2 s for 0.72 per hour: 0.0002 per second, 0.0001 per item; the faster side costs half.
+
+    On half the cores the machine could run two such processes: half the cost, called an extrapolation.
+    """
     found = cost_of(0.72, 0.72)
     assert (found.base.value, found.other.value) == (pytest.approx(100.0), pytest.approx(50.0))
     assert (found.base.low, found.base.high) == (
@@ -305,25 +253,6 @@ def test_the_cost_of_a_million() -> None:
     assert found.ratio.value == pytest.approx(2.0)
     assert found.ratio.high == pytest.approx(2.0 * math.exp(0.2)), "the interval of the row's ratio"
     assert (found.unit, found.base_extrapolated) == ("rows", None)
-
-
-def test_idle_cores_are_paid_for_only_if_nothing_else_could_run() -> None:
-    """On half the cores the machine could run two such processes: half the cost, called an extrapolation."""
-    found = cost_of(0.72, 0.72, threads=4)
-    assert found.base.value == pytest.approx(50.0)
-    assert found.ratio.value == pytest.approx(2.0)
-    assert found.base_extrapolated == IdleCores(4, 8)
-    assert found.other_extrapolated == IdleCores(4, 8)
-
-
-def test_only_compared_rows_cost_something() -> None:
-    """Without a level there is no cost."""
-    side = setting_of(make([1.0]))
-    refused = replace(row_of(side, side), speed=NONE)
-    assert costs([refused], Metric.LATENCY, Price("a", 1.0), Price("b", 1.0)) == ()
-
-
-def test_memory_and_the_first_call_have_no_price() -> None:
-    """A price per hour buys throughput."""
-    with pytest.raises(UsageError, match="--price needs --metric latency or throughput, not memory"):
-        costs([], Metric.MEMORY, Price("a", 1.0), Price("b", 1.0))
+    half = cost_of(0.72, 0.72, threads=4)
+    assert (half.base.value, half.ratio.value) == (pytest.approx(50.0), pytest.approx(2.0))
+    assert half.base_extrapolated == half.other_extrapolated == IdleCores(4, 8)

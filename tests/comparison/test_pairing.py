@@ -8,7 +8,7 @@ import pytest
 from fake_runs import MACHINE, WEIGHTS, make, result_of
 from load_results import load
 from load_results import result as load_result
-from proven_results import BF16, FP32, proven, session, session_of, side
+from proven_results import BF16, FP32, session, session_of, side
 
 from modelzoo.comparison.model import StoredResult
 from modelzoo.comparison.pairing import Pairing, make_side, pairs, parse_pairing, settings_of, words
@@ -29,16 +29,39 @@ def shown(found: list[Pair]) -> list[tuple[str | None, str | None]]:
     return [(pair.base.label if pair.base else None, pair.other.label if pair.other else None) for pair in found]
 
 
-def test_equal_settings_are_paired_whatever_their_order() -> None:
-    """The baseline's order counts; what only the other side has comes last."""
-    compiled = Setting(mode="compile")
-    found = pairs(measured(FP32, BF16), measured(compiled, BF16, FP32))
-    assert shown(found) == [("fp32", "fp32"), ("bf16", "bf16"), (None, "fp32 compile")]
+COMPILED = Setting(mode="compile")
+BOTH_COMPILED = (COMPILED, Setting("bf16", mode="compile"))
+METHODS = (Setting("bf16", "autocast"), Setting("bf16", "cast"))
 
 
-def test_what_is_missing_is_a_row() -> None:
-    """On either side."""
-    assert shown(pairs(measured(FP32, BF16), measured(FP32))) == [("fp32", "fp32"), ("bf16", None)]
+@pytest.mark.parametrize(
+    ("base", "other", "pairing", "expected"),
+    [
+        # The baseline's order counts; what only the other side has comes last.
+        ((FP32, BF16), (COMPILED, BF16, FP32), "", [("fp32", "fp32"), ("bf16", "bf16"), (None, "fp32 compile")]),
+        # As in a comparison of a setting with itself.
+        ((FP32, FP32), (FP32, FP32), "", [("fp32", "fp32"), ("fp32 #2", "fp32 #2")]),
+        # The equals of what is paired on purpose are no missing rows.
+        ((FP32, BF16), (FP32, BF16), "precision=fp32:precision=bf16", [("fp32", "bf16")]),
+        # It holds for all settings that match; everything else must be equal.
+        ((FP32, BF16), BOTH_COMPILED, "mode=eager:mode=compile", [("fp32", "fp32 compile"), ("bf16", "bf16 compile")]),
+        (
+            (FP32, BF16),
+            BOTH_COMPILED,
+            "mode=eager precision=bf16:mode=compile",
+            [("fp32", None), ("bf16", "bf16 compile"), (None, "fp32 compile")],
+        ),
+        # A method means bf16; a setting of the baseline can be compared with several others.
+        ((FP32,), METHODS, "precision=fp32:precision=bf16", [("fp32", "bf16=autocast"), ("fp32", "bf16=cast")]),
+        ((FP32,), METHODS, "precision=fp32:bf16=cast", [("fp32", "bf16=cast"), (None, "bf16=autocast")]),
+    ],
+)
+def test_equal_settings_are_paired_and_what_is_named(
+    base: tuple[Setting, ...], other: tuple[Setting, ...], pairing: str, expected: list[tuple[str | None, str | None]]
+) -> None:
+    """Each pair stands in a row."""
+    chosen = [parse_pairing(pairing)] if pairing else []
+    assert shown(pairs(measured(*base), measured(*other), chosen)) == expected
 
 
 def test_workloads_are_not_mixed() -> None:
@@ -46,61 +69,32 @@ def test_workloads_are_not_mixed() -> None:
     assert shown(pairs(measured(FP32), measured(FP32, workload="other"))) == [("fp32", None), (None, "fp32")]
 
 
-def test_a_setting_that_occurs_twice_is_paired_in_order() -> None:
-    """As in a comparison of a setting with itself."""
-    found = pairs(measured(FP32, FP32), measured(FP32, FP32))
-    assert shown(found) == [("fp32", "fp32"), ("fp32 #2", "fp32 #2")]
-    assert [pair.base.groups for pair in found if pair.base] == [(0,), (1,)]
-
-
 @pytest.mark.parametrize(
-    ("base", "other"),
+    ("base", "other", "is_equal"),
     [
-        (Setting(weights="/home/a/resnet.pth"), Setting(weights="/data/resnet.pth")),
-        (Setting(input="/home/a/cat.jpg"), Setting(input="~/cat.jpg")),
-        (Setting(options={"vocabulary": "/a/words.txt"}), Setting(options={"vocabulary": "/b/words.txt"})),
-        (Setting(threads=None), Setting(threads=None)),
-        (Setting(options={"size": 1}), Setting(options={"size": 1, "new": 2})),
+        (Setting(weights="/home/a/resnet.pth"), Setting(weights="/data/resnet.pth"), True),
+        (Setting(input="/home/a/cat.jpg"), Setting(input="~/cat.jpg"), True),
+        (Setting(options={"vocabulary": "/a/words.txt"}), Setting(options={"vocabulary": "/b/words.txt"}), True),
+        (Setting(threads=None), Setting(threads=None), True),
+        (Setting(options={"size": 1}), Setting(options={"size": 1, "new": 2}), True),
+        (Setting(weights="/a/v1.pth"), Setting(weights="/a/v2.pth"), False),
+        (Setting(weights="auto"), Setting(weights="random"), False),
+        (Setting(threads=2), Setting(threads=None), False),
+        (Setting(options={"size": 1}), Setting(options={"size": 2}), False),
+        (Setting(seed=1), Setting(seed=2), False),
     ],
 )
-def test_what_says_nothing_does_not_tell_settings_apart(base: Setting, other: Setting) -> None:
-    """Directories, and an option that only one release knows. Threads that were left open are equal."""
-    (found,) = pairs(measured(base), measured(other))
-    assert found.base is not None
-    assert found.other is not None
-    assert found.base.label == found.other.label
-
-
-@pytest.mark.parametrize(
-    ("base", "other"),
-    [
-        (Setting(weights="/a/v1.pth"), Setting(weights="/a/v2.pth")),
-        (Setting(weights="auto"), Setting(weights="random")),
-        (Setting(threads=2), Setting(threads=None)),
-        (Setting(options={"size": 1}), Setting(options={"size": 2})),
-        (Setting(seed=1), Setting(seed=2)),
-    ],
-)
-def test_what_was_asked_for_tells_settings_apart(base: Setting, other: Setting) -> None:
-    """Both stand alone."""
-    assert [pair.other is None for pair in pairs(measured(base), measured(other))] == [True, False]
+def test_what_was_asked_for_tells_settings_apart(base: Setting, other: Setting, is_equal: bool) -> None:
+    """Not directories, nor an option that only one release knows. Threads that were left open are equal."""
+    found = shown(pairs(measured(base), measured(other)))
+    assert len(found) == (1 if is_equal else 2)
+    assert (found[0][0] == found[0][1]) is is_equal
 
 
 def test_an_option_that_one_side_varies_counts_although_the_other_does_not_know_it() -> None:
     """Else two of its settings would be one."""
     varied = [Setting(options={"new": value}) for value in (1, 2)]
     assert len(pairs(measured(Setting()), measured(*varied))) == 3
-
-
-def test_settings_are_written_as_on_the_command_line() -> None:
-    """In the notation of ``--setting``."""
-    found = words(Setting("bf16", "cast", channels_last=True, batch=8, options={"size": 3}))
-    assert found["precision"] == "bf16"
-    assert found["bf16"] == "cast"
-    assert found["channels-last"] == "on"
-    assert found["batch"] == "8"
-    assert found["threads"] == "default"
-    assert found["size"] == "3"
 
 
 def test_an_interpreter_is_named_by_its_environment() -> None:
@@ -129,37 +123,6 @@ def test_other_forms_are_refused(text: str) -> None:
         parse_pairing(text)
 
 
-def test_what_differs_is_paired_on_purpose() -> None:
-    """The pair stands in one row; its equals, which both sides have, are no missing rows."""
-    found = pairs(measured(FP32, BF16), measured(FP32, BF16), [parse_pairing("precision=fp32:precision=bf16")])
-    assert shown(found) == [("fp32", "bf16")]
-    assert set(found[0].on_purpose) == {"precision", "bf16"}
-
-
-def test_a_pairing_holds_for_all_settings_that_match() -> None:
-    """Eager with compile, in both precisions; everything else must be equal."""
-    eager, compiled = measured(FP32, BF16), measured(Setting(mode="compile"), Setting("bf16", mode="compile"))
-    found = pairs(eager, compiled, [parse_pairing("mode=eager:mode=compile")])
-    assert shown(found) == [("fp32", "fp32 compile"), ("bf16", "bf16 compile")]
-    found = pairs(eager, compiled, [parse_pairing("mode=eager precision=bf16:mode=compile")])
-    assert shown(found) == [("fp32", None), ("bf16", "bf16 compile"), (None, "fp32 compile")]
-
-
-def test_a_bf16_method_means_bf16_and_need_not_be_named() -> None:
-    """One setting of the baseline can be compared with several others."""
-    methods = measured(Setting("bf16", "autocast"), Setting("bf16", "cast"))
-    both = pairs(measured(FP32), methods, [parse_pairing("precision=fp32:precision=bf16")])
-    assert shown(both) == [("fp32", "bf16=autocast"), ("fp32", "bf16=cast")]
-    one = pairs(measured(FP32), methods, [parse_pairing("precision=fp32:bf16=cast")])
-    assert shown(one) == [("fp32", "bf16=cast"), (None, "bf16=autocast")]
-
-
-def test_a_pairing_that_pairs_nothing_is_an_error() -> None:
-    """It would otherwise go unnoticed."""
-    with pytest.raises(UsageError, match="pairs nothing"):
-        pairs(measured(FP32), measured(FP32), [parse_pairing("mode=script:mode=compile")])
-
-
 TWO = [("toy", FP32, 0.1), ("toy", BF16, 0.2)]
 
 
@@ -170,19 +133,21 @@ def test_sessions_are_ordered_by_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
+    ("results", "message"),
     [
-        (session_of(TWO, 2), "different workloads or settings"),
-        (session(day=2, machine=replace(MACHINE, cpu="Neoverse-V1")), "were measured on different machines"),
-        (session(day=2, versions={"torch": "2.9.1"}), "different software, weights or inputs"),
-        (session(day=2, inputs_digest="other"), "different software, weights or inputs"),
-        (session(), "hold the same session"),
+        ([session(), session_of(TWO, 2)], "different workloads or settings"),
+        ([session(), session(day=2, machine=replace(MACHINE, cpu="N3"))], "were measured on different machines"),
+        ([session(), session(day=2, versions={"torch": "2.9.1"})], "different software, weights or inputs"),
+        ([session(), session(day=2, inputs_digest="other")], "different software, weights or inputs"),
+        ([session(), session()], "hold the same session"),
+        ([result_of()], "nothing was measured"),
+        ([load_result(load())], "'modelzoo load'.*'modelzoo report' shows it$"),
     ],
 )
-def test_results_that_do_not_belong_together_are_refused(other: Result, message: str) -> None:
-    """In one line that names them."""
+def test_results_that_do_not_belong_together_are_refused(results: list[Result], message: str) -> None:
+    """In one line that names them. 'modelzoo validate' stores results without measurements."""
     with pytest.raises(InputError, match=message) as caught:
-        side("a", session(), other)
+        side("a", *results)
     assert "a/1.json" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -200,18 +165,6 @@ def test_sessions_with_other_inputs_or_weights_can_be_allowed(changes: dict[str,
     assert len(make_side("a", results, {obstacle}).results) == 2
     with pytest.raises(InputError, match="different software, weights or inputs"):
         make_side("a", results, set(Obstacle) - {obstacle})
-
-
-def test_results_without_measurements_are_refused() -> None:
-    """'modelzoo validate' stores such results."""
-    with pytest.raises(InputError, match="nothing was measured"):
-        side("a", result_of())
-
-
-def test_what_answered_requests_is_refused() -> None:
-    """The line names the command that shows it."""
-    with pytest.raises(InputError, match="'modelzoo load'.*'modelzoo report' shows it$"):
-        side("a", load_result(load()))
 
 
 def test_settings_are_found_in_all_sessions_whatever_their_order() -> None:
@@ -240,16 +193,7 @@ def test_the_latest_judgement_counts() -> None:
         replace(session(day=day), validity=(ValidityEntry("toy", 0, FP32, code),)) for day, code in ((1, 1), (2, 0))
     ]
     (found,) = settings_of(side("a", *results, session(day=3)))
-    assert found.validity is not None
     assert found.validity.exit_code == 0
-
-
-def test_a_path_of_weights_does_not_tell_sessions_apart() -> None:
-    """The checkpoint lies in another directory."""
-    runs = [proven(0.1, setting=Setting(weights=f"/{place}/model.pth")) for place in ("a", "b")]
-    first, second = (replace(result_of(run), created=f"2026-03-0{day}") for day, run in enumerate(runs, 1))
-    with pytest.raises(InputError, match="different software, weights or inputs"):
-        side("a", first, second)
 
 
 def test_failed_runs_belong_to_their_session() -> None:

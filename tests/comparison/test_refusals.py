@@ -13,7 +13,7 @@ from modelzoo.comparison.pairing import pairs, parse_pairing, settings_of
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.run import Result, ValidityEntry, ValidityReport
+from modelzoo.records.run import Result, SideReport, ValidityEntry, ValidityReport
 from modelzoo.records.validity import Reason, ReasonKind, Validity, ValidityVerdict
 from modelzoo.records.workload import Count
 from modelzoo.results import summary
@@ -61,6 +61,11 @@ def test_equal_work_in_proven_precision_is_comparable() -> None:
             Obstacle.UNPROVEN,
             "new did not run as it says: 2 threads",
         ),
+        (
+            {"evidence": evidence(ProofVerdict.WRONG_RESULTS)},
+            Obstacle.WRONG,
+            "on new, WRONG RESULTS: aten::convolution in encoder.pos_conv_embed.conv (bf16, 1×128×49,",
+        ),
         ({"machine": replace(MACHINE, emulator="qemu")}, Obstacle.EMULATOR, "new ran under the emulator qemu"),
     ],
 )
@@ -89,20 +94,10 @@ def test_run_marks_what_compare_refuses(setting: Setting, proof: ProofVerdict | 
             session_of([("toy", setting, 0.2)], **changes[0]), session_of([("toy", setting, 0.1)], **changes[1])
         )
         is_refused = any(each in (Obstacle.UNPROVEN, Obstacle.INACTIVE, Obstacle.WRONG) for each in obstacles(refused))
-        assert row.speed is not None
         outcome = outcome_text(row.speed)
         assert outcome in (["FASTER (unproven)", "NOT COMPARABLE"] if is_refused else ["FASTER"])
         if is_refused and outcome != "NOT COMPARABLE":
             assert "(unproven)" in str(headline([_, row]).items[0].text)
-
-
-def test_wrong_results_are_not_compared() -> None:
-    """On either side, in any precision, whatever that precision's own verdict was; the reason names the product."""
-    wrong = session(evidence=evidence(ProofVerdict.WRONG_RESULTS))
-    for refused, side_name in ((found(session(), wrong), "new"), (found(wrong, session()), "old")):
-        assert obstacles(refused) == [Obstacle.WRONG]
-        text = f"on {side_name}, WRONG RESULTS: aten::convolution in encoder.pos_conv_embed.conv (bf16, 1×128×49,"
-        assert refusal(refused[0]).startswith(text)
 
 
 def test_all_processes_must_have_had_the_same_inputs() -> None:
@@ -160,19 +155,40 @@ def test_an_engine_that_computes_something_else_is_refused() -> None:
     assert obstacles(found(session(counts=counts(1.0)), session(**exported(SAME)))) == [Obstacle.UNRECORDED]
 
 
-def test_engines_that_are_paired_on_purpose_must_do_the_same_work() -> None:
-    """The engine says how a model is run: weights and inputs must be equal, and no kernels need be."""
-    torch = session_of([("toy", FP32, 0.1)])
-    other = [("toy", FP32.replace(engine="onnxruntime"), 0.2)]
-    pairing = "engine=torch:engine=onnxruntime"
-    assert found(torch, session_of(other, **exported(SAME)), pairing=pairing) == ()
-    wrong = session_of(other, **exported(SAME, inputs_digest="other"))
-    assert obstacles(found(torch, wrong, pairing=pairing)) == [Obstacle.INPUTS]
+OTHER_WEIGHTS = {"weights": replace(WEIGHTS, sha256="other")}
+ON_ENGINE = (FP32, FP32.replace(engine="onnxruntime"), "engine=torch:engine=onnxruntime")
 
 
-def test_work_that_only_one_side_counted_is_unrecorded() -> None:
-    """It cannot be known to be equal."""
-    assert obstacles(found(session(counts=counts(1.0)), session())) == [Obstacle.UNRECORDED]
+@pytest.mark.parametrize(
+    ("base", "other", "pairing", "changes", "expected"),
+    [
+        # What says how a model runs needs the same work; primitive-cache was missing in a list of names.
+        (FP32, BF16, "precision=fp32:precision=bf16", OTHER_WEIGHTS, [Obstacle.WEIGHTS]),
+        (
+            Setting(primitive_cache=0),
+            Setting(primitive_cache=64),
+            "primitive-cache=0:primitive-cache=64",
+            OTHER_WEIGHTS,
+            [Obstacle.WEIGHTS],
+        ),
+        (*ON_ENGINE, exported(SAME), []),
+        (*ON_ENGINE, exported(SAME, inputs_digest="other"), [Obstacle.INPUTS]),
+        # Another model has other weights and inputs; its precision is still to be proven.
+        (
+            Setting(options={"size": 1}),
+            Setting(options={"size": 2}),
+            "size=1:size=2",
+            {**OTHER_WEIGHTS, "inputs_digest": "other", "evidence": None},
+            [Obstacle.UNPROVEN],
+        ),
+    ],
+)
+def test_what_was_paired_on_purpose_is_not_held_against_it(
+    base: Setting, other: Setting, pairing: str, changes: dict[str, Any], expected: list[Obstacle]
+) -> None:
+    """Everything else is."""
+    results = session_of([("toy", base, 0.1)]), session_of([("toy", other, 0.2)], **changes)
+    assert obstacles(found(*results, pairing=pairing)) == expected
 
 
 def test_batch_sizes_must_be_equal_unless_they_are_paired_on_purpose() -> None:
@@ -196,28 +212,6 @@ def test_batch_sizes_that_were_left_open_may_differ() -> None:
     assert obstacles(found(base, replace(other, runs=runs))) == [Obstacle.BATCH]
 
 
-def test_another_model_that_was_paired_on_purpose_is_not_refused() -> None:
-    """Its weights, inputs and work are expected to differ; its precision is still to be proven."""
-    base = session_of([("toy", Setting(options={"size": 1}), 0.1)])
-    changes: dict[str, Any] = {"weights": replace(WEIGHTS, sha256="other"), "inputs_digest": "other", "evidence": None}
-    other = session_of([("toy", Setting(options={"size": 2}), 0.1)], **changes)
-    assert obstacles(found(base, other, pairing="size=1:size=2")) == [Obstacle.UNPROVEN]
-
-
-def test_another_precision_that_was_paired_on_purpose_needs_the_same_work() -> None:
-    """It says how the model runs, not which one."""
-    base = session()
-    other = session_of([("toy", BF16, 0.1)], weights=replace(WEIGHTS, sha256="other"))
-    assert obstacles(found(base, other, pairing="precision=fp32:precision=bf16")) == [Obstacle.WEIGHTS]
-
-
-def test_every_field_that_says_how_a_model_runs_needs_the_same_work() -> None:
-    """It follows from the declaration of the field; primitive-cache was missing in a list of names."""
-    base = session_of([("toy", Setting(primitive_cache=0), 0.1)])
-    other = session_of([("toy", Setting(primitive_cache=64), 0.1)], weights=replace(WEIGHTS, sha256="other"))
-    assert obstacles(found(base, other, pairing="primitive-cache=0:primitive-cache=64")) == [Obstacle.WEIGHTS]
-
-
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [(ValidityVerdict.NOT_VALID, [Obstacle.INVALID]), (ValidityVerdict.VALID, []), (ValidityVerdict.NUMERIC_ONLY, [])],
@@ -226,22 +220,15 @@ def test_predictions_that_are_not_valid_are_refused(verdict: ValidityVerdict, ex
     """Wrong answers are fast; answers that nobody judged are not refused."""
     result = session()
     report = result.runs[0].report
-    assert report is not None
     judged = Validity(
         *("toy", "classification", "top1", 1.0, 0.5, verdict, 1, "picture", 10, "picture", 10),
         reason=Reason(ReasonKind.FAILED_CHECKS),
         checks=(check_value("accuracy", 0.5, {}),),
     )
-    entry = ValidityEntry("toy", 0, FP32, 1, ValidityReport(judged, report.prepared, tested=_side_report()))
+    entry = ValidityEntry("toy", 0, FP32, 1, ValidityReport(judged, report.prepared, tested=SideReport()))
     refused = found(session(), replace(result, validity=(entry,)))
     assert obstacles(refused) == expected
     assert all("NOT VALID: task metric ÷ fp32's is 0.5, required >= 0.99" in refusal(each) for each in refused)
-
-
-def _side_report() -> Any:
-    from modelzoo.records.run import SideReport
-
-    return SideReport()
 
 
 def test_what_only_one_side_has_cannot_be_allowed() -> None:

@@ -6,9 +6,10 @@ import pytest
 from fake_runs import result_of
 from generated_results import generation_run
 from pipelines import pipeline_run
+from proven_results import side
 
 from modelzoo.comparison.compare import Question, compare, stage_rows
-from modelzoo.comparison.model import Side, StoredResult
+from modelzoo.comparison.pairing import parse_pairing
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.records.timing import FIRST_TOKEN, LATENCY, MODEL, PER_TOKEN
@@ -26,11 +27,6 @@ def session(model: float, day: int) -> Result:
     return replace(found, created=f"2026-07-{day:02}T00:00:00+00:00")
 
 
-def side(name: str, *results: Result) -> Side:
-    """A side that holds these sessions."""
-    return Side(name, tuple(StoredResult(f"{name}-{number}.json", each) for number, each in enumerate(results)))
-
-
 ALLOWED = Question(allowed=frozenset({Obstacle.UNPROVEN, Obstacle.UNRECORDED}))
 
 
@@ -41,18 +37,10 @@ def test_every_stage_has_a_ratio_with_an_interval() -> None:
     ratios = [each.ratio.value if each.ratio is not None else None for each in found.stages]
     assert ratios == pytest.approx([1, 2, 1])
     model = found.stages[1]
-    assert model.base is not None and model.other is not None and model.ratio is not None
     assert (model.base.value, model.other.value) == pytest.approx((0.1, 0.05))
     assert model.ratio.low < 2 < model.ratio.high
     (row,) = found.rows
-    assert row.ratio is not None
     assert row.ratio.value == pytest.approx(0.13 / 0.08)
-
-
-def test_other_metrics_have_no_stages() -> None:
-    """Peak memory and the first call belong to the whole process."""
-    question = Question(metric=Metric.MEMORY, allowed=ALLOWED.allowed)
-    assert compare(side("a", session(0.1, 1)), side("b", session(0.1, 2)), question).stages == ()
 
 
 def test_a_side_without_pipelines_has_no_stages() -> None:
@@ -67,8 +55,6 @@ def test_a_side_without_pipelines_has_no_stages() -> None:
 
 def test_a_pipeline_is_not_compared_with_the_model_alone() -> None:
     """Even if they are paired on purpose: the work is not the same."""
-    from modelzoo.comparison.pairing import parse_pairing
-
     alone = session(0.1, 2)
     runs = tuple(
         replace(run, requested=Setting(), report=replace(run.report, pipeline=None)) for run in alone.runs if run.report
@@ -106,7 +92,6 @@ def test_times_of_tokens_have_verdicts(metric: Metric, ratio: float, outcome: Ou
     ]
     found = compare(*sides, replace(ALLOWED, metric=metric))
     (row,) = found.rows
-    assert row.ratio is not None
     assert row.ratio.value == pytest.approx(ratio, rel=0.01)
     assert (row.outcome, found.stages) == (outcome, ())
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from dask_cluster import processes_with
 from measure.test_guardian import wait_for
+from processes import processes_with
 from toy_workloads import NUMPY_ENGINE, odd_numpy
 
 KILLED = """

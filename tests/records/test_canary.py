@@ -11,19 +11,6 @@ from places import ROOT
 
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 
-CANARY = Canary(
-    (
-        OperatorCheck("matmul", 4.9e-7, CanaryLevel.FP32),
-        OperatorCheck("linear", 1.8e-3, CanaryLevel.BF16),
-        OperatorCheck("conv", None, CanaryLevel.FAILED, "no such kernel"),
-    )
-)
-
-
-def test_summary() -> None:
-    """One line gives each operator's error, or the reason if there is none."""
-    assert CANARY.summary == "matmul fp32 (4.9e-07), linear bf16 (1.8e-03), conv failed (no such kernel)"
-
 
 @pytest.mark.parametrize(
     ("matmul", "conv", "bf16", "fp32"),

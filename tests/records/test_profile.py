@@ -6,30 +6,7 @@ import pytest
 from example_machine import TWO_CORES
 
 from modelzoo.frozen import replace
-from modelzoo.records.profile import Flops, Gemm, LayerRow, OperatorRow, Profile
-
-PROFILE = Profile(
-    iterations=2,
-    seconds=1.0,
-    operators=(OperatorRow("aten::mm", ((4, 8), (8, 2)), 2, 0.5, 0.5, 256, 448, "mkl sgemm", "fp32"),),
-    layers=(LayerRow("fc", "Linear", 2, 0.6, 0.1, 0.6, 256),),
-    flops=Flops(128, 224, {"aten::mm": 128}, ("aten::addr",)),
-    problems=("a problem",),
-)
-
-
-def test_rates() -> None:
-    """Operations and bytes per second, and operations per byte."""
-    (row,) = PROFILE.operators
-    assert row.gflops_per_second == 256 / 0.5 / 1e9
-    assert row.gigabytes_per_second == 448 / 0.5 / 1e9
-    assert row.intensity == 256 / 448
-
-
-def test_rates_of_nothing() -> None:
-    """An operator without operations or time has no rate."""
-    row = OperatorRow("aten::view", (), 1, 0.0, 0.0, 0, 0)
-    assert row.gflops_per_second is row.gigabytes_per_second is row.intensity is None
+from modelzoo.records.profile import Gemm
 
 
 def test_the_best_size_is_the_ceiling() -> None:

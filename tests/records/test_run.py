@@ -5,18 +5,11 @@ from __future__ import annotations
 import pytest
 from fake_runs import make, result_of
 
-from modelzoo.records.run import Result, Run, SettingRequest, ValidityEntry, now
+from modelzoo.records.run import Result, Run, SettingRequest, now
 from modelzoo.setting import Setting
 
 BF16 = Setting("bf16")
 DIED = make(None, error="the worker died")
-
-
-def test_steady_samples_are_empty_if_nothing_was_timed() -> None:
-    """A run that failed, a run under an emulator, and a run with samples."""
-    assert DIED.steady == ()
-    assert make(None).steady == ()
-    assert make([1.0, 2.0]).steady == (1.0, 2.0)
 
 
 def test_groups_are_sorted_by_round_and_empty_ones_left_out() -> None:
@@ -54,15 +47,6 @@ def test_labels_compare_the_settings_of_one_workload() -> None:
 def test_one_error_for_all_runs_is_found(runs: tuple[Run, ...], expected: Run | None) -> None:
     """Only if nothing ran, and everything failed for the same reason."""
     assert result_of(*runs).only_error() == expected
-
-
-def test_runs_and_judgements_are_appended() -> None:
-    """Copies grow, the original stays; judgements are found by group."""
-    empty = Result((), "", (SettingRequest("toy", Setting()), SettingRequest("toy", BF16)))
-    entry = ValidityEntry("toy", 1, BF16, 2, error="no data")
-    grown = empty.plus(DIED).plus(entry)
-    assert (grown.runs, grown.validity, grown.judged()) == ((DIED,), (entry,), {1: entry})
-    assert (empty.runs, empty.judged()) == ((), {})
 
 
 def test_times_are_utc() -> None:

@@ -13,7 +13,6 @@ from modelzoo.results.counting import count, rate, stragglers, uncertainty
 def test_one_instance_is_counted_exactly() -> None:
     """From the end of its first batch to the end of its last one there are whole batches only."""
     found = count([series(0.1, 51)])
-    assert found is not None
     assert found.counts == (50,)
     assert found.seconds == pytest.approx(5.0)
     assert found.latencies[0] == pytest.approx([0.1] * 50)
@@ -22,7 +21,6 @@ def test_one_instance_is_counted_exactly() -> None:
 def test_only_the_time_in_which_all_ran_counts() -> None:
     """One instance started late, another one ended early."""
     found = count([series(1.0, 20, start=0.0), series(1.0, 20, start=5.3), series(1.0, 12, start=0.25)])
-    assert found is not None
     assert (found.start, found.end) == (pytest.approx(6.3), pytest.approx(12.25))
     assert found.counts == (6, 5, 6)
 
@@ -35,7 +33,6 @@ def test_the_total_is_off_by_less_than_a_batch_per_instance_and_unbiased() -> No
         speeds = [source.uniform(0.05, 0.15) for _ in range(4)]
         instances = [series(speed, 80, start=source.uniform(0, 0.2)) for speed in speeds]
         found = count(instances)
-        assert found is not None
         true = sum(found.seconds / speed for speed in speeds)
         errors.append(sum(found.counts) - true)
     assert max(map(abs, errors)) < 4
@@ -55,7 +52,7 @@ def test_throughput_is_items_by_the_window_and_no_sum_of_averages() -> None:
     own = configuration(2, batch=4)
     run = ran(0, own, 0, [0.1, 0.2])
     alone = series(0.1, 100)
-    assert count([alone, series(0.2, 10)]).counts == (18, 9)  # type: ignore[union-attr]
+    assert count([alone, series(0.2, 10)]).counts == (18, 9)
     assert rate(run, 4) == pytest.approx(4 * (10 + 5), rel=0.02)
     assert uncertainty(run) == pytest.approx(2 / run.counted)
 

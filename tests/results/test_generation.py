@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from fake_runs import make, result_of
+from fake_runs import result_of
 from generated_results import generation_run
 
 from modelzoo.frozen import replace
 from modelzoo.records.profile import Bandwidth, Ceilings, DecodingBytes
 from modelzoo.records.timing import BETWEEN_TOKENS, PER_TOKEN
 from modelzoo.results import store, summary
-from modelzoo.results.generation import GenerationLevels, generation_levels
+from modelzoo.results.generation import GenerationLevels
 from modelzoo.setting import Setting
 
 
 def levels(*runs: object) -> GenerationLevels:
     """Those of the only row."""
     (row,) = summary.rows(result_of(*runs))
-    assert row.generation is not None
     return row.generation
-
-
-def test_levels_are_over_processes() -> None:
-    """Geometric means of the processes' medians, with intervals over them."""
-    found = levels(generation_run(0.4, [0.04, 0.05]), generation_run(0.5, [0.03, 0.05], round=1))
-    assert found.first_token.value == pytest.approx((0.4 * 0.5) ** 0.5)
-    assert found.first_token.low < 0.4 < 0.5 < found.first_token.high
-    assert found.per_token.value == pytest.approx((0.045 * 0.04) ** 0.5)
-    assert (found.prompt_tokens, found.new_tokens) == (8, 3)
-
-
-def test_rates_count_the_tokens_of_the_whole_batch() -> None:
-    """The prompt until the first token, a token of each prompt after it, and all new tokens of the whole."""
-    found = levels(generation_run(0.4, [0.04, 0.06], setting=Setting(batch=2)))
-    assert found.prefill_rate.value == pytest.approx(2 * 8 / 0.4)
-    assert found.decode_rate.value == pytest.approx(2 / 0.05)
-    assert found.output_rate.value == pytest.approx(2 * 3 / 0.5)
 
 
 def test_the_time_of_a_token_by_its_position() -> None:
@@ -45,17 +27,10 @@ def test_the_time_of_a_token_by_its_position() -> None:
     assert levels(*runs).between["p50"] == pytest.approx(0.045, abs=0.006)
 
 
-def test_other_models_have_no_tokens() -> None:
-    """Neither has a setting of which nothing was timed."""
-    assert generation_levels([make([0.1, 0.1])], by_precision=False) is None
-    assert generation_levels([make(None, error="lost")], by_precision=False) is None
-
-
 @pytest.mark.parametrize("name", [PER_TOKEN, BETWEEN_TOKENS])
 def test_a_generation_without_the_times_of_its_tokens_is_refused(name: str) -> None:
     """A view would otherwise fail on it."""
     run = generation_run(0.4, [0.04, 0.05])
-    assert run.report is not None and run.report.timing is not None
     store._check(result_of(run))
     kept = tuple(each for each in run.report.timing.series if each.name != name)
     broken = replace(run, report=replace(run.report, timing=replace(run.report.timing, series=kept)))
@@ -71,9 +46,8 @@ def test_decoding_is_compared_with_the_bandwidth_for_as_many_threads() -> None:
     for threads, share in ((4, 0.4), (1, 1.0), (2, None)):
         setting = Setting(threads=threads)
         found = levels(generation_run(0.4, [0.05, 0.05], decoding=decoding, ceilings=ceilings, setting=setting))
-        assert found.read is not None
         assert found.read.gigabytes_per_second.value == pytest.approx(10.0)
         assert found.read.share == (share and pytest.approx(share))
     unknown = levels(generation_run(0.4, [0.05, 0.05], decoding=decoding)).read
-    assert unknown is not None and unknown.share is None
+    assert unknown.share is None
     assert levels(generation_run(0.4, [0.05, 0.05])).read is None

@@ -20,16 +20,13 @@ def test_the_proof_is_of_every_instance() -> None:
     (row,) = throughput.rows(found)
     assert kernels(found, row) == InstanceKernels(2, False)
     proven = placement(throughput.of(found), row)
-    assert proven is not None
     assert (proven.instances, proven.elsewhere, proven.unproven) == (2, 0, ())
     first, second = run.instances
     far = replace(second, placement=placed(second.place, elsewhere=400_000))
     found = result([own], [replace(run, instances=(first, far))])
     unproven = placement(throughput.of(found), row)
-    assert unproven is not None
     assert [each.local_share for each in unproven.unproven] == [pytest.approx(0.6)]
     lost = replace(second, placement=Placement((3,), (0,)))
     found = result([own], [replace(run, instances=(first, lost))])
     elsewhere = placement(throughput.of(found), row)
-    assert elsewhere is not None
     assert elsewhere.elsewhere == 1

@@ -19,7 +19,6 @@ NOT_ACTIVE, FP32, NOT_FP32 = ProofVerdict.NOT_ACTIVE, ProofVerdict.FP32, ProofVe
 def report(verdict: ProofVerdict | None, **changes: object) -> RunReport:
     """The report of a process with this evidence."""
     run = make([1.0], setting=Setting("bf16"), evidence=evidence(verdict) if verdict else None, **changes)
-    assert run.report is not None
     return run.report
 
 
@@ -28,11 +27,56 @@ def kernels(name: str = "oneDNN matmul brg", count: int = 73, shapes: str = "") 
     return KernelDigest(f"{name} {count} {shapes}", (KernelCalls(name, "bf16", count),))
 
 
-def test_processes_that_agree_have_one_verdict() -> None:
-    """It follows from an audit, and there is no warning."""
-    proof = merged_proof([report(ACTIVE)] * 3)
-    assert (proof.ground, proof.verdict, proof.warning) == (evidence(ACTIVE), ACTIVE, None)
-    assert (proof.verdicts, proof.processes, proof.audited) == (((ACTIVE, 3),), 3, 3)
+LISTED = {"kernels": kernels()}
+OTHERS = {"kernels": kernels("MKL sgemm")}
+
+
+@pytest.mark.parametrize(
+    ("reports", "verdict", "ground"),
+    [
+        ([report(ACTIVE)] * 3, ACTIVE, evidence(ACTIVE)),
+        # If the audit of one process failed, the setting is not proven by the others.
+        ([report(ACTIVE), report(None, evidence_problem="it failed")], UNKNOWN, "it failed"),
+        # Without any evidence there is no verdict, with the reason if there is one.
+        ([report(None)] * 2, None, None),
+        ([report(None, evidence_problem="the engine has no proof")] * 2, None, "the engine has no proof"),
+        ([], None, None),
+        # Processes with the kernels of an audited one share its verdict; of several, the least favourable.
+        ([report(ACTIVE, **LISTED)] * 2 + [report(None, **LISTED)] * 6, ACTIVE, evidence(ACTIVE)),
+        (
+            [report(ACTIVE, **LISTED), report(NOT_ACTIVE, **OTHERS), report(None, **LISTED)],
+            NOT_ACTIVE,
+            evidence(NOT_ACTIVE),
+        ),
+        ([report(ACTIVE, **LISTED), report(PARTLY, **LISTED), report(None, **LISTED)], PARTLY, evidence(PARTLY)),
+        # Nothing vouches for other kernels, and it is known what differs.
+        (
+            [report(ACTIVE, **LISTED), report(None, kernels=kernels(count=72))],
+            UNKNOWN,
+            OtherKernels(("oneDNN matmul brg", "bf16"), (72, 73)),
+        ),
+        (
+            [report(ACTIVE, **LISTED), report(None, **OTHERS)],
+            UNKNOWN,
+            OtherKernels(("oneDNN matmul brg", "bf16"), (0, 73)),
+        ),
+        ([report(ACTIVE, **LISTED), report(None, kernels=kernels(shapes="other"))], UNKNOWN, OtherKernels()),
+        (
+            [report(ACTIVE, **LISTED), report(None, **LISTED, level=CanaryLevel.FP32)],
+            UNKNOWN,
+            OtherKernels(checks=("matmul", "linear", "conv")),
+        ),
+        ([report(ACTIVE), report(None, **LISTED)], UNKNOWN, OtherKernels(is_listed=False)),
+        ([report(None, **LISTED)] * 3, None, None),
+    ],
+)
+def test_a_setting_has_the_verdict_that_holds_for_all_of_its_processes(
+    reports: list[RunReport], verdict: ProofVerdict | None, ground: object
+) -> None:
+    """With its ground; a disagreement is a warning."""
+    proof = merged_proof(reports)
+    assert (proof.verdict, proof.ground) == (verdict, ground)
+    assert (proof.warning is not None) is (len(proof.verdicts) > 1)
 
 
 @pytest.mark.parametrize(
@@ -52,30 +96,13 @@ def test_the_least_favourable_verdict_decides(
     proof = merged_proof([report(verdict) for verdict in verdicts])
     assert proof.verdict is worst
     assert proof.ground == evidence(worst)
-    assert proof.warning is not None
     assert proof.warning.code == "PROOF_DIFFERS"
     assert counts in proof.warning.message
-
-
-def test_a_process_without_evidence_proves_nothing() -> None:
-    """If the audit of one process failed, the setting is not proven by the others."""
-    proof = merged_proof([report(ACTIVE), report(None, evidence_problem="the profiler failed")])
-    assert proof.verdict is UNKNOWN
-    assert (proof.ground, proof.verdicts) == ("the profiler failed", ((ACTIVE, 1), (UNKNOWN, 1)))
-
-
-def test_without_any_evidence_there_is_no_verdict() -> None:
-    """The reason is given if there is one; without an audit there is none."""
-    assert merged_proof([report(None), report(None)]).ground is None
-    proof = merged_proof([report(None, evidence_problem="the engine has no proof")] * 2)
-    assert (proof.ground, proof.verdict, proof.warning) == ("the engine has no proof", None, None)
-    assert merged_proof([]).verdict is None
 
 
 def test_the_largest_share_of_reference_kernels_counts() -> None:
     """One slow process is enough to be named."""
     run = make([1.0], evidence=evidence(FP32, reference_share=0.2))
-    assert run.report is not None
     assert merged_proof([report(FP32), run.report]).reference_share == 0.2
 
 
@@ -89,63 +116,11 @@ def test_canaries_that_disagree_are_named() -> None:
     assert proof.canary == canary(CanaryLevel.FP32)
 
 
-def test_an_engine_without_a_canary_has_none() -> None:
-    """Nothing is claimed that was not checked."""
-    proof = merged_proof([report(None, canary=None, canary_verdict=None)])
-    assert (proof.canaries, proof.canary) == ((), None)
-
-
-def test_processes_with_the_kernels_of_an_audited_one_share_its_verdict() -> None:
-    """They ran the same ones in all processes."""
-    proof = merged_proof([report(ACTIVE, kernels=kernels())] * 2 + [report(None, kernels=kernels())] * 6)
-    assert (proof.verdict, proof.warning) == (ACTIVE, None)
-    assert (proof.processes, proof.audited, proof.listed, proof.kernel_lists) == (8, 2, 8, 1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "difference"),
-    [
-        ({"kernels": kernels(count=72)}, OtherKernels(("oneDNN matmul brg", "bf16"), (72, 73))),
-        ({"kernels": kernels("MKL sgemm")}, OtherKernels(("oneDNN matmul brg", "bf16"), (0, 73))),
-        ({"kernels": kernels(shapes="other")}, OtherKernels()),
-        ({"kernels": kernels(), "level": CanaryLevel.FP32}, OtherKernels(checks=("matmul", "linear", "conv"))),
-    ],
-)
-def test_a_process_with_other_kernels_is_not_proven(changes: dict[str, object], difference: OtherKernels) -> None:
-    """It is a disagreement, and it is known what differs."""
-    proof = merged_proof([report(ACTIVE, kernels=kernels())] * 2 + [report(None, **changes)])
-    assert (proof.verdict, proof.ground, proof.verdicts) == (UNKNOWN, difference, ((ACTIVE, 2), (UNKNOWN, 1)))
-    assert proof.warning is not None
-
-
-def test_the_audited_process_with_the_same_kernels_counts() -> None:
-    """Of several, the one with the least favourable verdict."""
-    first, second = kernels(), kernels("MKL sgemm")
-    audited = [report(ACTIVE, kernels=first), report(NOT_ACTIVE, kernels=second)]
-    proof = merged_proof([*audited, report(None, kernels=first)])
-    assert (proof.ground, proof.verdicts) == (evidence(NOT_ACTIVE), ((ACTIVE, 2), (NOT_ACTIVE, 1)))
-    alike = [report(ACTIVE, kernels=first), report(PARTLY, kernels=first)]
-    assert merged_proof([*alike, report(None, kernels=first)]).verdicts == ((ACTIVE, 1), (PARTLY, 2))
-
-
 def test_audited_processes_with_different_kernels_are_named() -> None:
     """Their verdict is the same, but what was measured is not."""
     proof = merged_proof([report(ACTIVE, kernels=kernels()), report(ACTIVE, kernels=kernels("MKL gemm_bf16"))])
     assert (proof.verdict, proof.warning) == (ACTIVE, None)
     assert proof.kernel_lists == 2
-
-
-def test_kernels_without_any_audit_prove_nothing() -> None:
-    """If the audited processes failed, there is nothing to compare the others with."""
-    proof = merged_proof([report(None, kernels=kernels())] * 3)
-    assert (proof.ground, proof.verdict, proof.listed) == (None, None, 3)
-
-
-def test_an_audited_process_without_a_list_of_kernels_vouches_for_none() -> None:
-    """Another process cannot be compared with it."""
-    proof = merged_proof([report(ACTIVE), report(None, kernels=kernels())])
-    assert proof.verdict is UNKNOWN
-    assert proof.ground == OtherKernels(is_listed=False)
 
 
 def off(*errors: tuple[float | None, float | None], has_bound: bool = False, changed: float = 0.0) -> OutputAgreement:

@@ -12,8 +12,11 @@ from fake_runs import make, result_of
 from stored_results import STORED, name, unpacked
 
 from modelzoo.cli import main
+from modelzoo.frozen import replace
+from modelzoo.records.codec import decode, encode
 from modelzoo.records.run import FORMAT, Result
 from modelzoo.results import schema, store
+from modelzoo.results.store import mask
 
 SCHEMA = schema.result_schema()
 
@@ -40,8 +43,11 @@ def test_the_schema_is_a_schema() -> None:
 
 @pytest.mark.parametrize("stored", STORED, ids=name)
 def test_stored_results_fit_the_schema(stored: Path, tmp_path: Path) -> None:
-    """What the suite wrote, as it reads and writes it: fields that have ended are left out."""
-    jsonschema.validate(written(store.read(unpacked(stored, tmp_path)), tmp_path), SCHEMA)
+    """Stored again, they have the current format without the fields that have ended, and no more private names."""
+    result = store.read(unpacked(stored, tmp_path))
+    jsonschema.validate(written(result, tmp_path), SCHEMA)
+    expected = decode(Result, mask(encode(replace(result, format=FORMAT), keep_bytes=True)))
+    assert store.read(tmp_path / "r.json") == expected
 
 
 def test_results_without_reports_fit_the_schema(tmp_path: Path) -> None:
@@ -75,14 +81,8 @@ def test_an_unknown_field_does_not_fit_the_schema(tmp_path: Path) -> None:
     [
         (("format",), "modelzoo-result/2"),
         (("format",), "modelzoo-result/5"),
-        (("runs",), {}),
-        (("runs", 0, "round"), -1),
         (("runs", 0, "requested", "precision"), "fp8"),
-        (("runs", 0, "requested", "batch"), 0),
-        (("runs", 0, "report", "prepared", "setting", "batch"), None),
-        (("runs", 0, "report", "timing", "stop"), "boredom"),
         (("runs", 0, "report", "timing", "series", 0, "values"), [-1.0]),
-        (("runs", 0, "report", "provenance", "machine", "cores"), "many"),
     ],
 )
 def test_the_schema_refuses_wrong_values(path: tuple[Any, ...], value: Any, tmp_path: Path) -> None:
@@ -92,15 +92,6 @@ def test_the_schema_refuses_wrong_values(path: tuple[Any, ...], value: Any, tmp_
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(data, SCHEMA)
-
-
-@pytest.mark.parametrize("field", ["format", "version", "command", "created", "runs"])
-def test_a_result_needs_its_first_fields(field: str, tmp_path: Path) -> None:
-    """Without its format or its version a result cannot be understood."""
-    data = written(Result((), ""), tmp_path)
-    del data[field]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(data, SCHEMA)
 

@@ -1,0 +1,38 @@
+"""Processes that tests start, await and end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+from places import ROOT
+
+SECONDS = 240
+"""An upper limit for what would otherwise be waited for for ever."""
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """Wait until a condition gives something, and return that."""
+    deadline = time.monotonic() + SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def call(*words: object, path: Path = ROOT) -> subprocess.Popen[str]:
+    """Start ``modelzoo WORDS``, with the package in ``path``."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "modelzoo", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ, cwd=path)
+
+
+def processes_with(text: str) -> list[psutil.Process]:
+    """The processes whose command line contains ``text``."""
+    return [each for each in psutil.process_iter(["cmdline"]) if text in " ".join(each.info["cmdline"] or ())]
