@@ -78,19 +78,7 @@ def test_one_process_has_only_the_prior() -> None:
         stats.components([[1.0], [1.1]])
 
 
-def test_settings_are_pooled() -> None:
-    """One choice for all settings of a round: the sum of their variances counts."""
-    assert stats.pooled([Components(0.01, 0.02), Components(0.03, 0.04)]) == Components(0.02, pytest.approx(0.03))
-    with pytest.raises(ValueError, match="no components"):
-        stats.pooled([])
-
-
 # How long a process samples
-
-
-def test_the_time_per_process_follows_the_formula() -> None:
-    """sqrt(cost · tau2 / between): 8 s of cost and equal components give 2.8 s."""
-    assert stats.seconds_per_process(Costs(8.0), Components(0.01, 0.01), (0.5, 60)) == pytest.approx(math.sqrt(8))
 
 
 @pytest.mark.parametrize(
@@ -145,9 +133,3 @@ def test_the_fewest_rounds_tell_a_difference(difference: float) -> None:
     rounds = stats.rounds_to_tell(0.04, difference, 0.02)
     assert stats.power(0.04, rounds, math.log1p(difference), 0.02) >= 0.8
     assert rounds == 2 or stats.power(0.04, rounds - 1, math.log1p(difference), 0.02) < 0.8
-
-
-def test_what_has_no_answer_is_refused() -> None:
-    """No number of rounds tells no difference."""
-    with pytest.raises(ValueError, match="must be positive"):
-        stats.rounds_to_tell(0.04, 0.0, 0.02)
