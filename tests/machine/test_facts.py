@@ -104,24 +104,36 @@ def test_the_fingerprint_follows_what_decides_the_ceilings() -> None:
     assert fingerprint(SERVER) != fingerprint(replace(SERVER, threads=threads))
 
 
-def test_emulators_are_told_from_hypervisors(tmp_path: Path) -> None:
+EPYC, YITIAN = recorded("epyc-kvm.cpuinfo"), recorded("yitian710.cpuinfo")
+QEMU_CPU = "model name\t: QEMU Virtual CPU version 2.5+"
+MODALIAS = "sys/devices/system/cpu/modalias"
+ON_X86 = {MODALIAS: recorded("epyc-kvm.modalias")}
+HANDLED = {"proc/sys/fs/binfmt_misc/qemu-aarch64": "enabled\ninterpreter /usr/bin/q"}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "cpuinfo", "hypervisor", "files", "emulator"),
+    [
+        ("x86_64", EPYC, "KVM", ON_X86, None),
+        ("amd64", EPYC, "KVM", ON_X86, None),
+        ("arm64", YITIAN, None, {MODALIAS: "cpu:type:aarch64:feature:,0001"}, None),
+        ("aarch64", YITIAN, None, {}, None),
+        ("aarch64", recorded("qemu-neoverse-n2.cpuinfo"), None, ON_X86, "qemu-user"),
+        ("aarch64", EPYC, None, {}, "qemu-user"),  # before QEMU 8, /proc/cpuinfo is the host's
+        ("x86_64", YITIAN, None, {}, "qemu-user"),
+        ("aarch64", YITIAN, None, HANDLED, "qemu-user"),
+        ("x86_64", EPYC, "KVM", HANDLED, None),
+        ("aarch64", recorded("qemu-max.cpuinfo"), None, {}, "qemu-system"),
+        ("x86_64", QEMU_CPU, None, {}, "qemu-system"),
+        ("x86_64", QEMU_CPU, "KVM", {}, None),
+        ("x86_64", "model name\t: VirtualApple @ 2.50GHz", None, {}, "rosetta"),
+    ],
+)
+def test_emulators_are_told_from_hypervisors(
+    architecture: str, cpuinfo: str, hypervisor: str | None, files: dict[str, str], emulator: str | None, tmp_path: Path
+) -> None:
     """qemu-user, QEMU without KVM and Rosetta are emulators; KVM is not."""
-    root = plant(tmp_path / "a", {"sys/devices/system/cpu/modalias": recorded("epyc-kvm.modalias")})
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    epyc = recorded("epyc-kvm.cpuinfo")
-    assert identify_emulator("x86_64", epyc, "KVM", root) is None
-    assert identify_emulator("aarch64", recorded("qemu-neoverse-n2.cpuinfo"), None, root) == "qemu-user"
-    # Before QEMU 8 /proc/cpuinfo is the host's.
-    assert identify_emulator("aarch64", epyc, None, empty) == "qemu-user"
-    assert identify_emulator("aarch64", recorded("yitian710.cpuinfo"), None, empty) is None
-    assert identify_emulator("aarch64", recorded("qemu-max.cpuinfo"), None, empty) == "qemu-system"
-    assert identify_emulator("x86_64", "model name\t: QEMU Virtual CPU version 2.5+", None, empty) == "qemu-system"
-    assert identify_emulator("x86_64", "model name\t: QEMU Virtual CPU version 2.5+", "KVM", empty) is None
-    assert identify_emulator("x86_64", "model name\t: VirtualApple @ 2.50GHz", None, empty) == "rosetta"
-    binfmt = plant(tmp_path / "b", {"proc/sys/fs/binfmt_misc/qemu-aarch64": "enabled\ninterpreter /usr/bin/q"})
-    assert identify_emulator("aarch64", recorded("yitian710.cpuinfo"), None, binfmt) == "qemu-user"
-    assert identify_emulator("x86_64", epyc, "KVM", binfmt) is None
+    assert identify_emulator(architecture, cpuinfo, hypervisor, plant(tmp_path, files)) == emulator
 
 
 @pytest.mark.parametrize(
