@@ -153,57 +153,41 @@ def test_containers(tmp_path: Path, files: dict[str, str], environ: dict[str, st
     assert identify_container(plant(tmp_path, files), environ) == kind
 
 
-def dmi(**fields: str) -> dict[str, str]:
-    return {f"sys/class/dmi/id/{name}": value for name, value in fields.items()}
-
-
 # Fields as the providers and cloud-init document them; no machine of these clouds was at hand.
-CLOUDS = [
-    (dmi(sys_vendor="Amazon EC2", product_name="c7g.4xlarge"), ("AWS", "c7g.4xlarge")),
-    (dmi(sys_vendor="Amazon EC2", product_name="u-6tb1.metal"), ("AWS", "u-6tb1.metal")),
-    (dmi(sys_vendor="Amazon EC2", product_name="Not Specified"), ("AWS", None)),
-    (dmi(sys_vendor="Xen", product_name="HVM domU", bios_version="4.11.amazon"), ("AWS", None)),
-    (dmi(sys_vendor="Alibaba Cloud", product_name="Alibaba Cloud ECS"), ("Alibaba Cloud", None)),
-    (
-        dmi(sys_vendor="Alibaba Cloud", product_name="ecs.g8y.2xlarge"),
-        ("Alibaba Cloud", "ecs.g8y.2xlarge"),
-    ),
-    (dmi(sys_vendor="Google", product_name="Google Compute Engine"), ("Google Cloud", None)),
-    (
-        dmi(
-            sys_vendor="Microsoft Corporation",
-            product_name="Virtual Machine",
-            chassis_asset_tag="7783-7084-3265-9085-8269-3286-77",
-        ),
-        ("Azure", None),
-    ),
-    (dmi(sys_vendor="Microsoft Corporation", product_name="Virtual Machine"), None),
-    (dmi(sys_vendor="Xen", product_name="HVM domU", bios_version="4.13"), None),
-    (dmi(sys_vendor="QEMU", product_name="Standard PC (Q35 + ICH9, 2009)"), None),
-    (dmi(sys_vendor="Dell Inc.", product_name="PowerEdge R760"), None),
-    ({}, None),
-]
-
-
-@pytest.mark.parametrize(("files", "cloud"), CLOUDS)
-def test_clouds(tmp_path: Path, files: dict[str, str], cloud: tuple[str, str | None] | None) -> None:
-    """The provider is recognized by the firmware; the instance type only if the firmware contains one."""
-    assert identify_cloud(plant(tmp_path, files)) == cloud
+AZURE = {"chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"}
 
 
 @pytest.mark.parametrize(
-    ("files", "hypervisor"),
+    ("vendor", "product", "others", "cloud", "hypervisor"),
     [
-        ({"sys/hypervisor/type": "xen"}, "xen"),
-        (dmi(sys_vendor="QEMU", product_name="KVM Virtual Machine"), "QEMU"),
-        (dmi(sys_vendor="Amazon EC2", product_name="c7g.4xlarge"), "Amazon EC2"),
-        (dmi(sys_vendor="Amazon EC2", product_name="c7g.metal"), None),
-        (dmi(sys_vendor="Dell Inc."), None),
+        ("Amazon EC2", "c7g.4xlarge", {}, ("AWS", "c7g.4xlarge"), "Amazon EC2"),
+        ("Amazon EC2", "u-6tb1.metal", {}, ("AWS", "u-6tb1.metal"), None),
+        ("Amazon EC2", "Not Specified", {}, ("AWS", None), "Amazon EC2"),
+        ("Xen", "HVM domU", {"bios_version": "4.11.amazon"}, ("AWS", None), "Xen"),
+        ("Alibaba Cloud", "Alibaba Cloud ECS", {}, ("Alibaba Cloud", None), "Alibaba Cloud"),
+        ("Alibaba Cloud", "ecs.g8y.2xlarge", {}, ("Alibaba Cloud", "ecs.g8y.2xlarge"), "Alibaba Cloud"),
+        ("Google", "Google Compute Engine", {}, ("Google Cloud", None), "Google"),
+        ("Microsoft Corporation", "Virtual Machine", AZURE, ("Azure", None), "Microsoft Corporation"),
+        ("Microsoft Corporation", "Virtual Machine", {}, None, "Microsoft Corporation"),
+        ("Xen", "HVM domU", {"bios_version": "4.13"}, None, "Xen"),
+        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", {}, None, "QEMU"),
+        ("Dell Inc.", "PowerEdge R760", {}, None, None),
     ],
 )
-def test_hypervisors(tmp_path: Path, files: dict[str, str], hypervisor: str | None) -> None:
-    """The firmware names the hypervisor; machines without one are bare metal."""
-    assert identify_hypervisor(plant(tmp_path, files)) == hypervisor
+def test_clouds_and_hypervisors_are_known_by_their_firmware(
+    vendor: str,
+    product: str,
+    others: dict[str, str],
+    cloud: tuple[str, str | None] | None,
+    hypervisor: str | None,
+    tmp_path: Path,
+) -> None:
+    """The instance type only if the firmware contains one; machines without a hypervisor are bare metal."""
+    fields = {"sys_vendor": vendor, "product_name": product, **others}
+    root = plant(tmp_path, {f"sys/class/dmi/id/{name}": value for name, value in fields.items()})
+    assert (identify_cloud(root), identify_hypervisor(root)) == (cloud, hypervisor)
+    plant(root, {"sys/hypervisor/type": "xen"})
+    assert identify_hypervisor(root) == "xen"
 
 
 def test_vcpus_per_core_are_not_guessed() -> None:
