@@ -143,26 +143,3 @@ def test_outputs_are_scaled_to_what_was_asked(layer: Any) -> None:
         output = layer(*inputs.args)
     assert output.std() == pytest.approx(2.5, rel=0.05)
     assert float(output.mean()) == pytest.approx(0, abs=0.05)
-
-
-@pytest.mark.parametrize("wanted", [50, 400])
-def test_the_background_bias_gives_the_wanted_number_of_candidates(wanted: int) -> None:
-    """With the background logit shifted by it, about that many pairs exceed the threshold."""
-    torch.manual_seed(0)
-    logits = 2 * torch.randn(500, 11)
-    moved = logits.clone()
-    moved[:, 0] += initialization.solve_background_bias(logits, 0.05, wanted)
-    assert initialization.count_candidates(moved, 0.05) == pytest.approx(wanted, abs=0.05 * wanted)
-
-
-def test_candidates_are_pairs_over_the_threshold_without_background() -> None:
-    """Class 0 is the background and is not counted."""
-    logits = torch.log(torch.tensor([[0.90, 0.06, 0.04], [0.02, 0.49, 0.49]]))
-    assert initialization.count_candidates(logits, 0.05) == 3
-
-
-def test_the_same_seed_gives_the_same_weights() -> None:
-    """Two models from the same seed are equal bit for bit."""
-    work = discovery.load_workload(discovery.find_workload("resnet50"))
-    first, second = (weights._random_model(work, {}, 3).state_dict() for _ in range(2))
-    assert all(first[key].equal(second[key]) for key in first)

@@ -159,10 +159,6 @@ def test_one_name_of_a_tied_tensor_is_sufficient(tmp_path: Path) -> None:
 
 
 MUTATIONS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "name": (lambda path: edit(path, lambda state: state.update(extra=state.pop("bias"))), "1 tensors missing"),
-    "missing": (lambda path: edit(path, lambda state: state.pop("bias")), "1 tensors missing"),
-    "unknown": (lambda path: edit(path, lambda state: state.update(extra=torch.ones(1))), "1 unknown"),
-    "shape": (lambda path: edit(path, lambda state: state.update(bias=torch.ones(9))), "1 of another shape"),
     "integers": (lambda path: edit(path, lambda state: state.update(bias=state["bias"].int())), "1 of another type"),
     "fp8": (lambda path: edit(path, lambda s: s.update(bias=s["bias"].to(torch.float8_e4m3fn))), "1 of another type"),
     "complex": (lambda path: edit(path, lambda s: s.update(bias=s["bias"].to(torch.cfloat))), "1 of another type"),
@@ -241,28 +237,6 @@ def test_the_counter_of_old_batch_norms_may_be_missing() -> None:
     load_state_dict(model, state, Path("x.pth"))
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "message"),
-    [
-        ("resnet50", "weights/classification/efficientnet-lite0-57934424.pth", "267 tensors missing .*247 unknown"),
-        (
-            "resnet50",
-            "weights/classification/thin_resnet50_open_nsfw_fp16.safetensors",
-            r"262 of another shape .*fc.bias",
-        ),
-        ("resnet50", "weights/bert/minilm-l6-squad", "267 tensors missing"),
-        ("bert", "weights/classification/efficientnet-lite0-57934424.pth", "has no config.json"),
-    ],
-)
-def test_a_checkpoint_of_another_architecture_is_refused(name: str, file: str, message: str, shared: Path) -> None:
-    """Real checkpoints of other networks are errors that name what does not fit."""
-    work = discovery.load_workload(discovery.find_workload(name))
-    options = work.option_values({})
-    found = weights.resolve_weights(work, options, str(shared / file), 0)
-    with pytest.raises(WeightsError, match=message):
-        weights.load_model(work, options, found)
-
-
 def test_bert_refuses_another_kind_of_model(tmp_path: Path) -> None:
     """The config decides whether a directory holds a BERT model."""
     from safetensors.torch import save_file
@@ -270,11 +244,13 @@ def test_bert_refuses_another_kind_of_model(tmp_path: Path) -> None:
     work = discovery.load_workload(discovery.find_workload("bert"))
     save_file(STATE, tmp_path / "model.safetensors")
     for config, message in (
+        (None, "has no config.json; give the directory of a checkpoint for BertForQuestionAnswering"),
         ('{"model_type": "roberta"}', "holds a 'roberta' model, and this workload needs 'bert'"),
         ("not json", "config.json is of no BertForQuestionAnswering that can be built: .*not a valid JSON"),
         ('{"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}', "missing"),
     ):
-        (tmp_path / "config.json").write_text(config)
+        if config is not None:
+            (tmp_path / "config.json").write_text(config)
         options = work.option_values({})
         with pytest.raises(WeightsError, match=message) as caught:
             weights.load_model(work, options, weights.resolve_weights(work, options, str(tmp_path), 0))
