@@ -12,7 +12,6 @@ from validity import toys
 from validity.conftest import hidden
 from validity.toys import bind, judge
 
-from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, JudgedSoFar, PartialResult, TopClasses
@@ -68,19 +67,6 @@ def test_a_sample_of_labelled_pictures(run: Callable[..., Validity], classifier:
     assert judged.changes[0].p_value is not None
     assert judged.deciding_change == judged.changes[0]
     assert "class_loss" in {check.name for check in judged.checks}
-
-
-def test_the_builtin_set_gives_agreement_only_and_says_so(run: Callable[..., Validity]) -> None:
-    """Without data: crops of one photograph, which have no labels."""
-    judged = run(limit=8)
-    assert judged.exit_code == 0
-    assert judged.small
-    assert (judged.items, judged.item, judged.labelled) == (8, "crop", False)
-    assert judged.metric == "top1_agreement"
-    assert judged.verdict == "NUMERIC ONLY"
-    assert judged.reason == Reason(ReasonKind.BUILT_IN_DATA)
-    assert judged.deciding_change is not None
-    assert judged.classes is None
 
 
 def toy_judged(folder: Path, reference: Predictor, tested: Predictor, **request: Any) -> Validity:
@@ -172,14 +158,11 @@ def test_random_weights_are_numeric_only(tmp_path: Path, predictor: Callable[...
 
 
 def test_a_tolerance_changes_the_verdict(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:
-    """KL no larger than 1e-12 is more than bf16 can do, on built-in inputs too; an unknown name is refused."""
+    """KL no larger than 1e-12 is more than bf16 can do, on built-in inputs too."""
     model = toys.network()
     sides = predictor(model), predictor(model, "bf16")
     assert toy_judged(tmp_path, *sides, data=None, limit=12).exit_code == 0
     assert toy_judged(tmp_path, *sides, data=None, limit=12, tolerance={"kl": 1e-12}).exit_code == 1
-    for wrong in ({"tolerance": {"nonsense": 1.0}}, {"limit": 0}):
-        with pytest.raises(UsageError):
-            toy_judged(tmp_path, *sides, **wrong)
 
 
 def test_progress_shows_the_running_metric(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:

@@ -232,7 +232,8 @@ def test_speed_and_validity_in_one_table(tmp_path: Path) -> None:
         (["--data", "/nowhere"], "--data /nowhere does not exist"),
         (["--limit", "0"], "--limit must be 1 or more, not 0"),
         (["--tolerance", "kl"], "must have the form NAME=NUMBER"),
-        (["--tolerance", "nosuch=1"], "nosuch"),
+        (["--tolerance", "kll=1"], "--tolerance kll: there is no such threshold"),
+        (["--tolerance", "kl=nan"], "--tolerance kl must be a number, not nan"),
     ],
 )
 @pytest.mark.parametrize("command", ["validate", "run"])

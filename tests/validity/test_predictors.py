@@ -11,7 +11,7 @@ import pytest
 from engines.fake_engine import FakeEngine, FakeSession
 from validity import toys
 
-from modelzoo.errors import EnvironmentProblem, InputError, UsageError
+from modelzoo.errors import EnvironmentProblem, InputError
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.run import Prepared
@@ -77,13 +77,6 @@ def test_without_fp32_there_is_no_reference(tmp_path: Path, weights: Weights, mo
     monkeypatch.setattr(FakeSession, "canary", lambda self: rounded)
     with pytest.raises(EnvironmentProblem, match=r"no fp32 reference .* matmul bf16 \(2.0e-03\)"):
         validate(FakeEngine(), workload(tmp_path, []), Prepared(resolved(), weights), Inputs((), ()), ValidityRequest())
-
-
-def test_a_workload_without_a_judge_is_refused(tmp_path: Path, weights: Weights) -> None:
-    """Before its models are loaded."""
-    silent = replace(workload(tmp_path, []), judge=None)
-    with pytest.raises(UsageError, match="set judge in workload.py"):
-        validate(FakeEngine(), silent, Prepared(resolved(), WEIGHTS), Inputs((), ()), ValidityRequest())
 
 
 def test_data_are_read_before_models_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

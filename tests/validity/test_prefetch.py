@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from modelzoo.validity.prefetch import batches, padded, prefetch
+from modelzoo.validity.prefetch import prefetch
 
 
 def test_order_is_kept() -> None:
@@ -46,13 +46,6 @@ def test_an_error_is_raised_when_its_item_is_due() -> None:
             seen.append(value)
     assert seen == [0, 1, 2]
     assert not [t for t in threading.enumerate() if t.name.startswith("prepare")]
-
-
-def test_batches_and_padding() -> None:
-    """The last batch is smaller, and is filled up with its last item."""
-    groups = list(batches(range(5), 2))
-    assert groups == [[0, 1], [2, 3], [4]]
-    assert padded(groups[-1], 2) == [4, 4]
 
 
 def test_preparing_threads_leave_the_cpu_that_the_caller_is_bound_to(bound: frozenset[int]) -> None:
