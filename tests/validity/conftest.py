@@ -14,12 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import import_torchvision
 from modelzoo.records import codec
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.validity import Predictor
+from modelzoo.validity import Answers, Predictor
 from modelzoo.workload import discovery
 
 WORKLOADS = Path(__file__).resolve().parent.parent / "workloads"
@@ -35,8 +36,6 @@ def _needs(path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """Small models gain nothing from more threads, and lose much under load."""
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -57,8 +56,6 @@ def predictor() -> Callable[..., Predictor]:
     """
 
     def make(model: Any, precision: str = "fp32", via: Callable[..., Any] | None = None) -> Predictor:
-        import torch
-
         if precision == "bf16" and via is None:
             model = copy.deepcopy(model)
             with torch.no_grad():
@@ -74,8 +71,6 @@ def autocast() -> Callable[..., Predictor]:
     """Make a predictor whose kernels compute in bf16, by autocast; ``via`` replaces the call."""
 
     def make(model: Any, via: Callable[..., Any] | None = None) -> Predictor:
-        import torch
-
         def run(*args: Any) -> Any:
             with torch.autocast("cpu", torch.bfloat16):
                 return (via or model)(*args)
@@ -88,8 +83,6 @@ def autocast() -> Callable[..., Predictor]:
 @pytest.fixture(scope="session")
 def classifier() -> Any:
     """The trained EfficientNet-Lite0: ``workload``, its ``task``, ``model`` and ``data``."""
-    import torch
-
     loaded = discovery.load_workload(WORKLOADS / "efficientnet_lite0")
     task = loaded.judge({})
     module = sys.modules[task.preprocess.__module__]
@@ -113,8 +106,6 @@ def detector() -> Any:
 @pytest.fixture(scope="session")
 def reader() -> Any:
     """The trained BERT: ``task`` (short windows, for speed), ``model``, ``path`` of its checkpoint, ``data``."""
-    from modelzoo.validity import Answers
-
     path = _needs(DATA / "weights" / "bert" / "minilm-l6-squad")
     with contextlib.redirect_stderr(io.StringIO()):
         from transformers import AutoTokenizer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -67,8 +68,6 @@ def test_a_flip_within_one_rounding_step_is_a_near_tie() -> None:
 @given(st.floats(1e-30, 1e30))
 def test_the_step_of_8_bits_is_the_distance_to_the_next_bf16_number(value: float) -> None:
     """Checked against torch's own bf16."""
-    import torch
-
     low = torch.tensor(value).to(torch.bfloat16)
     at = float(low)
     bits = low.view(torch.int16)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from validity import toys
 from validity.conftest import hidden
 from validity.toys import judge
@@ -128,8 +129,6 @@ def test_a_question_counts_for_its_kind() -> None:
 
 def test_tokens_that_both_models_exclude_are_no_fault() -> None:
     """The logits of the question are -inf in both, as in models that mask it; in one of them alone it is a fault."""
-    import torch
-
     task, reference, tested, request = toys.answers()
 
     def masked(plain: Predictor, value: float = -torch.inf) -> Predictor:

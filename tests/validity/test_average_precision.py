@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pycocotools import mask as rle
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 
 from modelzoo.records.validity import MetricChange
 from modelzoo.validity import average_precision as ap
@@ -64,9 +67,6 @@ def noisy(content: Mapping[str, Any], seed: int, noise: float = 4.0) -> list[dic
 
 def cocoeval(content: Mapping[str, Any], results: Sequence[Mapping[str, Any]], kind: str, ids: Sequence[int]) -> Any:
     """COCOeval's six figures, by pycocotools called directly."""
-    from pycocotools.coco import COCO
-    from pycocotools.cocoeval import COCOeval
-
     with contextlib.redirect_stdout(io.StringIO()):
         truth = COCO()
         truth.dataset = {"info": {}, **copy.deepcopy(dict(content))}
@@ -85,8 +85,6 @@ def annotations_of(content: Mapping[str, Any]) -> coco.Annotations:
 
 def test_figures_are_pycocotools_own() -> None:
     """Noisy detections on four of six pictures: all six figures, for boxes and masks, are COCOeval's."""
-    from pycocotools import mask as rle
-
     content, chosen = annotated(8), [1, 2, 4, 6]
     boxes = [each for each in noisy(content, 1) if each["image_id"] in chosen]
     masks = []

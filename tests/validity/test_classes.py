@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
+import numpy as np
+
 from modelzoo.records.partial import Row
 from modelzoo.validity.changes import (
     SHOWN,
@@ -46,8 +48,6 @@ def test_the_tolerance_is_the_loss_that_a_class_may_have() -> None:
 
 def test_classes_that_all_lose_as_much_as_is_allowed_are_not_flagged() -> None:
     """The worst case that is still within the threshold: 1 % of the tables may be flagged, 200 are simulated."""
-    import numpy as np
-
     random = np.random.default_rng(3)
     alarms = 0
     for _ in range(200):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from validity import toys
 from validity.conftest import hidden
 from validity.toys import bind, judge
@@ -91,8 +93,6 @@ def test_a_scaled_layer_is_not_valid(
     run: Callable[..., Validity], classifier: Any, predictor: Callable[..., Predictor], layer: str, factor: float
 ) -> None:
     """One layer's weights are off by 5 %: exit code 1."""
-    import torch
-
     faulty = copy.deepcopy(classifier.model)
     with torch.no_grad():
         dict(faulty.named_modules())[layer].weight.mul_(factor)
@@ -113,8 +113,6 @@ def test_swapped_colours_are_not_valid(
 
 def test_nan_is_not_valid_and_a_nan_reference_cannot_judge(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:
     """One NaN weight on the tested side gives 1; in the reference 2, since its NaN is no fault of the tested side."""
-    import torch
-
     model, broken = toys.network(), toys.network()
     with torch.no_grad():
         broken[1].weight[5, 5] = torch.nan
@@ -167,8 +165,6 @@ def test_a_tolerance_changes_the_verdict(tmp_path: Path, predictor: Callable[...
 
 def test_progress_shows_the_running_metric(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:
     """Called after every batch with the metric so far; each model runs in its own context."""
-    import contextlib
-
     entered: list[str] = []
 
     @contextlib.contextmanager

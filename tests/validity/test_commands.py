@@ -8,13 +8,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from cli.test_app import MLP, MODELZOO, SHORT, TARGET, run, valid
+from PIL import Image
 
 from modelzoo import cli
 from modelzoo.measure import jobs, worker
 from modelzoo.measure.container import Launcher
 from modelzoo.records.protocol import Job, Send, decode_job
+from modelzoo.workload import discovery
 
 CLASSIFIER = """
 from modelzoo.validity import Classification
@@ -64,10 +68,6 @@ def tiny(tmp_path: Path) -> Path:
 
 def written(folder: Path, fault: bool = False) -> Path:
     """Write a classifier that, with ``fault``, is wrong under autocast; its weights lie in ``own.pt``."""
-    import torch
-
-    from modelzoo.workload import discovery
-
     folder.mkdir()
     (folder / "workload.py").write_text(CLASSIFIER.format(fault=fault))
     torch.manual_seed(0)
@@ -123,9 +123,6 @@ def test_the_builtin_inputs_show_numbers_only(tiny: Path, tmp_path: Path, called
 
 def pictures(folder: Path, count: int) -> Path:
     """Pictures of noise without known classes."""
-    import numpy as np
-    from PIL import Image
-
     folder.mkdir()
     random = np.random.default_rng(0)
     for number in range(count):
@@ -249,8 +246,6 @@ def test_mistakes_end_at_once_in_one_line(
 
 def test_another_models_checkpoint_is_named(tiny: Path, tmp_path: Path, called: Called) -> None:
     """Weights of another architecture cannot be judged: exit code 2, and the mismatch in one line."""
-    import torch
-
     torch.save(torch.nn.Linear(3, 4).state_dict(), tmp_path / "other.pt")
     code, out, err = called("validate", str(tiny), "--weights", str(tmp_path / "other.pt"))
     assert (code, out) == (2, "")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from validity import toys
 from validity.conftest import hidden
 from validity.toys import judge
@@ -82,7 +83,6 @@ def test_a_certain_fault_shows_on_the_builtin_set(
     run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor]
 ) -> None:
     """Eight crops cannot show that accuracy is kept, but boxes that all move by a third of their width are a fault."""
-    import torch
 
     def call(x: Any) -> Any:
         boxes, scores = detector.model(x)
@@ -97,7 +97,6 @@ def test_planted_faults_are_not_valid(
     run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor], fault: str
 ) -> None:
     """A shifted box decoder, BGR for RGB, a NaN among the boxes, and no detections at all."""
-    import torch
 
     def call(x: Any) -> Any:
         boxes, scores = detector.model(x[:, [2, 1, 0]] if fault == "colours" else x)

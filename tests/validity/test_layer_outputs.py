@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from modelzoo.validity import Predictor
 from modelzoo.validity.finite import places
 from modelzoo.validity.layers import MAXIMUM_SAMPLE, OUTPUT, observe
@@ -12,8 +14,6 @@ from modelzoo.validity.layers import MAXIMUM_SAMPLE, OUTPUT, observe
 
 def test_what_is_kept_of_a_layer_is_small(predictor: Callable[..., Predictor]) -> None:
     """A sample, not a view that would keep the whole output of every layer in memory."""
-    import torch
-
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 24, 3), torch.nn.ReLU())
     observed = observe(predictor(model), (torch.rand(4, 3, 64, 64),), lambda name: True, lambda output: output)
     assert list(observed) == ["0", "1", OUTPUT]
@@ -25,7 +25,6 @@ def test_what_is_kept_of_a_layer_is_small(predictor: Callable[..., Predictor]) -
 
 def test_a_layer_that_is_called_twice_has_two_entries(predictor: Callable[..., Predictor]) -> None:
     """The second call does not replace the first."""
-    import torch
 
     class Twice(torch.nn.Module):
         def __init__(self) -> None:
@@ -42,8 +41,6 @@ def test_a_layer_that_is_called_twice_has_two_entries(predictor: Callable[..., P
 
 def test_places_that_are_not_finite_are_told_apart() -> None:
     """In lists, tuples and dicts of tensors; by tensor, place and kind."""
-    import torch
-
     good = ({"a": [torch.ones(2)]}, torch.tensor([1]))
     assert places(good) == ""
     bad = [places((good, [torch.tensor(values)])) for values in ([1.0, torch.inf], [1.0, -torch.inf], [torch.inf, 1.0])]

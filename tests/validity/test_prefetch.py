@@ -6,6 +6,7 @@ import os
 import threading
 
 import pytest
+import torch
 
 from modelzoo.validity.prefetch import prefetch
 
@@ -62,8 +63,6 @@ def test_preparing_threads_leave_the_cpu_that_the_caller_is_bound_to(bound: froz
 
 def test_preparing_threads_start_no_openmp_team() -> None:
     """torch's operators in them run on one thread; the caller's number is left alone."""
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(before)  # as a worker does: from then on torch gives every new thread so many
     assert list(prefetch(range(3), lambda _: torch.get_num_threads(), 1, 2)) == [1, 1, 1]

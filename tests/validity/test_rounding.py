@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
@@ -17,9 +19,6 @@ from modelzoo.validity.layers import OUTPUT, first_suspect, is_observable, layer
 
 def network() -> Any:
     """Eight convolutions with batch norm, seeded."""
-    import torch
-    from torch import nn
-
     torch.manual_seed(0)
     layers: list[Any] = []
     channels = 3
@@ -40,8 +39,6 @@ def model() -> Any:
 
 
 def arguments() -> tuple[Any, ...]:
-    import torch
-
     return (torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1)),)
 
 
@@ -73,8 +70,6 @@ def test_a_layer_scaled_by_five_per_cent_is_named(
     model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor], place: int, factor: float
 ) -> None:
     """A convolution, batch norm or later one with changed weights: the first suspect is that layer."""
-    import torch
-
     faulty = copy.deepcopy(model)
     with torch.no_grad():
         faulty[place].weight.mul_(factor)
@@ -85,8 +80,6 @@ def test_a_layer_scaled_by_five_per_cent_is_named(
 
 def test_fp32_against_fp32_has_no_error(model: Any, predictor: Callable[..., Predictor]) -> None:
     """A fault of one per mille in fp32 is found, since nothing explains it."""
-    import torch
-
     assert max(layer.error for layer in errors(predictor(model), predictor(model))) == 0
     faulty = copy.deepcopy(model)
     with torch.no_grad():
@@ -98,8 +91,6 @@ def test_fp32_against_fp32_has_no_error(model: Any, predictor: Callable[..., Pre
 
 def test_a_network_that_magnifies_rounding_is_not_held_to_a_fixed_bound(predictor: Callable[..., Predictor]) -> None:
     """A small difference of large values: one step of fp32 in the input is more than the usual bound in the output."""
-    import torch
-    from torch import nn
 
     class Difference(nn.Module):
         def __init__(self, factor: float) -> None:
@@ -126,8 +117,6 @@ def test_attention_that_is_written_out_is_rounded_too(
     predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
 ) -> None:
     """Its scores are products outside of any layer, and softmax amplifies their rounding error."""
-    import torch
-    from torch import nn
 
     class Attention(nn.Module):
         def __init__(self) -> None:
@@ -156,8 +145,6 @@ def test_a_traced_model_shows_its_output_only(
     model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
 ) -> None:
     """Its layers cannot be hooked; its output is compared with the baseline all the same."""
-    import torch
-
     traced = torch.jit.trace(model, arguments())
     tested = autocast(traced)
     assert not is_observable(tested)
@@ -192,8 +179,6 @@ def test_nan_is_attributed_to_the_layer_where_it_begins(
     model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
 ) -> None:
     """The first suspect is the layer that holds it, and its error has no value."""
-    import torch
-
     faulty = copy.deepcopy(model)
     with torch.no_grad():
         faulty[12].weight[0, 0, 0, 0] = torch.nan
@@ -205,8 +190,6 @@ def test_nan_is_attributed_to_the_layer_where_it_begins(
 
 def test_scale_and_its_error() -> None:
     """A factor is found with a tiny error; noise has a scale within three of its errors."""
-    import torch
-
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(40_000, generator=generator)
     factor, error = scale_change(values * 1.05, values)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from fake_hub import COMMIT, FakeHub, serving
+from safetensors.torch import save_file
 from toy_workload import OPTIONS, STATE, hub, publish, toy_with
 
 from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
@@ -119,8 +120,6 @@ def test_a_download_is_checked_and_kept(digits: int, served: FakeHub, tmp_path: 
 
 def repository(folder: Path, name: str = "model.safetensors") -> Path:
     """Create a snapshot as in Hugging Face's cache: links to blobs named by their SHA-256."""
-    from safetensors.torch import save_file
-
     blobs, snapshot = folder / "blobs", folder / "snapshots" / "abc"
     blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)

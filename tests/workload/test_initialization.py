@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from modelzoo.workload import discovery, skip_initialization
+from modelzoo.workload import InputRequest, discovery, skip_initialization
 from modelzoo.workload.weights import _random_model
 
 
@@ -142,8 +142,6 @@ def test_the_standard_workloads_are_built_once(name: str) -> None:
     model = skip_initialization(counted).eval()
     assert counted.calls == 1
     model.load_state_dict(reference.state_dict())
-    from modelzoo.workload import InputRequest
-
     args = work.inputs(InputRequest(1, 0, None, options)).args
     with torch.inference_mode():
         expected, found = reference(*args), model(*args)

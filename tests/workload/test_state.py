@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file, save_model
 from toy_workload import OPTIONS, STATE, TOY, publish
 
 from modelzoo.errors import WeightsError
@@ -19,8 +20,6 @@ from modelzoo.workload.state import WeightsNote, load_state_dict, read_state_dic
 
 def test_unreadable_files_are_named_with_the_reason(tmp_path: Path) -> None:
     """Truncated, empty and text files, and truncated safetensors, give one line with file and reason."""
-    from safetensors.torch import save_file
-
     path, _ = publish(tmp_path)
     cut, empty, text, zeros, tensors = (
         tmp_path / name for name in ("cut.pth", "empty.pth", "text.pth", "zeros.pth", "cut.safetensors")
@@ -81,8 +80,6 @@ def test_shards_are_read_together(tmp_path: Path) -> None:
 
 def write_shards(directory: Path) -> list[str]:
     """Write ``STATE`` as a shard for each tensor, and their index; returns the names of the shards."""
-    from safetensors.torch import save_file
-
     places = {name: f"model-{number}.safetensors" for number, name in enumerate(STATE)}
     for name, file in places.items():
         save_file({name: STATE[name]}, directory / file)
@@ -144,8 +141,6 @@ class Tied(torch.nn.Module):
 
 def test_one_name_of_a_tied_tensor_is_sufficient(tmp_path: Path) -> None:
     """safetensors' save_model writes one of them; if both are there, they must be equal."""
-    from safetensors.torch import save_model
-
     save_model(Tied(), str(tmp_path / "x.safetensors"))
     state = read_state_dict(tmp_path / "x.safetensors")
     assert len(state) == 1
@@ -239,8 +234,6 @@ def test_the_counter_of_old_batch_norms_may_be_missing() -> None:
 
 def test_bert_refuses_another_kind_of_model(tmp_path: Path) -> None:
     """The config decides whether a directory holds a BERT model."""
-    from safetensors.torch import save_file
-
     work = discovery.load_workload(discovery.find_workload("bert"))
     save_file(STATE, tmp_path / "model.safetensors")
     for config, message in (
