@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 import torch
+from validity.toys import Make, Run, judge
 
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import import_torchvision
 from modelzoo.records import codec
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.validity import Answers, Predictor
+from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest
 from modelzoo.workload import discovery
 
 WORKLOADS = Path(__file__).resolve().parent.parent / "workloads"
@@ -48,7 +49,7 @@ def hidden(*sides: Predictor) -> list[Predictor]:
 
 
 @pytest.fixture
-def predictor() -> Callable[..., Predictor]:
+def predictor() -> Make:
     """Make a predictor; ``via`` replaces the call.
 
     ``predictor(model, "bf16")`` has its weights rounded to bf16 and computes in fp32, as fast on every CPU: kernels of
@@ -67,7 +68,7 @@ def predictor() -> Callable[..., Predictor]:
 
 
 @pytest.fixture
-def autocast() -> Callable[..., Predictor]:
+def autocast() -> Make:
     """Make a predictor whose kernels compute in bf16, by autocast; ``via`` replaces the call."""
 
     def make(model: Any, via: Callable[..., Any] | None = None) -> Predictor:
@@ -140,3 +141,18 @@ class Recorder:
 def recorder() -> Recorder:
     """What a judge hands over for writing."""
     return Recorder()
+
+
+@pytest.fixture
+def against(predictor: Make, recorder: Recorder) -> Run:
+    """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
+
+    def go(
+        trained: Any, tested: Predictor | None = None, task: Any = None, *, layers: bool = True, **request: Any
+    ) -> Validity:
+        sides = [predictor(trained.model), tested or predictor(trained.model, "bf16")]
+        sides = sides if layers else hidden(*sides)
+        asked = ValidityRequest(**{"batch": 4, **request})
+        return judge("trained", task or trained.task, *sides, asked, exhibit=recorder)
+
+    return go

@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from validity import toys
-from validity.conftest import hidden
-from validity.toys import judge
+from validity.toys import Make, Run, judge
 
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownAnswers
 from modelzoo.records.partial import AnsweredQuestion, ScoredAnswer
 from modelzoo.records.validity import Reason, ReasonKind
-from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest, squad
+from modelzoo.validity import Answers, Predictor, squad
 from modelzoo.validity.answers import row
 
 
 @pytest.fixture
-def run(reader: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
-    """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
-
-    def go(
-        tested: Predictor | None = None, task: Answers | None = None, layers: bool = True, **request: Any
-    ) -> Validity:
-        request = {"batch": 4, "model_path": str(reader.path), **request}
-        sides = [predictor(reader.model), tested or predictor(reader.model, "bf16")]
-        sides = sides if layers else hidden(*sides)
-        return judge("bert", task or reader.task, *sides, ValidityRequest(**request), exhibit=recorder)
-
-    return go
+def run(against: Run, reader: Any) -> Run:
+    """Judge a predictor beside the trained reader."""
+    return partial(against, reader, model_path=str(reader.path))
 
 
 @pytest.mark.slow
-def test_the_sample_questions(
-    run: Callable[..., Validity], reader: Any, autocast: Callable[..., Predictor], tmp_path: Path
-) -> None:
+def test_the_sample_questions(run: Run, reader: Any, autocast: Make, tmp_path: Path) -> None:
     """F1 63.3 in fp32 and 62.4 or so in bf16 on the first 150 questions: too few to show a loss of 1 %."""
     stored = json.loads(reader.data.read_text())
     left = 150
@@ -68,7 +56,7 @@ def test_passages_are_drawn_and_not_questions() -> None:
     assert judged.reason.more_items
 
 
-def test_the_builtin_questions(run: Callable[..., Validity], recorder: Any) -> None:
+def test_the_builtin_questions(run: Run, recorder: Any) -> None:
     """A sample of them: numbers only, nearly all answered correctly."""
     judged = run(limit=8)
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
@@ -84,9 +72,7 @@ def test_the_builtin_questions(run: Callable[..., Validity], recorder: Any) -> N
     assert judged.reason == Reason(ReasonKind.BUILT_IN_DATA)
 
 
-def test_an_off_by_one_span_is_not_valid(
-    run: Callable[..., Validity], reader: Any, predictor: Callable[..., Predictor]
-) -> None:
+def test_an_off_by_one_span_is_not_valid(run: Run, reader: Any, predictor: Make) -> None:
     """Start and end logits moved by one token."""
 
     def shifted(*args: Any) -> Any:
@@ -97,9 +83,7 @@ def test_an_off_by_one_span_is_not_valid(
     assert "layer_drift" in toys.failed(judged)
 
 
-def test_long_contexts_and_questions_without_an_answer(
-    run: Callable[..., Validity], recorder: Any, tmp_path: Path
-) -> None:
+def test_long_contexts_and_questions_without_an_answer(run: Run, recorder: Any, tmp_path: Path) -> None:
     """SQuAD 2.0 with a paragraph of several windows: every question is in the CSV once, in its order."""
     filler = "The weather was mild and nothing of note happened in the valley that week. " * 20
     context = filler + "The bridge was designed by Clara Whitfield in 1911. " + filler

@@ -5,42 +5,31 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from validity import toys
-from validity.conftest import hidden
-from validity.toys import bind, judge
+from validity.toys import Make, Run, bind, judge
 
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, JudgedSoFar, PartialResult, TopClasses
 from modelzoo.records.validity import Reason, ReasonKind
-from modelzoo.validity import Classification, Predictor, Validity, ValidityRequest
+from modelzoo.validity import Predictor, Validity
 from modelzoo.validity.judging import conclude
 
 
 @pytest.fixture
-def run(classifier: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
-    """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
-
-    def go(
-        tested: Predictor | None = None, task: Classification | None = None, layers: bool = True, **request: Any
-    ) -> Validity:
-        request = {"batch": 4, **request}
-        sides = [predictor(classifier.model), tested or predictor(classifier.model, "bf16")]
-        sides = sides if layers else hidden(*sides)
-        return judge("lite0", task or classifier.task, *sides, ValidityRequest(**request), exhibit=recorder)
-
-    return go
+def run(against: Run, classifier: Any) -> Run:
+    """Judge a predictor beside the trained classifier."""
+    return partial(against, classifier)
 
 
 @pytest.mark.slow
-def test_the_whole_sample_set(
-    run: Callable[..., Validity], classifier: Any, autocast: Callable[..., Predictor]
-) -> None:
+def test_the_whole_sample_set(run: Run, classifier: Any, autocast: Make) -> None:
     """About 90 % top-1 on the 100 pictures, 98 % agreement or more: too few to show a loss of 1 %."""
     judged = run(autocast(classifier.model), data=str(classifier.data))
     assert judged.reference == pytest.approx(0.90, abs=0.02)
@@ -53,7 +42,7 @@ def test_the_whole_sample_set(
     assert (tolerant.verdict, tolerant.exit_code) == ("VALID", 0)
 
 
-def test_a_sample_of_labelled_pictures(run: Callable[..., Validity], classifier: Any, recorder: Any) -> None:
+def test_a_sample_of_labelled_pictures(run: Run, classifier: Any, recorder: Any) -> None:
     """24 pictures: INCONCLUSIVE, all of them in the CSV, the first ones with their classes."""
     judged = run(layers=False, data=str(classifier.data), limit=24, seed=1)
     assert (judged.verdict, judged.exit_code, judged.counts) == ("INCONCLUSIVE", 2, {"pictures": 24})
@@ -77,7 +66,7 @@ def toy_judged(folder: Path, reference: Predictor, tested: Predictor, **request:
     return judge("toy", task, reference, tested, replace(asked, **request))
 
 
-def test_one_picture_is_never_a_pass(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:
+def test_one_picture_is_never_a_pass(tmp_path: Path, predictor: Make) -> None:
     """Whether by --limit 1 or by naming a file."""
     model = toys.network()
     sides = predictor(model), predictor(model, "bf16")
@@ -89,9 +78,7 @@ def test_one_picture_is_never_a_pass(tmp_path: Path, predictor: Callable[..., Pr
 
 
 @pytest.mark.parametrize(("layer", "factor"), [("_conv_stem", 0.95), ("_blocks.6._bn2", 1.05), ("_fc", 0.95)])
-def test_a_scaled_layer_is_not_valid(
-    run: Callable[..., Validity], classifier: Any, predictor: Callable[..., Predictor], layer: str, factor: float
-) -> None:
+def test_a_scaled_layer_is_not_valid(run: Run, classifier: Any, predictor: Make, layer: str, factor: float) -> None:
     """One layer's weights are off by 5 %: exit code 1."""
     faulty = copy.deepcopy(classifier.model)
     with torch.no_grad():
@@ -100,9 +87,7 @@ def test_a_scaled_layer_is_not_valid(
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
-def test_swapped_colours_are_not_valid(
-    run: Callable[..., Validity], classifier: Any, predictor: Callable[..., Predictor]
-) -> None:
+def test_swapped_colours_are_not_valid(run: Run, classifier: Any, predictor: Make) -> None:
     """BGR in place of RGB is found in eager mode, and by KL if the layers cannot be observed."""
     swapped = predictor(classifier.model, "bf16", via=lambda x: classifier.model(x[:, [2, 1, 0]]))
     for tested in (swapped, replace(swapped, model=None)):
@@ -111,7 +96,7 @@ def test_swapped_colours_are_not_valid(
         assert "kl" in toys.failed(judged)
 
 
-def test_nan_is_not_valid_and_a_nan_reference_cannot_judge(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:
+def test_nan_is_not_valid_and_a_nan_reference_cannot_judge(tmp_path: Path, predictor: Make) -> None:
     """One NaN weight on the tested side gives 1; in the reference 2, since its NaN is no fault of the tested side."""
     model, broken = toys.network(), toys.network()
     with torch.no_grad():
@@ -122,16 +107,14 @@ def test_nan_is_not_valid_and_a_nan_reference_cannot_judge(tmp_path: Path, predi
         assert judged.verdict == ("NOT VALID" if code == 1 else "CANNOT JUDGE")
 
 
-def test_nothing_in_common_is_not_valid(
-    run: Callable[..., Validity], classifier: Any, predictor: Callable[..., Predictor]
-) -> None:
+def test_nothing_in_common_is_not_valid(run: Run, classifier: Any, predictor: Make) -> None:
     """Negated logits share no class with the reference's."""
     judged = run(predictor(classifier.model, "bf16", via=lambda x: -classifier.model(x)), limit=2)
     assert "in_common" in toys.failed(judged)
     assert judged.exit_code == 1
 
 
-def test_a_reference_far_from_its_published_quality_cannot_judge(run: Callable[..., Validity], classifier: Any) -> None:
+def test_a_reference_far_from_its_published_quality_cannot_judge(run: Run, classifier: Any) -> None:
     """Class names in another order make fp32 itself wrong: a broken set-up, exit code 2."""
     task = classifier.task
     shifted = replace(task, wnids=lambda: [*task.wnids()[7:], *task.wnids()[:7]])
@@ -143,7 +126,7 @@ def test_a_reference_far_from_its_published_quality_cannot_judge(run: Callable[.
     assert own.verdict != "CANNOT JUDGE"
 
 
-def test_random_weights_are_numeric_only(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:
+def test_random_weights_are_numeric_only(tmp_path: Path, predictor: Make) -> None:
     """Within bf16: exit code 0, and never the word VALID; beyond it: NOT VALID, exit code 1."""
     model = toys.network()
     judged = toy_judged(tmp_path, predictor(model), predictor(model, "bf16"), weights_are_random=True)
@@ -155,7 +138,7 @@ def test_random_weights_are_numeric_only(tmp_path: Path, predictor: Callable[...
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
-def test_a_tolerance_changes_the_verdict(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:
+def test_a_tolerance_changes_the_verdict(tmp_path: Path, predictor: Make) -> None:
     """KL no larger than 1e-12 is more than bf16 can do, on built-in inputs too."""
     model = toys.network()
     sides = predictor(model), predictor(model, "bf16")
@@ -163,7 +146,7 @@ def test_a_tolerance_changes_the_verdict(tmp_path: Path, predictor: Callable[...
     assert toy_judged(tmp_path, *sides, data=None, limit=12, tolerance={"kl": 1e-12}).exit_code == 1
 
 
-def test_progress_shows_the_running_metric(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:
+def test_progress_shows_the_running_metric(tmp_path: Path, predictor: Make) -> None:
     """Called after every batch with the metric so far; each model runs in its own context."""
     entered: list[str] = []
 
@@ -185,7 +168,7 @@ def test_progress_shows_the_running_metric(tmp_path: Path, predictor: Callable[.
     assert entered.count("fp32") == 3 + 3, "twice on the first inputs, to see whether it is repeatable"
 
 
-def test_every_batch_has_the_same_shape(tmp_path: Path, predictor: Callable[..., Predictor]) -> None:
+def test_every_batch_has_the_same_shape(tmp_path: Path, predictor: Make) -> None:
     """A model that cannot be hooked (compiled, traced) sees one shape only, the last batch filled up."""
     shapes, model = set(), toys.network()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ import pytest
 import torch
 from validity import toys
 from validity.conftest import hidden
-from validity.toys import judge
+from validity.toys import Make, Run, judge
 
 from modelzoo.records.partial import PictureNote
 from modelzoo.records.validity import ReasonKind
-from modelzoo.validity import Detection, Predictor, Validity, ValidityRequest, average_precision
+from modelzoo.validity import Detection, Predictor, ValidityRequest, average_precision
 
 
 @pytest.fixture(autouse=True)
@@ -28,20 +28,13 @@ def _few_candidates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def run(detector: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
-    """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
-
-    def go(tested: Predictor | None = None, layers: bool = False, **request: Any) -> Validity:
-        request = {"batch": 4, "pictures": 0, **request}
-        sides = [predictor(detector.model), tested or predictor(detector.model, "bf16")]
-        sides = sides if layers else hidden(*sides)
-        return judge("ssdlite", detector.task, *sides, ValidityRequest(**request), exhibit=recorder)
-
-    return go
+def run(against: Run, detector: Any) -> Run:
+    """Judge a predictor beside the trained detector."""
+    return partial(against, detector, layers=False, pictures=0)
 
 
 @pytest.mark.slow
-def test_the_whole_sample_set(run: Callable[..., Validity], detector: Any, autocast: Callable[..., Predictor]) -> None:
+def test_the_whole_sample_set(run: Run, detector: Any, autocast: Make) -> None:
     """AP .345 and AP50 .507 in fp32, .347 and .507 in bf16; 79 pictures are too few to show a loss of 1 %."""
     judged = run(autocast(detector.model), data=str(detector.data))
     assert judged.reference == pytest.approx(0.345, abs=0.0015)
@@ -52,7 +45,7 @@ def test_the_whole_sample_set(run: Callable[..., Validity], detector: Any, autoc
     assert judged.reason is not None and judged.reason.more_items
 
 
-def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: Any, recorder: Any) -> None:
+def test_a_sample_of_annotated_pictures(run: Run, detector: Any, recorder: Any) -> None:
     """12 pictures: INCONCLUSIVE, with AP by size and pictures of two of them."""
     judged = run(data=str(detector.data / "instances_val2017.json"), limit=12, pictures=2)
     assert (judged.verdict, judged.exit_code) == ("INCONCLUSIVE", 2)
@@ -71,7 +64,7 @@ def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: 
     assert len(drawn.tested.boxes) == len(drawn.tested.names) >= len(drawn.matches.pairs)
 
 
-def test_the_builtin_set_says_how_small_it_is(run: Callable[..., Validity]) -> None:
+def test_the_builtin_set_says_how_small_it_is(run: Run) -> None:
     """Without data: 8 crops of one photograph."""
     judged = run(layers=True)
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
@@ -79,9 +72,7 @@ def test_the_builtin_set_says_how_small_it_is(run: Callable[..., Validity]) -> N
     assert judged.figures["matched"] >= 8
 
 
-def test_a_certain_fault_shows_on_the_builtin_set(
-    run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor]
-) -> None:
+def test_a_certain_fault_shows_on_the_builtin_set(run: Run, detector: Any, predictor: Make) -> None:
     """Eight crops cannot show that accuracy is kept, but boxes that all move by a third of their width are a fault."""
 
     def call(x: Any) -> Any:
@@ -93,9 +84,7 @@ def test_a_certain_fault_shows_on_the_builtin_set(
 
 
 @pytest.mark.parametrize("fault", ["shift", "colours", "nan", "nothing"])
-def test_planted_faults_are_not_valid(
-    run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor], fault: str
-) -> None:
+def test_planted_faults_are_not_valid(run: Run, detector: Any, predictor: Make, fault: str) -> None:
     """A shifted box decoder, BGR for RGB, a NaN among the boxes, and no detections at all."""
 
     def call(x: Any) -> Any:
@@ -116,7 +105,7 @@ def test_planted_faults_are_not_valid(
     assert expected[fault] in toys.failed(judged)
 
 
-def test_a_reference_that_detects_nothing_cannot_judge(detector: Any, predictor: Callable[..., Predictor]) -> None:
+def test_a_reference_that_detects_nothing_cannot_judge(detector: Any, predictor: Make) -> None:
     """fp32 itself finds no object: exit code 2."""
 
     def call(x: Any) -> Any:

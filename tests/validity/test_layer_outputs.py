@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
+from validity.toys import Make
 
-from modelzoo.validity import Predictor
 from modelzoo.validity.finite import places
 from modelzoo.validity.layers import MAXIMUM_SAMPLE, OUTPUT, observe
 
 
-def test_what_is_kept_of_a_layer_is_small(predictor: Callable[..., Predictor]) -> None:
+def test_what_is_kept_of_a_layer_is_small(predictor: Make) -> None:
     """A sample, not a view that would keep the whole output of every layer in memory."""
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 24, 3), torch.nn.ReLU())
     observed = observe(predictor(model), (torch.rand(4, 3, 64, 64),), lambda name: True, lambda output: output)
@@ -23,7 +22,7 @@ def test_what_is_kept_of_a_layer_is_small(predictor: Callable[..., Predictor]) -
         assert len(storage) <= 4 * (MAXIMUM_SAMPLE + 1), name
 
 
-def test_a_layer_that_is_called_twice_has_two_entries(predictor: Callable[..., Predictor]) -> None:
+def test_a_layer_that_is_called_twice_has_two_entries(predictor: Make) -> None:
     """The second call does not replace the first."""
 
     class Twice(torch.nn.Module):

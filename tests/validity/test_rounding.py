@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from validity.toys import Make
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
@@ -48,13 +48,11 @@ def culprit_of(layers: tuple[LayerError, ...]) -> LayerError | None:
     return None if suspect is None else layers[suspect]
 
 
-def errors(reference: Predictor, tested: Predictor) -> Any:
-    return layer_errors(reference, tested, arguments(), lambda name: True, lambda output: output)[0]
+def errors(reference: Predictor, tested: Predictor, args: tuple[Any, ...] | None = None) -> Any:
+    return layer_errors(reference, tested, args or arguments(), lambda name: True, lambda output: output)[0]
 
 
-def test_the_errors_of_autocast_are_those_of_the_baseline(
-    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
-) -> None:
+def test_the_errors_of_autocast_are_those_of_the_baseline(model: Any, predictor: Make, autocast: Make) -> None:
     """Every layer is within a factor of two of the baseline, the output last, and no suspect."""
     layers = errors(predictor(model), autocast(model))
     assert layers[-1].name == OUTPUT
@@ -67,7 +65,7 @@ def test_the_errors_of_autocast_are_those_of_the_baseline(
 @pytest.mark.parametrize("place", [0, 9, 13, 22])
 @pytest.mark.parametrize("factor", [0.95, 1.05])
 def test_a_layer_scaled_by_five_per_cent_is_named(
-    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor], place: int, factor: float
+    model: Any, predictor: Make, autocast: Make, place: int, factor: float
 ) -> None:
     """A convolution, batch norm or later one with changed weights: the first suspect is that layer."""
     faulty = copy.deepcopy(model)
@@ -78,7 +76,7 @@ def test_a_layer_scaled_by_five_per_cent_is_named(
     assert culprit.name == str(place)
 
 
-def test_fp32_against_fp32_has_no_error(model: Any, predictor: Callable[..., Predictor]) -> None:
+def test_fp32_against_fp32_has_no_error(model: Any, predictor: Make) -> None:
     """A fault of one per mille in fp32 is found, since nothing explains it."""
     assert max(layer.error for layer in errors(predictor(model), predictor(model))) == 0
     faulty = copy.deepcopy(model)
@@ -89,7 +87,7 @@ def test_fp32_against_fp32_has_no_error(model: Any, predictor: Callable[..., Pre
     assert culprit.name == "3"
 
 
-def test_a_network_that_magnifies_rounding_is_not_held_to_a_fixed_bound(predictor: Callable[..., Predictor]) -> None:
+def test_a_network_that_magnifies_rounding_is_not_held_to_a_fixed_bound(predictor: Make) -> None:
     """A small difference of large values: one step of fp32 in the input is more than the usual bound in the output."""
 
     class Difference(nn.Module):
@@ -103,19 +101,16 @@ def test_a_network_that_magnifies_rounding_is_not_held_to_a_fixed_bound(predicto
     (args,) = arguments()
     for factor, is_explained in ((1 + 1e-6, True), (1 + 1e-4, False)):
         models = predictor(Difference(1.0)), predictor(Difference(factor))
-        (layer,) = layer_errors(*models, (1000 + args,), lambda name: True, lambda output: output)[0]
+        (layer,) = errors(*models, (1000 + args,))
         assert layer.error is not None and layer.error > 1e-4
         assert 1e-3 < layer.baseline < 1e-2
         assert (culprit_of((layer,)) is None) == is_explained
-    integers = (torch.arange(4),)
-    (layer,) = layer_errors(*models, integers, lambda name: True, lambda output: output)[0]
+    (layer,) = errors(*models, (torch.arange(4),))
     assert layer.baseline == FP32_DRIFT
 
 
 @pytest.mark.filterwarnings("ignore:.*jit.*:DeprecationWarning")
-def test_attention_that_is_written_out_is_rounded_too(
-    predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
-) -> None:
+def test_attention_that_is_written_out_is_rounded_too(predictor: Make, autocast: Make) -> None:
     """Its scores are products outside of any layer, and softmax amplifies their rounding error."""
 
     class Attention(nn.Module):
@@ -132,18 +127,13 @@ def test_attention_that_is_written_out_is_rounded_too(
     model = Attention().eval()
     args = (torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(1)),)
     for through in (model, lambda x: 1.2 * model(x)):
-        found = layer_errors(
-            predictor(model), autocast(model, through), args, lambda name: True, lambda output: output
-        )[0]
-        layers = {layer.name: layer for layer in found}
+        layers = {layer.name: layer for layer in errors(predictor(model), autocast(model, through), args)}
         assert layers["weights"].error > 0.01
         assert layers["weights"].ratio < 1.25  # 1.5 if only layers are rounded
         assert (layers[OUTPUT].ratio < 2) == (through is model)
 
 
-def test_a_traced_model_shows_its_output_only(
-    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
-) -> None:
+def test_a_traced_model_shows_its_output_only(model: Any, predictor: Make, autocast: Make) -> None:
     """Its layers cannot be hooked; its output is compared with the baseline all the same."""
     traced = torch.jit.trace(model, arguments())
     tested = autocast(traced)
@@ -153,9 +143,7 @@ def test_a_traced_model_shows_its_output_only(
     assert layers[0].ratio < 2
 
 
-def test_a_reference_that_cannot_be_observed_has_no_baseline(
-    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
-) -> None:
+def test_a_reference_that_cannot_be_observed_has_no_baseline(model: Any, predictor: Make, autocast: Make) -> None:
     """The expected rounding error is unknown; in fp32 the fixed bound does."""
     hidden = replace(predictor(model), model=None)
     (layer,) = errors(hidden, autocast(model))
@@ -165,7 +153,7 @@ def test_a_reference_that_cannot_be_observed_has_no_baseline(
     assert layer.baseline is not None and layer.baseline >= FP32_DRIFT
 
 
-def test_the_rounding_of_a_static_recipe_is_not_known(model: Any, predictor: Callable[..., Predictor]) -> None:
+def test_the_rounding_of_a_static_recipe_is_not_known(model: Any, predictor: Make) -> None:
     """Its ranges come from other inputs: no error is called a fault, and none is called explained."""
     tested = replace(predictor(model), precision="int8", recipe="static")
     layers = errors(predictor(model), tested)
@@ -175,9 +163,7 @@ def test_the_rounding_of_a_static_recipe_is_not_known(model: Any, predictor: Cal
     assert known[-1].name == OUTPUT and known[-1].baseline
 
 
-def test_nan_is_attributed_to_the_layer_where_it_begins(
-    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
-) -> None:
+def test_nan_is_attributed_to_the_layer_where_it_begins(model: Any, predictor: Make, autocast: Make) -> None:
     """The first suspect is the layer that holds it, and its error has no value."""
     faulty = copy.deepcopy(model)
     with torch.no_grad():

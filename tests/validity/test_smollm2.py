@@ -82,7 +82,7 @@ def drawn(result: PartialResult, seed: int) -> PartialResult:
     return replace(result, rows=tuple(replace(each, index=index) for index, each in enumerate(chosen)))
 
 
-def test_rounding_to_bf16_is_harmless(judged: Callable[..., Validity]) -> None:
+def test_rounding_to_bf16_is_harmless(judged: Callable[..., list[Validity]]) -> None:
     """On 40 passages it is not NOT VALID, and the divergence is about a thousandth of a nat."""
     found, *samples = judged(lambda model: model, "bf16")
     assert {each.verdict for each in (found, *samples)} <= {"VALID", "INCONCLUSIVE"}
@@ -92,7 +92,9 @@ def test_rounding_to_bf16_is_harmless(judged: Callable[..., Validity]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_one_scale_per_tensor_is_not_valid(judged: Callable[..., Validity], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_scale_per_tensor_is_not_valid(
+    judged: Callable[..., list[Validity]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """torch's dynamic quantization to int8, with activations of 7 bits."""
     if "x86" not in torch.backends.quantized.supported_engines:
         pytest.skip("this torch has no quantized engine x86; with the others, nothing was measured")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ from modelzoo.validity.protocol import ExhibitSink, Progress, TaskContext, no_ex
 from modelzoo.validity.task import Task
 
 CLASSES = 7
+
+Make = Callable[..., Predictor]
+"""Makes a predictor of a model."""
+Run = Callable[..., Validity]
+"""Judges a predictor beside a trained model."""
 
 
 def bind(workload: str, task: Any, reference: Predictor, tested: Predictor, request: ValidityRequest) -> Task:
