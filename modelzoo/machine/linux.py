@@ -178,12 +178,6 @@ def current_mhz(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> list[floa
     return [khz / 1e3 for khz in values if khz]
 
 
-def read_selected(path: Path) -> str | None:
-    """Return the selected word of a /sys file: ``always [madvise] never`` gives ``madvise``."""
-    text = read_text(path) or ""
-    return text.partition("[")[2].partition("]")[0] or None
-
-
 _UNLIMITED = 1 << 60
 """Version 1 writes "no limit" as the largest page-aligned 64-bit number."""
 
@@ -284,13 +278,8 @@ def _existing_folders(root: Path, mount: str, mount_root: str, path: str) -> lis
     (source: cgroups(7), cgroup_namespaces(7)).
     """
     base = root / mount.lstrip("/")
-    try:
-        inside = PurePosixPath(path).relative_to(mount_root)
-    except ValueError:
-        inside = PurePosixPath("")
+    inside = PurePosixPath(path)
+    inside = inside.relative_to(mount_root) if inside.is_relative_to(mount_root) else PurePosixPath()
     if ".." in inside.parts:
-        inside = PurePosixPath("")
-    candidates = [base / inside]
-    candidates += [base / parent for parent in inside.parents if inside.parts]
-    existing = [folder for folder in candidates if folder.is_dir()]
-    return existing or ([base] if base.is_dir() else [])
+        inside = PurePosixPath()
+    return [folder for each in (inside, *inside.parents) if (folder := base / each).is_dir()]

@@ -55,11 +55,8 @@ from modelzoo.validity import Answers, squad
     ],
 )
 def test_scores_by_hand(rules: squad.Rules, prediction: str, golds: list[str], exact: float, f1: float) -> None:
-    """By the rules of a data set; those of words and characters also follow from the gold answer."""
-    expected = (exact, pytest.approx(f1))
-    assert squad.scores(prediction, golds, rules) == expected
-    if rules != "cmrc" and not (rules == "characters" and golds[0].isascii()):
-        assert squad.scores(prediction, golds) == expected
+    """By the rules of a data set."""
+    assert squad.scores(prediction, golds, rules) == (exact, pytest.approx(f1))
 
 
 def test_builtin_questions_are_a_sound_set() -> None:
@@ -182,7 +179,7 @@ def test_chinese_sets_are_read_in_their_own_layouts(tmp_path: Path) -> None:
 def test_other_texts_keep_their_punctuation(text: str) -> None:
     """Only ASCII's is dropped, as in SQuAD's scripts, so that their scores are the same to the last bit."""
     dropped = "".join(each for each in text.lower() if each not in string.punctuation)
-    assert squad.normalized(text) == " ".join(re.sub(r"\b(a|an|the)\b", " ", dropped).split())
+    assert squad.normalized(text, "words") == " ".join(re.sub(r"\b(a|an|the)\b", " ", dropped).split())
 
 
 def test_an_english_passage_with_chinese_words_is_scored_as_before(tmp_path: Path) -> None:
