@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from planted import CGROUP_V2_MOUNT, plant, recorded, topology
+from planted import plant, recorded
 from topologies import plant_topology
 
 from modelzoo.machine.cpu import identify_cpu, memory_limit, physical_memory, read_topology, usable_threads
@@ -107,7 +107,7 @@ def test_the_topology_of_this_machine_has_the_cpus_of_this_process() -> None:
 
 def test_threads_count_cores_not_siblings(tmp_path: Path) -> None:
     """Four logical CPUs on two cores give two threads, and a mask over one core gives one."""
-    root = plant(tmp_path, topology(["0,2", "1,3", "0,2", "1,3"]))
+    root = plant_topology(tmp_path, {0: range(4)}, siblings={cpu: (cpu % 2, cpu % 2 + 2) for cpu in range(4)})
     assert usable_threads(root, frozenset({0, 1, 2, 3})).count == 2
     one = usable_threads(root, frozenset({0, 2}))
     assert (one.count, one.physical_cores, one.affinity) == (1, 1, 2)
@@ -117,27 +117,16 @@ def test_threads_count_cores_not_siblings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("quota", "count"), [("150000 100000", 1), ("50000 100000", 1), ("300000 100000", 3)])
 def test_a_quota_is_rounded_down_to_at_least_one(tmp_path: Path, quota: str, count: int) -> None:
     """cgroup v2: 1.5 CPUs give one thread, half a CPU one, three CPUs three."""
-    root = plant(
-        tmp_path,
-        {
-            **topology(["0", "1", "2", "3"]),
-            "proc/self/cgroup": "0::/pod/app",
-            "proc/self/mountinfo": CGROUP_V2_MOUNT,
-            "sys/fs/cgroup/pod/app/cpu.max": quota,
-        },
-    )
-    found = usable_threads(root, frozenset(range(4)))
-    assert found.count == count
+    root = plant_topology(tmp_path, {0: range(4)}, quota=quota)
+    assert usable_threads(root, frozenset(range(4))).count == count
 
 
 def test_the_tightest_parent_group_decides(tmp_path: Path) -> None:
     """A limit of the pod applies to the container inside it, for CPU time and for memory."""
     root = plant(
-        tmp_path,
+        plant_topology(tmp_path, {0: range(4)}),
         {
-            **topology(["0", "1", "2", "3"]),
             "proc/self/cgroup": "0::/pod/app",
-            "proc/self/mountinfo": CGROUP_V2_MOUNT,
             "sys/fs/cgroup/pod/app/cpu.max": "max 100000",
             "sys/fs/cgroup/pod/app/memory.max": "max",
             "sys/fs/cgroup/pod/cpu.max": "200000 100000",

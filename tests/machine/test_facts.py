@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from example_machine import SERVER
-from planted import plant, recorded, topology
+from planted import plant, recorded
 from topologies import plant_topology
 
 from modelzoo.frozen import replace
@@ -34,10 +34,9 @@ def test_an_empty_tree_is_no_error(tmp_path: Path) -> None:
 
 def test_facts_of_a_planted_server(tmp_path: Path) -> None:
     """All facts of a two-socket machine with SMT and a memory-only NUMA node are read."""
-    files = topology(["0,2", "1,3", "0,2", "1,3"])
+    files: dict[str, str] = {}
     for number in range(4):
         base = f"sys/devices/system/cpu/cpu{number}"
-        files[f"{base}/topology/physical_package_id"] = str(number % 2)
         files[f"{base}/cpufreq/scaling_governor"] = "schedutil"
         files[f"{base}/cpufreq/scaling_cur_freq"] = "1200000"
         files[f"{base}/cpufreq/cpuinfo_max_freq"] = "3500000"
@@ -47,9 +46,6 @@ def test_facts_of_a_planted_server(tmp_path: Path) -> None:
             files[f"{folder}/shared_cpu_list"] = "0,2" if number % 2 == 0 else "1,3"
     files = {
         **files,
-        "sys/devices/system/node/node0/cpulist": "0,2",
-        "sys/devices/system/node/node1/cpulist": "1,3",
-        "sys/devices/system/node/node2/cpulist": "",
         "sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]",
         "proc/cpuinfo": recorded("yitian710.cpuinfo"),
         "proc/sys/abi/sve_default_vector_length": "16",
@@ -59,7 +55,8 @@ def test_facts_of_a_planted_server(tmp_path: Path) -> None:
     }
     environ = {"OMP_NUM_THREADS": "8", "HOME": "/home/joe", "MODELZOO_WEIGHTS": "/home/joe/w", "USER": "joe"}
     environ = {**environ, "MODELZOO_IMAGE": "acl-2.10", "TORCH_SECRET_TOKEN": "x", "MODELZOO_IMAGE_ID": "sha256:1"}
-    root = plant(tmp_path, files)
+    nodes, siblings = {0: (0, 2), 1: (1, 3), 2: ()}, {cpu: (cpu % 2, cpu % 2 + 2) for cpu in range(4)}
+    root = plant(plant_topology(tmp_path, nodes, sockets={0: 0, 1: 1}, siblings=siblings), files)
     found = read_machine(root, architecture="aarch64", affinity=frozenset({0, 2}), environ=environ)
     assert (found.cloud, found.instance_type, found.vcpus_per_core) == ("AWS", "c7g.4xlarge", 2)
     assert (found.sockets, found.cores, found.logical, found.threads_per_core) == (2, 2, 4, 2)
