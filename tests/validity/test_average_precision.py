@@ -14,6 +14,7 @@ import pytest
 from pycocotools import mask as rle
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
+from validity.toys import annotation
 
 from modelzoo.records.validity import MetricChange
 from modelzoo.validity import average_precision as ap
@@ -31,18 +32,8 @@ def annotated(pictures: int, seed: int = 0) -> dict[str, Any]:
     for image in range(1, pictures + 1):
         for _ in range(0 if image % 4 == 0 else random.integers(1, 5)):
             x, y, width, height = (float(v) for v in random.integers(5, 95, 4))
-            polygon = [x, y, x + width, y, x + width, y + height, x, y + height]
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": image,
-                    "category_id": int(random.choice([1, 3, 7])),
-                    "bbox": [x, y, width, height],
-                    "area": width * height,
-                    "iscrowd": 0,
-                    "segmentation": [polygon],
-                }
-            )
+            category = int(random.choice([1, 3, 7]))
+            annotations.append(annotation(len(annotations) + 1, image, category, x, y, width, height))
             if random.random() < 0.15:
                 outline = {"size": [SIZE, SIZE], "counts": [0, SIZE * SIZE]}
                 annotations[-1].update(iscrowd=1, segmentation=outline)
@@ -117,8 +108,8 @@ def repeated(
             images.append({**image, "id": number})
             annotations += [{**a, "image_id": number} for a in content["annotations"] if a["image_id"] == image["id"]]
             found += [{**each, "image_id": number} for each in results if each["image_id"] == image["id"]]
-    for number, annotation in enumerate(annotations, start=1):
-        annotation["id"] = number
+    for number, each in enumerate(annotations, start=1):
+        each["id"] = number
     return {**content, "images": images, "annotations": annotations}, found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from pycocotools import mask as run_lengths
+from validity.toys import annotation
 
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
@@ -29,11 +30,7 @@ def dataset() -> dict[str, Any]:
     annotations = []
     for image in range(1, 4):
         for category, (x, y, side) in ((1, (3, 2, 6)), (3, (10, 5, 20))):
-            polygon = [x, y, x + side, y, x + side, y + side, x, y + side]
-            annotations.append(
-                {"id": len(annotations) + 1, "image_id": image, "category_id": category, "bbox": [x, y, side, side],
-                 "area": side * side, "iscrowd": 0, "segmentation": [polygon]}
-            )  # fmt: skip
+            annotations.append(annotation(len(annotations) + 1, image, category, x, y, side, side))
     counts = [len(list(run)) for run in np.split(MASK.T.ravel(), np.flatnonzero(np.diff(MASK.T.ravel())) + 1)]
     annotations[0] |= {"iscrowd": 1, "segmentation": {"size": [HEIGHT, WIDTH], "counts": counts}}
     images = [

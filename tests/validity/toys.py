@@ -86,6 +86,19 @@ def squares(output: Any, sizes: Any) -> Any:
     return found
 
 
+def annotation(number: int, image: int, category: int, x: float, y: float, width: float, height: float) -> Any:
+    """An object as COCO's files have it, with its box for a mask."""
+    return {
+        "id": number,
+        "image_id": image,
+        "category_id": category,
+        "bbox": [x, y, width, height],
+        "area": width * height,
+        "iscrowd": 0,
+        "segmentation": [[x, y, x + width, y, x + width, y + height, x, y + height]],
+    }
+
+
 def write_annotations(folder: Path, sizes: list[tuple[int, int]]) -> None:
     """Black pictures of these sizes, annotated with what the toy detector finds without a shift."""
     (folder / "val").mkdir(parents=True)
@@ -95,17 +108,7 @@ def write_annotations(folder: Path, sizes: list[tuple[int, int]]) -> None:
         images.append({"id": number, "file_name": f"{number}.png", "width": size[0], "height": size[1]})
         for category, start in ((1, 1 / 8), (2, 5 / 8)):
             x, y, side = size[0] * start, size[1] * start, min(size) / 4
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": number,
-                    "category_id": category,
-                    "bbox": [x, y, side, side],
-                    "area": side * side,
-                    "iscrowd": 0,
-                    "segmentation": [[x, y, x + side, y, x + side, y + side, x, y + side]],
-                }
-            )
+            annotations.append(annotation(len(annotations) + 1, number, category, x, y, side, side))
     categories = [{"id": 1, "name": "square"}, {"id": 2, "name": "quadrangle"}]
     content = {"images": images, "annotations": annotations, "categories": categories}
     (folder / "instances_val.json").write_text(json.dumps(content))

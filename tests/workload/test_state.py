@@ -69,21 +69,23 @@ def test_the_only_state_dict_in_a_file_is_read_and_of_several_one_is_asked_for(t
         read_state_dict(tmp_path / "two.pth::ema")
 
 
-def test_shards_are_read_together(tmp_path: Path) -> None:
-    """By the index of a directory, safetensors first; the checksum covers all of them."""
-    names = write_shards(tmp_path)
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_shards_are_read_together(name: str, tmp_path: Path) -> None:
+    """By the index of a directory; the checksum covers all of them."""
+    names = write_shards(tmp_path, name)
     assert read_state_dict(tmp_path).keys() == STATE.keys()
     found = weights.resolve_weights(TOY, OPTIONS, str(tmp_path), 0)
     lines = "".join(f"{name} {hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}\n" for name in names)
     assert found.sha256 == hashlib.sha256(lines.encode()).hexdigest()
 
 
-def write_shards(directory: Path) -> list[str]:
+def write_shards(directory: Path, name: str = "model.safetensors") -> list[str]:
     """Write ``STATE`` as a shard for each tensor, and their index; returns the names of the shards."""
-    places = {name: f"model-{number}.safetensors" for number, name in enumerate(STATE)}
-    for name, file in places.items():
-        save_file({name: STATE[name]}, directory / file)
-    (directory / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    save = torch.save if name.endswith(".bin") else save_file
+    places = {each: name.replace(".", f"-{number}.") for number, each in enumerate(STATE)}
+    for each, file in places.items():
+        save({each: STATE[each]}, directory / file)
+    (directory / f"{name}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
     return sorted(places.values())
 
 
