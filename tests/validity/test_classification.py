@@ -52,12 +52,6 @@ def test_a_sample_of_labelled_pictures(run: Run, classifier: Any, recorder: Any)
     assert isinstance(judged.shown, ShownClasses)
     assert [each.index for each in judged.shown.first] == list(range(10))
     assert {i for each in judged.shown.first for i in each.tested.classes} <= set(judged.shown.indices)
-    assert [each.metric for each in judged.changes] == ["top1", "top5"]
-    assert (judged.changes[0].reference, judged.changes[0].tested) == (judged.reference, judged.tested)
-    assert judged.changes[0].low < judged.changes[0].change < judged.changes[0].high
-    assert judged.changes[0].p_value is not None
-    assert judged.deciding_change == judged.changes[0]
-    assert "class_loss" in {check.name for check in judged.checks}
 
 
 def toy_judged(folder: Path, reference: Predictor, tested: Predictor, **request: Any) -> Validity:
@@ -225,8 +219,9 @@ def test_changes_in_both_directions_are_inconclusive_on_few_pictures(tmp_path: P
     """Every 20th picture is lost and as many are gained: the set is too small to say that nothing is lost."""
     judged = planted(tmp_path, lambda index: (index % 20 != 7, index % 20 != 3))
     assert (judged.verdict, judged.exit_code) == ("INCONCLUSIVE", 2)
-    (top1, _) = judged.changes
-    assert (top1.worse, top1.better, top1.p_value) == (7, 7, 1.0)
+    top1, top5 = judged.changes
+    assert (top1.metric, top1.worse, top1.better, top1.p_value, top5.metric) == ("top1", 7, 7, 1.0, "top5")
+    assert (top1.reference, top1.tested) == (judged.reference, judged.tested)
     assert top1.detectable_loss == pytest.approx(2.49 * (14 / 139) ** 0.5 / 140**0.5, rel=0.01)
     assert 0.04 < top1.possible_loss < 0.08
     assert judged.deciding_change == top1

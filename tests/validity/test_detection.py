@@ -14,7 +14,6 @@ from validity.conftest import hidden
 from validity.toys import Make, Run, judge
 
 from modelzoo.records.partial import PictureNote
-from modelzoo.records.validity import ReasonKind
 from modelzoo.validity import Detection, Predictor, ValidityRequest, average_precision
 
 
@@ -49,14 +48,10 @@ def test_a_sample_of_annotated_pictures(run: Run, detector: Any, recorder: Any) 
     """12 pictures: INCONCLUSIVE, with AP by size and pictures of two of them."""
     judged = run(data=str(detector.data / "instances_val2017.json"), limit=12, pictures=2)
     assert (judged.verdict, judged.exit_code) == ("INCONCLUSIVE", 2)
-    assert judged.reason is not None
-    assert (judged.reason.kind, judged.reason.required) == (ReasonKind.FEW_CLUSTERS, 20)
-    assert judged.reason.more_items
     assert 0.2 < judged.figures["box_ap_reference"] < 0.6
     assert "box_ap_small_reference" in judged.figures
     assert [each.metric for each in judged.changes] == ["box_ap", "detection_agreement"]
     assert judged.changes[0].change == pytest.approx((judged.tested or 0) - (judged.reference or 0))
-    assert judged.changes[0].low < judged.changes[0].change < judged.changes[0].high
     assert judged.deciding_change == judged.changes[0]
     assert len(recorder.pictures) == 2
     drawn = recorder.pictures[0].detections

@@ -16,12 +16,11 @@ from validity.toys import bind, judge
 
 from modelzoo.cli.app import main
 from modelzoo.errors import InputError, UsageError
-from modelzoo.records import codec
 from modelzoo.records.partial import PartialResult
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.results import store
 from modelzoo.validity import Predictor, ScoredTask
-from modelzoo.validity.judging import compare, conclude, merge, plan_shards
+from modelzoo.validity.judging import conclude
 from modelzoo.validity.protocol import PreparedItem, TaskContext
 from modelzoo.workload.discovery import load_workload
 
@@ -75,17 +74,6 @@ def test_it_is_judged_by_its_mean_score(data: Path, change: float, verdict: Vali
     assert (found.verdict, found.task, found.metric, found.items) == (verdict, "regression", "close_enough", ROWS)
     assert {"accuracy", "layer_drift"} <= {check.name for check in found.checks}
     assert [each.metric for each in found.changes] == ["close_enough"]
-
-
-def test_shards_are_merged_into_what_one_pass_gives(data: Path) -> None:
-    """Stored and read again in between, in any order."""
-    sides = predictor("fp32"), predictor("tested", 0.01)
-    task = bind("regression", load_workload(EXAMPLE).judge({}), *sides, request(data))
-    planned = plan_shards(task, {}, 96).shards
-    shards = [range(each.start, each.stop) for each in (planned[-1], *planned[:-1])]
-    assert len(shards) > 3
-    parts = [codec.decode(PartialResult, codec.encode(compare(task, *sides, each))) for each in shards]
-    assert conclude(task, merge(parts)) == judged(*sides, data)
 
 
 def test_the_command_judges_it(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from modelzoo.errors import EnvironmentProblem, InputError
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.run import Prepared
-from modelzoo.records.validity import ValidityRequest, ValidityVerdict
+from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.validity import Classification
@@ -56,21 +56,6 @@ def resolved(**changes: Any) -> ResolvedSetting:
     return FakeEngine().resolve(Setting(precision="bf16", **changes), batch=2, threads=1)
 
 
-def test_a_setting_is_judged_through_the_engine_protocol(tmp_path: Path, weights: Weights) -> None:
-    """The judge gets the setting's options, the reference is fp32, and both models predict."""
-    requested: list[Mapping[str, Any]] = []
-    work = workload(tmp_path, requested)
-    request = ValidityRequest(data=str(tmp_path / "pictures"))
-    found = validate(FakeEngine(), work, Prepared(resolved(options={"size": 3}), weights), Inputs((), ()), request)
-    assert requested == [{"size": 3}]
-    assert (found.reference.setting.precision, found.tested.setting.precision) == ("fp32", "bf16")
-    assert found.validity.verdict is ValidityVerdict.INCONCLUSIVE  # six pictures
-    assert found.validity.figures["kl_max"] > 0
-    assert (found.validity.reference_name, found.validity.tested_name) == ("fp32", resolved().label)
-    assert found.tested.observed.canary is None
-    assert found.tested.observed.canary_problem
-
-
 def test_without_fp32_there_is_no_reference(tmp_path: Path, weights: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
     """A canary that shows bf16 in the reference ends the judgement before anything is compared."""
     rounded = Canary((OperatorCheck("matmul", 2e-3, CanaryLevel.BF16),))
@@ -88,13 +73,17 @@ def test_data_are_read_before_models_are_loaded(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_request_is_completed_from_setting_and_weights(tmp_path: Path) -> None:
-    """Batch, seed, and whether the weights are random, the user's, or a checkpoint directory."""
+    """Batch, seed, and whether the weights are random, the user's, or a checkpoint directory; options go to the judge."""
+    requested: list[Mapping[str, Any]] = []
+    work = workload(tmp_path, requested)
 
     def completed(weights: Weights, **setting: Any) -> ValidityRequest:
-        task = bound_task(workload(tmp_path, []), Prepared(resolved(**setting), weights), ValidityRequest(limit=3))
-        return task.context.request
+        return bound_task(work, Prepared(resolved(**setting), weights), ValidityRequest(limit=3)).context.request
 
-    assert completed(WEIGHTS, seed=5) == ValidityRequest(limit=3, seed=5, batch=2, own_weights=True)
+    assert completed(WEIGHTS, seed=5, options={"size": 3}) == ValidityRequest(
+        limit=3, seed=5, batch=2, own_weights=True
+    )
+    assert requested == [{"size": 3}]
     random = completed(replace(WEIGHTS, kind=WeightsKind.RANDOM))
     assert (random.weights_are_random, random.own_weights, random.model_path) == (True, False, None)
     directory = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, path=str(tmp_path))
