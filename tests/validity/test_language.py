@@ -103,13 +103,6 @@ def test_few_passages_decide_nothing(text: Path) -> None:
     assert [each.name for each in between.checks if each.undecided] == ["same_top"]
 
 
-def test_the_built_in_passages_show_numbers_only() -> None:
-    """They are few, and were written for modelzoo."""
-    found = judged(replace(bigrams(), name="bf16", precision="bf16"))
-    assert (found.items, found.small) == (8, True)
-    assert found.verdict in ("NUMERIC ONLY", "INCONCLUSIVE")
-
-
 def test_nan_is_never_valid(text: Path) -> None:
     """Nor can it be a reference."""
     broken = Predictor("bf16", lambda ids: torch.full((*ids.shape, VOCABULARY), math.nan))

@@ -84,8 +84,14 @@ def test_bert_holds_no_suspicious_values() -> None:
     assert suspicious(model, inputs) == []
 
 
-def check_counts(name: str, seed: int) -> None:
-    """Check that candidates and detections are in the ranges of trained detectors, and no output is suspicious."""
+SLOW = [("ssd", 1), ("ssd", 2), ("maskrcnn", 0), ("maskrcnn", 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"), [("ssd", 0), *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
+)
+def test_detectors_have_a_trained_detectors_counts(name: str, seed: int) -> None:
+    """Without adjustment, 35,000 candidates would enter NMS of ssd; no output is suspicious."""
     model, inputs, work = ready(name, seed)
     with torch.inference_mode():
         counts = work.count(model, inputs)
@@ -94,18 +100,6 @@ def check_counts(name: str, seed: int) -> None:
         assert count.is_typical, count
         assert count.source
     assert suspicious(model, inputs) == []
-
-
-def test_ssd_has_a_trained_detectors_counts() -> None:
-    """Without adjustment, 35,000 candidates would enter NMS."""
-    check_counts("ssd", 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "seed"), [("ssd", 1), ("ssd", 2), ("maskrcnn", 0), ("maskrcnn", 1)])
-def test_detectors_have_a_trained_detectors_counts(name: str, seed: int) -> None:
-    """The same for more seeds, and for Mask R-CNN at full size."""
-    check_counts(name, seed)
 
 
 def test_normalization_is_fitted_to_what_it_sees() -> None:

@@ -1,4 +1,4 @@
-"""The rounding baseline: the expected error, and faults that exceed it."""
+"""Errors by layer: the expected ones, faults that exceed them, what is kept of a layer, and what --explain shows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,20 @@ from validity.toys import Make
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
-from modelzoo.validity import Predictor
+from modelzoo.validity import Predictor, TaskContext, ValidityRequest
 from modelzoo.validity.checks import FP32_DRIFT
-from modelzoo.validity.layers import OUTPUT, first_suspect, is_observable, layer_errors, scale_change
+from modelzoo.validity.finite import places
+from modelzoo.validity.layers import (
+    MAXIMUM_SAMPLE,
+    OUTPUT,
+    exhibits,
+    explained,
+    first_suspect,
+    is_observable,
+    layer_errors,
+    observe,
+    scale_change,
+)
 
 
 def network() -> Any:
@@ -185,3 +196,84 @@ def test_scale_and_its_error() -> None:
     factor, error = scale_change(values + noise, values)
     assert abs(factor) < 3 * error
     assert scale_change(values, torch.zeros_like(values)) == (0, 0)
+
+
+def test_what_is_kept_of_a_layer_is_small(predictor: Make) -> None:
+    """A sample, not a view that would keep the whole output of every layer in memory."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 24, 3), torch.nn.ReLU())
+    observed = observe(predictor(model), (torch.rand(4, 3, 64, 64),), lambda name: True, lambda output: output)
+    assert list(observed) == ["0", "1", OUTPUT]
+    for name, output in ((name, each.sample) for name, each in observed.items()):
+        assert output.numel() <= MAXIMUM_SAMPLE + 1, name
+        storage = output.untyped_storage()
+        assert len(storage) <= 4 * (MAXIMUM_SAMPLE + 1), name
+
+
+def test_a_layer_that_is_called_twice_has_two_entries(predictor: Make) -> None:
+    """The second call does not replace the first."""
+
+    class Twice(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(self.layer(x))
+
+    observed = observe(predictor(Twice()), (torch.ones(1, 4),), lambda name: True, lambda output: output)
+    assert list(observed) == ["layer", "layer#2", OUTPUT]
+    assert observed["layer"].kind == "Linear"
+
+
+def test_places_that_are_not_finite_are_told_apart() -> None:
+    """In lists, tuples and dicts of tensors; by tensor, place and kind."""
+    good = ({"a": [torch.ones(2)]}, torch.tensor([1]))
+    assert places(good) == ""
+    bad = [places((good, [torch.tensor(values)])) for values in ([1.0, torch.inf], [1.0, -torch.inf], [torch.inf, 1.0])]
+    assert "" not in bad
+    assert len(set(bad)) == 3
+    assert places((good, [torch.tensor([9.0, torch.inf])])) == bad[0]
+
+
+GOOD = LayerError("a", "Conv2d", 0.004, 0.0, 0.001, 0.004, 0.0, True)
+LAYERS = (
+    GOOD,
+    replace(GOOD, name="b", error=0.011),
+    replace(GOOD, name="c", error=0.1),
+    replace(GOOD, name="d", error=None, scale=None, finite=False),
+)
+
+
+def test_the_first_suspect_is_the_first_layer_beyond_a_limit() -> None:
+    """By its error, its scale or NaN; a tolerance replaces the limit."""
+    assert first_suspect(LAYERS, {}) == 2
+    assert first_suspect(LAYERS, {"layer_drift": 100.0}) == 3
+    assert first_suspect(LAYERS, {"layer_drift": 2.0}) == 1
+    assert first_suspect([GOOD, replace(GOOD, scale=0.05)], {}) == 1
+    assert first_suspect([GOOD], {}) is None
+    assert first_suspect([replace(GOOD, error=1.0, baseline=None)], {}) is None
+
+
+def test_the_first_suspect_is_shown_with_its_neighbours() -> None:
+    """Without a suspect, the layers with the largest errors."""
+    found = explained(LAYERS, {})
+    assert ([each.name for each in found.layers], found.suspect) == (["a", "b", "c", "d"], 2)
+    found = explained((GOOD, *LAYERS), {})
+    assert ([each.name for each in found.layers], found.suspect) == (["a", "b", "c", "d"], 2)
+    found = explained(LAYERS[:2], {})
+    assert ([each.name for each in found.layers], found.suspect) == (["b", "a"], None)
+    assert explained((), {}).layers == ()
+
+
+def test_exhibits_only_on_request() -> None:
+    """``--explain`` gives a CSV with every layer and a plot; without it there is nothing."""
+    context = TaskContext("toy", ValidityRequest(explain=True, tolerance={"layer_drift": 2.0}), tested_name="bf16")
+    listing, plot = exhibits(LAYERS, context)
+    assert listing.csv is not None
+    assert [row[0] for row in listing.csv.rows] == ["a", "b", "c", "d"]
+    assert listing.csv.rows[3] == ("d", "Conv2d", "nan", "0.004", "nan", "False")
+    assert plot.layer_errors is not None
+    assert (plot.layer_errors.limit, plot.layer_errors.first_suspect) == (2.0, 1)
+    silent = replace(context, request=ValidityRequest())
+    assert list(exhibits(LAYERS, silent)) == []
+    assert list(exhibits((), context)) == []
