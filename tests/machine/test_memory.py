@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from planted import plant
+from topologies import plant_topology
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import memory
@@ -108,16 +110,9 @@ NUMA_MAPS = """\
 """
 
 
-def tree(root: Path, nodes: dict[int, str], numa_maps: str | None = NUMA_MAPS) -> Path:
+def tree(root: Path, nodes: dict[int, range], numa_maps: str = NUMA_MAPS) -> Path:
     """The files of a machine with these nodes."""
-    for node, cpus in nodes.items():
-        folder = root / f"sys/devices/system/node/node{node}"
-        folder.mkdir(parents=True)
-        (folder / "cpulist").write_text(f"{cpus}\n")
-    if numa_maps is not None:
-        (root / "proc/self").mkdir(parents=True)
-        (root / "proc/self/numa_maps").write_text(numa_maps)
-    return root
+    return plant(plant_topology(root, nodes), {"proc/self/numa_maps": numa_maps})
 
 
 def test_memory_is_added_up_by_node() -> None:
@@ -132,7 +127,7 @@ def test_memory_is_added_up_by_node() -> None:
 
 def test_a_process_whose_memory_is_on_its_own_node_is_proven(tmp_path: Path) -> None:
     """The libraries that it shares with others may be anywhere."""
-    root = tree(tmp_path, {0: "0-3", 1: "4-7", 3: "12-15", 12: ""})
+    root = tree(tmp_path, {0: range(4), 1: range(4, 8)})
     found = read_placement(frozenset({4, 5}), root=root)
     assert (found.cpus, found.nodes, found.problem) == ((4, 5), (1,), None)
     assert found.local_share == pytest.approx(1 - 40960 / sum(each.private for each in found.memory))
@@ -147,13 +142,13 @@ def test_a_process_whose_memory_is_on_its_own_node_is_proven(tmp_path: Path) -> 
 
 def test_what_cannot_be_read_leaves_the_placement_unproven(tmp_path: Path) -> None:
     """With the reason; kernels without NUMA have no such file."""
-    found = read_placement(frozenset({0}), root=tree(tmp_path / "a", {0: "0-3"}, numa_maps=None))
+    found = read_placement(frozenset({0}), root=plant_topology(tmp_path / "a", {0: range(4)}))
     assert found.problem == "/proc/self/numa_maps cannot be read: No such file or directory"
     assert found.local_share is None
     assert not found.is_proven
     found = read_placement(frozenset({0}), root=tree(tmp_path / "b", {}))
     assert (found.problem, found.nodes, found.local_share) == (None, (), None)
-    found = read_placement(frozenset({0}), root=tree(tmp_path / "c", {0: "0"}, numa_maps="00400000 default\n"))
+    found = read_placement(frozenset({0}), root=tree(tmp_path / "c", {0: range(1)}, "00400000 default"))
     assert (found.problem, found.nodes, found.memory, found.local_share) == (None, (0,), (), None)
 
 
