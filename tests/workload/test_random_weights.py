@@ -67,14 +67,11 @@ def test_resnet50_keeps_its_level_through_all_layers(seed: int) -> None:
     """No module's output vanishes, explodes, or holds NaN or denormals; the logits differ by class."""
     model, inputs, _ = ready("resnet50", seed)
     assert suspicious(model, inputs) == []
-    levels: list[float] = []
-    handles = [
-        block.register_forward_hook(lambda m, a, output: levels.append(float(output.std())))
-        for block in (model.layer1, model.layer2, model.layer3, model.layer4)
-    ]
-    with torch.inference_mode(), initialization.temporary_hooks(handles):
-        logits = model(*inputs.args)
-    assert all(0.1 < level < 10 for level in levels)
+    layers = {name: each for name, each in model.named_children() if name.startswith("layer")}
+    with torch.inference_mode():
+        logits, outputs = initialization.capture_outputs(model, inputs, layers)
+    assert len(outputs) == 4
+    assert all(0.1 < float(each.std()) < 10 for each in outputs.values())
     assert logits.std() > 1e-3
 
 
