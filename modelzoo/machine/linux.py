@@ -213,7 +213,7 @@ def read_cgroup_cpus(root: Path) -> frozenset[int] | None:
     return None
 
 
-def read_throttling(root: Path) -> Throttling | None:
+def read_throttling(root: Path = FILESYSTEM_ROOT) -> Throttling | None:
     """Return how often, and for how long, quotas have stopped this process's group and its parents so far.
 
     ``None`` if there is no quota, or the kernel does not say. Each group counts the stops by its own quota.
