@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,12 @@ class NVMLError(Exception):
     """What NVML raises."""
 
 
-def fake_nvml(*, reasons: int = 0, denied: bool = False, count: int = 2) -> Any:
-    """A library with ``count`` GPUs; ``locked`` lists what was locked and set back, ``denied`` refuses to lock."""
-    locked: list[str] = []
+def fake_nvml(*, reasons: int = 0, denied: bool = False, count: int = 2, log: str = "/dev/null") -> Any:
+    """A library with ``count`` GPUs; the file ``log`` has what was locked and set back, ``denied`` refuses to lock."""
+
+    def note(text: str) -> None:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
 
     def not_supported(handle: str) -> int:
         raise NVMLError("Not Supported")
@@ -20,7 +24,7 @@ def fake_nvml(*, reasons: int = 0, denied: bool = False, count: int = 2) -> Any:
     def lock(handle: str, low: int, high: int) -> None:
         if denied:
             raise NVMLError("Insufficient Permissions")
-        locked.append(f"{handle} at {low} to {high}")
+        note(f"{handle} locked at {low} to {high}")
 
     def by_uuid(uuid: str) -> str:
         if not uuid.startswith("GPU-"):
@@ -42,6 +46,5 @@ def fake_nvml(*, reasons: int = 0, denied: bool = False, count: int = 2) -> Any:
         nvmlDeviceGetTotalEnergyConsumption=not_supported,
         nvmlDeviceGetCurrentClocksThrottleReasons=lambda handle: reasons,
         nvmlDeviceSetGpuLockedClocks=lock,
-        nvmlDeviceResetGpuLockedClocks=lambda handle: locked.append(f"{handle} set back"),
-        locked=locked,
+        nvmlDeviceResetGpuLockedClocks=lambda handle: note(f"{handle} set back"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import places
@@ -23,13 +23,3 @@ def plant(root: Path, files: Mapping[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content + "\n")
     return root
-
-
-def topology(cores: Sequence[str], package: str = "0") -> dict[str, str]:
-    """Return the files of /sys for logical CPUs whose lists of siblings are ``cores``."""
-    files = {"sys/devices/system/cpu/online": f"0-{len(cores) - 1}"}
-    for number, siblings in enumerate(cores):
-        folder = f"sys/devices/system/cpu/cpu{number}/topology"
-        files[f"{folder}/core_cpus_list"] = siblings
-        files[f"{folder}/physical_package_id"] = package
-    return files

@@ -30,31 +30,31 @@ from modelzoo.machine.linux import (
 )
 from modelzoo.records.machine import Core, Threads, Topology
 
-# (implementer, part) of MIDR_EL1. Sources: util-linux sys-utils/lscpu-arm.c, Linux
+# (implementer, part) of MIDR_EL1, as /proc/cpuinfo has them. Sources: util-linux sys-utils/lscpu-arm.c, Linux
 # arch/arm64/include/asm/cputype.h.
 _PARTS = {
-    (0x41, 0xD03): "Cortex-A53",
-    (0x41, 0xD07): "Cortex-A57",
-    (0x41, 0xD08): "Cortex-A72",
-    (0x41, 0xD0B): "Cortex-A76",
-    (0x41, 0xD0C): "Neoverse-N1",  # also Ampere Altra, Graviton2
-    (0x41, 0xD40): "Neoverse-V1",  # Graviton3
-    (0x41, 0xD47): "Cortex-A710",
-    (0x41, 0xD49): "Neoverse-N2",  # Yitian 710, Cobalt 100
-    (0x41, 0xD4A): "Neoverse-E1",
-    (0x41, 0xD4F): "Neoverse-V2",  # Grace, Graviton4, Axion
-    (0x41, 0xD83): "Neoverse-V3AE",
-    (0x41, 0xD84): "Neoverse-V3",
-    (0x41, 0xD8E): "Neoverse-N3",
-    (0x43, 0x0AF): "ThunderX2",
-    (0x46, 0x001): "A64FX",
-    (0x48, 0xD01): "TaiShan v110",  # Kunpeng 920
-    (0x48, 0xD02): "TaiShan v120",
-    (0x70, 0x662): "FTC662",
-    (0x70, 0x663): "FTC663",
-    (0xC0, 0xAC3): "Ampere-1",
-    (0xC0, 0xAC4): "Ampere-1a",
-    (0xC0, 0xAC5): "Ampere-1b",
+    ("0x41", "0xd03"): "Cortex-A53",
+    ("0x41", "0xd07"): "Cortex-A57",
+    ("0x41", "0xd08"): "Cortex-A72",
+    ("0x41", "0xd0b"): "Cortex-A76",
+    ("0x41", "0xd0c"): "Neoverse-N1",  # also Ampere Altra, Graviton2
+    ("0x41", "0xd40"): "Neoverse-V1",  # Graviton3
+    ("0x41", "0xd47"): "Cortex-A710",
+    ("0x41", "0xd49"): "Neoverse-N2",  # Yitian 710, Cobalt 100
+    ("0x41", "0xd4a"): "Neoverse-E1",
+    ("0x41", "0xd4f"): "Neoverse-V2",  # Grace, Graviton4, Axion
+    ("0x41", "0xd83"): "Neoverse-V3AE",
+    ("0x41", "0xd84"): "Neoverse-V3",
+    ("0x41", "0xd8e"): "Neoverse-N3",
+    ("0x43", "0x0af"): "ThunderX2",
+    ("0x46", "0x001"): "A64FX",
+    ("0x48", "0xd01"): "TaiShan v110",  # Kunpeng 920
+    ("0x48", "0xd02"): "TaiShan v120",
+    ("0x70", "0x662"): "FTC662",
+    ("0x70", "0x663"): "FTC663",
+    ("0xc0", "0xac3"): "Ampere-1",
+    ("0xc0", "0xac4"): "Ampere-1a",
+    ("0xc0", "0xac5"): "Ampere-1b",
 }
 FEATURES = {
     "aarch64": ("fphp", "asimdhp", "asimddp", "sve", "sve2", "i8mm", "bf16", "svebf16", "sme", "sme2"),
@@ -73,6 +73,7 @@ FEATURES = {
     ),
 }
 """The CPU flags that decide which kernels can run, by architecture. Others are not recorded."""
+_ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 _BF16 = ("bf16", "svebf16", "avx512_bf16", "amx_bf16", "avx_ne_convert")
 
 
@@ -94,7 +95,7 @@ def identify_cpu(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
         cpuinfo: text of ``/proc/cpuinfo``.
         lscpu: output of ``lscpu``; may be empty.
     """
-    architecture = {"arm64": "aarch64", "amd64": "x86_64", "AMD64": "x86_64"}.get(architecture, architecture)
+    architecture = _ALIASES.get(architecture, architecture)
     info, listed = first_fields(cpuinfo), first_fields(lscpu)
     if architecture == "aarch64" and listed.get("Vendor ID") in ("GenuineIntel", "AuthenticAMD", "HygonGenuine"):
         listed = {}
@@ -102,7 +103,7 @@ def identify_cpu(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
     product = listed.get("BIOS Model name")
     names = [listed.get("Model name"), info.get("model name"), info.get("Model"), product]
     if architecture == "aarch64":
-        names.insert(0, decode_midr(info))
+        names.insert(0, _PARTS.get((info.get("CPU implementer", ""), info.get("CPU part", ""))))
     name = next((text for text in names if text and text != "-"), None)
     if name is None and "CPU part" in info:
         name = f"implementer {info.get('CPU implementer', 'unknown')}, part {info['CPU part']}"
@@ -114,18 +115,6 @@ def identify_cpu(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
         features=tuple(flag for flag in FEATURES.get(architecture, ()) if flag in known),
         has_bf16=not known.isdisjoint(_BF16),
     )
-
-
-def decode_midr(info: dict[str, str]) -> str | None:
-    """Return the name of an ARM core, or ``None`` if its implementer and part are unknown.
-
-    Args:
-        info: the fields of one processor in ``/proc/cpuinfo``.
-    """
-    try:
-        return _PARTS.get((int(info["CPU implementer"], 16), int(info["CPU part"], 16)))
-    except (KeyError, ValueError):
-        return None
 
 
 def first_fields(text: str) -> dict[str, str]:
@@ -144,7 +133,7 @@ def is_foreign_architecture(architecture: str, cpuinfo: str, modalias: str) -> b
     This is how qemu-user can be recognized from inside: it translates ``uname``, but not /sys, and /proc/cpuinfo only
     since QEMU 8.
     """
-    seen = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
+    seen = _ALIASES.get(architecture, architecture)
     kind = modalias.partition("type:")[2].partition(",")[0].partition(":")[0]
     if kind and seen in ("x86_64", "aarch64") and kind != {"x86_64": "x86"}.get(seen, seen):
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator, Mapping
 
 from modelzoo.errors import EnvironmentProblem
@@ -209,16 +210,12 @@ def probe_torchvision() -> str | None:
     return None
 
 
-def probe_page_faults(mib: int = 64, rounds: int = 5) -> float | None:
+def probe_page_faults(mib: int = 64, rounds: int = 5) -> float:
     """Return the page faults per MiB of a tensor that is freed and allocated again.
 
     Returns:
-        0 if the memory is kept, 256 if every 4 KiB page is new; ``None`` if this is not Unix.
+        0 if the memory is kept, 256 if every 4 KiB page is new.
     """
-    try:
-        import resource
-    except ImportError:
-        return None
     torch = import_torch()
     size = mib << 18  # floats
     # The first pages are always new, and glibc with raised thresholds settles after 7 rounds (measured).

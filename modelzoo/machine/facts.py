@@ -158,7 +158,7 @@ def identify_container(root: Path, environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def identify_hypervisor(root: Path = FILESYSTEM_ROOT) -> str | None:
+def identify_hypervisor(root: Path) -> str | None:
     """Return the hypervisor that the firmware names, for CPUs that do not report one (ARM)."""
     kind = read_text(root / "sys/hypervisor/type")
     if kind:
@@ -169,7 +169,7 @@ def identify_hypervisor(root: Path = FILESYSTEM_ROOT) -> str | None:
     return next((name for name in _HYPERVISORS if name in vendor or name in product), None)
 
 
-def identify_cloud(root: Path = FILESYSTEM_ROOT) -> tuple[str, str | None] | None:
+def identify_cloud(root: Path) -> tuple[str, str | None] | None:
     """Return the cloud provider that the firmware names, and its name for this kind of machine if it is there.
 
     ``None`` if it names no known cloud. Amazon's firmware contains the instance type (source: AWS, "Detect whether a
@@ -209,7 +209,7 @@ def count_vcpus_per_core(virtual: bool, threads_per_core: int, architecture: str
 
 
 def identify_emulator(
-    architecture: str, cpuinfo: str, hypervisor: str | None, root: Path = FILESYSTEM_ROOT
+    architecture: str, cpuinfo: str, hypervisor: str | None, root: Path
 ) -> str | None:
     """Return the emulator that executes this process's instructions, or ``None``.
 

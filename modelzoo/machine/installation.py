@@ -132,20 +132,12 @@ def explain_torch_failure(error: Exception) -> str:
     return f"PyTorch cannot be imported ({text}): reinstall it with pip install --force-reinstall torch"
 
 
-def explain_torchvision_failure(
-    error: Exception, torch_version: str | None = None, torchvision_version: str | None = None
-) -> str:
-    """Return one line that says why ``import torchvision`` failed and how to fix it.
-
-    Args:
-        error: what was raised.
-        torch_version, torchvision_version: by default the installed ones.
-    """
+def explain_torchvision_failure(error: Exception) -> str:
+    """Return one line that says why ``import torchvision`` failed and how to fix it."""
     text = _one_line(error)
     if isinstance(error, ModuleNotFoundError) and error.name == "torchvision":
         return "torchvision is not installed: run pip install torchvision"
-    torch_version = torch_version or installed_version("torch") or "?"
-    torchvision_version = torchvision_version or installed_version("torchvision") or "?"
+    torch_version, torchvision_version = (installed_version(each) or "?" for each in ("torch", "torchvision"))
     mismatch = mismatched_versions(torch_version, torchvision_version)
     if mismatch is not None:
         return mismatch

@@ -90,7 +90,7 @@ def read_engine_libraries(build_line: str, backend: str, threads: int) -> Librar
     loaded = tuple(loaded_libraries())
     return Libraries(
         versions=package_versions(),
-        build=Build(None, None, None, None, None, None, None, None, (), {}),
+        build=parse_torch_config(""),
         build_line=build_line,
         onednn=False,
         mkl=False,

@@ -109,38 +109,38 @@ def leave_bound_cpu() -> None:
         os.sched_setaffinity(0, cpus)
 
 
-def online_cpus(root: Path = FILESYSTEM_ROOT) -> frozenset[int] | None:
+def online_cpus(root: Path) -> frozenset[int] | None:
     """Return the logical CPUs that are online, or ``None`` if /sys does not say."""
     text = read_text(root / "sys/devices/system/cpu/online")
     return parse_cpu_list(text) if text else None
 
 
-def count_cores(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> int | None:
+def count_cores(cpus: frozenset[int], root: Path) -> int | None:
     """Count the physical cores of the logical CPUs ``cpus``; ``None`` if /sys does not say."""
     cores = {read_siblings(cpu, root) for cpu in cpus}
     return None if None in cores else len(cores) or None
 
 
-def read_siblings(cpu: int, root: Path = FILESYSTEM_ROOT) -> str | None:
+def read_siblings(cpu: int, root: Path) -> str | None:
     """Return the list of the logical CPUs that are one core with ``cpu``; ``None`` if /sys does not say."""
     folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
     return read_text(folder / "core_cpus_list") or read_text(folder / "thread_siblings_list")
 
 
-def read_socket(cpu: int, root: Path = FILESYSTEM_ROOT) -> int | None:
+def read_socket(cpu: int, root: Path) -> int | None:
     """Return the package that a logical CPU is in; ``None`` if unknown, which some ARM firmware reports as -1."""
     package = read_integer(root / f"sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id")
     return None if package == -1 else package
 
 
-def read_numa_nodes(root: Path = FILESYSTEM_ROOT) -> dict[int, frozenset[int]]:
+def read_numa_nodes(root: Path) -> dict[int, frozenset[int]]:
     """Return the logical CPUs of each NUMA node that has any (some have memory only); empty on kernels without them."""
     folders = sorted((root / "sys/devices/system/node").glob("node[0-9]*"))
     found = {int(folder.name[len("node") :]): parse_cpu_list(read_text(folder / "cpulist") or "") for folder in folders}
     return {node: cpus for node, cpus in sorted(found.items()) if cpus}
 
 
-def read_caches(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> tuple[Cache, ...]:
+def read_caches(cpus: frozenset[int], root: Path) -> tuple[Cache, ...]:
     """Return the caches of every level, L1 first."""
     owners: dict[tuple[str, int], set[str]] = {}
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
@@ -156,7 +156,7 @@ def read_caches(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> tuple[Cac
     return tuple(Cache(name, size, len(shared)) for (name, size), shared in sorted(owners.items()))
 
 
-def last_level_cache(cpu: int, root: Path = FILESYSTEM_ROOT) -> int | None:
+def last_level_cache(cpu: int, root: Path) -> int | None:
     """Return the lowest of the logical CPUs that share the last cache before memory with ``cpu``.
 
     ``None`` if the system names none, or if it is no more than the second level: that of a core, while the cache of the
@@ -170,18 +170,12 @@ def last_level_cache(cpu: int, root: Path = FILESYSTEM_ROOT) -> int | None:
     return min(max(found)[1], default=None) if found else None
 
 
-def current_mhz(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> list[float]:
+def current_mhz(cpus: frozenset[int], root: Path) -> list[float]:
     """Read the current frequencies in MHz of up to 16 of ``cpus``, evenly spread; empty without cpufreq."""
     chosen = sorted(cpus)[:: max(1, len(cpus) // _FREQUENCY_SAMPLES)]
     # The files hold kHz.
     values = [read_integer(root / f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq") for cpu in chosen]
     return [khz / 1e3 for khz in values if khz]
-
-
-def read_selected(path: Path) -> str | None:
-    """Return the selected word of a /sys file: ``always [madvise] never`` gives ``madvise``."""
-    text = read_text(path) or ""
-    return text.partition("[")[2].partition("]")[0] or None
 
 
 _UNLIMITED = 1 << 60
@@ -209,7 +203,7 @@ def read_cgroup_limits(root: Path = FILESYSTEM_ROOT) -> CgroupLimits:
     )
 
 
-def read_cgroup_cpus(root: Path = FILESYSTEM_ROOT) -> frozenset[int] | None:
+def read_cgroup_cpus(root: Path) -> frozenset[int] | None:
     """Return the logical CPUs that the cpuset of this process's group allows; ``None`` if there is no cpuset."""
     for folder in _cgroup_folders("cpuset", root):
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
@@ -284,13 +278,8 @@ def _existing_folders(root: Path, mount: str, mount_root: str, path: str) -> lis
     (source: cgroups(7), cgroup_namespaces(7)).
     """
     base = root / mount.lstrip("/")
-    try:
-        inside = PurePosixPath(path).relative_to(mount_root)
-    except ValueError:
-        inside = PurePosixPath("")
+    inside = PurePosixPath(path)
+    inside = inside.relative_to(mount_root) if inside.is_relative_to(mount_root) else PurePosixPath()
     if ".." in inside.parts:
-        inside = PurePosixPath("")
-    candidates = [base / inside]
-    candidates += [base / parent for parent in inside.parents if inside.parts]
-    existing = [folder for folder in candidates if folder.is_dir()]
-    return existing or ([base] if base.is_dir() else [])
+        inside = PurePosixPath()
+    return [folder for each in (inside, *inside.parents) if (folder := base / each).is_dir()]

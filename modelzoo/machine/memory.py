@@ -36,7 +36,8 @@ GLIBC_WITH_TUNABLE = (2, 35)
 
 def system_mode(root: Path = FILESYSTEM_ROOT) -> str | None:
     """Return the system's setting: ``always``, ``madvise`` or ``never``; ``None`` if the kernel has no huge pages."""
-    return linux.read_selected(root / "sys/kernel/mm/transparent_hugepage/enabled")
+    text = linux.read_text(root / "sys/kernel/mm/transparent_hugepage/enabled") or ""  # always [madvise] never
+    return text.partition("[")[2].partition("]")[0] or None
 
 
 def huge_pages_problem(mode: str | None, allocator: str | None, libc: tuple[str, str] | None = None) -> str | None:
@@ -81,7 +82,7 @@ def _prctl(operation: int, value: int) -> int:
     arguments = [ctypes.c_ulong(each) for each in (value, 0, 0, 0)]
     try:
         return int(ctypes.CDLL(None).prctl(operation, *arguments))
-    except (AttributeError, OSError, TypeError):  # not Linux
+    except AttributeError:  # not Linux
         return -1
 
 
@@ -227,11 +228,8 @@ def require_allocator(wanted: str) -> None:
 
 
 def malloc_address() -> int | None:
-    """Return the address of this process's global ``malloc``, or ``None`` if it cannot be determined."""
-    try:
-        return ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value
-    except (AttributeError, OSError, TypeError):
-        return None
+    """Return the address of this process's global ``malloc``."""
+    return ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value
 
 
 def locate_library(name: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -103,7 +104,7 @@ class CpuUsageMonitor:
             return sum(known) if known else None
 
         seconds, own = max(spent("clock") or 0.0, 1e-9), max(0.0, spent("own_seconds") or 0.0)
-        tick = 1 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
+        tick = 1 / os.sysconf("SC_CLK_TCK")
         busy, stolen, other, steal = spent("busy"), spent("stolen"), None, None
         if busy is not None and stolen is not None:
             other = max(0.0, busy * tick - own) / seconds
@@ -125,21 +126,13 @@ class CpuUsageMonitor:
         )
 
     def _snapshot(self) -> _Snapshot:
-        faults = switches = 0
-        try:
-            import resource
-        except ImportError:  # not Unix
-            pass
-        else:
-            usage = resource.getrusage(resource.RUSAGE_SELF)
-            faults, switches = usage.ru_minflt, usage.ru_nivcsw
-        throttled = read_throttling(self._root)
+        usage, throttled = resource.getrusage(resource.RUSAGE_SELF), read_throttling(self._root)
         busy, stolen = parse_stat(linux.read_text(self._root / "proc/stat") or "", self._cpus) or (None, None)
         return _Snapshot(
             time.perf_counter(),
             process_tree_seconds(self._pid),
-            faults,
-            switches,
+            usage.ru_minflt,
+            usage.ru_nivcsw,
             busy,
             stolen,
             None if throttled is None else throttled.seconds,
@@ -162,6 +155,6 @@ def process_tree_seconds(pid: int) -> float:
         except psutil.Error:  # it has ended meanwhile
             continue
         total += times.user + times.system
-        # macOS and Windows do not report the times of ended children.
+        # macOS does not report the times of ended children.
         total += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
     return total

@@ -147,9 +147,7 @@ class Components(msgspec.Struct, frozen=True):
         return self.between + self.tau2 / seconds
 
 
-def components(
-    processes: Sequence[Sequence[float]], prior: Components | None = None, prior_weight: float = PRIOR_WEIGHT
-) -> Components:
+def components(processes: Sequence[Sequence[float]], prior: Components | None = None) -> Components:
     """Estimate the components from the samples of several processes of one setting.
 
     ``tau2`` is the variance of the log medians of batches within processes, times a batch's length. ``between`` is
@@ -160,7 +158,6 @@ def components(
     Args:
         processes: the samples of each process, in seconds.
         prior: an earlier estimate on this machine.
-        prior_weight: the degrees of freedom that it counts for.
 
     Raises:
         ValueError: there is no prior and nothing to estimate a component from: fewer than two processes, or only
@@ -169,11 +166,11 @@ def components(
     batches = [_batches(samples) for samples in processes]
     own_freedom = sum(len(levels) - 1 for levels, _ in batches)
     weighted = sum(seconds * variance(levels) * (len(levels) - 1) for levels, seconds in batches if len(levels) > 1)
-    tau2 = _shrunk(weighted, own_freedom, prior.tau2 if prior else None, prior_weight)
+    tau2 = _shrunk(weighted, own_freedom, prior.tau2 if prior else None)
     freedom = len(processes) - 1
     spread = variance([math.log(median(samples)) for samples in processes]) if freedom > 0 else 0.0
     explained = fmean(tau2 / sum(samples) for samples in processes) if processes else 0.0
-    between = _shrunk((spread - explained) * freedom, freedom, prior.between if prior else None, prior_weight)
+    between = _shrunk((spread - explained) * freedom, freedom, prior.between if prior else None)
     return Components(max(0.0, between), tau2)
 
 
@@ -183,8 +180,6 @@ def pooled(found: Sequence[Components]) -> Components:
     Raises:
         ValueError: there are none.
     """
-    if not found:
-        raise ValueError("there are no components to pool")
     return Components(fmean(each.between for each in found), fmean(each.tau2 for each in found))
 
 
@@ -261,10 +256,10 @@ def _batches(samples: Sequence[float]) -> tuple[list[float], float]:
     return [math.log(median(samples[a:b])) for a, b in itertools.pairwise(edges)], total / number
 
 
-def _shrunk(squares: float, freedom: int, prior: float | None, weight: float) -> float:
+def _shrunk(squares: float, freedom: int, prior: float | None) -> float:
     """The variance with this sum of squares, averaged with the prior by degrees of freedom."""
     if prior is None:
         if freedom < 1:
             raise ValueError("a variance needs at least two values, or an earlier estimate")
         return squares / freedom
-    return (squares + weight * prior) / (max(0, freedom) + weight)
+    return (squares + PRIOR_WEIGHT * prior) / (max(0, freedom) + PRIOR_WEIGHT)

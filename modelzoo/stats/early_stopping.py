@@ -93,34 +93,33 @@ def _inflation(flags: Sequence[bool]) -> float:
     return size * variance(shares) / (share * (1 - share)) * (1 + lag) / (1 - lag)
 
 
-def shows(queries: int, over: float, fraction: float, confidence: float = CONFIDENCE, dependence: float = 1.0) -> bool:
+def shows(queries: int, over: float, fraction: float, dependence: float = 1.0) -> bool:
     """Whether a run with ``over`` of ``queries`` over the bound shows that the percentile meets it.
 
     Args:
         queries: all queries of the run.
         over: how many of them took longer than the bound.
         fraction: the percentile as a fraction: 0.99 for p99.
-        confidence: of the statement.
         dependence: how many queries count as one.
     """
     trials, exceeding = queries / dependence, over / dependence
-    return exceeding < trials and incomplete_beta(fraction, trials - exceeding, exceeding + 1) < 1 - confidence
+    return exceeding < trials and incomplete_beta(fraction, trials - exceeding, exceeding + 1) < 1 - CONFIDENCE
 
 
-def most_over(queries: int, fraction: float, confidence: float = CONFIDENCE, dependence: float = 1.0) -> int | None:
+def most_over(queries: int, fraction: float, dependence: float = 1.0) -> int | None:
     """Return how many of ``queries`` may be over the bound; ``None`` if there are too few queries even for none."""
-    if not shows(queries, 0, fraction, confidence, dependence):
+    if not shows(queries, 0, fraction, dependence):
         return None
-    return _first(lambda over: not shows(queries, over, fraction, confidence, dependence), 0, 1) - 1
+    return _first(lambda over: not shows(queries, over, fraction, dependence), 0, 1) - 1
 
 
-def queries_for(over: int, fraction: float, confidence: float = CONFIDENCE) -> int:
+def queries_for(over: int, fraction: float) -> int:
     """Return how many queries it takes at least if ``over`` of them may be over the bound.
 
     >>> queries_for(0, 0.99), queries_for(1, 0.99), queries_for(1, 0.9)
     (459, 662, 64)
     """
-    return _first(lambda queries: shows(queries, over, fraction, confidence), over, over + 1)
+    return _first(lambda queries: shows(queries, over, fraction), over, over + 1)
 
 
 def queries_to_show(share: float, fraction: float, dependence: float = 1.0) -> int | None:
@@ -132,7 +131,7 @@ def queries_to_show(share: float, fraction: float, dependence: float = 1.0) -> i
     if share >= MOST_SHARE * (1 - fraction):
         return None
 
-    return _first(lambda queries: shows(queries, share * queries, fraction, dependence=dependence), 0, 1)
+    return _first(lambda queries: shows(queries, share * queries, fraction, dependence), 0, 1)
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
@@ -145,8 +144,8 @@ def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
     return high
 
 
-def upper_estimate(samples: Sequence[float], fraction: float, confidence: float = CONFIDENCE) -> float | None:
-    """Return the latency that the percentile does not exceed with this confidence, from one run.
+def upper_estimate(samples: Sequence[float], fraction: float) -> float | None:
+    """Return the latency that the percentile does not exceed with a confidence of 99 %, from one run.
 
     As LoadGen does for SingleStream: with the largest t for which t queries may be over the bound, it is the t-th
     largest latency. ``None`` if there are too few for a t of 1, or for their dependence.
@@ -154,8 +153,7 @@ def upper_estimate(samples: Sequence[float], fraction: float, confidence: float 
     Args:
         samples: the latencies, in the order in which they came.
         fraction: the percentile as a fraction.
-        confidence: of the statement.
     """
     together = dependence(samples, fraction)
-    over = None if together is None else most_over(len(samples), fraction, confidence, together)
+    over = None if together is None else most_over(len(samples), fraction, together)
     return sorted(samples)[len(samples) - over] if over else None

@@ -177,27 +177,24 @@ def geometric_mean(values: Sequence[float]) -> float:
     return values[0] if min(values) == max(values) else math.exp(fmean(math.log(value) for value in values))
 
 
-def level_interval(medians: Sequence[float], confidence: float = CONFIDENCE, *, by_precision: bool = False) -> Interval:
+def level_interval(medians: Sequence[float], *, by_precision: bool = False) -> Interval:
     """Compute the geometric mean of the processes' ``medians`` and its interval: Student's t on their logarithms.
 
     One process says nothing about the next one: its interval is unbounded.
 
     Args:
         medians: of each process, in seconds.
-        confidence: coverage of the interval.
         by_precision: whether sampling stopped, or is to stop, because this interval is narrow enough.
 
     Raises:
         ValueError: there are no medians.
     """
-    if not medians:
-        raise ValueError("there are no processes")
     centre, count = geometric_mean(medians), len(medians)
     if count == 1:
         return Interval(centre, 0.0, math.inf)
     error = stdev([math.log(each) for each in medians]) / math.sqrt(count)
     widened = 1 + STOPPED / count if by_precision else 1.0
-    return scaled(centre, student_t((1 + confidence) / 2, count - 1) * error * widened)
+    return scaled(centre, student_t((1 + CONFIDENCE) / 2, count - 1) * error * widened)
 
 
 def scaled(value: float, log_half_width: float) -> Interval:
@@ -330,11 +327,7 @@ class LogRatio(msgspec.Struct, frozen=True):
         value = math.exp(self.value)
         if self.freedom < 1:
             return Interval(value, 0.0, math.inf)
-        return scaled(value, self.half_width(confidence))
-
-    def half_width(self, confidence: float = CONFIDENCE) -> float:
-        """Half of the width of the interval of the log ratio; infinite below one degree of freedom."""
-        return student_t((1 + confidence) / 2, self.freedom) * self.error if self.freedom >= 1 else math.inf
+        return scaled(value, student_t((1 + confidence) / 2, self.freedom) * self.error)
 
 
 def total(variances: Sequence[Variance]) -> Variance:

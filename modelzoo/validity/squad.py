@@ -211,7 +211,7 @@ def rules_of(text: str, has_id: bool = False) -> Rules:
     return "cmrc" if has_id and _HAN.search(text) else "characters"
 
 
-def normalized(text: str, rules: Rules = "words") -> str:
+def normalized(text: str, rules: Rules) -> str:
     """``text`` as it is compared: in lower case, without punctuation, with a blank between what counts by ``rules``."""
     if rules == "cmrc":
         return " ".join(_CMRC_TOKEN.findall(_without_cmrc_punctuation(text)))
@@ -226,17 +226,15 @@ def _without_cmrc_punctuation(text: str) -> str:
     return text.lower().strip().translate(_CMRC_DROPPED)
 
 
-def exact(prediction: str, gold: str, rules: Rules | None = None) -> float:
-    """1 if both texts are equal as they are compared, else 0; ``rules`` are by default those of ``gold``'s language."""
-    rules = rules or rules_of(gold)
+def exact(prediction: str, gold: str, rules: Rules) -> float:
+    """1 if both texts are equal as they are compared, else 0."""
     if rules == "cmrc":
         return float(_without_cmrc_punctuation(prediction) == _without_cmrc_punctuation(gold))
     return float(normalized(prediction, rules) == normalized(gold, rules))
 
 
-def f1(prediction: str, gold: str, rules: Rules | None = None) -> float:
+def f1(prediction: str, gold: str, rules: Rules) -> float:
     """Harmonic mean of precision and recall over the words; if one text is empty, 1 if both are, else 0."""
-    rules = rules or rules_of(gold)
     predicted, expected = normalized(prediction, rules).split(), normalized(gold, rules).split()
     if not predicted or not expected:
         return float(predicted == expected)
@@ -250,13 +248,13 @@ def f1(prediction: str, gold: str, rules: Rules | None = None) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def scores(prediction: str, answers: Sequence[str], rules: Rules | None = None) -> tuple[float, float]:
+def scores(prediction: str, answers: Sequence[str], rules: Rules) -> tuple[float, float]:
     """Return (exact match, F1), each the best over the gold answers, from 0 to 1.
 
     As in evaluate-v2.0, gold answers that are empty once normalized are left out; if none remains, the empty text is
     the correct answer.
     """
-    golds = [answer for answer in answers if normalized(answer, rules or rules_of(answer))] or [""]
+    golds = [answer for answer in answers if normalized(answer, rules)] or [""]
     return max(exact(prediction, gold, rules) for gold in golds), max(f1(prediction, gold, rules) for gold in golds)
 
 

@@ -25,8 +25,6 @@ from modelzoo.records.profile import UnavailableProduct
 
 def test_measuring_for_real_on_small_sizes() -> None:
     """The real products and copies run, and torch has as many threads afterwards as before."""
-    import torch
-
     here = read_machine()
     small = replace(here, memory_limit=1 << 28, caches=())
     before = torch.get_num_threads()
@@ -46,8 +44,6 @@ def test_measuring_for_real_on_small_sizes() -> None:
 @pytest.mark.parametrize("size", [64, 128, 512])
 def test_every_operator_computes_the_whole_product(operator: str, size: int) -> None:
     """Its operations are counted as size³ × 2: the result must have size² elements of sums over size."""
-    import torch
-
     product = ceiling_benchmark._product(torch, operator, size, torch.float32)()
     assert product.numel() == size**2
     assert float(product.mean()) == pytest.approx(size / 4, rel=0.1)
@@ -55,8 +51,6 @@ def test_every_operator_computes_the_whole_product(operator: str, size: int) -> 
 
 def test_int8_is_measured_by_the_product_that_has_a_kernel() -> None:
     """On ARM, torch multiplies number by number, which says nothing about the machine."""
-    import torch
-
     assert ceiling_benchmark._operators(torch, "x86_64")["int8"] == ["int_mm"]
     assert ceiling_benchmark._operators(torch, "aarch64")["int8"] == []
     product: Any = ceiling_benchmark._product(torch, "int_mm", 64, torch.int8)()

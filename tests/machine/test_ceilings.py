@@ -63,21 +63,13 @@ def test_ceilings_are_kept_by_device(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert kept_ceilings(SERVER) is None
 
 
-def test_a_run_bound_by_compute() -> None:
-    """Right of the ridge, the matrix product is the limit."""
+def test_a_run_is_bound_by_compute_or_by_memory() -> None:
+    """Right of the ridge, the matrix product is the limit; left of it, intensity × bandwidth."""
     bound = roofline_bound(8.18e9, 2e8, 0.0545, TWO_CORES, "fp32")
-    assert bound.gflops == pytest.approx(150.1, rel=1e-3)
-    assert bound.share_of_ceiling == pytest.approx(0.5, rel=1e-2)
-    assert bound.share_of_roof == pytest.approx(bound.share_of_ceiling)
-    assert bound.ridge == pytest.approx(15.0)
-    assert bound.bound_by == BoundBy.COMPUTE
-
-
-def test_a_run_bound_by_memory() -> None:
-    """Left of the ridge, the limit is intensity × bandwidth."""
+    assert (bound.bound_by, bound.gflops, bound.ridge) == (BoundBy.COMPUTE, pytest.approx(150.1, rel=1e-3), 15)
+    assert bound.share_of_roof == bound.share_of_ceiling == pytest.approx(0.5, rel=1e-2)
     bound = roofline_bound(1e9, 1e9, 0.1, TWO_CORES, "fp32")
-    assert bound.bound_by == BoundBy.MEMORY
-    assert bound.share_of_roof == pytest.approx(10 / 20)
+    assert (bound.bound_by, bound.share_of_roof) == (BoundBy.MEMORY, pytest.approx(10 / 20))
     assert bound.share_of_ceiling == pytest.approx(10 / 300)
 
 

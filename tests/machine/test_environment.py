@@ -26,7 +26,6 @@ from modelzoo.machine.environment import (
 )
 from modelzoo.machine.start import begin
 from modelzoo.records.machine import THREAD_VARIABLES
-from modelzoo.records.run import EnvironmentChanges
 from modelzoo.setting import Setting
 
 
@@ -81,42 +80,6 @@ def test_values_that_keep_fp32_are_not_fast_math(value: str, reported: bool) -> 
     assert fast_math_settings(environ) == ({"DNNL_DEFAULT_FPMATH_MODE": value} if reported else {})
 
 
-FAST_MATH = {MATH_MODE_VARIABLE: "BF16"}
-
-
-@pytest.mark.parametrize("name", list(FAST_MATH_VARIABLES))
-def test_fast_math_variables_are_removed_and_recorded(name: str) -> None:
-    """Without fast math the worker gets none of them, and the record has each with its value."""
-    variables, changes = worker_environment({name: "BF16", "PATH": "/bin"}, {})
-    assert (variables, changes) == ({"PATH": "/bin"}, EnvironmentChanges({name: "BF16"}, {}))
-
-
-@pytest.mark.parametrize("name", list(KERNEL_VARIABLES))
-def test_limits_of_the_instruction_set_reach_the_worker(name: str) -> None:
-    """They change no precision that was asked for: what is inherited stays, and is warned of."""
-    assert worker_environment({name: "AVX2"}, {}) == ({name: "AVX2"}, EnvironmentChanges())
-
-
-def test_other_variables_are_passed_on() -> None:
-    """Nothing is removed that does not change fp32; of what is set, only fast-math variables are recorded."""
-    variables, changes = worker_environment({"PATH": "/bin", "OMP_NUM_THREADS": "9"}, {"OMP_NUM_THREADS": "2"})
-    assert (variables, changes) == ({"PATH": "/bin", "OMP_NUM_THREADS": "2"}, EnvironmentChanges())
-
-
-@pytest.mark.parametrize("value", ["BF16", "bf16"])
-@pytest.mark.parametrize("name", MATH_MODE_VARIABLES)
-def test_an_inherited_math_mode_that_is_set_anyway_is_not_reported(name: str, value: str) -> None:
-    """``DNNL_DEFAULT_FPMATH_MODE=BF16 performance.py --bf16``: the variable reaches the worker, without a warning."""
-    variables, changes = worker_environment({name: value}, FAST_MATH)
-    assert (variables, changes) == (FAST_MATH, EnvironmentChanges({}, FAST_MATH))
-
-
-def test_another_inherited_math_mode_is_replaced_and_recorded() -> None:
-    """oneDNN reads the variable when it is loaded, so the requested mode must be in it."""
-    variables, changes = worker_environment({MATH_MODE_VARIABLE: "ANY"}, FAST_MATH)
-    assert (variables, changes) == (FAST_MATH, EnvironmentChanges({MATH_MODE_VARIABLE: "ANY"}, FAST_MATH))
-
-
 @pytest.mark.parametrize(
     ("environ", "mode"),
     [
@@ -138,13 +101,24 @@ def test_a_value_that_onednn_does_not_know_is_an_error() -> None:
         inherited_math_mode({MATH_MODE_VARIABLE: "BF17"})
 
 
-TCMALLOC, JEMALLOC, OPENMP = "/usr/lib/libtcmalloc_minimal.so.4", "/opt/libjemalloc.so.2", "/opt/libiomp5.so"
+BF16 = {MATH_MODE_VARIABLE: "BF16"}
+TCMALLOC, JEMALLOC, OPENMP = "/usr/lib/libtcmalloc_minimal.so.4", "/opt/libjemalloc.so.2", "/opt/tcmalloc/libiomp5.so"
 
 
 @pytest.mark.parametrize(
     ("inherited", "wanted", "expected"),
     [
-        ({}, {}, ({}, {}, {})),
+        # Fast math is removed, unless it is the mode that is set anyway: oneDNN reads it when it is loaded.
+        *(({name: "BF16"}, {}, ({}, {name: "BF16"}, {})) for name in FAST_MATH_VARIABLES),
+        *(({name: value}, BF16, (BF16, {}, BF16)) for name in MATH_MODE_VARIABLES for value in ("BF16", "bf16")),
+        ({MATH_MODE_VARIABLE: "ANY"}, BF16, (BF16, {MATH_MODE_VARIABLE: "ANY"}, BF16)),
+        # Limits of the instruction set change no precision that was asked for; threads are no part of the record.
+        *(({name: "AVX2"}, {}, ({name: "AVX2"}, {}, {})) for name in KERNEL_VARIABLES),
+        (
+            {"PATH": "/bin", "OMP_NUM_THREADS": "9"},
+            {"OMP_NUM_THREADS": "2"},
+            ({"PATH": "/bin", "OMP_NUM_THREADS": "2"}, {}, {}),
+        ),
         # Nothing is said about memory: whatever is inherited stays.
         ({"LD_PRELOAD": JEMALLOC}, {}, ({"LD_PRELOAD": JEMALLOC}, {}, {})),
         # An allocator of the setting's own: one that is inherited makes room, other libraries stay.
@@ -152,17 +126,12 @@ TCMALLOC, JEMALLOC, OPENMP = "/usr/lib/libtcmalloc_minimal.so.4", "/opt/libjemal
         (
             {"LD_PRELOAD": f"{JEMALLOC} {OPENMP}"},
             {"LD_PRELOAD": TCMALLOC},
-            (
-                {"LD_PRELOAD": f"{TCMALLOC}:{OPENMP}"},
-                {"LD_PRELOAD": f"{JEMALLOC} {OPENMP}"},
-                {"LD_PRELOAD": TCMALLOC},
-            ),
+            ({"LD_PRELOAD": f"{TCMALLOC}:{OPENMP}"}, {"LD_PRELOAD": f"{JEMALLOC} {OPENMP}"}, {"LD_PRELOAD": TCMALLOC}),
         ),
         ({"LD_PRELOAD": TCMALLOC}, {"LD_PRELOAD": TCMALLOC}, ({"LD_PRELOAD": TCMALLOC}, {}, {"LD_PRELOAD": TCMALLOC})),
         # glibc: no other one.
         ({"LD_PRELOAD": OPENMP}, {"LD_PRELOAD": ""}, ({"LD_PRELOAD": OPENMP}, {}, {})),
         ({"LD_PRELOAD": JEMALLOC}, {"LD_PRELOAD": ""}, ({}, {"LD_PRELOAD": JEMALLOC}, {})),
-        ({}, {"LD_PRELOAD": ""}, ({}, {}, {})),
         # Huge pages: other tunables stay.
         (
             {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=2", "MALLOC_CONF": "narenas:1"},
@@ -179,7 +148,7 @@ TCMALLOC, JEMALLOC, OPENMP = "/usr/lib/libtcmalloc_minimal.so.4", "/opt/libjemal
         ({"THP_MEM_ALLOC_ENABLE": "1"}, {"THP_MEM_ALLOC_ENABLE": ""}, ({}, {"THP_MEM_ALLOC_ENABLE": "1"}, {})),
     ],
 )
-def test_allocator_and_huge_pages_replace_what_is_inherited(
+def test_what_decides_a_setting_replaces_what_is_inherited(
     inherited: dict[str, str], wanted: dict[str, str], expected: tuple[dict[str, str], ...]
 ) -> None:
     """The variables of the worker, what was removed from the inherited ones, and what was set."""
@@ -226,5 +195,6 @@ def test_a_worker_switches_its_huge_pages(thp: str, calls: list[bool], monkeypat
 def test_a_worker_without_its_allocator_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A preload that had no effect must not be measured as if it had one."""
     monkeypatch.setattr("modelzoo.machine.memory.current_allocator", lambda: "glibc")
+    enter(Setting(malloc="glibc"))
     with pytest.raises(EnvironmentProblem, match="malloc=jemalloc"):
         enter(Setting(malloc="jemalloc"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from example_machine import SERVER
-from planted import plant, recorded, topology
+from planted import plant, recorded
 from topologies import plant_topology
 
 from modelzoo.frozen import replace
@@ -34,10 +34,9 @@ def test_an_empty_tree_is_no_error(tmp_path: Path) -> None:
 
 def test_facts_of_a_planted_server(tmp_path: Path) -> None:
     """All facts of a two-socket machine with SMT and a memory-only NUMA node are read."""
-    files = topology(["0,2", "1,3", "0,2", "1,3"])
+    files: dict[str, str] = {}
     for number in range(4):
         base = f"sys/devices/system/cpu/cpu{number}"
-        files[f"{base}/topology/physical_package_id"] = str(number % 2)
         files[f"{base}/cpufreq/scaling_governor"] = "schedutil"
         files[f"{base}/cpufreq/scaling_cur_freq"] = "1200000"
         files[f"{base}/cpufreq/cpuinfo_max_freq"] = "3500000"
@@ -47,9 +46,6 @@ def test_facts_of_a_planted_server(tmp_path: Path) -> None:
             files[f"{folder}/shared_cpu_list"] = "0,2" if number % 2 == 0 else "1,3"
     files = {
         **files,
-        "sys/devices/system/node/node0/cpulist": "0,2",
-        "sys/devices/system/node/node1/cpulist": "1,3",
-        "sys/devices/system/node/node2/cpulist": "",
         "sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]",
         "proc/cpuinfo": recorded("yitian710.cpuinfo"),
         "proc/sys/abi/sve_default_vector_length": "16",
@@ -59,7 +55,8 @@ def test_facts_of_a_planted_server(tmp_path: Path) -> None:
     }
     environ = {"OMP_NUM_THREADS": "8", "HOME": "/home/joe", "MODELZOO_WEIGHTS": "/home/joe/w", "USER": "joe"}
     environ = {**environ, "MODELZOO_IMAGE": "acl-2.10", "TORCH_SECRET_TOKEN": "x", "MODELZOO_IMAGE_ID": "sha256:1"}
-    root = plant(tmp_path, files)
+    nodes, siblings = {0: (0, 2), 1: (1, 3), 2: ()}, {cpu: (cpu % 2, cpu % 2 + 2) for cpu in range(4)}
+    root = plant(plant_topology(tmp_path, nodes, sockets={0: 0, 1: 1}, siblings=siblings), files)
     found = read_machine(root, architecture="aarch64", affinity=frozenset({0, 2}), environ=environ)
     assert (found.cloud, found.instance_type, found.vcpus_per_core) == ("AWS", "c7g.4xlarge", 2)
     assert (found.sockets, found.cores, found.logical, found.threads_per_core) == (2, 2, 4, 2)
@@ -104,24 +101,36 @@ def test_the_fingerprint_follows_what_decides_the_ceilings() -> None:
     assert fingerprint(SERVER) != fingerprint(replace(SERVER, threads=threads))
 
 
-def test_emulators_are_told_from_hypervisors(tmp_path: Path) -> None:
+EPYC, YITIAN = recorded("epyc-kvm.cpuinfo"), recorded("yitian710.cpuinfo")
+QEMU_CPU = "model name\t: QEMU Virtual CPU version 2.5+"
+MODALIAS = "sys/devices/system/cpu/modalias"
+ON_X86 = {MODALIAS: recorded("epyc-kvm.modalias")}
+HANDLED = {"proc/sys/fs/binfmt_misc/qemu-aarch64": "enabled\ninterpreter /usr/bin/q"}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "cpuinfo", "hypervisor", "files", "emulator"),
+    [
+        ("x86_64", EPYC, "KVM", ON_X86, None),
+        ("amd64", EPYC, "KVM", ON_X86, None),
+        ("arm64", YITIAN, None, {MODALIAS: "cpu:type:aarch64:feature:,0001"}, None),
+        ("aarch64", YITIAN, None, {}, None),
+        ("aarch64", recorded("qemu-neoverse-n2.cpuinfo"), None, ON_X86, "qemu-user"),
+        ("aarch64", EPYC, None, {}, "qemu-user"),  # before QEMU 8, /proc/cpuinfo is the host's
+        ("x86_64", YITIAN, None, {}, "qemu-user"),
+        ("aarch64", YITIAN, None, HANDLED, "qemu-user"),
+        ("x86_64", EPYC, "KVM", HANDLED, None),
+        ("aarch64", recorded("qemu-max.cpuinfo"), None, {}, "qemu-system"),
+        ("x86_64", QEMU_CPU, None, {}, "qemu-system"),
+        ("x86_64", QEMU_CPU, "KVM", {}, None),
+        ("x86_64", "model name\t: VirtualApple @ 2.50GHz", None, {}, "rosetta"),
+    ],
+)
+def test_emulators_are_told_from_hypervisors(
+    architecture: str, cpuinfo: str, hypervisor: str | None, files: dict[str, str], emulator: str | None, tmp_path: Path
+) -> None:
     """qemu-user, QEMU without KVM and Rosetta are emulators; KVM is not."""
-    root = plant(tmp_path / "a", {"sys/devices/system/cpu/modalias": recorded("epyc-kvm.modalias")})
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    epyc = recorded("epyc-kvm.cpuinfo")
-    assert identify_emulator("x86_64", epyc, "KVM", root) is None
-    assert identify_emulator("aarch64", recorded("qemu-neoverse-n2.cpuinfo"), None, root) == "qemu-user"
-    # Before QEMU 8 /proc/cpuinfo is the host's.
-    assert identify_emulator("aarch64", epyc, None, empty) == "qemu-user"
-    assert identify_emulator("aarch64", recorded("yitian710.cpuinfo"), None, empty) is None
-    assert identify_emulator("aarch64", recorded("qemu-max.cpuinfo"), None, empty) == "qemu-system"
-    assert identify_emulator("x86_64", "model name\t: QEMU Virtual CPU version 2.5+", None, empty) == "qemu-system"
-    assert identify_emulator("x86_64", "model name\t: QEMU Virtual CPU version 2.5+", "KVM", empty) is None
-    assert identify_emulator("x86_64", "model name\t: VirtualApple @ 2.50GHz", None, empty) == "rosetta"
-    binfmt = plant(tmp_path / "b", {"proc/sys/fs/binfmt_misc/qemu-aarch64": "enabled\ninterpreter /usr/bin/q"})
-    assert identify_emulator("aarch64", recorded("yitian710.cpuinfo"), None, binfmt) == "qemu-user"
-    assert identify_emulator("x86_64", epyc, "KVM", binfmt) is None
+    assert identify_emulator(architecture, cpuinfo, hypervisor, plant(tmp_path, files)) == emulator
 
 
 @pytest.mark.parametrize(
@@ -141,57 +150,41 @@ def test_containers(tmp_path: Path, files: dict[str, str], environ: dict[str, st
     assert identify_container(plant(tmp_path, files), environ) == kind
 
 
-def dmi(**fields: str) -> dict[str, str]:
-    return {f"sys/class/dmi/id/{name}": value for name, value in fields.items()}
-
-
 # Fields as the providers and cloud-init document them; no machine of these clouds was at hand.
-CLOUDS = [
-    (dmi(sys_vendor="Amazon EC2", product_name="c7g.4xlarge"), ("AWS", "c7g.4xlarge")),
-    (dmi(sys_vendor="Amazon EC2", product_name="u-6tb1.metal"), ("AWS", "u-6tb1.metal")),
-    (dmi(sys_vendor="Amazon EC2", product_name="Not Specified"), ("AWS", None)),
-    (dmi(sys_vendor="Xen", product_name="HVM domU", bios_version="4.11.amazon"), ("AWS", None)),
-    (dmi(sys_vendor="Alibaba Cloud", product_name="Alibaba Cloud ECS"), ("Alibaba Cloud", None)),
-    (
-        dmi(sys_vendor="Alibaba Cloud", product_name="ecs.g8y.2xlarge"),
-        ("Alibaba Cloud", "ecs.g8y.2xlarge"),
-    ),
-    (dmi(sys_vendor="Google", product_name="Google Compute Engine"), ("Google Cloud", None)),
-    (
-        dmi(
-            sys_vendor="Microsoft Corporation",
-            product_name="Virtual Machine",
-            chassis_asset_tag="7783-7084-3265-9085-8269-3286-77",
-        ),
-        ("Azure", None),
-    ),
-    (dmi(sys_vendor="Microsoft Corporation", product_name="Virtual Machine"), None),
-    (dmi(sys_vendor="Xen", product_name="HVM domU", bios_version="4.13"), None),
-    (dmi(sys_vendor="QEMU", product_name="Standard PC (Q35 + ICH9, 2009)"), None),
-    (dmi(sys_vendor="Dell Inc.", product_name="PowerEdge R760"), None),
-    ({}, None),
-]
-
-
-@pytest.mark.parametrize(("files", "cloud"), CLOUDS)
-def test_clouds(tmp_path: Path, files: dict[str, str], cloud: tuple[str, str | None] | None) -> None:
-    """The provider is recognized by the firmware; the instance type only if the firmware contains one."""
-    assert identify_cloud(plant(tmp_path, files)) == cloud
+AZURE = {"chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"}
 
 
 @pytest.mark.parametrize(
-    ("files", "hypervisor"),
+    ("vendor", "product", "others", "cloud", "hypervisor"),
     [
-        ({"sys/hypervisor/type": "xen"}, "xen"),
-        (dmi(sys_vendor="QEMU", product_name="KVM Virtual Machine"), "QEMU"),
-        (dmi(sys_vendor="Amazon EC2", product_name="c7g.4xlarge"), "Amazon EC2"),
-        (dmi(sys_vendor="Amazon EC2", product_name="c7g.metal"), None),
-        (dmi(sys_vendor="Dell Inc."), None),
+        ("Amazon EC2", "c7g.4xlarge", {}, ("AWS", "c7g.4xlarge"), "Amazon EC2"),
+        ("Amazon EC2", "u-6tb1.metal", {}, ("AWS", "u-6tb1.metal"), None),
+        ("Amazon EC2", "Not Specified", {}, ("AWS", None), "Amazon EC2"),
+        ("Xen", "HVM domU", {"bios_version": "4.11.amazon"}, ("AWS", None), "Xen"),
+        ("Alibaba Cloud", "Alibaba Cloud ECS", {}, ("Alibaba Cloud", None), "Alibaba Cloud"),
+        ("Alibaba Cloud", "ecs.g8y.2xlarge", {}, ("Alibaba Cloud", "ecs.g8y.2xlarge"), "Alibaba Cloud"),
+        ("Google", "Google Compute Engine", {}, ("Google Cloud", None), "Google"),
+        ("Microsoft Corporation", "Virtual Machine", AZURE, ("Azure", None), "Microsoft Corporation"),
+        ("Microsoft Corporation", "Virtual Machine", {}, None, "Microsoft Corporation"),
+        ("Xen", "HVM domU", {"bios_version": "4.13"}, None, "Xen"),
+        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", {}, None, "QEMU"),
+        ("Dell Inc.", "PowerEdge R760", {}, None, None),
     ],
 )
-def test_hypervisors(tmp_path: Path, files: dict[str, str], hypervisor: str | None) -> None:
-    """The firmware names the hypervisor; machines without one are bare metal."""
-    assert identify_hypervisor(plant(tmp_path, files)) == hypervisor
+def test_clouds_and_hypervisors_are_known_by_their_firmware(
+    vendor: str,
+    product: str,
+    others: dict[str, str],
+    cloud: tuple[str, str | None] | None,
+    hypervisor: str | None,
+    tmp_path: Path,
+) -> None:
+    """The instance type only if the firmware contains one; machines without a hypervisor are bare metal."""
+    fields = {"sys_vendor": vendor, "product_name": product, **others}
+    root = plant(tmp_path, {f"sys/class/dmi/id/{name}": value for name, value in fields.items()})
+    assert (identify_cloud(root), identify_hypervisor(root)) == (cloud, hypervisor)
+    plant(root, {"sys/hypervisor/type": "xen"})
+    assert identify_hypervisor(root) == "xen"
 
 
 def test_vcpus_per_core_are_not_guessed() -> None:

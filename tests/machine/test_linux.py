@@ -31,13 +31,6 @@ def test_frequencies_are_read(tmp_path: Path) -> None:
     assert linux.current_mhz(frozenset({200}), tmp_path) == []
 
 
-def test_the_selected_word_is_read(tmp_path: Path) -> None:
-    """Files of /sys put the selected word in brackets."""
-    root = plant(tmp_path, {"enabled": "always [madvise] never", "empty": ""})
-    assert linux.read_selected(root / "enabled") == "madvise"
-    assert linux.read_selected(root / "empty") is None
-
-
 def test_cgroup_version_1(tmp_path: Path) -> None:
     """Version 1 has other files; a huge number means no limit, and -1 no quota."""
     root = plant(
@@ -70,35 +63,18 @@ def test_a_path_outside_the_container_falls_back_to_the_mount(tmp_path: Path) ->
     assert read_cgroup_limits(root).cpus == 1.0
 
 
-def test_throttled_time_of_version_2(tmp_path: Path) -> None:
-    """The time is read for a group with a quota; without one it is unknown, not 0."""
-    files = {
-        "proc/self/cgroup": "0::/app",
-        "proc/self/mountinfo": CGROUP_V2_MOUNT,
-        "sys/fs/cgroup/app/cpu.max": "200000 100000",
-        "sys/fs/cgroup/app/cpu.stat": "usage_usec 9\nnr_periods 20\nnr_throttled 4\nthrottled_usec 1500000",
-    }
-    assert read_throttling(plant(tmp_path, files)) == Throttling(4, 1.5)
-    assert read_throttling(plant(tmp_path, {**files, "sys/fs/cgroup/app/cpu.max": "max 100000"})) is None
-
-
-def test_a_stop_by_the_quota_of_a_parent_counts(tmp_path: Path) -> None:
-    """The quota of a pod stops its containers, whose own quotas have not been used up."""
+def test_stops_by_the_quotas_of_a_group_and_its_parents_are_added_up(tmp_path: Path) -> None:
+    """The quota of a pod stops its containers as well; without any quota the time is unknown, not 0."""
     files = {
         "proc/self/cgroup": "0::/pod/app",
         "proc/self/mountinfo": CGROUP_V2_MOUNT,
         "sys/fs/cgroup/pod/app/cpu.max": "400000 100000",
-        "sys/fs/cgroup/pod/app/cpu.stat": "nr_throttled 0\nthrottled_usec 0",
+        "sys/fs/cgroup/pod/app/cpu.stat": "usage_usec 9\nnr_periods 20\nnr_throttled 4\nthrottled_usec 1500000",
         "sys/fs/cgroup/pod/cpu.max": "200000 100000",
         "sys/fs/cgroup/pod/cpu.stat": "nr_throttled 7\nthrottled_usec 300000",
     }
-    before = Throttling(2, 0.25)
     found = read_throttling(plant(tmp_path, files))
-    assert found is not None
-    assert found == Throttling(7, 0.3)
-    assert found.since(before).periods == 5
-
-
-def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:
-    """Other systems have no such files."""
-    assert read_cgroup_limits(tmp_path) == CgroupLimits(cpus=None, memory=None)
+    assert found == Throttling(11, 1.8)
+    assert found.since(Throttling(6, 0.25)).periods == 5
+    unlimited = dict.fromkeys((name for name in files if name.endswith("cpu.max")), "max 100000")
+    assert read_throttling(plant(tmp_path, unlimited)) is None

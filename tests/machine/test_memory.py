@@ -8,18 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from planted import plant
+from topologies import plant_topology
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import memory
 from modelzoo.machine.memory import (
     find_library,
     identify_allocator,
-    malloc_address,
     nodes_of,
     parse_numa_maps,
     prefer_own_node,
     read_placement,
-    replacement_name,
 )
 from modelzoo.records.machine import NodeMemory
 
@@ -34,45 +34,28 @@ ShmemPmdMapped:        0 kB
 FilePmdMapped:         0 kB
 """
 """Of a process with torch on Linux 6.18, shortened."""
-GLIBC = ("glibc", "2.36")
-
-
-def test_the_system_mode_is_the_selected_word(tmp_path: Path) -> None:
-    """A kernel without huge pages lacks the file."""
-    assert memory.system_mode(tmp_path) is None
-    file = tmp_path / "sys/kernel/mm/transparent_hugepage/enabled"
-    file.parent.mkdir(parents=True)
-    file.write_text("always [madvise] never\n")
-    assert memory.system_mode(tmp_path) == "madvise"
+GLIBC, OLD_GLIBC = ("glibc", "2.36"), ("glibc", "2.31")
 
 
 @pytest.mark.parametrize(
-    ("mode", "allocator", "libc"),
+    ("mode", "allocator", "libc", "message"),
     [
-        ("madvise", "glibc", GLIBC),
-        ("madvise", "jemalloc", ("glibc", "2.31")),
-        ("madvise", "tcmalloc", ("glibc", "2.31")),
-        ("always", "glibc", ("glibc", "2.31")),
-        ("always", None, ("", "")),
+        ("madvise", "glibc", GLIBC, None),
+        ("madvise", "jemalloc", OLD_GLIBC, None),
+        ("madvise", "tcmalloc", OLD_GLIBC, None),
+        ("always", "glibc", OLD_GLIBC, None),
+        ("always", None, ("", ""), None),
+        ("never", "glibc", GLIBC, "transparent huge pages are off on this machine; an administrator"),
+        (None, "glibc", GLIBC, "transparent huge pages are not supported by this kernel"),
+        ("madvise", "glibc", OLD_GLIBC, "this machine has glibc 2.31, which cannot request huge pages"),
     ],
 )
-def test_huge_pages_that_can_be_had(mode: str, allocator: str, libc: tuple[str, str]) -> None:
-    """With ``always`` nobody needs to ask for them; with ``madvise``, an old glibc cannot."""
-    assert memory.huge_pages_problem(mode, allocator, libc) is None
-
-
-@pytest.mark.parametrize(
-    ("mode", "libc", "message"),
-    [
-        ("never", GLIBC, "transparent huge pages are off on this machine; an administrator"),
-        (None, GLIBC, "transparent huge pages are not supported by this kernel"),
-        ("madvise", ("glibc", "2.31"), "this machine has glibc 2.31, which cannot request huge pages"),
-    ],
-)
-def test_huge_pages_that_cannot_be_had(mode: str | None, libc: tuple[str, str], message: str) -> None:
-    """The reason says what to do."""
-    problem = memory.huge_pages_problem(mode, "glibc", libc)
-    assert problem is not None and problem.startswith(message)
+def test_whether_huge_pages_can_be_had(
+    mode: str | None, allocator: str | None, libc: tuple[str, str], message: str | None
+) -> None:
+    """With ``always`` nobody needs to ask for them; otherwise the reason says what to do."""
+    problem = memory.huge_pages_problem(mode, allocator, libc)
+    assert problem is None if message is None else str(problem).startswith(message)
 
 
 def test_memory_in_huge_pages_is_counted(tmp_path: Path) -> None:
@@ -127,16 +110,9 @@ NUMA_MAPS = """\
 """
 
 
-def tree(root: Path, nodes: dict[int, str], numa_maps: str | None = NUMA_MAPS) -> Path:
+def tree(root: Path, nodes: dict[int, range], numa_maps: str = NUMA_MAPS) -> Path:
     """The files of a machine with these nodes."""
-    for node, cpus in nodes.items():
-        folder = root / f"sys/devices/system/node/node{node}"
-        folder.mkdir(parents=True)
-        (folder / "cpulist").write_text(f"{cpus}\n")
-    if numa_maps is not None:
-        (root / "proc/self").mkdir(parents=True)
-        (root / "proc/self/numa_maps").write_text(numa_maps)
-    return root
+    return plant(plant_topology(root, nodes), {"proc/self/numa_maps": numa_maps})
 
 
 def test_memory_is_added_up_by_node() -> None:
@@ -151,7 +127,7 @@ def test_memory_is_added_up_by_node() -> None:
 
 def test_a_process_whose_memory_is_on_its_own_node_is_proven(tmp_path: Path) -> None:
     """The libraries that it shares with others may be anywhere."""
-    root = tree(tmp_path, {0: "0-3", 1: "4-7", 3: "12-15", 12: ""})
+    root = tree(tmp_path, {0: range(4), 1: range(4, 8)})
     found = read_placement(frozenset({4, 5}), root=root)
     assert (found.cpus, found.nodes, found.problem) == ((4, 5), (1,), None)
     assert found.local_share == pytest.approx(1 - 40960 / sum(each.private for each in found.memory))
@@ -166,13 +142,13 @@ def test_a_process_whose_memory_is_on_its_own_node_is_proven(tmp_path: Path) -> 
 
 def test_what_cannot_be_read_leaves_the_placement_unproven(tmp_path: Path) -> None:
     """With the reason; kernels without NUMA have no such file."""
-    found = read_placement(frozenset({0}), root=tree(tmp_path / "a", {0: "0-3"}, numa_maps=None))
+    found = read_placement(frozenset({0}), root=plant_topology(tmp_path / "a", {0: range(4)}))
     assert found.problem == "/proc/self/numa_maps cannot be read: No such file or directory"
     assert found.local_share is None
     assert not found.is_proven
     found = read_placement(frozenset({0}), root=tree(tmp_path / "b", {}))
     assert (found.problem, found.nodes, found.local_share) == (None, (), None)
-    found = read_placement(frozenset({0}), root=tree(tmp_path / "c", {0: "0"}, numa_maps="00400000 default\n"))
+    found = read_placement(frozenset({0}), root=tree(tmp_path / "c", {0: range(1)}, "00400000 default"))
     assert (found.problem, found.nodes, found.memory, found.local_share) == (None, (0,), (), None)
 
 
@@ -219,11 +195,6 @@ def test_allocator() -> None:
     assert identify_allocator("1-2 r-xp 0 0:0 1 /lib/ld-musl-aarch64.so.1") == "musl"
 
 
-def test_the_address_of_malloc_is_known() -> None:
-    """It can be determined on Linux."""
-    assert malloc_address()
-
-
 def test_the_library_of_this_pythons_environment_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as conda's; then what the dynamic linker finds, the smaller variant of tcmalloc first."""
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
@@ -245,22 +216,6 @@ def test_a_library_that_is_missing_is_named_with_its_package(
     monkeypatch.setattr("ctypes.util.find_library", lambda stem: None)
     with pytest.raises(EnvironmentProblem, match=f"malloc={name}: .* was not found on this machine; .*{package}"):
         find_library(name)
-
-
-def test_libraries_that_replace_malloc_are_recognized_by_name() -> None:
-    """In whatever directory; an OpenMP runtime is not one."""
-    assert replacement_name("/opt/my dir/libjemalloc.so.2") == "jemalloc"
-    assert replacement_name("libtcmalloc.so.4") == "tcmalloc"
-    assert replacement_name("/opt/tcmalloc/libiomp5.so") is None
-
-
-def test_a_process_with_another_allocator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default is whatever is in use."""
-    monkeypatch.setattr(memory, "current_allocator", lambda: "glibc")
-    for wanted in ("default", "glibc"):
-        memory.require_allocator(wanted)
-    with pytest.raises(EnvironmentProblem, match="malloc=tcmalloc: the process that was to use it uses glibc"):
-        memory.require_allocator("tcmalloc")
 
 
 @pytest.mark.parametrize("name", memory.LIBRARIES)

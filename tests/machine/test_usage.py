@@ -27,16 +27,21 @@ def test_parse_stat_adds_the_cpus_asked_for() -> None:
     assert parse_stat("", frozenset({0})) is None
 
 
+def monitored(
+    root: Path, monkeypatch: pytest.MonkeyPatch, cpus: set[int], clock: list[float], own: list[float]
+) -> CpuUsageMonitor:
+    """A started monitor of a machine whose clock shows these times, and this process these CPU seconds."""
+    monkeypatch.setattr("modelzoo.machine.usage.linux.allowed_cpus", lambda: frozenset(cpus))
+    for name, values in (("time.perf_counter", iter(clock)), ("process_tree_seconds", iter(own))):
+        monkeypatch.setattr(f"modelzoo.machine.usage.{name}", lambda *pid, values=values: next(values))
+    return CpuUsageMonitor(root=root).start()
+
+
 def test_own_work_is_told_from_other_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Busy ticks minus our own are other usage; stolen ticks count relative to all demanded."""
-    monkeypatch.setattr("modelzoo.machine.usage.linux.allowed_cpus", lambda: frozenset({0, 1}))
-    clock = iter([100.0, 110.0])
-    monkeypatch.setattr("modelzoo.machine.usage.time.perf_counter", lambda: next(clock))
-    own = iter([1.0, 6.0])
-    monkeypatch.setattr("modelzoo.machine.usage.process_tree_seconds", lambda pid: next(own))
     ticks = os.sysconf("SC_CLK_TCK")
     plant(tmp_path, {"proc/stat": "cpu0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0", FREQUENCY: "2000000"})
-    monitor = CpuUsageMonitor(root=tmp_path).start()
+    monitor = monitored(tmp_path, monkeypatch, {0, 1}, [100.0, 110.0], [1.0, 6.0])
     plant(
         tmp_path,
         {
@@ -56,18 +61,13 @@ def test_own_work_is_told_from_other_usage(tmp_path: Path, monkeypatch: pytest.M
 
 def test_what_is_left_out_is_no_part_of_the_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that cannot see the others of its call counts its own turns only."""
-    monkeypatch.setattr("modelzoo.machine.usage.linux.allowed_cpus", lambda: frozenset({0}))
-    clock = iter([100.0, 102.0, 110.0, 112.0])
-    monkeypatch.setattr("modelzoo.machine.usage.time.perf_counter", lambda: next(clock))
-    own = iter([1.0, 2.0, 2.0, 3.0])
-    monkeypatch.setattr("modelzoo.machine.usage.process_tree_seconds", lambda pid: next(own))
     ticks = os.sysconf("SC_CLK_TCK")
 
     def busy(seconds: float) -> None:
         plant(tmp_path, {"proc/stat": f"cpu0 {round(seconds * ticks)} 0 0 0 0 0 0 0"})
 
     busy(0)
-    monitor = CpuUsageMonitor(root=tmp_path).start()
+    monitor = monitored(tmp_path, monkeypatch, {0}, [100.0, 102.0, 110.0, 112.0], [1.0, 2.0, 2.0, 3.0])
     busy(1.2)
     with monitor.left_out():
         busy(9)

@@ -39,12 +39,6 @@ def test_infinite_freedom_is_the_normal_distribution() -> None:
     assert two_sided_p(math.inf, math.inf) == 0
 
 
-def test_student_t_without_freedom_is_unbounded() -> None:
-    """One value has no spread, so no finite quantile, and nothing can be told from it."""
-    assert student_t(0.975, 0) == math.inf
-    assert two_sided_p(100.0, 0) == 1.0
-
-
 @given(st.floats(0.51, 0.99999), st.floats(1, 500))
 def test_probabilities_and_quantiles_are_inverse(probability: float, freedom: float) -> None:
     """For any degrees of freedom, whole or not."""

@@ -90,17 +90,6 @@ def test_one_process_has_its_own_interval() -> None:
     assert stats.level_interval([1.0]) == Interval(1.0, 0.0, math.inf)
 
 
-def test_equal_processes_have_their_own_level() -> None:
-    """Not even the last digit moves."""
-    assert stats.level_interval([0.1] * 3) == Interval(0.1, 0.1, 0.1)
-
-
-def test_no_processes_have_no_level() -> None:
-    """An empty setting is an error of the caller."""
-    with pytest.raises(ValueError, match="no processes"):
-        stats.level_interval([])
-
-
 # One odd process
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from modelzoo.stats.early_stopping import shows
-from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge, samples_for
+from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge
 
 MET, NOT_MET, UNDECIDED = BoundOutcome.MET, BoundOutcome.NOT_MET, BoundOutcome.UNDECIDED
 
@@ -49,12 +49,6 @@ def test_what_is_missing_is_said() -> None:
     assert judge([], 90, 1.0) == BoundJudgement(UNDECIDED)
     flat = [[[0.1] * 200], [[0.1] * 200]]
     assert judge(flat, 90, 0.1) == BoundJudgement(MET), "a percentile that equals the bound meets it"
-
-
-@pytest.mark.parametrize(("percent", "least"), [(50, 100), (90, 100), (99, 100), (99.9, 1000)])
-def test_a_round_needs_the_rank_of_its_percentile(percent: float, least: int) -> None:
-    """And enough samples to see how they follow each other."""
-    assert samples_for(percent) == least
 
 
 @pytest.mark.parametrize(("spread", "wander"), [(0.0, 0.06), (0.08, 0.06), (0.0, 0.0)])

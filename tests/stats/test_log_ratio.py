@@ -16,20 +16,18 @@ VARIANCES = st.lists(
 )
 
 
-def test_degrees_of_freedom_of_a_sum_by_hand() -> None:
-    """(2 + 1)² / (2²/4 + 1²/8) = 8."""
-    assert total([Variance(2, 4), Variance(1, 8)]) == Variance(3, pytest.approx(8))
-
-
-def test_a_variance_that_is_not_estimated_adds_freedom() -> None:
-    """(1 + 1)² / (1²/4 + 0) = 16; two of them have as much as one."""
-    assert total([Variance(1, 4), Variance(1, math.inf)]) == Variance(2, pytest.approx(16))
-    assert total([Variance(1, math.inf), Variance(2, math.inf)]) == Variance(3, math.inf)
-
-
-def test_no_variance_at_all_has_the_smallest_freedom() -> None:
-    """Nothing was seen to vary, so nothing is weighted."""
-    assert total([Variance(0, 4), Variance(0, 8)]) == Variance(0, 4)
+@pytest.mark.parametrize(
+    ("variances", "expected"),
+    [
+        ([Variance(2, 4), Variance(1, 8)], Variance(3, pytest.approx(8))),  # (2 + 1)² / (2²/4 + 1²/8)
+        ([Variance(1, 4), Variance(1, math.inf)], Variance(2, pytest.approx(16))),
+        ([Variance(1, math.inf), Variance(2, math.inf)], Variance(3, math.inf)),
+        ([Variance(0, 4), Variance(0, 8)], Variance(0, 4)),
+    ],
+)
+def test_degrees_of_freedom_of_a_sum_by_hand(variances: list[Variance], expected: Variance) -> None:
+    """A variance that is not estimated adds freedom; where nothing was seen to vary, nothing is weighted."""
+    assert total(variances) == expected
 
 
 @given(VARIANCES)

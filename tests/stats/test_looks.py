@@ -71,10 +71,3 @@ def test_rounds_beyond_the_maximum_are_no_look() -> None:
     found, planned = (ratio_test(a[:end], b[:end], looks=looks) for end in (5, 4))
     assert found.p_value == planned.p_value
     assert 0 < found.interval.low < found.interval.high < 1
-
-
-@pytest.mark.parametrize("planned", [(8, 8), (12, 8), (8, 20)])
-def test_looks_that_cannot_be_are_refused(planned: tuple[int, ...]) -> None:
-    """They must ascend, and end at the maximum at the latest."""
-    with pytest.raises(ValueError, match="planned looks must ascend up to 16"):
-        Looks(planned, 16)

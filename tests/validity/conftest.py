@@ -14,12 +14,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from validity.toys import Make, Run, judge
 
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import import_torchvision
 from modelzoo.records import codec
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.validity import Predictor
+from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest
 from modelzoo.workload import discovery
 
 WORKLOADS = Path(__file__).resolve().parent.parent / "workloads"
@@ -35,8 +37,6 @@ def _needs(path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """Small models gain nothing from more threads, and lose much under load."""
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -49,7 +49,7 @@ def hidden(*sides: Predictor) -> list[Predictor]:
 
 
 @pytest.fixture
-def predictor() -> Callable[..., Predictor]:
+def predictor() -> Make:
     """Make a predictor; ``via`` replaces the call.
 
     ``predictor(model, "bf16")`` has its weights rounded to bf16 and computes in fp32, as fast on every CPU: kernels of
@@ -57,8 +57,6 @@ def predictor() -> Callable[..., Predictor]:
     """
 
     def make(model: Any, precision: str = "fp32", via: Callable[..., Any] | None = None) -> Predictor:
-        import torch
-
         if precision == "bf16" and via is None:
             model = copy.deepcopy(model)
             with torch.no_grad():
@@ -70,12 +68,10 @@ def predictor() -> Callable[..., Predictor]:
 
 
 @pytest.fixture
-def autocast() -> Callable[..., Predictor]:
+def autocast() -> Make:
     """Make a predictor whose kernels compute in bf16, by autocast; ``via`` replaces the call."""
 
     def make(model: Any, via: Callable[..., Any] | None = None) -> Predictor:
-        import torch
-
         def run(*args: Any) -> Any:
             with torch.autocast("cpu", torch.bfloat16):
                 return (via or model)(*args)
@@ -88,8 +84,6 @@ def autocast() -> Callable[..., Predictor]:
 @pytest.fixture(scope="session")
 def classifier() -> Any:
     """The trained EfficientNet-Lite0: ``workload``, its ``task``, ``model`` and ``data``."""
-    import torch
-
     loaded = discovery.load_workload(WORKLOADS / "efficientnet_lite0")
     task = loaded.judge({})
     module = sys.modules[task.preprocess.__module__]
@@ -113,8 +107,6 @@ def detector() -> Any:
 @pytest.fixture(scope="session")
 def reader() -> Any:
     """The trained BERT: ``task`` (short windows, for speed), ``model``, ``path`` of its checkpoint, ``data``."""
-    from modelzoo.validity import Answers
-
     path = _needs(DATA / "weights" / "bert" / "minilm-l6-squad")
     with contextlib.redirect_stderr(io.StringIO()):
         from transformers import AutoTokenizer
@@ -149,3 +141,18 @@ class Recorder:
 def recorder() -> Recorder:
     """What a judge hands over for writing."""
     return Recorder()
+
+
+@pytest.fixture
+def against(predictor: Make, recorder: Recorder) -> Run:
+    """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
+
+    def go(
+        trained: Any, tested: Predictor | None = None, task: Any = None, *, layers: bool = True, **request: Any
+    ) -> Validity:
+        sides = [predictor(trained.model), tested or predictor(trained.model, "bf16")]
+        sides = sides if layers else hidden(*sides)
+        asked = ValidityRequest(**{"batch": 4, **request})
+        return judge("trained", task or trained.task, *sides, asked, exhibit=recorder)
+
+    return go

@@ -7,10 +7,8 @@ import pytest
 from modelzoo.frozen import replace
 from modelzoo.records.partial import Row
 from modelzoo.records.validity import MetricChange
-from modelzoo.validity.average_precision import AP_NAMES, Evaluation
 from modelzoo.validity.changes import with_allowed_losses
 from modelzoo.validity.checks import check_value
-from modelzoo.validity.detection_figures import AveragePrecisions
 from modelzoo.validity.rows import Metric
 
 F1 = MetricChange("f1", 0.92, 0.917, -0.011, 0.005, 0.016, 0.03, 42, 3, 1, None, 0.03)
@@ -91,12 +89,6 @@ def test_items_of_different_sizes_are_weighed() -> None:
 def test_one_item_has_no_interval(objects: list[float]) -> None:
     """Neither have pictures without objects."""
     assert agreed(objects, objects) is None
-
-
-def test_a_set_without_an_ap_has_no_change() -> None:
-    """Nothing detected by fp32, or no annotated objects."""
-    nothing = Evaluation(dict.fromkeys(AP_NAMES, 0.0), 10, {})
-    assert AveragePrecisions("box", nothing, nothing, None).change is None
 
 
 def test_the_allowed_loss_follows_from_the_threshold_in_force() -> None:

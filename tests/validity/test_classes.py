@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from itertools import count
-from statistics import fmean
+
+import numpy as np
 
 from modelzoo.records.partial import Row
 from modelzoo.validity.changes import (
@@ -35,22 +36,6 @@ def unchanged_mean() -> list[Row]:
     return [*others, *items("broken", 20, 19, 0)]
 
 
-def test_an_unchanged_mean_does_not_hide_a_broken_class() -> None:
-    """Both models have the same accuracy, and the check fails with the name of the class."""
-    planted = unchanged_mean()
-    reference, tested = (fmean(side) for side in zip(*(pair for row in planted for pair in row.classes.values())))
-    assert reference == tested
-    changes = class_changes(planted, 0.1)
-    assert [each.name for each in changes if each.broken] == ["broken"]
-    assert changes[0].name == "broken"
-    (check,) = class_checks(changes, {})
-    assert not check.passed
-    assert check.about == changes[0]
-    assert (changes[0].items, round(changes[0].loss, 3)) == (20, 0.95)
-    assert check.seen is not None
-    assert 0.5 < check.seen < 0.95
-
-
 def test_the_tolerance_is_the_loss_that_a_class_may_have() -> None:
     """With the value at which the check would have passed it passes, and no class is called broken."""
     (check,) = class_checks(class_changes(unchanged_mean(), 0.1), {})
@@ -63,8 +48,6 @@ def test_the_tolerance_is_the_loss_that_a_class_may_have() -> None:
 
 def test_classes_that_all_lose_as_much_as_is_allowed_are_not_flagged() -> None:
     """The worst case that is still within the threshold: 1 % of the tables may be flagged, 200 are simulated."""
-    import numpy as np
-
     random = np.random.default_rng(3)
     alarms = 0
     for _ in range(200):

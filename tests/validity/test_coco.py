@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from pycocotools import mask as run_lengths
+from validity.toys import annotation
 
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
@@ -29,11 +30,7 @@ def dataset() -> dict[str, Any]:
     annotations = []
     for image in range(1, 4):
         for category, (x, y, side) in ((1, (3, 2, 6)), (3, (10, 5, 20))):
-            polygon = [x, y, x + side, y, x + side, y + side, x, y + side]
-            annotations.append(
-                {"id": len(annotations) + 1, "image_id": image, "category_id": category, "bbox": [x, y, side, side],
-                 "area": side * side, "iscrowd": 0, "segmentation": [polygon]}
-            )  # fmt: skip
+            annotations.append(annotation(len(annotations) + 1, image, category, x, y, side, side))
     counts = [len(list(run)) for run in np.split(MASK.T.ravel(), np.flatnonzero(np.diff(MASK.T.ravel())) + 1)]
     annotations[0] |= {"iscrowd": 1, "segmentation": {"size": [HEIGHT, WIDTH], "counts": counts}}
     images = [
@@ -127,23 +124,17 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
     "image ids repeat": (one("images", id=1), "the image id 1 occurs 2 times"),
     "image ids are text": (each("images", id=str), "names image 1, which is not listed"),
     "image ids are of two kinds": (one("images", id="2"), "are numbers, those of others are text"),
-    "image ids are lists": (one("images", id=[2]), r"Expected `int \| str`, got `array` - at `\$.images\[1\].id`"),
     "an unknown image": (one("annotations", image_id=99), r"annotations\[1\] names image 99"),
     "an unknown category": (one("annotations", category_id=99), r"annotations\[1\] names category 99"),
     "category ids repeat": (one("categories", id=1), "the category id 1 occurs 2 times"),
     "category names repeat": (one("categories", name="Person"), "the category name 'person' occurs 2 times"),
     "a file is named twice": (one("images", file_name=NAMES[0]), "the file_name '0001.png' occurs 2 times"),
     # types
-    "ids of categories are text": (each("annotations", category_id=str), "Expected `int`, got `str`"),
     "a box of three numbers": (one("annotations", bbox=[1, 2, 3]), r"array` of length 4 - at `\$.annotations\[1\]"),
-    "a box of text": (one("annotations", bbox="1,2,3,4"), "Expected `array`"),
     "iscrowd is a truth value": (each("annotations", iscrowd=lambda number: number == 0), SAME),
     "areas are missing": (each("annotations", area=...), SAME),
-    "file_name is missing": (one("images", file_name=...), r"missing required field `file_name` - at `\$.images\[1\]"),
-    "file_name is a number": (one("images", file_name=2), "Expected `str`, got `int`"),
     "no images": (part("images", []), "names no images"),
     "no annotations": (part("annotations", []), "none of the 3 pictures has an object"),
-    "no list of categories": (part("categories"), "missing required field `categories`"),
     "other categories": (part("categories", [{"id": 1, "name": "whale"}, {"id": 3, "name": "x"}]), "in common"),
     # sizes
     "sizes are missing": (each("images", width=..., height=...), SAME),

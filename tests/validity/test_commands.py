@@ -8,13 +8,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from cli.test_app import MLP, MODELZOO, SHORT, TARGET, run, valid
+from PIL import Image
 
 from modelzoo import cli
 from modelzoo.measure import jobs, worker
 from modelzoo.measure.container import Launcher
 from modelzoo.records.protocol import Job, Send, decode_job
+from modelzoo.workload import discovery
 
 CLASSIFIER = """
 from modelzoo.validity import Classification
@@ -64,10 +68,6 @@ def tiny(tmp_path: Path) -> Path:
 
 def written(folder: Path, fault: bool = False) -> Path:
     """Write a classifier that, with ``fault``, is wrong under autocast; its weights lie in ``own.pt``."""
-    import torch
-
-    from modelzoo.workload import discovery
-
     folder.mkdir()
     (folder / "workload.py").write_text(CLASSIFIER.format(fault=fault))
     torch.manual_seed(0)
@@ -123,9 +123,6 @@ def test_the_builtin_inputs_show_numbers_only(tiny: Path, tmp_path: Path, called
 
 def pictures(folder: Path, count: int) -> Path:
     """Pictures of noise without known classes."""
-    import numpy as np
-    from PIL import Image
-
     folder.mkdir()
     random = np.random.default_rng(0)
     for number in range(count):
@@ -232,7 +229,8 @@ def test_speed_and_validity_in_one_table(tmp_path: Path) -> None:
         (["--data", "/nowhere"], "--data /nowhere does not exist"),
         (["--limit", "0"], "--limit must be 1 or more, not 0"),
         (["--tolerance", "kl"], "must have the form NAME=NUMBER"),
-        (["--tolerance", "nosuch=1"], "nosuch"),
+        (["--tolerance", "kll=1"], "--tolerance kll: there is no such threshold"),
+        (["--tolerance", "kl=nan"], "--tolerance kl must be a number, not nan"),
     ],
 )
 @pytest.mark.parametrize("command", ["validate", "run"])
@@ -248,8 +246,6 @@ def test_mistakes_end_at_once_in_one_line(
 
 def test_another_models_checkpoint_is_named(tiny: Path, tmp_path: Path, called: Called) -> None:
     """Weights of another architecture cannot be judged: exit code 2, and the mismatch in one line."""
-    import torch
-
     torch.save(torch.nn.Linear(3, 4).state_dict(), tmp_path / "other.pt")
     code, out, err = called("validate", str(tiny), "--weights", str(tmp_path / "other.pt"))
     assert (code, out) == (2, "")

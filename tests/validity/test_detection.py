@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from validity import toys
 from validity.conftest import hidden
-from validity.toys import judge
+from validity.toys import Make, Run, judge
 
-from modelzoo.frozen import replace
 from modelzoo.records.partial import PictureNote
-from modelzoo.records.validity import ReasonKind
-from modelzoo.validity import Detection, Predictor, Validity, ValidityRequest, average_precision
+from modelzoo.validity import Detection, Predictor, ValidityRequest, average_precision
 
 
 @pytest.fixture(autouse=True)
@@ -29,20 +27,13 @@ def _few_candidates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def run(detector: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
-    """Judge ``tested`` (default: the trained model with weights in bf16) against the trained model in fp32."""
-
-    def go(tested: Predictor | None = None, layers: bool = False, **request: Any) -> Validity:
-        request = {"batch": 4, "pictures": 0, **request}
-        sides = [predictor(detector.model), tested or predictor(detector.model, "bf16")]
-        sides = sides if layers else hidden(*sides)
-        return judge("ssdlite", detector.task, *sides, ValidityRequest(**request), exhibit=recorder)
-
-    return go
+def run(against: Run, detector: Any) -> Run:
+    """Judge a predictor beside the trained detector."""
+    return partial(against, detector, layers=False, pictures=0)
 
 
 @pytest.mark.slow
-def test_the_whole_sample_set(run: Callable[..., Validity], detector: Any, autocast: Callable[..., Predictor]) -> None:
+def test_the_whole_sample_set(run: Run, detector: Any, autocast: Make) -> None:
     """AP .345 and AP50 .507 in fp32, .347 and .507 in bf16; 79 pictures are too few to show a loss of 1 %."""
     judged = run(autocast(detector.model), data=str(detector.data))
     assert judged.reference == pytest.approx(0.345, abs=0.0015)
@@ -53,18 +44,14 @@ def test_the_whole_sample_set(run: Callable[..., Validity], detector: Any, autoc
     assert judged.reason is not None and judged.reason.more_items
 
 
-def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: Any, recorder: Any) -> None:
+def test_a_sample_of_annotated_pictures(run: Run, detector: Any, recorder: Any) -> None:
     """12 pictures: INCONCLUSIVE, with AP by size and pictures of two of them."""
     judged = run(data=str(detector.data / "instances_val2017.json"), limit=12, pictures=2)
     assert (judged.verdict, judged.exit_code) == ("INCONCLUSIVE", 2)
-    assert judged.reason is not None
-    assert (judged.reason.kind, judged.reason.required) == (ReasonKind.FEW_CLUSTERS, 20)
-    assert judged.reason.more_items
     assert 0.2 < judged.figures["box_ap_reference"] < 0.6
     assert "box_ap_small_reference" in judged.figures
     assert [each.metric for each in judged.changes] == ["box_ap", "detection_agreement"]
     assert judged.changes[0].change == pytest.approx((judged.tested or 0) - (judged.reference or 0))
-    assert judged.changes[0].low < judged.changes[0].change < judged.changes[0].high
     assert judged.deciding_change == judged.changes[0]
     assert len(recorder.pictures) == 2
     drawn = recorder.pictures[0].detections
@@ -72,7 +59,7 @@ def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: 
     assert len(drawn.tested.boxes) == len(drawn.tested.names) >= len(drawn.matches.pairs)
 
 
-def test_the_builtin_set_says_how_small_it_is(run: Callable[..., Validity]) -> None:
+def test_the_builtin_set_says_how_small_it_is(run: Run) -> None:
     """Without data: 8 crops of one photograph."""
     judged = run(layers=True)
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
@@ -80,11 +67,8 @@ def test_the_builtin_set_says_how_small_it_is(run: Callable[..., Validity]) -> N
     assert judged.figures["matched"] >= 8
 
 
-def test_a_certain_fault_shows_on_the_builtin_set(
-    run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor]
-) -> None:
+def test_a_certain_fault_shows_on_the_builtin_set(run: Run, detector: Any, predictor: Make) -> None:
     """Eight crops cannot show that accuracy is kept, but boxes that all move by a third of their width are a fault."""
-    import torch
 
     def call(x: Any) -> Any:
         boxes, scores = detector.model(x)
@@ -94,26 +78,9 @@ def test_a_certain_fault_shows_on_the_builtin_set(
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
-@pytest.mark.parametrize(("layer", "factor"), [("stem.0", 0.95), ("blocks.6.project.1", 1.05), ("cls.1.1", 0.95)])
-def test_a_scaled_layer_is_not_valid(
-    run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor], layer: str, factor: float
-) -> None:
-    """One layer's weights are off by 5 %: exit code 1."""
-    import torch
-
-    faulty = copy.deepcopy(detector.model)
-    with torch.no_grad():
-        dict(faulty.named_modules())[layer].weight.mul_(factor)
-    judged = run(predictor(faulty, "bf16"), layers=True, limit=4)
-    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-
-
 @pytest.mark.parametrize("fault", ["shift", "colours", "nan", "nothing"])
-def test_planted_faults_are_not_valid(
-    run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor], fault: str
-) -> None:
+def test_planted_faults_are_not_valid(run: Run, detector: Any, predictor: Make, fault: str) -> None:
     """A shifted box decoder, BGR for RGB, a NaN among the boxes, and no detections at all."""
-    import torch
 
     def call(x: Any) -> Any:
         boxes, scores = detector.model(x[:, [2, 1, 0]] if fault == "colours" else x)
@@ -133,7 +100,7 @@ def test_planted_faults_are_not_valid(
     assert expected[fault] in toys.failed(judged)
 
 
-def test_a_reference_that_detects_nothing_cannot_judge(detector: Any, predictor: Callable[..., Predictor]) -> None:
+def test_a_reference_that_detects_nothing_cannot_judge(detector: Any, predictor: Make) -> None:
     """fp32 itself finds no object: exit code 2."""
 
     def call(x: Any) -> Any:
@@ -143,13 +110,6 @@ def test_a_reference_that_detects_nothing_cannot_judge(detector: Any, predictor:
     blind, request = predictor(detector.model, via=call), ValidityRequest(limit=4, pictures=0)
     judged = judge("ssdlite", detector.task, *hidden(blind, predictor(detector.model, "bf16", via=call)), request)
     assert (judged.verdict, judged.exit_code) == ("CANNOT JUDGE", 2)
-
-
-def test_random_weights_are_numeric_only(tmp_path: Path) -> None:
-    """Never VALID, whatever the numbers say."""
-    task, reference, _, request = toys.detection(tmp_path, 2)
-    judged = judge("toy", task, reference, reference, replace(request, weights_are_random=True))
-    assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
 
 
 @pytest.mark.parametrize(("shift", "code"), [(0.0, 2), (30.0, 1)])

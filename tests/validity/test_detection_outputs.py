@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from pycocotools import mask as rle
 
 from modelzoo.validity import Detection
 from modelzoo.validity.detection import coco_detections, drawn_detections
@@ -20,8 +22,6 @@ ROWS = [(None, PICTURE)]
 
 
 def output(*boxes: tuple[float, ...], scores: tuple[float, ...]) -> list[dict[str, Any]]:
-    import torch
-
     masks = torch.zeros(len(boxes), 1, 50, 100)
     masks[:, :, 10:20, 30:60] = 0.9
     labels = torch.arange(1, len(boxes) + 1)
@@ -30,8 +30,6 @@ def output(*boxes: tuple[float, ...], scores: tuple[float, ...]) -> list[dict[st
 
 def test_boxes_and_masks_come_in_pixels_of_the_original() -> None:
     """A picture read at half its size: boxes are doubled, masks scaled, the best score comes first."""
-    from pycocotools import mask as rle
-
     (found,) = TASK.predictions(output((0, 0, 9, 9), (30, 10, 60, 20), scores=(0.3, 0.8)), ROWS)
     assert found.finite
     assert found.labels.tolist() == [2, 1]

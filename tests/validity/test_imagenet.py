@@ -39,54 +39,42 @@ def labels(root: Path) -> list[int | None]:
     return read(root)[0]
 
 
-def test_directories_named_by_wordnet_id(tmp_path: Path) -> None:
-    """ImageNet's own layout, also under a split's directory."""
-    put(tmp_path, "val/n01440764/a.jpg", "val/n03126707/b.JPEG")
-    assert read(tmp_path) == ([0, 3], [])
+CRANES = ("c0 is tench", "c1 is great white shark", "c10 is crane", "c2 is crane")
+SORTED = [DataNote(DataNoteKind.SORTED_CLASSES, 4, CRANES)]
+NUMBERED = [DataNote(DataNoteKind.NUMBERED_CLASSES, 3, ("1 is class 1", "10 is class 10", "2 is class 2"))]
+NO_CLASSES = [DataNote(DataNoteKind.NO_CLASSES, 1)]
 
 
-def test_directories_named_by_class(tmp_path: Path) -> None:
-    """Names are compared without case and punctuation, in any script."""
-    put(tmp_path, "Tench/a.jpg", "great_white-shark/b.jpg")
-    assert sorted(labels(tmp_path)) == [0, 1]
-    put(tmp_path / "b", "狗/a.jpg", "猫/b.jpg")
-    assert read(tmp_path / "b", ["猫", "狗"], None) == ([1, 0], [])
+@pytest.mark.parametrize(
+    ("files", "names", "ids", "expected", "notes"),
+    [
+        # ImageNet's own layout, also under a split's directory.
+        (["val/n01440764/a.jpg", "val/n03126707/b.JPEG"], NAMES, IDS, [0, 3], []),
+        # Names are compared without case and punctuation, in any script.
+        (["Tench/a.jpg", "great_white-shark/b.jpg"], NAMES, IDS, [0, 1], []),
+        (["狗/a.jpg", "猫/b.jpg"], ["猫", "狗"], None, [1, 0], []),
+        # As many directories as classes, as torchvision's ImageFolder counts.
+        (["c0/a.jpg", "c1/a.jpg", "c10/a.jpg", "c2/a.jpg"], NAMES, IDS, [0, 1, 2, 3], SORTED),
+        # Indices of a thousand classes, not in the order of their text, in which 10 follows 1.
+        (["1/a.jpg", "10/a.jpg", "2/a.jpg"], THOUSAND, None, [1, 10, 2], NUMBERED),
+        # WordNet ids at the beginning or at the end of a file's name.
+        (["n01484850_shark.JPEG", "ILSVRC2012_val_00000001_n01440764.jpg"], NAMES, IDS, [0, 1], []),
+        # Without classes there is agreement only, which is said if there are directories.
+        (["a.jpg", "b.png", ".hidden.jpg"], NAMES, IDS, [None, None], []),
+        (["a.jpg", "holidays/c.jpg"], NAMES, IDS, [None, None], NO_CLASSES),
+    ],
+)
+def test_classes_are_known_by_the_usual_layouts(
+    files: list[str], names: list[str], ids: Any, expected: list[int | None], notes: list[DataNote], tmp_path: Path
+) -> None:
+    """A mapping that is not in the names is said."""
+    assert read(put(tmp_path, *files), names, ids) == (expected, notes)
 
 
-def test_one_directory_for_every_class_in_sorted_order(tmp_path: Path) -> None:
-    """As torchvision's ImageFolder counts; the mapping is said."""
-    put(tmp_path, "c0/a.jpg", "c1/a.jpg", "c10/a.jpg", "c2/a.jpg")
-    found, (note,) = read(tmp_path)
-    assert found == [0, 1, 2, 3]
-    names = ("c0 is tench", "c1 is great white shark", "c10 is crane", "c2 is crane")
-    assert note == DataNote(DataNoteKind.SORTED_CLASSES, 4, names)
-
-
-def test_numbered_directories_are_indices_of_a_thousand_classes(tmp_path: Path) -> None:
-    """Not in the order of their text, in which 10 follows 1; the mapping is said, and 1,000 is refused."""
-    put(tmp_path, "1/a.jpg", "10/a.jpg", "2/a.jpg")
-    found, (note,) = read(tmp_path, THOUSAND, None)
-    assert found == [1, 10, 2]
-    names = ("1 is class 1", "10 is class 10", "2 is class 2")
-    assert note == DataNote(DataNoteKind.NUMBERED_CLASSES, 3, names)
-    put(tmp_path, "1000/a.jpg")
+def test_directories_numbered_from_one_are_refused(tmp_path: Path) -> None:
+    """Also with --skip-bad: every label would be off by one."""
     with pytest.raises(InputError, match="class indices from 0 to 999, not 1000"):
-        read(tmp_path, THOUSAND, None, skip_bad=True)
-
-
-def test_wordnet_ids_in_file_names(tmp_path: Path) -> None:
-    """At the beginning or at the end of the name."""
-    put(tmp_path, "n01484850_shark.JPEG", "ILSVRC2012_val_00000001_n01440764.jpg")
-    assert labels(tmp_path) == [0, 1]
-
-
-def test_pictures_without_classes_are_taken_without_labels(tmp_path: Path) -> None:
-    """Agreement only, which is said if there are directories; hidden files and others are left out."""
-    put(tmp_path, "a.jpg", "b.png", ".hidden.jpg")
-    (tmp_path / "notes.txt").write_text("x")
-    assert read(tmp_path) == ([None, None], [])
-    put(tmp_path, "holidays/c.jpg")
-    assert read(tmp_path) == ([None] * 3, [DataNote(DataNoteKind.NO_CLASSES, 1)])
+        read(put(tmp_path, "1/a.jpg", "1000/a.jpg"), THOUSAND, None, skip_bad=True)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from validity.toys import bind, judge
 from modelzoo.errors import UsageError
 from modelzoo.records import codec
 from modelzoo.records.partial import PartialResult
-from modelzoo.validity import Classification, Predictor, ValidityRequest, judging
+from modelzoo.validity import Predictor, ValidityRequest, judging
 from modelzoo.validity.judging import compare, conclude, merge
 
 
@@ -74,16 +74,8 @@ def test_csv_files_come_in_chunks_that_hold_every_item(
     assert len({row[0] for row in recorder.rows("top5.csv")}) == 8
 
 
-def test_wrong_calls_are_refused_before_anything_is_read() -> None:
-    """No declaration, an unknown tolerance, a limit or batch below 1."""
+def test_a_judge_that_returns_no_task_is_refused() -> None:
+    """An error of the workload's author."""
     predictor = Predictor("fp32", lambda x: x)
-    declaration = Classification(lambda picture: picture, lambda: [])
-    with pytest.raises(UsageError, match="set judge in workload.py"):
-        judge("toy", None, predictor, predictor, ValidityRequest())
     with pytest.raises(UsageError, match="toy: judge must return a task of modelzoo.validity, not object"):
-        judge("toy", object(), predictor, predictor, ValidityRequest())  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="no such threshold"):
-        judge("toy", declaration, predictor, predictor, ValidityRequest(tolerance={"nosuch": 1.0}))
-    for wrong in (ValidityRequest(limit=0), ValidityRequest(batch=0)):
-        with pytest.raises(UsageError, match="must be 1 or more, not 0"):
-            judge("toy", declaration, predictor, predictor, wrong)
+        judge("toy", object(), predictor, predictor, ValidityRequest())

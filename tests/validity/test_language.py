@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from validity.toys import bind, judge
+from validity.toys import judge
 
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
@@ -18,7 +18,6 @@ from modelzoo.records.exhibits import ShownPassages
 from modelzoo.records.validity import ReasonKind
 from modelzoo.validity import LanguageModeling, Predictor, Validity, ValidityRequest
 from modelzoo.validity.bounds import percentile_bounds
-from modelzoo.validity.judging import compare, conclude, merge
 from modelzoo.validity.language import read_passages, scored
 
 VOCABULARY = 32
@@ -104,13 +103,6 @@ def test_few_passages_decide_nothing(text: Path) -> None:
     assert [each.name for each in between.checks if each.undecided] == ["same_top"]
 
 
-def test_the_built_in_passages_show_numbers_only() -> None:
-    """They are few, and were written for modelzoo."""
-    found = judged(replace(bigrams(), name="bf16", precision="bf16"))
-    assert (found.items, found.small) == (8, True)
-    assert found.verdict in ("NUMERIC ONLY", "INCONCLUSIVE")
-
-
 def test_nan_is_never_valid(text: Path) -> None:
     """Nor can it be a reference."""
     broken = Predictor("bf16", lambda ids: torch.full((*ids.shape, VOCABULARY), math.nan))
@@ -132,15 +124,6 @@ def test_tokens_that_cannot_follow_are_no_fault() -> None:
     other = np.where(np.isinf(logits), np.float32(-1e9), logits)
     for pair in ((logits, other), (other, logits)):
         assert not scored(*pair, [0, 1, 2, 3])[3][1]
-
-
-def test_shards_give_what_one_pass_gives(text: Path) -> None:
-    """In any order."""
-    request = ValidityRequest(data=str(text), batch=1)
-    reference, tested = bigrams(), bigrams(noise=0.1)
-    task = bind("llm", TASK, reference, tested, request)
-    parts = [compare(task, reference, tested, indices) for indices in (range(40, 120), range(40))]
-    assert conclude(task, merge(parts)) == judge("llm", TASK, reference, tested, request)
 
 
 def test_the_bounds_of_a_percentile_are_by_cluster() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +30,6 @@ BOXES = st.lists(
 @given(BOXES, BOXES)
 def test_iou_is_torchvisions(first: list[Any], second: list[Any]) -> None:
     """The same figures as torchvision.ops.box_iou."""
-    import torch
     from torchvision.ops import box_iou
 
     tensors = [torch.tensor(x, dtype=torch.float64).reshape(-1, 4) for x in (first, second)]

@@ -16,12 +16,11 @@ from validity.toys import bind, judge
 
 from modelzoo.cli.app import main
 from modelzoo.errors import InputError, UsageError
-from modelzoo.records import codec
 from modelzoo.records.partial import PartialResult
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.results import store
 from modelzoo.validity import Predictor, ScoredTask
-from modelzoo.validity.judging import compare, conclude, merge, plan_shards
+from modelzoo.validity.judging import conclude
 from modelzoo.validity.protocol import PreparedItem, TaskContext
 from modelzoo.workload.discovery import load_workload
 
@@ -63,30 +62,18 @@ def request(data: Path) -> ValidityRequest:
     return ValidityRequest(data=str(data), batch=16, weights_are_random=False, own_weights=True)
 
 
+def judged(reference: Predictor, tested: Predictor, data: Path) -> Validity:
+    """The judgement of two networks by the example's task."""
+    return judge("regression", load_workload(EXAMPLE).judge({}), reference, tested, request(data))
+
+
 @pytest.mark.parametrize(("change", "verdict"), [(0.0, ValidityVerdict.VALID), (0.2, ValidityVerdict.NOT_VALID)])
 def test_it_is_judged_by_its_mean_score(data: Path, change: float, verdict: ValidityVerdict) -> None:
     """With an interval, and with the checks of the layers that every task has."""
-    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
-    found = judge("regression", declaration, predictor("fp32"), predictor("tested", change), request(data))
+    found = judged(predictor("fp32"), predictor("tested", change), data)
     assert (found.verdict, found.task, found.metric, found.items) == (verdict, "regression", "close_enough", ROWS)
     assert {"accuracy", "layer_drift"} <= {check.name for check in found.checks}
     assert [each.metric for each in found.changes] == ["close_enough"]
-
-
-def test_shards_are_merged_into_what_one_pass_gives(data: Path) -> None:
-    """Stored and read again in between, in any order."""
-    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
-    sides = predictor("fp32"), predictor("tested", 0.01)
-    task = bind("regression", declaration, *sides, request(data))
-    planned = plan_shards(task, {}, 96).shards
-    shards = [range(each.start, each.stop) for each in (planned[-1], *planned[:-1])]
-    assert len(shards) > 3
-    parts = [codec.decode(PartialResult, codec.encode(compare(task, *sides, each))) for each in shards]
-    merged = merge(parts)
-    assert merged == compare(task, *sides)
-    assert conclude(task, merged) == judge("regression", declaration, *sides, request(data))
-    with pytest.raises(ValueError, match="an item is in more than one shard"):
-        merge([parts[0], parts[0]])
 
 
 def test_the_command_judges_it(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -104,43 +91,17 @@ def test_the_command_judges_it(data: Path, tmp_path: Path, capfd: pytest.Capture
 
 
 def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
-    """They are a fault, as in every task; a score beyond 1 is a mistake of the task's."""
-    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
+    """They are a fault, as in every task."""
     broken = Predictor("tested", lambda rows: torch.full((len(rows), 1), float("nan")))
-    found = judge("regression", declaration, predictor("fp32"), broken, request(data))
+    found = judged(predictor("fp32"), broken, data)
     assert found.verdict is ValidityVerdict.NOT_VALID
     (check,) = [each for each in found.checks if each.name == "finite"]
     assert (check.passed, check.seen) == (False, ROWS)
-    assert judge("regression", declaration, broken, predictor("tested"), request(data)).verdict is (
-        ValidityVerdict.CANNOT_JUDGE
-    )
-
-    class Ranked(ScoredTask):
-        def score(self, item: Any, prediction: Any) -> float:
-            return float(np.argmax(prediction) == 1)
-
-    ranked = Ranked()
-    ranked.items = ["row"]
-    unused, all_used = np.array([-np.inf, 1.0]), np.array([-1e9, 1.0])
-    for tested, is_sound in ((unused, True), (all_used, False)):
-        compared = ranked.compare(0, None, [unused], [tested])  # type: ignore[arg-type]
-        assert (compared.reference_finite, compared.tested_finite) == (True, is_sound)
-        assert compared.numbers["score_tested"] == float(is_sound)
-
-    class Wrong(ScoredTask):
-        def score(self, item: Any, prediction: Any) -> float:
-            return 2.0
-
-    task = Wrong()
-    task.items = ["row"]
-    with pytest.raises(UsageError, match="the score of row must be from 0 to 1, not 2.0"):
-        task.compare(0, None, [1.0], [1.0])  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="row has 2 rows; every item of a ScoredTask must have one"):
-        task.compare(0, None, [1.0, 1.0], [1.0, 1.0])  # type: ignore[arg-type]
+    assert judged(broken, predictor("tested"), data).verdict is ValidityVerdict.CANNOT_JUDGE
 
 
 class Fixed(ScoredTask):
-    """Scores that are given; a prediction is its own score, or a text that is right if it is "yes"."""
+    """A number is its own score; a text is right if it is "yes", and scores of classes if the second is the best."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -149,6 +110,8 @@ class Fixed(ScoredTask):
         return np.arange(self.count).astype(object)  # whose truth value is ambiguous
 
     def score(self, item: Any, prediction: Any) -> float:
+        if np.ndim(prediction):
+            return float(np.argmax(prediction) == 1)
         return float(prediction == "yes") if isinstance(prediction, str) else prediction
 
 
@@ -173,10 +136,22 @@ def test_scores_of_zero_have_nothing_in_common() -> None:
     assert in_common((0.0, 0.0), (0.0, 0.0))
 
 
-def test_predictions_may_be_texts() -> None:
-    """Only numbers can be NaN or Inf."""
+def test_predictions_may_be_texts_or_scores_of_classes() -> None:
+    """Only numbers can be NaN or Inf; a class that both models exclude is no fault."""
     found = compared(("yes", "yes"), ("yes", "no"))
     assert (found.reference, found.tested, found.checks[0].seen) == (1.0, 0.5, 0)
+    unused, all_used = np.array([-np.inf, 1.0]), np.array([-1e9, 1.0])
+    found = compared((unused, unused), (unused, all_used))
+    assert (found.reference, found.tested, found.checks[0].seen) == (1.0, 0.5, 1)
+
+
+def test_mistakes_of_a_task_are_named() -> None:
+    """A score beyond 1, and more than one prediction of an item."""
+    with pytest.raises(UsageError, match="the score of 0 must be from 0 to 1, not 2.0"):
+        compared((2.0, 2.0))
+    task = Fixed(1).bind(TaskContext("own", ValidityRequest(data="x")))
+    with pytest.raises(UsageError, match="0 has 2 rows; every item of a ScoredTask must have one"):
+        task.compare(0, PreparedItem([]), [1.0, 1.0], [1.0, 1.0])
 
 
 def test_a_data_set_without_items_is_refused(data: Path) -> None:
@@ -187,11 +162,9 @@ def test_a_data_set_without_items_is_refused(data: Path) -> None:
 
 def test_every_row_needs_a_prediction(data: Path) -> None:
     """Otherwise items would be compared with the predictions of others."""
-
-    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
-    sides = predictor("fp32"), Predictor("tested", lambda rows: torch.zeros(1, 1))
+    tested = Predictor("tested", lambda rows: torch.zeros(1, 1))
     with pytest.raises(UsageError, match="task regression makes 1 predictions of 16 rows; make one of each"):
-        judge("regression", declaration, *sides, request(data))
+        judged(predictor("fp32"), tested, data)
 
 
 @pytest.mark.parametrize("content", ["a,b\n1,2\n", "a,b\n1,x\n", "a,b\n" + "1" * 200_000])
@@ -199,9 +172,8 @@ def test_rows_that_cannot_be_read_are_refused(tmp_path: Path, content: str) -> N
     """Too few numbers, no numbers, and a field that the csv module refuses."""
     path = tmp_path / "rows.csv"
     path.write_text(content, encoding="utf-8")
-    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
     with pytest.raises(InputError, match="rows.csv (must have rows of 9 numbers|cannot be read: )"):
-        bind("regression", declaration, predictor("fp32"), predictor("tested"), request(path))
+        bind("regression", load_workload(EXAMPLE).judge({}), predictor("fp32"), predictor("tested"), request(path))
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -210,7 +182,6 @@ def test_equal_predictions_have_something_in_common(data: Path, right: bool) -> 
     if not right:
         rows = list(csv.reader(data.read_text(encoding="utf-8").splitlines()))
         data.write_text("\n".join(",".join([*row[:-1], "1000"]) for row in rows), encoding="utf-8")
-    declaration = load_workload(EXAMPLE).judge({})  # type: ignore[misc]
-    found = judge("regression", declaration, predictor("fp32"), predictor("tested"), request(data))
+    found = judged(predictor("fp32"), predictor("tested"), data)
     assert found.verdict is (ValidityVerdict.VALID if right else ValidityVerdict.INCONCLUSIVE)
     assert found.changes[0].allowed_loss == pytest.approx(0.01 * found.changes[0].reference)

@@ -15,6 +15,7 @@ from modelzoo.validity.picture_sets import PictureItem, builtin_crops, read, red
 def test_builtin_crops_are_different_pictures_without_labels() -> None:
     """Named by number; each is read again from a record that says where it is."""
     items = builtin_crops(4, 3, 0.5)
+    assert items == builtin_crops(4, 3, 0.5) != builtin_crops(4, 4, 0.5)
     assert [item.name for item in items] == ["crop_00", "crop_01", "crop_02", "crop_03"]
     assert len({item.source for item in items}) == 4
     assert [item.source.mirrored for item in items] == [False, True, False, True]

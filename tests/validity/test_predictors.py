@@ -6,103 +6,62 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from engines.fake_engine import FakeEngine, FakeSession
-from validity import toys
+from toy_workloads import numpy_classifier
 
-from modelzoo.errors import EnvironmentProblem, InputError, UsageError
+from modelzoo.errors import EnvironmentProblem, InputError
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.run import Prepared
-from modelzoo.records.validity import ValidityRequest, ValidityVerdict
+from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
-from modelzoo.setting import ResolvedSetting, Setting
-from modelzoo.validity import Classification
+from modelzoo.setting import Setting
 from modelzoo.validity.predictors import bound_task, validate
 from modelzoo.workload import Inputs, Workload
 
-# torch's tensors trigger it in numpy 2.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 WEIGHTS = Weights(WeightsKind.PATH, "toy", "toy.npz", "0" * 64)
 
 
-def forward(pictures: Any, *, weight: Any) -> Any:
-    """Logits of a linear model."""
-    return pictures.reshape(len(pictures), -1) @ weight.T
-
-
-def workload(folder: Path, requested: list[Mapping[str, Any]]) -> Workload:
-    """A numpy classifier on 6 pictures; ``requested`` collects the options that its judge is called with."""
-    declaration, _, _, request = toys.classification(folder / "pictures", 6)
-    assert request.data is not None
-
-    def judge(options: Mapping[str, Any]) -> Classification:
-        requested.append(options)
-        return declaration
-
-    return Workload("toy", "a toy", "pictures", lambda options: forward, lambda request: Inputs((), ()), judge=judge)
+def prepared(weights: Weights = WEIGHTS, **changes: Any) -> Prepared:
+    """bf16 with these weights."""
+    return Prepared(FakeEngine().resolve(Setting(precision="bf16", **changes), batch=2, threads=1), weights)
 
 
 @pytest.fixture
-def weights(tmp_path: Path) -> Weights:
-    """A trained linear model in a file of the user's."""
-    path = tmp_path / "toy.npz"
-    np.savez(path, weight=np.random.default_rng(0).normal(size=(toys.CLASSES, 768)).astype("float32") / 100)
-    return replace(WEIGHTS, path=str(path))
+def work(tmp_path: Path) -> Workload:
+    """A numpy classifier."""
+    return numpy_classifier(tmp_path)
 
 
-def resolved(**changes: Any) -> ResolvedSetting:
-    return FakeEngine().resolve(Setting(precision="bf16", **changes), batch=2, threads=1)
-
-
-def test_a_setting_is_judged_through_the_engine_protocol(tmp_path: Path, weights: Weights) -> None:
-    """The judge gets the setting's options, the reference is fp32, and both models predict."""
-    requested: list[Mapping[str, Any]] = []
-    work = workload(tmp_path, requested)
-    request = ValidityRequest(data=str(tmp_path / "pictures"))
-    found = validate(FakeEngine(), work, Prepared(resolved(options={"size": 3}), weights), Inputs((), ()), request)
-    assert requested == [{"size": 3}]
-    assert (found.reference.setting.precision, found.tested.setting.precision) == ("fp32", "bf16")
-    assert found.validity.verdict is ValidityVerdict.INCONCLUSIVE  # six pictures
-    assert found.validity.figures["kl_max"] > 0
-    assert (found.validity.reference_name, found.validity.tested_name) == ("fp32", resolved().label)
-    assert found.tested.observed.canary is None
-    assert found.tested.observed.canary_problem
-
-
-def test_without_fp32_there_is_no_reference(tmp_path: Path, weights: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fp32_there_is_no_reference(work: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
     """A canary that shows bf16 in the reference ends the judgement before anything is compared."""
     rounded = Canary((OperatorCheck("matmul", 2e-3, CanaryLevel.BF16),))
     monkeypatch.setattr(FakeSession, "canary", lambda self: rounded)
+    weights = replace(WEIGHTS, path=str(work.directory / "weights.npz"))
     with pytest.raises(EnvironmentProblem, match=r"no fp32 reference .* matmul bf16 \(2.0e-03\)"):
-        validate(FakeEngine(), workload(tmp_path, []), Prepared(resolved(), weights), Inputs((), ()), ValidityRequest())
+        validate(FakeEngine(), work, prepared(weights), Inputs((), ()), ValidityRequest())
 
 
-def test_a_workload_without_a_judge_is_refused(tmp_path: Path, weights: Weights) -> None:
-    """Before its models are loaded."""
-    silent = replace(workload(tmp_path, []), judge=None)
-    with pytest.raises(UsageError, match="set judge in workload.py"):
-        validate(FakeEngine(), silent, Prepared(resolved(), WEIGHTS), Inputs((), ()), ValidityRequest())
-
-
-def test_data_are_read_before_models_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_are_read_before_models_are_loaded(work: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong with them shows at once."""
     monkeypatch.setattr(FakeSession, "load", lambda *args: pytest.fail("a model was loaded"))
-    request = ValidityRequest(data=str(tmp_path / "none"))
+    request = ValidityRequest(data=str(work.directory / "none"))
     with pytest.raises(InputError, match="no such file or directory"):
-        validate(FakeEngine(), workload(tmp_path, []), Prepared(resolved(), WEIGHTS), Inputs((), ()), request)
+        validate(FakeEngine(), work, prepared(), Inputs((), ()), request)
 
 
-def test_the_request_is_completed_from_setting_and_weights(tmp_path: Path) -> None:
-    """Batch, seed, and whether the weights are random, the user's, or a checkpoint directory."""
+def test_the_request_is_completed_from_setting_and_weights(work: Workload) -> None:
+    """Batch, seed, and whether the weights are random, the user's, or a checkpoint directory; a judge gets options."""
+    requested: list[Mapping[str, Any]] = []
+    declared = replace(work, judge=lambda options: requested.append(options) or work.judge(options))
 
     def completed(weights: Weights, **setting: Any) -> ValidityRequest:
-        task = bound_task(workload(tmp_path, []), Prepared(resolved(**setting), weights), ValidityRequest(limit=3))
-        return task.context.request
+        return bound_task(declared, prepared(weights, **setting), ValidityRequest(limit=3)).context.request
 
-    assert completed(WEIGHTS, seed=5) == ValidityRequest(limit=3, seed=5, batch=2, own_weights=True)
+    found = completed(WEIGHTS, seed=5, options={"size": 3})
+    assert (found, requested) == (ValidityRequest(limit=3, seed=5, batch=2, own_weights=True), [{"size": 3}])
     random = completed(replace(WEIGHTS, kind=WeightsKind.RANDOM))
     assert (random.weights_are_random, random.own_weights, random.model_path) == (True, False, None)
-    directory = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, path=str(tmp_path))
-    assert completed(directory).model_path == str(tmp_path)
+    directory = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, path=str(work.directory))
+    assert completed(directory).model_path == str(work.directory)

@@ -6,8 +6,9 @@ import os
 import threading
 
 import pytest
+import torch
 
-from modelzoo.validity.prefetch import batches, padded, prefetch
+from modelzoo.validity.prefetch import prefetch
 
 
 def test_order_is_kept() -> None:
@@ -48,13 +49,6 @@ def test_an_error_is_raised_when_its_item_is_due() -> None:
     assert not [t for t in threading.enumerate() if t.name.startswith("prepare")]
 
 
-def test_batches_and_padding() -> None:
-    """The last batch is smaller, and is filled up with its last item."""
-    groups = list(batches(range(5), 2))
-    assert groups == [[0, 1], [2, 3], [4]]
-    assert padded(groups[-1], 2) == [4, 4]
-
-
 def test_preparing_threads_leave_the_cpu_that_the_caller_is_bound_to(bound: frozenset[int]) -> None:
     """Also after an OpenMP library has bound one of them in its first item."""
 
@@ -69,8 +63,6 @@ def test_preparing_threads_leave_the_cpu_that_the_caller_is_bound_to(bound: froz
 
 def test_preparing_threads_start_no_openmp_team() -> None:
     """torch's operators in them run on one thread; the caller's number is left alone."""
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(before)  # as a worker does: from then on torch gives every new thread so many
     assert list(prefetch(range(3), lambda _: torch.get_num_threads(), 1, 2)) == [1, 1, 1]

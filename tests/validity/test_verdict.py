@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
 from modelzoo.records.validity import Check, Reason, ReasonKind, WorstLayer
-from modelzoo.validity.checks import check_value
+from modelzoo.validity.checks import LIMITS, check_value
 from modelzoo.validity.verdict import common_check, decide, drift_check, finite_check, layer_checks, of_few_clusters
 
 BROKEN_REFERENCE = Reason(ReasonKind.REFERENCE_NOT_FINITE)
@@ -78,7 +82,8 @@ def test_few_clusters_decide_nothing_but_whether_the_reference_is_broken() -> No
     """However good or bad 19 pictures look."""
     published = check_value("published", 5.0, {})
     first, second, third = of_few_clusters([GOOD, BAD, published], 19, 19)
-    assert (first.undecided, second.undecided, third) == (True, True, published)
+    assert (first.undecided, first.would_pass_at, first.more_items) == (True, None, 1)
+    assert (second.undecided, third) == (True, published)
 
 
 def test_a_layer_with_nan_never_passes() -> None:
@@ -101,3 +106,25 @@ def test_without_a_baseline_numbers_are_not_judged(layers: tuple[LayerError, ...
         assert (found.about.name, found.about.explained) == (layers[-1].name if layers else None, None)
     assert all(found.passed for found in layer_checks(layers, {}, numeric_only=False))
     assert not drift_check("tensor_error", (*layers, replace(LAYER, error=0.1)), {}).undecided
+
+
+@given(st.sampled_from(sorted(LIMITS)), st.floats(1e-6, 1e6))
+def test_the_tolerance_that_would_have_passed_passes(name: str, seen: float) -> None:
+    """Giving would_pass_at back as --tolerance makes the check pass."""
+    first = check_value(name, seen, {})
+    assert first.would_pass_at is not None
+    assert check_value(name, seen, {name: first.would_pass_at}).passed
+
+
+@given(st.sampled_from(sorted(LIMITS)), st.sampled_from([None, math.nan, math.inf]))
+def test_nothing_and_nan_pass_no_tolerance(name: str, seen: float | None) -> None:
+    """A value that could not be computed never passes."""
+    assert not check_value(name, seen, {name: -1e9}).passed
+    assert not check_value(name, seen, {name: 1e9}).passed
+
+
+def test_the_users_tolerance_replaces_the_default() -> None:
+    """And the check says so."""
+    assert check_value("accuracy", 0.991, {}).passed
+    check = check_value("accuracy", 0.991, {"accuracy": 0.995})
+    assert (check.passed, check.required, check.is_own) == (False, 0.995, True)

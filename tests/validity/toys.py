@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from PIL import Image
+
 from modelzoo.records.validity import Validity, ValidityRequest
-from modelzoo.validity import Answers, Classification, Detection, Predictor, judging
+from modelzoo.validity import Answers, Classification, Detection, Predictor, judging, squad
 from modelzoo.validity.checks import SIGNIFICANT_BITS
 from modelzoo.validity.protocol import ExhibitSink, Progress, TaskContext, no_exhibit, no_progress
 from modelzoo.validity.task import Task
 
 CLASSES = 7
+
+Make = Callable[..., Predictor]
+"""Makes a predictor of a model."""
+Run = Callable[..., Validity]
+"""Judges a predictor beside a trained model."""
 
 
 def bind(workload: str, task: Any, reference: Predictor, tested: Predictor, request: ValidityRequest) -> Task:
@@ -38,10 +48,6 @@ def judge(
 
 def classification(folder: Path, count: int) -> tuple[Classification, Predictor, Predictor, ValidityRequest]:
     """Pictures of noise in a directory per class; two linear models that differ a little."""
-    import numpy as np
-    import torch
-    from PIL import Image
-
     random = np.random.default_rng(0)
     for number in range(count):
         place = folder / f"c{number % CLASSES}"
@@ -62,16 +68,12 @@ def classification(folder: Path, count: int) -> tuple[Classification, Predictor,
 
 def network() -> Any:
     """A module for the pictures of ``classification``, with weights that are always the same."""
-    import torch
-
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, CLASSES))
 
 
 def squares(output: Any, sizes: Any) -> Any:
     """Detections of the toy detector: two squares per picture with masks, shifted as the model's output says."""
-    import torch
-
     found = []
     for shift, (height, width) in zip(output, sizes):
         boxes, masks = [], torch.zeros(2, 1, height, width)
@@ -84,10 +86,21 @@ def squares(output: Any, sizes: Any) -> Any:
     return found
 
 
+def annotation(number: int, image: int, category: int, x: float, y: float, width: float, height: float) -> Any:
+    """An object as COCO's files have it, with its box for a mask."""
+    return {
+        "id": number,
+        "image_id": image,
+        "category_id": category,
+        "bbox": [x, y, width, height],
+        "area": width * height,
+        "iscrowd": 0,
+        "segmentation": [[x, y, x + width, y, x + width, y + height, x, y + height]],
+    }
+
+
 def write_annotations(folder: Path, sizes: list[tuple[int, int]]) -> None:
     """Black pictures of these sizes, annotated with what the toy detector finds without a shift."""
-    from PIL import Image
-
     (folder / "val").mkdir(parents=True)
     images, annotations = [], []
     for number, size in enumerate(sizes, start=1):
@@ -95,17 +108,7 @@ def write_annotations(folder: Path, sizes: list[tuple[int, int]]) -> None:
         images.append({"id": number, "file_name": f"{number}.png", "width": size[0], "height": size[1]})
         for category, start in ((1, 1 / 8), (2, 5 / 8)):
             x, y, side = size[0] * start, size[1] * start, min(size) / 4
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": number,
-                    "category_id": category,
-                    "bbox": [x, y, side, side],
-                    "area": side * side,
-                    "iscrowd": 0,
-                    "segmentation": [[x, y, x + side, y, x + side, y + side, x, y + side]],
-                }
-            )
+            annotations.append(annotation(len(annotations) + 1, number, category, x, y, side, side))
     categories = [{"id": 1, "name": "square"}, {"id": 2, "name": "quadrangle"}]
     content = {"images": images, "annotations": annotations, "categories": categories}
     (folder / "instances_val.json").write_text(json.dumps(content))
@@ -113,8 +116,6 @@ def write_annotations(folder: Path, sizes: list[tuple[int, int]]) -> None:
 
 def detection(folder: Path, count: int) -> tuple[Detection, Predictor, Predictor, ValidityRequest]:
     """Annotated squares; the models shift them differently from picture to picture."""
-    import torch
-
     write_annotations(folder, [(200 + 8 * number, 160) for number in range(count)])
 
     def preprocess(picture: Any) -> Any:
@@ -131,8 +132,6 @@ def tokenizer() -> Any:
     from tokenizers import BertWordPieceTokenizer
     from transformers import BertTokenizerFast
 
-    from modelzoo.validity import squad
-
     trained = BertWordPieceTokenizer(lowercase=True)
     texts = [text for q in squad.read(squad.BUILTIN) for text in (q.context, q.question)]
     trained.train_from_iterator(texts, vocab_size=2000, min_frequency=1, show_progress=False)
@@ -141,8 +140,6 @@ def tokenizer() -> Any:
 
 def answers() -> tuple[Answers, Predictor, Predictor, ValidityRequest]:
     """The built-in questions in short windows; the models' logits are functions of the token ids."""
-    import torch
-
     shared = tokenizer()
 
     def model(factor: float) -> Any:

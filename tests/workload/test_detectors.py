@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from modelzoo.workload import InputRequest, coco_categories, detector_counts, detector_inputs, detector_tensor
+from modelzoo.workload import coco_categories, detector_counts, detector_tensor
 from modelzoo.workload.inputs import photograph
 
 
@@ -18,14 +18,6 @@ def test_the_tensor_is_that_of_torchvisions_detectors() -> None:
     assert 0 <= float(tensor.min()) < float(tensor.max()) <= 1
     for weights in (MaskRCNN_ResNet50_FPN_Weights.COCO_V1, SSD300_VGG16_Weights.COCO_V1):
         assert weights.transforms()(picture).equal(tensor)
-
-
-def test_inputs_are_a_list_of_different_pictures() -> None:
-    """Detectors take one list, whose pictures may differ in size."""
-    made = detector_inputs(InputRequest(batch=3, seed=0, path=None, options={}))
-    (tensors,) = made.args
-    assert len(tensors) == len(set(made.items)) == 3
-    assert len({tuple(tensor.shape) for tensor in tensors}) == 3
 
 
 def test_categories_are_those_of_both_detectors() -> None:

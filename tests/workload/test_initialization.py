@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from modelzoo.workload import discovery, skip_initialization
-from modelzoo.workload.weights import _random_model
+from modelzoo.workload import skip_initialization
 
 
 class Counted:
@@ -116,35 +115,3 @@ def test_a_model_that_holds_other_random_values_is_built_normally(build: Callabl
     for name, tensor in (*reference.named_parameters(), *reference.named_buffers()):
         found = dict((*model.named_parameters(), *model.named_buffers()))[name]
         assert found.equal(tensor)
-
-
-def test_errors_of_the_build_are_its_own() -> None:
-    """A constructor that fails does so as it would anywhere."""
-    with pytest.raises(ZeroDivisionError):
-        skip_initialization(lambda: nn.Linear(3, 1 // 0))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "resnet50",
-        pytest.param("bert", marks=pytest.mark.slow),
-        pytest.param("ssd", marks=pytest.mark.slow),
-        pytest.param("maskrcnn", marks=pytest.mark.slow),
-    ],
-)
-def test_the_standard_workloads_are_built_once(name: str) -> None:
-    """Their outputs do not depend on how they were built."""
-    work = discovery.load_workload(discovery.find_workload(name))
-    options = {**work.option_values({}), **({"sequence": 16} if name == "bert" else {})}
-    reference = _random_model(work, options, 0).eval()
-    counted = Counted(lambda: work.build(options))
-    model = skip_initialization(counted).eval()
-    assert counted.calls == 1
-    model.load_state_dict(reference.state_dict())
-    from modelzoo.workload import InputRequest
-
-    args = work.inputs(InputRequest(1, 0, None, options)).args
-    with torch.inference_mode():
-        expected, found = reference(*args), model(*args)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)

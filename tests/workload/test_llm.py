@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from modelzoo.errors import WeightsError
 from modelzoo.workload import InputRequest, Workload
-from modelzoo.workload.discovery import STANDARD_WORKLOADS, available_workloads, find_workload, load_workload
+from modelzoo.workload.discovery import find_workload, load_workload
 from modelzoo.workload.generation import generate
 
 SMALL = {
@@ -47,13 +47,6 @@ def options(work: Workload, **given: Any) -> dict[str, Any]:
     return work.option_values({name.replace("_", "-"): value for name, value in given.items()})
 
 
-def test_it_runs_only_if_it_is_named(work: Workload) -> None:
-    """It is listed after the workloads that run by default."""
-    assert work.name == "llm"
-    assert "llm" not in STANDARD_WORKLOADS
-    assert "llm" in available_workloads()[len(STANDARD_WORKLOADS) :]
-
-
 def test_a_checkpoint_generates_what_transformers_generates(work: Workload, checkpoint: tuple[Path, Any]) -> None:
     """Greedily, for two prompts at once; the weights are converted to fp32."""
     path, model = checkpoint
@@ -79,16 +72,6 @@ def test_lengths_beyond_the_positions_of_a_model_are_refused(work: Workload, che
         work.load(options(work, prompt_tokens=60, new_tokens=5), path)  # type: ignore[misc]
 
 
-def test_what_is_no_language_model_is_one_line(work: Workload, tmp_path: Path) -> None:
-    """It names the file, and what it should be."""
-    with pytest.raises(WeightsError, match="has no config.json; give the directory of a checkpoint for "):
-        work.load(options(work), tmp_path)  # type: ignore[misc]
-    (tmp_path / "config.json").write_text('{"model_type": "resnet"}')
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(WeightsError, match="config.json is of no AutoModelForCausalLM that can be built: "):
-        work.load(options(work), tmp_path)  # type: ignore[misc]
-
-
 @pytest.mark.parametrize("length", [1, 128, 3000])
 def test_prompts_have_the_length_that_was_asked_for(work: Workload, length: int) -> None:
     """Of the built-in passages, which are repeated if they are too short; every prompt begins elsewhere."""
@@ -107,9 +90,3 @@ def test_a_prompt_may_be_a_text_of_the_user(work: Workload, tmp_path: Path) -> N
     found = work.inputs(InputRequest(1, 1, path, options(work, prompt_tokens=9)))
     assert bytes(found.args[0][0].tolist()) == b"two three"
     assert found.items == ("mine.txt from word 1",)
-
-
-def test_a_directory_without_a_tokenizer_is_one_line(work: Workload, checkpoint: tuple[Path, Any]) -> None:
-    """Its model could run, but on no text."""
-    with pytest.raises(WeightsError, match="holds no tokenizer that can be read"):
-        work.inputs(InputRequest(1, 0, None, options(work), checkpoint[0]))

@@ -212,16 +212,6 @@ def test_planted_code_does_not_run(
     assert trap.exists(), "the trap works, so the test can fail"
 
 
-@pytest.mark.parametrize("version", ["2.6.0", "2.10.0"])
-def test_safetensors_are_read_by_every_release(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They hold no code, so nothing is asked of them."""
-    from safetensors.torch import save_file
-
-    save_file(STATE, tmp_path / "x.safetensors")
-    monkeypatch.setattr(torch, "__version__", version)
-    assert read_state_dict(tmp_path / "x.safetensors")["weight"].equal(STATE["weight"])
-
-
 def test_a_workloads_own_checkpoint_is_read_by_every_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its content, whatever the file is called; a file that claims its own digest in its name is not."""
     path, checkpoint = publish(tmp_path)

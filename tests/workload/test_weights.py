@@ -115,13 +115,6 @@ def test_random_weights_are_remade_when_damaged_and_come_out_the_same() -> None:
     assert [p.name for p in path.parent.iterdir()] == [path.name], "no temporary file is left"
 
 
-def test_random_weights_have_the_permissions_of_any_file(tmp_path: Path) -> None:
-    """A cache that several users share can be read by all of them."""
-    (tmp_path / "plain").write_text("")
-    path = Path(weights.resolve_weights(TOY, OPTIONS, "random", 0).path)
-    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
 def test_random_weights_do_not_depend_on_options_of_the_inputs() -> None:
     """The weights are calibrated on default inputs, whichever input size ran first."""
     large = weights.resolve_weights(TOY, TOY.option_values({"level": "7"}), "random", 0)

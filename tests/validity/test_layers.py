@@ -1,25 +1,35 @@
-"""The rounding baseline: the expected error, and faults that exceed it."""
+"""Errors by layer: the expected ones, faults that exceed them, what is kept of a layer, and what --explain shows."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+from validity.toys import Make
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
-from modelzoo.validity import Predictor
+from modelzoo.validity import Predictor, TaskContext, ValidityRequest
 from modelzoo.validity.checks import FP32_DRIFT
-from modelzoo.validity.layers import OUTPUT, first_suspect, is_observable, layer_errors, relative_error, scale_change
+from modelzoo.validity.finite import places
+from modelzoo.validity.layers import (
+    MAXIMUM_SAMPLE,
+    OUTPUT,
+    exhibits,
+    explained,
+    first_suspect,
+    is_observable,
+    layer_errors,
+    observe,
+    scale_change,
+)
 
 
 def network() -> Any:
     """Eight convolutions with batch norm, seeded."""
-    import torch
-    from torch import nn
-
     torch.manual_seed(0)
     layers: list[Any] = []
     channels = 3
@@ -40,8 +50,6 @@ def model() -> Any:
 
 
 def arguments() -> tuple[Any, ...]:
-    import torch
-
     return (torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1)),)
 
 
@@ -51,13 +59,11 @@ def culprit_of(layers: tuple[LayerError, ...]) -> LayerError | None:
     return None if suspect is None else layers[suspect]
 
 
-def errors(reference: Predictor, tested: Predictor) -> Any:
-    return layer_errors(reference, tested, arguments(), lambda name: True, lambda output: output)[0]
+def errors(reference: Predictor, tested: Predictor, args: tuple[Any, ...] | None = None) -> Any:
+    return layer_errors(reference, tested, args or arguments(), lambda name: True, lambda output: output)[0]
 
 
-def test_the_errors_of_autocast_are_those_of_the_baseline(
-    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
-) -> None:
+def test_the_errors_of_autocast_are_those_of_the_baseline(model: Any, predictor: Make, autocast: Make) -> None:
     """Every layer is within a factor of two of the baseline, the output last, and no suspect."""
     layers = errors(predictor(model), autocast(model))
     assert layers[-1].name == OUTPUT
@@ -70,11 +76,9 @@ def test_the_errors_of_autocast_are_those_of_the_baseline(
 @pytest.mark.parametrize("place", [0, 9, 13, 22])
 @pytest.mark.parametrize("factor", [0.95, 1.05])
 def test_a_layer_scaled_by_five_per_cent_is_named(
-    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor], place: int, factor: float
+    model: Any, predictor: Make, autocast: Make, place: int, factor: float
 ) -> None:
     """A convolution, batch norm or later one with changed weights: the first suspect is that layer."""
-    import torch
-
     faulty = copy.deepcopy(model)
     with torch.no_grad():
         faulty[place].weight.mul_(factor)
@@ -83,10 +87,8 @@ def test_a_layer_scaled_by_five_per_cent_is_named(
     assert culprit.name == str(place)
 
 
-def test_fp32_against_fp32_has_no_error(model: Any, predictor: Callable[..., Predictor]) -> None:
+def test_fp32_against_fp32_has_no_error(model: Any, predictor: Make) -> None:
     """A fault of one per mille in fp32 is found, since nothing explains it."""
-    import torch
-
     assert max(layer.error for layer in errors(predictor(model), predictor(model))) == 0
     faulty = copy.deepcopy(model)
     with torch.no_grad():
@@ -96,10 +98,8 @@ def test_fp32_against_fp32_has_no_error(model: Any, predictor: Callable[..., Pre
     assert culprit.name == "3"
 
 
-def test_a_network_that_magnifies_rounding_is_not_held_to_a_fixed_bound(predictor: Callable[..., Predictor]) -> None:
+def test_a_network_that_magnifies_rounding_is_not_held_to_a_fixed_bound(predictor: Make) -> None:
     """A small difference of large values: one step of fp32 in the input is more than the usual bound in the output."""
-    import torch
-    from torch import nn
 
     class Difference(nn.Module):
         def __init__(self, factor: float) -> None:
@@ -112,22 +112,17 @@ def test_a_network_that_magnifies_rounding_is_not_held_to_a_fixed_bound(predicto
     (args,) = arguments()
     for factor, is_explained in ((1 + 1e-6, True), (1 + 1e-4, False)):
         models = predictor(Difference(1.0)), predictor(Difference(factor))
-        (layer,) = layer_errors(*models, (1000 + args,), lambda name: True, lambda output: output)[0]
+        (layer,) = errors(*models, (1000 + args,))
         assert layer.error is not None and layer.error > 1e-4
         assert 1e-3 < layer.baseline < 1e-2
         assert (culprit_of((layer,)) is None) == is_explained
-    integers = (torch.arange(4),)
-    (layer,) = layer_errors(*models, integers, lambda name: True, lambda output: output)[0]
+    (layer,) = errors(*models, (torch.arange(4),))
     assert layer.baseline == FP32_DRIFT
 
 
 @pytest.mark.filterwarnings("ignore:.*jit.*:DeprecationWarning")
-def test_attention_that_is_written_out_is_rounded_too(
-    predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
-) -> None:
+def test_attention_that_is_written_out_is_rounded_too(predictor: Make, autocast: Make) -> None:
     """Its scores are products outside of any layer, and softmax amplifies their rounding error."""
-    import torch
-    from torch import nn
 
     class Attention(nn.Module):
         def __init__(self) -> None:
@@ -143,21 +138,14 @@ def test_attention_that_is_written_out_is_rounded_too(
     model = Attention().eval()
     args = (torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(1)),)
     for through in (model, lambda x: 1.2 * model(x)):
-        found = layer_errors(
-            predictor(model), autocast(model, through), args, lambda name: True, lambda output: output
-        )[0]
-        layers = {layer.name: layer for layer in found}
+        layers = {layer.name: layer for layer in errors(predictor(model), autocast(model, through), args)}
         assert layers["weights"].error > 0.01
         assert layers["weights"].ratio < 1.25  # 1.5 if only layers are rounded
         assert (layers[OUTPUT].ratio < 2) == (through is model)
 
 
-def test_a_traced_model_shows_its_output_only(
-    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
-) -> None:
+def test_a_traced_model_shows_its_output_only(model: Any, predictor: Make, autocast: Make) -> None:
     """Its layers cannot be hooked; its output is compared with the baseline all the same."""
-    import torch
-
     traced = torch.jit.trace(model, arguments())
     tested = autocast(traced)
     assert not is_observable(tested)
@@ -166,9 +154,7 @@ def test_a_traced_model_shows_its_output_only(
     assert layers[0].ratio < 2
 
 
-def test_a_reference_that_cannot_be_observed_has_no_baseline(
-    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
-) -> None:
+def test_a_reference_that_cannot_be_observed_has_no_baseline(model: Any, predictor: Make, autocast: Make) -> None:
     """The expected rounding error is unknown; in fp32 the fixed bound does."""
     hidden = replace(predictor(model), model=None)
     (layer,) = errors(hidden, autocast(model))
@@ -178,7 +164,7 @@ def test_a_reference_that_cannot_be_observed_has_no_baseline(
     assert layer.baseline is not None and layer.baseline >= FP32_DRIFT
 
 
-def test_the_rounding_of_a_static_recipe_is_not_known(model: Any, predictor: Callable[..., Predictor]) -> None:
+def test_the_rounding_of_a_static_recipe_is_not_known(model: Any, predictor: Make) -> None:
     """Its ranges come from other inputs: no error is called a fault, and none is called explained."""
     tested = replace(predictor(model), precision="int8", recipe="static")
     layers = errors(predictor(model), tested)
@@ -188,12 +174,8 @@ def test_the_rounding_of_a_static_recipe_is_not_known(model: Any, predictor: Cal
     assert known[-1].name == OUTPUT and known[-1].baseline
 
 
-def test_nan_is_attributed_to_the_layer_where_it_begins(
-    model: Any, predictor: Callable[..., Predictor], autocast: Callable[..., Predictor]
-) -> None:
+def test_nan_is_attributed_to_the_layer_where_it_begins(model: Any, predictor: Make, autocast: Make) -> None:
     """The first suspect is the layer that holds it, and its error has no value."""
-    import torch
-
     faulty = copy.deepcopy(model)
     with torch.no_grad():
         faulty[12].weight[0, 0, 0, 0] = torch.nan
@@ -205,8 +187,6 @@ def test_nan_is_attributed_to_the_layer_where_it_begins(
 
 def test_scale_and_its_error() -> None:
     """A factor is found with a tiny error; noise has a scale within three of its errors."""
-    import torch
-
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(40_000, generator=generator)
     factor, error = scale_change(values * 1.05, values)
@@ -218,11 +198,82 @@ def test_scale_and_its_error() -> None:
     assert scale_change(values, torch.zeros_like(values)) == (0, 0)
 
 
-def test_relative_error_of_zero_and_of_nan() -> None:
-    """Zero against zero is 0, something against zero is 1, NaN stays NaN."""
-    import torch
+def test_what_is_kept_of_a_layer_is_small(predictor: Make) -> None:
+    """A sample, not a view that would keep the whole output of every layer in memory."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 24, 3), torch.nn.ReLU())
+    observed = observe(predictor(model), (torch.rand(4, 3, 64, 64),), lambda name: True, lambda output: output)
+    assert list(observed) == ["0", "1", OUTPUT]
+    for name, output in ((name, each.sample) for name, each in observed.items()):
+        assert output.numel() <= MAXIMUM_SAMPLE + 1, name
+        storage = output.untyped_storage()
+        assert len(storage) <= 4 * (MAXIMUM_SAMPLE + 1), name
 
-    zero, one = torch.zeros(3), torch.ones(3)
-    assert relative_error(zero, zero) == 0
-    assert relative_error(one, zero) == 1
-    assert relative_error(one * torch.nan, one) != relative_error(one * torch.nan, one)
+
+def test_a_layer_that_is_called_twice_has_two_entries(predictor: Make) -> None:
+    """The second call does not replace the first."""
+
+    class Twice(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(self.layer(x))
+
+    observed = observe(predictor(Twice()), (torch.ones(1, 4),), lambda name: True, lambda output: output)
+    assert list(observed) == ["layer", "layer#2", OUTPUT]
+    assert observed["layer"].kind == "Linear"
+
+
+def test_places_that_are_not_finite_are_told_apart() -> None:
+    """In lists, tuples and dicts of tensors; by tensor, place and kind."""
+    good = ({"a": [torch.ones(2)]}, torch.tensor([1]))
+    assert places(good) == ""
+    bad = [places((good, [torch.tensor(values)])) for values in ([1.0, torch.inf], [1.0, -torch.inf], [torch.inf, 1.0])]
+    assert "" not in bad
+    assert len(set(bad)) == 3
+    assert places((good, [torch.tensor([9.0, torch.inf])])) == bad[0]
+
+
+GOOD = LayerError("a", "Conv2d", 0.004, 0.0, 0.001, 0.004, 0.0, True)
+LAYERS = (
+    GOOD,
+    replace(GOOD, name="b", error=0.011),
+    replace(GOOD, name="c", error=0.1),
+    replace(GOOD, name="d", error=None, scale=None, finite=False),
+)
+
+
+def test_the_first_suspect_is_the_first_layer_beyond_a_limit() -> None:
+    """By its error, its scale or NaN; a tolerance replaces the limit."""
+    assert first_suspect(LAYERS, {}) == 2
+    assert first_suspect(LAYERS, {"layer_drift": 100.0}) == 3
+    assert first_suspect(LAYERS, {"layer_drift": 2.0}) == 1
+    assert first_suspect([GOOD, replace(GOOD, scale=0.05)], {}) == 1
+    assert first_suspect([GOOD], {}) is None
+    assert first_suspect([replace(GOOD, error=1.0, baseline=None)], {}) is None
+
+
+def test_the_first_suspect_is_shown_with_its_neighbours() -> None:
+    """Without a suspect, the layers with the largest errors."""
+    found = explained(LAYERS, {})
+    assert ([each.name for each in found.layers], found.suspect) == (["a", "b", "c", "d"], 2)
+    found = explained((GOOD, *LAYERS), {})
+    assert ([each.name for each in found.layers], found.suspect) == (["a", "b", "c", "d"], 2)
+    found = explained(LAYERS[:2], {})
+    assert ([each.name for each in found.layers], found.suspect) == (["b", "a"], None)
+    assert explained((), {}).layers == ()
+
+
+def test_exhibits_only_on_request() -> None:
+    """``--explain`` gives a CSV with every layer and a plot; without it there is nothing."""
+    context = TaskContext("toy", ValidityRequest(explain=True, tolerance={"layer_drift": 2.0}), tested_name="bf16")
+    listing, plot = exhibits(LAYERS, context)
+    assert listing.csv is not None
+    assert [row[0] for row in listing.csv.rows] == ["a", "b", "c", "d"]
+    assert listing.csv.rows[3] == ("d", "Conv2d", "nan", "0.004", "nan", "False")
+    assert plot.layer_errors is not None
+    assert (plot.layer_errors.limit, plot.layer_errors.first_suspect) == (2.0, 1)
+    silent = replace(context, request=ValidityRequest())
+    assert list(exhibits(LAYERS, silent)) == []
+    assert list(exhibits((), context)) == []
