@@ -20,8 +20,10 @@ from modelzoo.setting import ResolvedSetting, Setting, labels
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [
-        (Setting, {"precision": "fp64"}, "--precision must be one of fp32, tf32, bf16, fp16, int8, not 'fp64'"),
-        (Setting, {"mode": "compil"}, "--mode must be one of .*, not 'compil'; did you mean 'compile'\\?"),
+        (
+            *(Setting, {"precision": "fp64"}),
+            r"--precision must be one of fp32, tf32, bf16, fp16, int8, not 'fp64'; did you mean 'fp16'\?",
+        ),
         (Setting, {"batch": 0}, "--batch must be 1 or more, not 0"),
         (Setting, {"seed": -1}, r"--seed must be from 0 to 2\*\*63 - 1, not -1"),
         (Setting, {"seed": 2**63}, r"--seed must be from 0 to 2\*\*63 - 1, not 9223372036854775808"),

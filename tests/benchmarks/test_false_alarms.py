@@ -11,6 +11,7 @@ import pytest
 from fake_runs import make, result_of
 
 from modelzoo.results import store
+from modelzoo.setting import Setting
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_results_that_were_kept_are_judged(
     for number in range(5):
         noise = np.exp(generator.normal(0, 0.002, (3, 8)))
         runs = [
-            make([level * float(noise[group, index])] * 3, group=group, round=index)
+            make([level * float(noise[group, index])] * 3, setting=Setting(seed=group), group=group, round=index)
             for group, level in enumerate(levels)
             for index in range(8)
         ]

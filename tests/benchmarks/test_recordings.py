@@ -26,7 +26,7 @@ def test_the_command_records_a_stored_result(
     assert "b.json.gz: 1 sessions, " in capsys.readouterr().out
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
     found = recordings.read(tmp_path / "a.json.gz")
-    runs = [run for run in store.read(stored).runs if run.steady]
+    runs = [run for group in store.read(stored).groups().values() for run in group]
     assert [(each.round, len(each.samples)) for each in found.processes] == [(r.round, len(r.steady)) for r in runs]
     assert [each.level for each in found.processes] == pytest.approx(
         [recordings.math.log(recordings.median(run.steady)) for run in runs], abs=1e-3
