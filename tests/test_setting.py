@@ -96,6 +96,7 @@ def test_nonsense_is_refused(kind: type[Setting | Plan | Effort], changes: dict[
             [{"image": name} for name in ("host:5000/zoo:torch2_acl", "zoo:torch2_openblas")],
             ["fp32 image=torch2_acl", "fp32 image=torch2_openblas"],
         ),
+        ([{"python": "/usr/bin/python3.11"}], ["fp32 python=python3.11"]),
         ([{"image": "host:5000/zoo"}], ["fp32 image=host:5000/zoo"]),
         (
             [{"image": name} for name in ("mine:new", "host/theirs:new")],
