@@ -18,7 +18,8 @@ import sys
 import time
 from typing import Any
 
-from common import BLOCK, compare_alternating, ready_model, report, sampled
+from claims import Claim, conclude
+from common import BLOCK, compare_alternating, compared, ready_model, sampled
 
 from modelzoo.engines.protocol import Model
 from modelzoo.records.evidence import Evidence
@@ -37,8 +38,8 @@ def audit(model: Model, args: tuple[Any, ...], *, replay: bool) -> tuple[Evidenc
     return found, time.perf_counter() - began
 
 
-def compare(name: str, count: int, blocks: int) -> bool:
-    """Alternate blocks after an audit with blocks without one; return whether the claim holds."""
+def compare(name: str, count: int, blocks: int) -> Claim:
+    """Alternate blocks after an audit with blocks without one."""
     with ready_model(name) as (model, args):
 
         def timed() -> list[float]:
@@ -51,11 +52,11 @@ def compare(name: str, count: int, blocks: int) -> bool:
 
         timed()
         found = compare_alternating(blocks, audited, timed)
-    return report(name, "after an audit / without", found, blocks)
+    return compared(name, "after an audit / without", found, blocks)
 
 
-def time_replays(name: str, precision: str) -> bool:
-    """Print what replays take; return whether the claim holds."""
+def time_replays(name: str, precision: str) -> Claim:
+    """Time what replays take."""
     with ready_model(name, Setting(precision=precision)) as (model, args):
         began = time.perf_counter()
         model.call(*args)
@@ -64,13 +65,12 @@ def time_replays(name: str, precision: str) -> bool:
         found, with_replays = audit(model, args, replay=True)
     replayed = sum(each.not_replayed is None for each in found.products)
     more = with_replays - without
-    holds = more <= MOST_SECONDS
-    print(
-        f"{name} {precision}: {more:.1f} s more (first pass {seconds:.2f} s, {found.replay_seconds or 0.0:.1f} s for "
-        f"{replayed} of {len(found.products)} distinct products): {'holds' if holds else 'DOES NOT HOLD'}",
-        flush=True,
+    took = f"first pass {seconds:.2f} s, {found.replay_seconds or 0.0:.1f} s for"
+    return Claim(
+        f"{name} {precision}: {more:.1f} s more ({took} {replayed} of {len(found.products)} products), at most "
+        f"{MOST_SECONDS:g} s",
+        more <= MOST_SECONDS,
     )
-    return holds
 
 
 def main() -> int:
@@ -86,7 +86,7 @@ def main() -> int:
         claims += [compare(name, count, args.blocks) for name, count in BLOCK.items()]
     if args.rows != "after":
         claims += [time_replays(name, precision) for name in args.workloads for precision in PRECISIONS]
-    return 0 if all(claims) else 1
+    return conclude(claims)
 
 
 if __name__ == "__main__":

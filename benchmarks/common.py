@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from claims import Claim
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from modelzoo import stats
@@ -61,12 +63,10 @@ def compare_alternating(blocks: int, a: Callable[[], list[float]], b: Callable[[
     return stats.ratio_test(*sides).interval
 
 
-def report(name: str, what: str, found: stats.Interval, blocks: int, within: float = 0.005) -> bool:
-    """Print a ratio; return whether it is 1 within the claim."""
-    holds = abs(found.value - 1) <= within
-    print(
-        f"{Path(name).name}: {what} = {found.value:.4f} [{found.low:.4f}, {found.high:.4f}] over {blocks} pairs of "
-        f"blocks: {'holds' if holds else 'DOES NOT HOLD'}",
-        flush=True,
+def compared(name: str, what: str, found: stats.Interval, blocks: int, within: float = 0.005) -> Claim:
+    """The claim that a ratio is 1."""
+    ratio = f"{found.value:.4f} [{found.low:.4f}, {found.high:.4f}]"
+    return Claim(
+        f"{Path(name).name}: {what} = {ratio} over {blocks} pairs of blocks, 1 ± {within}",
+        abs(found.value - 1) <= within,
     )
-    return holds

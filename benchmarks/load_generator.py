@@ -26,11 +26,9 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean, median
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, percent, some_of, table
 from queueing import late_latencies, lindley, m_d_1_wait
 

@@ -18,13 +18,8 @@ from typing import Any
 
 import msgspec
 
-NOISE, ONES, NAN_ROW, INFINITE_ROW, NAN_ADDED = (
-    "noise",
-    "ones",
-    "NaN in one row",
-    "inf and -inf in one row",
-    "NaN added",
-)
+NOISE, ONES, NAN_ADDED = "noise", "ones", "NaN added"
+NAN_ROW, INFINITE_ROW = "NaN in one row", "inf and -inf in one row"
 CONTIGUOUS, CHANNELS_LAST, PERMUTED, SLICED = "contiguous", "channels last", "permuted", "sliced"
 
 
@@ -100,13 +95,13 @@ def product(call: Call, operands: list[Any]) -> Judged:
     """A sum of products, compared with the same operator in fp64, which neither oneDNN nor NNPACK computes."""
     import torch
 
-    name = call.operator.removeprefix("compiled ")
+    name = call.operator
     run: Callable[..., Any] = getattr(torch.nn.functional if hasattr(torch.nn.functional, name) else torch, name)
     doubles, named = _doubles(operands), dict(call.arguments)
     if named.get("beta") == 0:
         doubles[0] = torch.zeros_like(doubles[0])  # whatever is there must be left out
     exact = run(*doubles, **named)
-    found = _frozen(run, operands, named) if name != call.operator else run(*operands, **named)
+    found = run(*operands, **named)
     named.update({each: abs(named[each]) for each in ("alpha", "beta") if each in named})
     magnitude = run(*(each if each is None else each.abs() for each in doubles), **named)
     return found, exact, bound(magnitude, terms(call), operands[0].dtype, 3 + additions(call))
@@ -132,30 +127,6 @@ def terms(call: Call) -> int:
     if "conv" in call.operator:
         return math.prod(right[1:])
     return right[-1] if "linear" in call.operator else right[max(len(right) - 2, 0)]
-
-
-def _frozen(run: Callable[..., Any], operands: list[Any], named: dict[str, Any]) -> Any:
-    """Compiled with freezing; all operands but that in the middle are constants."""
-    import torch
-
-    class Model(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.last = (torch.nn.Parameter(operands[at], requires_grad=False) for at in (0, 2))
-
-        def forward(self, middle: Any) -> Any:
-            return run(self.first, middle, self.last, **named)
-
-    return torch.compile(Model().eval(), options={"freezing": True})(operands[1])
-
-
-def transposed(call: Call, operands: list[Any]) -> Judged:
-    """Compiled: inductor transposes in tiles of its own."""
-    import torch
-
-    found = torch.compile(lambda numbers: (numbers + 1).t().contiguous())(operands[0])
-    exact = (operands[0].double() + 1).t()
-    return found, exact, bound(operands[0].double().abs().t() + 1, 1, operands[0].dtype)
 
 
 def elementwise(call: Call, operands: list[Any]) -> Judged:
@@ -250,8 +221,7 @@ PRODUCTS = [*CONVOLUTIONS, "mm", "bmm", "addmm", "baddbmm", "linear", "mv"]
 ELEMENTWISE = ("exp", "tanh")
 QUANTIZED = [f"quantized {name}" for name in ("linear", "conv1d", "conv2d")]
 OPERATORS: dict[str, Callable[[Call, list[Any]], Judged]] = {
-    **dict.fromkeys([*PRODUCTS, "compiled addmm"], product),
-    "compiled transposition": transposed,
+    **dict.fromkeys(PRODUCTS, product),
     **dict.fromkeys(ELEMENTWISE, elementwise),
     "attention": attention,
     "lstm": lstm,

@@ -24,7 +24,6 @@ from operator_calls import (
 )
 
 PRECISIONS = ("float32", "bfloat16", "float16")
-COMPILED = ("compiled addmm", "compiled transposition")
 Shapes = tuple[tuple[int, ...], ...]
 SIZES = (1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 200, 256, 513)
 KERNELS = {1: (1, 2, 3, 5, 8, 15, 16, 31, 32, 64, 128), 2: (1, 2, 3, 4, 5, 7, 8, 16), 3: (1, 2, 3, 5)}
@@ -54,8 +53,6 @@ def recorded(engines: Sequence[str]) -> Iterator[Call]:
         for batch in (1, 16):
             yield Call("conv2d", ((batch, 16, 20, 20), (32, 16, 3, 3)), precision, {"padding": 1}, layout=PERMUTED)
         yield Call("attention", ((2, 4, 100, 64),) * 3, precision, {"mask": "keys and one row"})
-        yield Call(COMPILED[0], ((64,), (32, 48), (48, 64)), precision, {"alpha": 0.5, "beta": 2.0})
-        yield Call(COMPILED[1], ((67, 35),), precision)
     for engine in engines:
         yield Call(QUANTIZED[0], ((5, 64), (10, 64), (10,)), "int8", {"engine": engine})
         yield Call(QUANTIZED[2], ((2, 3, 32, 32), (24, 3, 3, 3), (24,)), "int8", {"engine": engine})
@@ -123,9 +120,7 @@ def chosen(operators: Sequence[str], shapes: int, seed: int, engines: Sequence[s
     yield from (call for call in recorded(engines) if call.operator in operators)
     dice = random.Random(seed)
     for operator in operators:
-        if operator in (*COMPILED, *ELEMENTWISE):
-            continue
-        for call in (drawn(operator, dice, engines) for _ in range(shapes)):
+        for call in (drawn(operator, dice, engines) for _ in range(0 if operator in ELEMENTWISE else shapes)):
             precisions = PRECISIONS if operator not in QUANTIZED else (call.precision,)
             yield from (replace(call, precision=precision) for precision in precisions)
 

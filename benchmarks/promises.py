@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum
+from statistics import fmean
 
+import common  # noqa: F401 - puts the checkout on the path
 import numpy as np
-from binomial import clopper_pearson
+
+from modelzoo import stats
+from modelzoo.stats import Interval, Outcome, Verdict
+from modelzoo.validity.bounds import lower_bound
 
 CONFIDENCE = 0.998
 """Of the two-sided interval, so that each of its ends is a bound at 99.9 %: a promise that holds is called
 contradicted once in a thousand rows."""
 COVERAGE = 0.95
-"""What an interval promises. Whatever is promised to happen with just this probability or more counts as one."""
+"""What an interval promises."""
 WIDE = 0.975
 """Intervals that promise ``COVERAGE`` and cover more than this need their width and a reason."""
-
-
-class Bound(Enum):
-    """In which direction a promise can be broken."""
-
-    AT_MOST = "at most"
-    AT_LEAST = "at least"
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,32 @@ class Counted:
     width: float | None = None
 
 
+def share(events: Iterable[bool]) -> Counted:
+    """Count how often something happened."""
+    found = list(events)
+    return Counted(sum(found), len(found))
+
+
+def coverage(found: Iterable[tuple[Interval, float, float]]) -> Counted:
+    """Count how often an interval covers the truth, given both and the logarithmic width of the ideal interval."""
+    each = list(found)
+    hits = sum(interval.low <= truth <= interval.high for interval, truth, _ in each)
+    return Counted(hits, len(each), fmean(math.log(i.high / i.low) / ideal for i, _, ideal in each))
+
+
+def ideal_width(error: float) -> float:
+    """Logarithmic width of the 95 % interval of who knows the standard error."""
+    return 2 * stats.student_t((1 + stats.CONFIDENCE) / 2, math.inf) * error
+
+
+def is_called(verdicts: Iterable[Verdict]) -> bool:
+    """Whether a row is FASTER or SLOWER."""
+    return any(verdict.outcome in (Outcome.FASTER, Outcome.SLOWER) for verdict in verdicts)
+
+
+Replay = Callable[[np.random.Generator, int], Counted]
+
+
 @dataclass(frozen=True)
 class Promise:
     """One thing that a command promises.
@@ -49,9 +73,9 @@ class Promise:
         command: the command that gives the verdict.
         case: the simulated truth.
         event: what is counted.
-        bound: whether the event may happen at most or must happen at least as often as promised.
         promised: the probability, 0 to 1.
         replay: simulates as many repetitions as it is told with the project's own functions.
+        is_least: whether the event must happen at least as often as promised, and not at most.
         repetitions: 10,000, or 1,000 where each repetition contains a bootstrap.
         why: for an interval that covers more than ``WIDE``, the reason.
     """
@@ -59,16 +83,16 @@ class Promise:
     command: str
     case: str
     event: str
-    bound: Bound
     promised: float
-    replay: Callable[[np.random.Generator, int], Counted]
+    replay: Replay
+    is_least: bool = False
     repetitions: int = 10_000
     why: str = ""
 
     @property
-    def is_interval(self) -> bool:
-        """Whether it is the coverage of a 95 % interval."""
-        return self.bound is Bound.AT_LEAST and self.promised == COVERAGE
+    def text(self) -> str:
+        """What identifies it."""
+        return f"{self.command}: {self.case}: {self.event}"
 
 
 @dataclass(frozen=True)
@@ -89,18 +113,28 @@ class Replayed:
         return clopper_pearson(self.counted.hits, self.counted.trials, CONFIDENCE)
 
     @property
-    def holds(self) -> bool:
-        """Whether the data do not contradict the promise."""
+    def is_wide(self) -> bool:
+        """Whether it is a 95 % interval that surely covers more than ``WIDE``: wider than it need be."""
+        promise = self.promise
+        return promise.is_least and promise.promised == COVERAGE and self.interval[0] > WIDE
+
+    @property
+    def problem(self) -> str:
+        """What contradicts the promise, or what is not said of an interval that is too wide; empty if nothing."""
         low, high = self.interval
         promise = self.promise
-        return low <= promise.promised if promise.bound is Bound.AT_MOST else high >= promise.promised
+        if high < promise.promised if promise.is_least else low > promise.promised:
+            return "NO: contradicted"
+        if self.is_wide and (self.counted.width is None or not promise.why):
+            return "NO: wide, without its width or a reason"
+        return ""
 
-    @property
-    def is_wide(self) -> bool:
-        """Whether it is an interval that surely covers more than ``WIDE``, and therefore wider than it need be."""
-        return self.promise.is_interval and self.interval[0] > WIDE
 
-    @property
-    def is_explained(self) -> bool:
-        """Whether an interval that is too wide has its width and a reason; others need none."""
-        return not self.is_wide or (self.counted.width is not None and bool(self.promise.why))
+def clopper_pearson(hits: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the exact interval of the probability behind ``hits`` of ``trials`` independent trials.
+
+    Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",
+    Biometrika 26, 1934. Its coverage is never less than ``confidence``.
+    """
+    tail = (1 - confidence) / 2
+    return lower_bound(hits, trials, tail), 1 - lower_bound(trials - hits, trials, tail)

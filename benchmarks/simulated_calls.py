@@ -8,7 +8,7 @@ scheduler plans it, and ends because everything is decided, because its time is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -22,7 +22,7 @@ from modelzoo.measure.schedule import MINIMUM
 from modelzoo.records.run import Latency, Result
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.results.speed import looks
-from modelzoo.stats import Interval, Looks, Outcome, Ratio, Verdict
+from modelzoo.stats import Looks, Outcome, Ratio, Verdict
 
 Array = NDArray[np.float64]
 MAXIMUM = 32
@@ -31,7 +31,6 @@ SHARED = 0.02
 """Standard deviation of what the machine does in a round."""
 SAMPLES = 20
 """Samples of a process, where they are simulated one by one."""
-CALLED = (Outcome.FASTER, Outcome.SLOWER)
 ALPHA = 1 - stats.VERDICT_CONFIDENCE
 
 
@@ -76,8 +75,7 @@ def calls(generator: np.random.Generator, call: Call, count: int) -> Iterator[En
     planned = stats.planned_looks(MINIMUM, call.rounds)
     for _ in range(count):
         times = _times(generator, call)
-        stop = _stop(generator, call, times)
-        yield _ended(times, planned, stop, interrupted=call.end in (End.FIRST_DIFFERENCE, End.FIRST_SAME))
+        yield _ended(call, planned, times, _stop(generator, call, times))
 
 
 def _times(generator: np.random.Generator, call: Call) -> Array:
@@ -112,7 +110,7 @@ def _quantiles(probability: float, rounds: int) -> Array:
     return np.array([stats.student_t(probability, count - 1) for count in range(2, rounds + 1)])
 
 
-def _ended(times: Array, planned: tuple[int, ...], stop: int, *, interrupted: bool) -> Ended:
+def _ended(call: Call, planned: tuple[int, ...], times: Array, stop: int) -> Ended:
     """Look as planned, and a last time if the call ended by itself."""
     for number in planned:
         if number > stop:
@@ -120,7 +118,8 @@ def _ended(times: Array, planned: tuple[int, ...], stop: int, *, interrupted: bo
         found, verdicts = judged(times[:, :number], _looks(planned, None))
         if all(each.outcome is not Outcome.AMBIGUOUS for each in verdicts):
             return Ended(found, verdicts, times[:, :number], by_precision=True)
-    stop_reason = StopReason.INTERRUPTED if interrupted and stop < planned[-1] else StopReason.BUDGET
+    is_interrupted = call.end in (End.FIRST_DIFFERENCE, End.FIRST_SAME) and stop < planned[-1]
+    stop_reason = StopReason.INTERRUPTED if is_interrupted else StopReason.BUDGET
     return Ended(*judged(times[:, :stop], _looks(planned, stop_reason)), times[:, :stop], by_precision=False)
 
 
@@ -133,7 +132,7 @@ def _looks(planned: tuple[int, ...], stop_reason: StopReason | None) -> Looks:
     return found
 
 
-def judged(times: Array, planned: Looks | None) -> tuple[tuple[Ratio, ...], tuple[Verdict, ...]]:
+def judged(times: Array, planned: Looks) -> tuple[tuple[Ratio, ...], tuple[Verdict, ...]]:
     """The comparisons of each setting with the first one, and their verdicts, corrected together."""
     base, *others = ([[value] for value in row] for row in np.exp(times).tolist())
     found = tuple(stats.ratio_test(base, other, looks=planned) for other in others)
@@ -194,27 +193,7 @@ def _centre(kind: Processes) -> float:
     return float(np.median(drawn, axis=1).mean())
 
 
-def log_width(interval: Interval) -> float:
-    """Width of an interval in logarithms."""
-    return math.log(interval.high / interval.low)
-
-
-def covers(interval: Interval, truth: float) -> bool:
-    """Whether ``truth`` lies in the interval."""
-    return interval.low <= truth <= interval.high
-
-
-def ideal_width(spread: float, count: int) -> float:
-    """Log width of the 95 % interval that knows the standard deviation of each of ``count`` values."""
-    return 2 * stats.student_t((1 + stats.CONFIDENCE) / 2, math.inf) * spread / math.sqrt(count)
-
-
 def nested(values: Array) -> list[list[float]]:
     """Times of processes (processes × samples) from their logs."""
     found: list[list[float]] = np.exp(values).tolist()
     return found
-
-
-def any_called(verdicts: Sequence[Verdict]) -> bool:
-    """Whether a row is FASTER or SLOWER."""
-    return any(verdict.outcome in CALLED for verdict in verdicts)

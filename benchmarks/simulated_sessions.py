@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import cache
 
 import common  # noqa: F401 - puts the checkout on the path
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from modelzoo.comparison.estimate import ratio
 from modelzoo.frozen import replace
-from modelzoo.records.run import Result, Run, RunReport
+from modelzoo.records.run import Result, Run
 from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.results import store
 from modelzoo.results.refusals import Metric, Pair, SideSetting
@@ -59,43 +60,46 @@ class Sides:
         return math.sqrt(sum(self.day**2 / (each if self.apart else 1) + within / each for each in self.sessions))
 
 
-class Simulator:
-    """Makes ratios of simulated rows as the suite makes them of measured ones."""
+@cache
+def template() -> Run:
+    """The run that lends the simulated ones everything but their times."""
+    return next(run for run in store.read(TEMPLATE).runs if run.report is not None)
 
-    def __init__(self) -> None:
-        self._template = next(run for run in store.read(TEMPLATE).runs if run.report is not None)
-        assert self._template.report is not None
-        self._report: RunReport = self._template.report
 
-    def tables(self, generator: np.random.Generator, sides: Sides, count: int) -> Iterator[list[Ratio]]:
-        """The ratios of the rows of ``count`` tables."""
-        for _ in range(count):
-            base, other = (self._levels(generator, sides, count) for count in sides.sessions)
-            other = other + math.log(sides.slower)
-            rows = []
-            for row in range(sides.rows):
-                first, second = self._side(base[row], sides, 0), self._side(other[row], sides, 1)
-                found = ratio(Pair(first, second), Metric.LATENCY)
-                assert isinstance(found, Ratio)
-                rows.append(found)
-            yield rows
+def timed(seconds: float) -> Run:
+    """A run of one sample."""
+    run = template()
+    assert run.report is not None
+    series = Series(LATENCY, (seconds,))
+    timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.ITERATIONS)
+    return replace(run, report=replace(run.report, timing=timing))
 
-    def _levels(self, generator: np.random.Generator, sides: Sides, count: int) -> Array:
-        """Log times of a side of ``count`` sessions, of shape rows × sessions × processes."""
-        days = sides.day * generator.standard_normal((1, count if sides.apart else 1, 1))
-        sessions = SESSION * generator.standard_normal((1, count, 1))
-        processes = PROCESS * generator.standard_normal((sides.rows, count, PROCESSES))
-        return np.asarray(days + sessions + processes)
 
-    def _side(self, levels: Array, sides: Sides, number: int) -> SideSetting:
-        runs = tuple(tuple(map(self._run, session)) for session in np.exp(levels).tolist())
-        pause = timedelta(days=1) if sides.apart else timedelta(minutes=10)
-        first = START + timedelta(days=100 * (1 + number))
-        created = [(first + index * pause).isoformat() for index in range(len(runs))]
-        results = tuple(Result((), begun, runs=each) for begun, each in zip(created, runs))
-        return SideSetting(self._report.workload, self._template.requested, "", runs, results, (0,) * len(runs))
+def tables(generator: np.random.Generator, sides: Sides, count: int) -> Iterator[list[Ratio]]:
+    """The ratios of the rows of ``count`` tables, as the suite makes them of measured ones."""
+    for _ in range(count):
+        base, other = (_levels(generator, sides, number) for number in sides.sessions)
+        other = other + math.log(sides.slower)
+        rows = []
+        for row in range(sides.rows):
+            found = ratio(Pair(_side(base[row], sides, 0), _side(other[row], sides, 1)), Metric.LATENCY)
+            assert isinstance(found, Ratio)
+            rows.append(found)
+        yield rows
 
-    def _run(self, seconds: float) -> Run:
-        series = Series(LATENCY, (seconds,))
-        timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.ITERATIONS)
-        return replace(self._template, report=replace(self._report, timing=timing))
+
+def _levels(generator: np.random.Generator, sides: Sides, count: int) -> Array:
+    """Log times of a side of ``count`` sessions, of shape rows × sessions × processes."""
+    days = sides.day * generator.standard_normal((1, count if sides.apart else 1, 1))
+    sessions = SESSION * generator.standard_normal((1, count, 1))
+    processes = PROCESS * generator.standard_normal((sides.rows, count, PROCESSES))
+    return np.asarray(days + sessions + processes)
+
+
+def _side(levels: Array, sides: Sides, number: int) -> SideSetting:
+    runs = tuple(tuple(map(timed, session)) for session in np.exp(levels).tolist())
+    pause = timedelta(days=1) if sides.apart else timedelta(minutes=10)
+    first = START + timedelta(days=100 * (1 + number))
+    created = [(first + index * pause).isoformat() for index in range(len(runs))]
+    results = tuple(Result((), begun, runs=each) for begun, each in zip(created, runs))
+    return SideSetting(template().workload, template().requested, "", runs, results, (0,) * len(runs))

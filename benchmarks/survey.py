@@ -1,9 +1,8 @@
 """Examine and measure a machine, and write one archive to send: ``survey.py [-o FILE] [--quick]``.
 
 Meant for machines that the suite was never timed on. In about an hour: ``doctor``; the four workloads in fp32 and bf16,
-timed; their kernels with oneDNN and without; two equal runs, which should not differ (A/A); what ``throughput`` would
-measure; oneDNN's log of a small network in every bf16 method, in the form of ``tests/data``; and the topology of the
-machine. A step that fails is recorded as such, and the others go on.
+timed; their kernels with oneDNN and without; oneDNN's log of a small network in every bf16 method, in the form of
+``tests/data``; and the topology of the machine. A step that fails is recorded as such, and the others go on.
 
 Results, reports and what the commands printed are redacted as ``modelzoo report --redact`` does it.
 """
@@ -19,23 +18,20 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
+import common  # noqa: F401 - puts the checkout on the path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from modelzoo.errors import ModelzooError
+from modelzoo.files import write_atomically
+from modelzoo.records.codec import decode, encode_json
+from modelzoo.records.doctor import DoctorReport
+from modelzoo.results import store
+from modelzoo.views.page.redaction import names_here, redacted, redacted_record, redacted_text
+from modelzoo.workload.discovery import CHECKOUT, STANDARD_WORKLOADS
 
-from modelzoo.errors import ModelzooError  # noqa: E402 (the suite is found first)
-from modelzoo.files import write_atomically  # noqa: E402
-from modelzoo.records.codec import decode, encode_json  # noqa: E402
-from modelzoo.records.doctor import DoctorReport  # noqa: E402
-from modelzoo.results import store  # noqa: E402
-from modelzoo.views.page.redaction import names_here, redacted, redacted_record, redacted_text  # noqa: E402
-
-WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert")
 INTERRUPTED = 130
 """Exit code of a step that Ctrl-C ended, as ``modelzoo`` has it."""
 SECONDS_TO_END = 30.0
@@ -61,33 +57,11 @@ or addresses."""
 _SERIAL = re.compile(r"^serial\b.*\n?", re.IGNORECASE | re.MULTILINE)
 
 
-class Step(msgspec.Struct, frozen=True):
-    """A command of the survey.
-
-    Attributes:
-        name: of its files in the archive.
-        command: the arguments of Python.
-    """
-
-    name: str
-    command: tuple[str, ...]
+Steps = Mapping[str, Sequence[str]]
+"""The arguments of Python, by the name of the step's files in the archive."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """How a step ended.
-
-    Attributes:
-        name: of the step.
-        exit_code: of its command.
-        seconds: how long it took.
-    """
-
-    name: str
-    exit_code: int
-    seconds: float
-
-
-def steps(folder: Path, *, quick: bool, workloads: Sequence[str] = WORKLOADS) -> list[Step]:
+def steps(folder: Path, *, quick: bool, workloads: Sequence[str] = STANDARD_WORKLOADS) -> Steps:
     """Return what to do; the commands write into ``folder``.
 
     Args:
@@ -96,39 +70,31 @@ def steps(folder: Path, *, quick: bool, workloads: Sequence[str] = WORKLOADS) ->
         workloads: what to measure.
     """
     once = ("--processes", "1", "--max-seconds", "0.5" if quick else "3")
-
-    def suite(name: str, *arguments: str, stored: bool = True) -> Step:
-        output = ("-o", str(folder / f"{name}.json")) if stored else ()
-        return Step(name, ("-m", "modelzoo", *arguments, *output))
-
-    def timed(minutes: int) -> tuple[str, ...]:
-        return once if quick else ("--budget", f"{minutes}m")
-
-    pair = [name for name in workloads if name in ("resnet50", "bert")] or list(workloads[:1])
-    return [
-        suite("doctor", "doctor", "--fresh"),
-        suite("run", "run", *workloads, "--precision", "fp32,bf16", "--label", "survey", *timed(20)),
-        suite("backends", "run", *workloads, "--precision", "fp32,bf16", "--vary", "backend=onednn,blas", *once),
-        suite("first", "run", *pair, "--precision", "fp32", "--label", "first", *timed(5)),
-        suite("second", "run", *pair, "--precision", "fp32", "--label", "second", *timed(5)),
-        Step("same", ("-m", "modelzoo", "compare", str(folder / "first.json"), str(folder / "second.json"))),
-        *(suite(f"plan-{Path(each).name}", "throughput", each, "--dry-run", stored=False) for each in workloads),
-        Step("recordings", (str(ROOT / "tests/data/record_onednn.py"), str(folder))),
-    ]
+    run = ("-m", "modelzoo", "run", *workloads, "--precision", "fp32,bf16")
+    stored = {name: ("-o", str(folder / f"{name}.json")) for name in ("doctor", "run", "backends")}
+    return {
+        "doctor": ("-m", "modelzoo", "doctor", "--fresh", *stored["doctor"]),
+        "run": (*run, "--label", "survey", *(once if quick else ("--budget", "30m")), *stored["run"]),
+        "backends": (*run, "--vary", "backend=onednn,blas", *once, *stored["backends"]),
+        "recordings": (str(CHECKOUT / "tests/data/record_onednn.py"), str(folder)),
+    }
 
 
-def perform(step: Step, folder: Path, progress: Callable[[str], None]) -> Outcome:
-    """Run a step; what it prints is kept in ``folder``.
+def perform(name: str, arguments: Sequence[str], folder: Path, progress: Callable[[str], None]) -> int:
+    """Run a step, and return its exit code; what it prints is kept in ``folder``.
 
     Ctrl-C reaches the command as well, which stores the runs that it has finished; the exit code is ``INTERRUPTED``.
     """
-    progress(f"{step.name} …")
-    begun, printed = time.monotonic(), folder / f"{step.name}.txt"
+    progress(f"{name} …")
+    printed, child = folder / f"{name}.txt", None
     with printed.open("wb") as output:
-        command, child = [sys.executable, *step.command], None
         try:
             child = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+                [sys.executable, *arguments],
+                cwd=CHECKOUT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
             code = child.wait()
         except KeyboardInterrupt:  # also one that comes while the command is started
@@ -140,8 +106,8 @@ def perform(step: Step, folder: Path, progress: Callable[[str], None]) -> Outcom
                 child.wait()
     if code not in (0, INTERRUPTED):
         last = (printed.read_text(errors="replace").strip().splitlines() or ["no output"])[-1]
-        progress(f"{step.name} failed with exit code {code}: {last}")
-    return Outcome(step.name, code, round(time.monotonic() - begun, 1))
+        progress(f"{name} failed with exit code {code}: {last}")
+    return code
 
 
 def topology(root: Path = Path("/")) -> Iterator[tuple[str, str]]:
@@ -174,35 +140,35 @@ def redact(folder: Path, people: Sequence[str]) -> list[str]:
     return lost
 
 
-def survey(archive: Path, todo: Callable[[Path], Sequence[Step]], progress: Callable[[str], None]) -> list[Outcome]:
-    """Perform the steps, and write the archive; what was done before an interruption is kept.
+def survey(archive: Path, todo: Callable[[Path], Steps], progress: Callable[[str], None]) -> dict[str, int]:
+    """Perform the steps, and write the archive; return their exit codes. What an interruption leaves is kept.
 
     Args:
         archive: the file to write.
         todo: the steps, given the directory that they write to.
         progress: told what happens.
     """
-    outcomes: list[Outcome] = []
+    codes: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "survey")
         folder.mkdir()
-        for step in todo(folder):
-            outcomes.append(perform(step, folder, progress))
-            if outcomes[-1].exit_code == INTERRUPTED:
+        for name, arguments in todo(folder).items():
+            codes[name] = perform(name, arguments, folder, progress)
+            if codes[name] == INTERRUPTED:
                 progress("interrupted; what is finished is written")
                 break
         lost = redact(folder, names_here())
-        for name, content in topology():
-            path = folder / "topology" / name
+        for place, content in topology():
+            path = folder / "topology" / place
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
-        index = {"machine": platform.machine(), "steps": outcomes, "not_redacted_and_left_out": lost}
+        index = {"machine": platform.machine(), "exit_codes": codes, "not_redacted_and_left_out": lost}
         (folder / "index.json").write_bytes(encode_json(index))
         packed = Path(temporary, "survey.tar.gz")
         with tarfile.open(packed, "w:gz") as file:
             file.add(folder, "survey", filter=_anonymous)
         write_atomically(archive, packed.read_bytes())
-    return outcomes
+    return codes
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -229,10 +195,10 @@ def main(arguments: Sequence[str]) -> int:
     def progress(text: str) -> None:
         print(f"survey: {text}", file=sys.stderr, flush=True)
 
-    chosen = args.workloads or WORKLOADS
-    outcomes = survey(archive, lambda folder: steps(folder, quick=args.quick, workloads=chosen), progress)
+    chosen = args.workloads or STANDARD_WORKLOADS
+    codes = survey(archive, lambda folder: steps(folder, quick=args.quick, workloads=chosen), progress)
     progress(f"wrote {args.output} ({archive.stat().st_size / 1e6:.1f} MB); send it after a look into it")
-    return 1 if any(each.exit_code for each in outcomes) else 0
+    return 1 if any(codes.values()) else 0
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tests"))
+import common  # puts the checkout on the path
+
+sys.path.insert(1, str(Path(common.__file__).resolve().parents[1] / "tests"))
 
 from simulated_device import SimulatedDevice  # type: ignore[import-not-found]  # of the tests
 from timeline import Bar, Lanes, write
@@ -26,8 +27,8 @@ from modelzoo.measure import clock, pipeline
 from modelzoo.measure.pipeline import Step, events_of, steps_of
 from modelzoo.records.timing import Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
+from modelzoo.workload.discovery import CHECKOUT
 
-ROOT = Path(__file__).resolve().parents[1]
 MS = 1_000_000
 """Nanoseconds."""
 ISSUE = 3
@@ -109,36 +110,23 @@ def timed_pass(*, by_events: bool, synchronized: bool = False) -> Pass:
             start = device.now
             output = step.call(value)
             is_host = step.place is Place.HOST
-            waits = step.name == "copy to host"
-            kind = "host" if is_host else "wait" if waits else "issue"
+            kind = "host" if is_host else "wait" if step.name == "copy to host" else "issue"
             bars.append(Bar(HOST, kind, step.name if is_host else kind, start / MS, device.now / MS))
+            issued = device.now
+            if synchronized:
+                pipeline.wait(device)
+            if device.now > issued:
+                bars.append(Bar(HOST, "wait", "wait", issued / MS, device.now / MS))
             return output
 
         return Step(step.name, call, step.place, step.by_events and by_events)
 
     with mock.patch.object(pipeline, "perf_counter_ns", device.stamp):
         steps = [watched(step) for step in simulated_pipeline(device)]
-        events = events_of(device)
-        if synchronized:
-            steps = [_with_wait(step, device, bars) for step in steps]
-        seconds, spans = pipeline.timed_pass(steps, None, device, events)
+        seconds, spans = pipeline.timed_pass(steps, None, device, events_of(device))
     on_device = [Bar(DEVICE, "device", s.step.name, 1e3 * s.start, 1e3 * s.end) for s in spans if s.step.by_events]
     stages = {span.step.name: 1e3 * span.seconds for span in spans}
     return Pass((*bars, *on_device), 1e3 * seconds, stages)
-
-
-def _with_wait(step: Step, device: SimulatedDevice, bars: list[Bar]) -> Step:
-    """``step``, which waits for the device at its end; the wait is a bar of its own."""
-
-    def call(value: Any) -> Any:
-        output = step.call(value)
-        start = device.now
-        pipeline.wait(device)
-        if device.now > start:
-            bars.append(Bar(HOST, "wait", "wait", start / MS, device.now / MS))
-        return output
-
-    return Step(step.name, call, step.place, step.by_events)
 
 
 def spans_of_a_call() -> tuple[Lanes, clock.Times]:
@@ -189,7 +177,7 @@ def draw(output: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw all pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "pictures")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "pictures")
     draw(parser.parse_args(arguments).output)
     return 0
 

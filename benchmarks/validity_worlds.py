@@ -6,7 +6,6 @@ from functools import cache
 
 import common  # noqa: F401 - puts the checkout on the path
 import numpy as np
-from numpy.typing import NDArray
 
 from modelzoo.records.partial import MatchedPair, Matches, Row, UnmatchedObject
 from modelzoo.validity import average_precision as ap
@@ -22,7 +21,9 @@ CALIBRATION = 40_000
 """Pictures of the population on which a detector's true loss is measured."""
 
 
-def classified(random: np.random.Generator, count: int, loss: float, gained: float = 0.0, kl: float = 0.0) -> list[Row]:
+def classified(
+    random: np.random.Generator, pictures: int, loss: float, gained: float = 0.0, kl: float = 0.0
+) -> list[Row]:
     """Labelled pictures.
 
     Args:
@@ -30,10 +31,10 @@ def classified(random: np.random.Generator, count: int, loss: float, gained: flo
         gained: share of fp32's accuracy that is gained on other pictures; as much more is lost.
         kl: mean divergence in nats, of a distribution with a few large values.
     """
-    first = random.random(count) < ACCURACY
-    changed = random.random(count)
+    first = random.random(pictures) < ACCURACY
+    changed = random.random(pictures)
     lost, found = first & (changed < loss + gained), ~first & (changed < gained * ACCURACY / (1 - ACCURACY))
-    divergence = 2 * random.beta(0.05, 0.05 * (2 / kl - 1), count) if kl else np.zeros(count)
+    divergence = 2 * random.beta(0.05, 0.05 * (2 / kl - 1), pictures) if kl else np.zeros(pictures)
     tested = (first & ~lost) | found
     return [
         Row(index, "", {
@@ -45,7 +46,7 @@ def classified(random: np.random.Generator, count: int, loss: float, gained: flo
 
 
 def answered(
-    random: np.random.Generator, passages: int, by_passage: float, by_question: float = 0.0, gained: float = 0.0
+    random: np.random.Generator, passages: int, by_passage: float = 0.0, by_question: float = 0.0, gained: float = 0.0
 ) -> list[Row]:
     """Questions on passages of 1 to about 20 questions, some passages harder than others.
 
@@ -132,22 +133,12 @@ def evaluated(
         wrong_score = random.beta(2, 4, len(wrong))
         kept = found & ~ruined[picture] & (random.random(len(picture)) >= by_object)
         for side, hits in zip(sides, (found, kept)):
-            side[category] = _matches(picture[hits], score[hits], wrong, wrong_score, objects)
+            places, scores = np.concatenate([picture[hits], wrong]), np.concatenate([score[hits], wrong_score])
+            order = np.argsort(-scores, kind="stable")
+            hit = (np.arange(len(places)) < hits.sum())[order][None]
+            side[category] = ap.CategoryMatches(places[order], hit, np.zeros_like(hit), objects.astype(float))
     first, second = (ap.Evaluation({"ap": _mean_ap(side)}, pictures, side) for side in sides)
     return AveragePrecisions("box", first, second, ap.resample(first, second) if resampled else None)
-
-
-def _matches(
-    picture: NDArray[np.int64],
-    score: NDArray[np.float64],
-    wrong: NDArray[np.int64],
-    wrong_score: NDArray[np.float64],
-    objects: NDArray[np.int64],
-) -> ap.CategoryMatches:
-    places, scores = np.concatenate([picture, wrong]), np.concatenate([score, wrong_score])
-    order = np.argsort(-scores, kind="stable")
-    hit = (np.arange(len(places)) < len(picture))[order][None]
-    return ap.CategoryMatches(places[order], hit, np.zeros_like(hit), objects.astype(float))
 
 
 def _mean_ap(categories: dict[int, ap.CategoryMatches]) -> float:
@@ -166,10 +157,8 @@ def rate_of(loss: float, by_picture: bool) -> float:
     low, high = 0.0, 4 * loss
     for _ in range(12):
         rate = (low + high) / 2
-        found = evaluated(np.random.default_rng(1), CALIBRATION, *((rate, 0.0) if by_picture else (0.0, rate)),
-                          resampled=False)  # fmt: skip
-        if 1 - found.tested.figures["ap"] / found.reference.figures["ap"] < loss:
-            low = rate
-        else:
-            high = rate
+        by = (rate, 0.0) if by_picture else (0.0, rate)
+        found = evaluated(np.random.default_rng(1), CALIBRATION, *by, resampled=False)
+        is_less = 1 - found.tested.figures["ap"] / found.reference.figures["ap"] < loss
+        low, high = (rate, high) if is_less else (low, rate)
     return high

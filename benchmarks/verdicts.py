@@ -19,15 +19,14 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from claims import some_of, table
-from promises import Bound, Counted, Promise, Replayed
+from promises import Counted, Promise, Replayed
 from threadpoolctl import threadpool_limits
 
 from modelzoo.document import Column
@@ -38,132 +37,45 @@ MODULES = ("verdicts_speed", "verdicts_serving", "verdicts_validity")
 """Modules beside this one with a tuple ``PROMISES``."""
 BEGIN = "<!-- begin: benchmarks/verdicts.py --markdown writes what follows -->"
 END = "<!-- end -->"
+HEADER = ("command", "simulated case", "event", "promised", "seen [99.9 % bounds]", "repetitions", "width ÷ ideal")
+Place = tuple[str, int]
+"""The module of a promise and its position there. Promises hold functions, which need not survive pickling."""
 
 
-class VerdictsError(Exception):
-    """The promises cannot be replayed as asked; one line says why."""
+def promise_at(place: Place) -> Promise:
+    """Return a promise."""
+    found: Promise = import_module(place[0]).PROMISES[place[1]]
+    return found
 
 
-@dataclass(frozen=True)
-class Task:
-    """A promise as a process of the pool finds it: promises hold functions, which need not survive pickling.
-
-    Attributes:
-        module: name of the module.
-        index: position in its ``PROMISES``.
-        seed: of the whole call.
-        repetitions: in place of the promise's own, if given.
-    """
-
-    module: str
-    index: int
-    seed: int
-    repetitions: int | None
-
-    @property
-    def promise(self) -> Promise:
-        """The promise itself."""
-        return promises_of(self.module)[self.index]
-
-
-@cache
-def promises_of(module: str) -> tuple[Promise, ...]:
-    """Return the promises of a module.
-
-    Raises:
-        VerdictsError: there is no such module, or it has none.
-    """
-    try:
-        found = import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise VerdictsError(f"benchmarks/{module}.py is missing; it declares PROMISES") from error
-    promises: tuple[Promise, ...] | None = getattr(found, "PROMISES", None)
-    if not promises:
-        raise VerdictsError(f"benchmarks/{module}.py declares no PROMISES")
-    return promises
-
-
-def text_of(promise: Promise) -> str:
-    """What identifies a promise."""
-    return f"{promise.command}: {promise.case}: {promise.event}"
+def places(modules: Sequence[str], only: Sequence[str] = ()) -> list[Place]:
+    """Return where the promises of some commands are, those of all commands by default."""
+    every = [(module, index) for module in modules for index in range(len(import_module(module).PROMISES))]
+    return [place for place in every if not only or promise_at(place).command in only]
 
 
 def generator(promise: Promise, seed: int) -> np.random.Generator:
     """Return the promise's own random numbers: they depend on the seed and its text, not on other promises."""
-    words = np.frombuffer(hashlib.sha256(text_of(promise).encode()).digest(), dtype=">u4")
+    words = np.frombuffer(hashlib.sha256(promise.text.encode()).digest(), dtype=">u4")
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(map(int, words))))
 
 
-def tasks(modules: Sequence[str], seed: int, repetitions: int | None) -> list[Task]:
-    """Return the promises of all modules.
-
-    Raises:
-        VerdictsError: a module is missing, or two promises have the same text and therefore the same random numbers.
-    """
-    found = [Task(module, index, seed, repetitions) for module in modules for index in range(len(promises_of(module)))]
-    texts = [text_of(task.promise) for task in found]
-    if repeated := sorted({text for text in texts if texts.count(text) > 1}):
-        raise VerdictsError(f"promised twice: {repeated[0]}")
-    return found
-
-
-def count(task: Task) -> Counted:
+def count(seed: int, repetitions: int | None, place: Place) -> Counted:
     """Replay one promise; runs in a process of the pool."""
-    promise = task.promise
+    promise = promise_at(place)
     with threadpool_limits(1):
-        return promise.replay(generator(promise, task.seed), task.repetitions or promise.repetitions)
+        return promise.replay(generator(promise, seed), repetitions or promise.repetitions)
 
 
-def replay(requested: Sequence[Task], processes: int) -> Iterator[Replayed]:
+def replay(requested: Sequence[Place], seed: int, repetitions: int | None, processes: int) -> Iterator[Replayed]:
     """Replay promises in a pool of processes; the results come in the order of ``requested``."""
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        for task, counted in zip(requested, pool.map(count, requested)):
-            yield Replayed(task.promise, counted)
-
-
-def columns(found: Sequence[Replayed]) -> list[Column]:
-    """Return the table of replayed promises."""
-
-    def column(title: str, cells: Iterator[str], is_number: bool = False) -> Column:
-        return Column(title, tuple(cells), is_number)
-
-    return [
-        column("command", (each.promise.command for each in found)),
-        column("simulated case", (each.promise.case for each in found)),
-        column("event", (each.promise.event for each in found)),
-        column("promised", (_promised(each.promise) for each in found), True),
-        column("seen [99.9 % bounds]", (_seen(each) for each in found), True),
-        column("repetitions", (f"{each.counted.trials:,}" for each in found), True),
-        column("width ÷ ideal", ("" if each.counted.width is None else f"{each.counted.width:.2f}" for each in found),
-               True),
-        column("note", (each.promise.why if each.is_wide else "" for each in found)),
-        column("holds", (_holds(each) for each in found)),
-    ]  # fmt: skip
-
-
-def worst_columns(found: Sequence[Replayed]) -> list[Column]:
-    """Return the table of the page: of each promise of a command, the case that is nearest to contradicting it."""
-    kinds: dict[tuple[str, str, str], list[Replayed]] = {}
-    for each in found:
-        kinds.setdefault((each.promise.command, each.promise.event, _promised(each.promise)), []).append(each)
-    worst = [
-        min(cases, key=lambda each: each.share * (-1 if each.promise.bound is Bound.AT_MOST else 1))
-        for cases in kinds.values()
-    ]
-    hold = [sum(each.holds and each.is_explained for each in cases) for cases in kinds.values()]
-    return [
-        Column("command", tuple(command for command, _, _ in kinds)),
-        Column("promise", tuple(f"{event}: {promised}" for _, event, promised in kinds)),
-        Column("worst case", tuple(each.promise.case for each in worst)),
-        Column("seen there [99.9 % bounds]", tuple(map(_seen, worst)), True),
-        Column("cases that hold", tuple(f"{n} of {len(cases)}" for n, cases in zip(hold, kinds.values())), True),
-    ]
+        for place, counted in zip(requested, pool.map(partial(count, seed, repetitions), requested)):
+            yield Replayed(promise_at(place), counted)
 
 
 def _promised(promise: Promise) -> str:
-    return f"{'≤' if promise.bound is Bound.AT_MOST else '≥'} {100 * promise.promised:.4g} %"
+    return f"{'≥' if promise.is_least else '≤'} {100 * promise.promised:.4g} %"
 
 
 def _seen(found: Replayed) -> str:
@@ -171,89 +83,72 @@ def _seen(found: Replayed) -> str:
     return f"{100 * found.share:.2f} % [{100 * low:.2f}, {100 * high:.2f}]"
 
 
-def _holds(found: Replayed) -> str:
-    if not found.holds:
-        return "NO: contradicted"
-    return "yes" if found.is_explained else "NO: wide, without its width or a reason"
+def row(found: Replayed) -> tuple[str, ...]:
+    """Return a replayed promise as a row of the printed table."""
+    promise, counted = found.promise, found.counted
+    return (
+        *(promise.command, promise.case, promise.event, _promised(promise), _seen(found), f"{counted.trials:,}"),
+        "" if counted.width is None else f"{counted.width:.2f}",
+        promise.why if found.is_wide else "",
+        found.problem or "yes",
+    )
 
 
-def rewrite(page: str, found: Sequence[Replayed], seed: int, repetitions: int | None = None) -> str:
-    """Return the page with the table between its markers, and how it was made.
+def worst_columns(found: Sequence[Replayed]) -> list[Column]:
+    """Return the table of the page: of each promise of a command, the case that is nearest to contradicting it."""
+    kinds: dict[tuple[str, str], list[Replayed]] = {}
+    for each in found:
+        kinds.setdefault((each.promise.command, f"{each.promise.event}: {_promised(each.promise)}"), []).append(each)
+    worst = [
+        min(cases, key=lambda each: each.share if each.promise.is_least else -each.share) for cases in kinds.values()
+    ]
+    hold = (f"{sum(not each.problem for each in cases)} of {len(cases)}" for cases in kinds.values())
+    return [
+        Column("command", tuple(command for command, _ in kinds)),
+        Column("promise", tuple(promised for _, promised in kinds)),
+        Column("worst case", tuple(each.promise.case for each in worst)),
+        Column("seen there [99.9 % bounds]", tuple(map(_seen, worst)), True),
+        Column("cases that hold", tuple(hold), True),
+    ]
 
-    Raises:
-        VerdictsError: it does not have both markers, in this order.
-    """
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise VerdictsError(f"the page lacks the lines '{BEGIN}' and '{END}', between which the table belongs")
-    options = f"--seed {seed}" + (f" --repetitions {repetitions}" if repetitions is not None else "")
-    said = f"{len(found)} promises, replayed with `{options}`:"
+
+def rewrite(page: str, found: Sequence[Replayed], options: str) -> str:
+    """Return the page with the table between its markers, and how it was made."""
+    head, _, rest = page.partition(BEGIN)
     narrow = re.sub(r"-{3,}", "---", re.sub(r" {2,}", " ", markdown(worst_columns(found))))
-    return f"{head}{begin}\n\n{said}\n\n{narrow}\n{end}{tail}"
-
-
-def selected(all_tasks: Sequence[Task], only: Sequence[str]) -> list[Task]:
-    """Return the tasks of some commands, all of them if none is named.
-
-    Raises:
-        VerdictsError: nothing is promised for such a command.
-    """
-    parse = some_of(sorted({task.promise.command for task in all_tasks}))
-    try:
-        names = {name for text in only for name in parse(text)}
-    except argparse.ArgumentTypeError as error:
-        raise VerdictsError(f"--only {error}") from error
-    return [task for task in all_tasks if not names or task.promise.command in names]
-
-
-def conclude(found: Sequence[Replayed]) -> int:
-    """Print the table and how many promises hold; return the exit code, 1 if one does not."""
-    shown = columns(found)
-    print(table([column.title for column in shown], list(zip(*(column.cells for column in shown)))))
-    broken = [each for each in found if not (each.holds and each.is_explained)]
-    print(f"\n{len(found) - len(broken)} of {len(found)} promises hold")
-    for each in broken:
-        print(f"{_holds(each)}: {text_of(each.promise)}")
-    return 1 if broken else 0
+    said = f"{len(found)} promises, replayed with `{options}`:"
+    return f"{head}{BEGIN}\n\n{said}\n\n{narrow}\n{END}{rest.partition(END)[2]}"
 
 
 def main(argv: Sequence[str] | None = None, modules: Sequence[str] = MODULES) -> int:
-    """Replay the promises; the exit code is 1 if one does not hold, 2 if they cannot be replayed."""
+    """Replay the promises and print them; the exit code is 1 if one does not hold."""
+    commands = sorted({promise_at(place).command for place in places(modules)})
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", default=[], metavar="COMMAND", help="some commands: run,compare")
+    parser.add_argument("--only", type=some_of(commands), default=(), metavar="COMMAND", help="some: run,compare")
     parser.add_argument("--repetitions", type=int, metavar="N", help="of every promise (default: its own)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2, help="that replay at the same time")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="rewrite the table between FILE's markers")
     args = parser.parse_args(argv)
-    if args.markdown is not None and args.only:
+    page = "" if args.markdown is None else args.markdown.read_text(encoding="utf-8")
+    if page and args.only:
         parser.error("--markdown writes the whole table; leave out --only")
-    for name in ("repetitions", "processes"):
-        if getattr(args, name) is not None and getattr(args, name) < 1:
-            parser.error(f"--{name} must be at least 1")
-    if args.seed < 0:
-        parser.error("--seed must not be negative")
-    try:
-        requested = selected(tasks(modules, args.seed, args.repetitions), args.only)
-        page = None if args.markdown is None else args.markdown.read_text(encoding="utf-8")
-        if page is not None:
-            rewrite(page, [], args.seed)
-        found = []
-        for each in replay(requested, args.processes):
-            found.append(each)
-            print(
-                f"{len(found)} of {len(requested)}: {text_of(each.promise)}: {_holds(each)}",
-                file=sys.stderr,
-                flush=True,
-            )
-        if page is not None:
-            write_atomically(args.markdown, rewrite(page, found, args.seed, args.repetitions))
-    except VerdictsError as error:
-        parser.error(str(error))
-    except OSError as error:
-        parser.error(f"{args.markdown}: {error.strerror}")
-    return conclude(found)
+    if page and END not in page.partition(BEGIN)[2]:
+        parser.error(f"the page lacks the lines '{BEGIN}' and '{END}', between which the table belongs")
+    requested, found = places(modules, args.only), list[Replayed]()
+    for each in replay(requested, args.seed, args.repetitions, args.processes):
+        found.append(each)
+        said = f"{len(found)} of {len(requested)}: {each.promise.text}: {each.problem or 'yes'}"
+        print(said, file=sys.stderr, flush=True)
+    if page:
+        options = f"--seed {args.seed}" + (f" --repetitions {args.repetitions}" if args.repetitions else "")
+        write_atomically(args.markdown, rewrite(page, found, options))
+    print(table((*HEADER, "note", "holds"), list(map(row, found))))
+    broken = [each for each in found if each.problem]
+    print(f"\n{len(found) - len(broken)} of {len(found)} promises hold")
+    for each in broken:
+        print(f"{each.problem}: {each.promise.text}")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

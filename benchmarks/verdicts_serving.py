@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from statistics import NormalDist
 
-import common  # noqa: F401 - puts the checkout on the path
 import numpy as np
 from numpy.typing import NDArray
-from promises import Bound, Counted, Promise
+from promises import COVERAGE, Counted, Promise, coverage, ideal_width, is_called, share
 from queueing import lindley
 
 from modelzoo import stats
@@ -49,10 +47,10 @@ from modelzoo.stats import latency_bound
 Floats = NDArray[np.float64]
 EXPENSIVE = 1000
 """Repetitions of what takes long."""
-TWO_SIDED = NormalDist().inv_cdf(0.975)
 WHEN = "2026-01-01T00:00:00+00:00"
 PLACE = InstancePlace((0,), 0)
 TOPOLOGY = Topology((Core((0,), (0,), 0, 0),))
+Levels = Callable[[np.random.Generator, int], Iterator[stats.Interval]]
 
 
 @lru_cache(maxsize=1)
@@ -61,10 +59,40 @@ def machine() -> Machine:
     return read_machine()
 
 
+def of_level(
+    command: str, case: str, events: tuple[str, str], simulated: Levels, truth: float, error: float, why: str = ""
+) -> tuple[Promise, Promise]:
+    """The interval of a figure covers the truth, and the figure is over it in at most half of all cases.
+
+    Args:
+        command: that prints the figure.
+        case: what is simulated.
+        events: what the two promises count.
+        simulated: yields intervals.
+        truth: what they are intervals of.
+        error: the standard error of the logarithm, for who knows all variances.
+        why: the reason why an interval is wide.
+    """
+
+    def covered(rng: np.random.Generator, repetitions: int) -> Counted:
+        return coverage((found, truth, ideal_width(error)) for found in simulated(rng, repetitions))
+
+    def over(rng: np.random.Generator, repetitions: int) -> Counted:
+        return share(found.value > truth for found in simulated(rng, repetitions))
+
+    return (
+        Promise(command, case, events[0], COVERAGE, covered, is_least=True, why=why),
+        Promise(command, case, events[1], 0.5, over),
+    )
+
+
 # throughput: the best of several
 
+OWN, SHARED = 0.03, 0.04
+"""Standard deviations of rounds for each configuration, and for all of them together."""
 
-def recommended(logs: Floats, again: Floats) -> throughput_results.Recommendation:
+
+def recommended(logs: Floats, again: Floats) -> stats.Interval:
     """Choose among configurations of one item a second, and measure the choice again, as ``modelzoo throughput`` does.
 
     Args:
@@ -82,8 +110,8 @@ def recommended(logs: Floats, again: Floats) -> throughput_results.Recommendatio
     runs += [_round(choice.winner, rounds + number, value) for number, value in enumerate(again)]
     found = replace(found, runs=tuple(runs), stages=(confirmation,), choice=choice)
     recommendation = throughput_results.recommendation(replace(result, payload=found))
-    assert recommendation is not None
-    return recommendation
+    assert recommendation is not None and recommendation.row.throughput is not None
+    return recommendation.row.throughput
 
 
 def _round(index: int, number: int, log: float) -> ConfigurationRun:
@@ -92,24 +120,22 @@ def _round(index: int, number: int, log: float) -> ConfigurationRun:
     return ConfigurationRun(index, number, WHEN, WHEN, (instance,), window=batches / math.exp(log))
 
 
-def replay_recommendation(
-    rng: np.random.Generator, repetitions: int, *, equals: int, rounds: int, is_bias: bool
-) -> Counted:
-    """Count intervals that cover the true throughput, or figures that are over it.
-
-    Rounds differ by 3 % (standard deviation) for each configuration and by 4 % for all of them together.
-    """
-    hits, widths = 0, 0.0
-    own, shared = 0.03, 0.04
+def recommendations(equals: int, rounds: int, rng: np.random.Generator, repetitions: int) -> Iterator[stats.Interval]:
+    """Throughput of the recommended one of equal configurations."""
     for _ in range(repetitions):
-        logs = rng.normal(0, own, (equals, rounds)) + rng.normal(0, shared, rounds)
-        again = rng.normal(0, own, rounds) + rng.normal(0, shared, rounds)
-        level = recommended(logs, again).row.throughput
-        assert level is not None
-        hits += level.value > 1 if is_bias else level.low <= 1 <= level.high
-        widths += math.log(level.high / level.low)
-    ideal = 2 * TWO_SIDED * math.hypot(own, shared) / math.sqrt(rounds)
-    return Counted(hits, repetitions, None if is_bias else widths / repetitions / ideal)
+        logs = rng.normal(0, OWN, (equals, rounds)) + rng.normal(0, SHARED, rounds)
+        again = rng.normal(0, OWN, rounds) + rng.normal(0, SHARED, rounds)
+        yield recommended(logs, again)
+
+
+def _recommendation(equals: int, rounds: int) -> tuple[Promise, Promise]:
+    case = f"{equals} equal configurations, {rounds} rounds" if equals > 1 else f"one configuration, {rounds} rounds"
+    events = (
+        "the interval covers the true throughput of the recommended one",
+        "the figure is over the true throughput",
+    )
+    error = math.hypot(OWN, SHARED) / math.sqrt(rounds)
+    return of_level("throughput", case, events, partial(recommendations, equals, rounds), 1.0, error)
 
 
 # compare: sessions of one day
@@ -146,20 +172,32 @@ def measured(server: Server, rng: np.random.Generator) -> SideSetting:
     )
 
 
-def replay_alone(
-    rng: np.random.Generator, repetitions: int, *, base: Server, other: Server, is_interval: bool
-) -> Counted:
-    """Count comparisons of the sessions alone that call one of two equal servers faster, or cover their ratio."""
-    hits, widths = 0, 0.0
+def compared(base: Server, other: Server, rng: np.random.Generator, repetitions: int) -> Iterator[stats.Ratio]:
+    """Ratios of the sessions alone."""
     for _ in range(repetitions):
         found = ratio(Pair(measured(base, rng), measured(other, rng)), Metric.THROUGHPUT, is_alone=True)
         assert isinstance(found, stats.Ratio)
-        (verdict,) = stats.verdicts([found])
-        is_called = verdict.outcome in (stats.Outcome.FASTER, stats.Outcome.SLOWER)
-        hits += found.interval.low <= 1 <= found.interval.high if is_interval else is_called
-        widths += math.log(found.interval.high / found.interval.low)
+        yield found
+
+
+SMALLER = "the degrees of freedom are those of the side that has fewer, so that they hold whatever the variances"
+
+
+def _alone(case: str, base: Server, other: Server) -> tuple[Promise, Promise]:
     error = math.sqrt(sum((each.between**2 + each.spread**2 / each.rounds) / each.sessions for each in (base, other)))
-    return Counted(hits, repetitions, widths / repetitions / (2 * TWO_SIDED * error) if is_interval else None)
+
+    def called(rng: np.random.Generator, repetitions: int) -> Counted:
+        return share(is_called(stats.verdicts([found])) for found in compared(base, other, rng, repetitions))
+
+    def covered(rng: np.random.Generator, repetitions: int) -> Counted:
+        return coverage((found.interval, 1.0, ideal_width(error)) for found in compared(base, other, rng, repetitions))
+
+    command, case = "compare: sessions alone", f"one hour, equal machines, {case}"
+    covers = "the interval of the ratio covers it"
+    return (
+        Promise(command, case, "FASTER or SLOWER", 0.02, called),
+        Promise(command, case, covers, COVERAGE, covered, is_least=True, why=SMALLER),
+    )
 
 
 # throughput: the bound
@@ -221,18 +259,20 @@ def autoregressive(rng: np.random.Generator, series: int, count: int, lag: float
 
 
 def replay_bound(
-    rng: np.random.Generator,
-    repetitions: int,
-    *,
-    case: Rounds,
-    percent: float,
-    outcome: latency_bound.BoundOutcome,
-    judge: Callable[..., latency_bound.BoundJudgement] = latency_bound.judge,
+    case: Rounds, percent: float, outcome: latency_bound.BoundOutcome, rng: np.random.Generator, repetitions: int
 ) -> Counted:
     """Count how often a bound that is exactly the percentile is said to be met, or not to be met."""
     limit = math.exp(level_of(case, percent))
-    hits = sum(judge(simulated_rounds(case, rng), percent, limit).outcome is outcome for _ in range(repetitions))
-    return Counted(hits, repetitions)
+    return share(
+        latency_bound.judge(simulated_rounds(case, rng), percent, limit).outcome is outcome for _ in range(repetitions)
+    )
+
+
+def _bound(name: str, case: Rounds, percent: float) -> Iterator[Promise]:
+    shown = f"p{percent:g} is the bound; {case.rounds} rounds of {case.instances} × {case.samples} batches, {name}"
+    for outcome in (latency_bound.BoundOutcome.MET, latency_bound.BoundOutcome.NOT_MET):
+        replay = partial(replay_bound, case, percent, outcome)
+        yield Promise("throughput --slo", shown, f"the bound is called {outcome.value}", 0.01, replay)
 
 
 # load: VALID
@@ -293,16 +333,18 @@ def load_run(found: Sequence[float], rate: float = 1.0, repeat: int = 0) -> Load
     )
 
 
-def replay_valid(
-    rng: np.random.Generator, repetitions: int, *, queue: Queue, percent: float, count: int, is_search: bool = False
-) -> Counted:
+def replay_valid(queue: Queue, percent: float, count: int, rng: np.random.Generator, repetitions: int) -> Counted:
     """Count how often a run is VALID although the percentile is exactly the bound."""
     bound = LatencyBound(percent, quantile_of(queue, percent))
-    hits = 0
-    for _ in range(repetitions):
-        run = load_run(latencies(queue, count, rng).tolist())
-        hits += not load_results.reasons(run, bound, is_search=is_search)
-    return Counted(hits, repetitions)
+    runs = (load_run(latencies(queue, count, rng).tolist()) for _ in range(repetitions))
+    return share(not load_results.reasons(run, bound, is_search=False) for run in runs)
+
+
+def _valid(utilisation: float, percent: float, count: int, instances: int = 1, repetitions: int = 10_000) -> Promise:
+    of = f"{instances} instances" if instances > 1 else "1 instance"
+    case = f"p{percent:g} is the bound; {count:,} requests, {of} at {utilisation:.0%} utilisation"
+    replay = partial(replay_valid, Queue(utilisation, instances), percent, count)
+    return Promise("load --rate", case, "VALID", 0.02, replay, repetitions=repetitions)
 
 
 # load --find
@@ -335,23 +377,28 @@ def _is_under(limit: float, rate: float) -> tuple[InvalidReason, ...]:
     return () if rate <= limit else (InvalidReason(Flaw.BOUND),)
 
 
-def replay_find(rng: np.random.Generator, repetitions: int, *, repeats: int, spread: float, is_bias: bool) -> Counted:
-    """Count levels that cover, or are over, the rate at which runs cease to pass: 100 requests/s.
+def found_levels(repeats: int, spread: float, rng: np.random.Generator, repetitions: int) -> Iterator[stats.Interval]:
+    """Levels of searches for the rate at which runs cease to pass, 100 requests/s.
 
     Repeats differ by ``spread`` (standard deviation); the first rate that each tries is off by 3 %.
     """
-    hits, widths = 0, 0.0
     for _ in range(repetitions):
         searches = []
         for repeat in range(repeats):
             limit = 100 * math.exp(rng.normal(0, spread))
             first = 100 * math.exp(rng.normal(0, 0.03))
             searches.append(searched(first, partial(_is_under, limit), repeat))
-        level = found_level(searches)
-        hits += level.value > 100 if is_bias else level.low <= 100 <= level.high
-        widths += math.log(level.high / level.low)
-    ideal = 2 * TWO_SIDED * spread / math.sqrt(repeats)
-    return Counted(hits, repetitions, None if is_bias else widths / repetitions / ideal)
+        yield found_level(searches)
+
+
+CEASE = "the interval covers the rate at which runs cease to pass"
+RESOLVED = "half the distance from the highest rate that passed to the lowest that failed is added to the interval"
+
+
+def _find(repeats: int, spread: float) -> tuple[Promise, Promise]:
+    case, events = f"{repeats} repeats that differ by {100 * spread:g} %", (CEASE, "the level is over it")
+    error = spread / math.sqrt(repeats)
+    return of_level("load --find", case, events, partial(found_levels, repeats, spread), 100, error, RESOLVED)
 
 
 REQUESTS = 1001
@@ -380,132 +427,42 @@ def end_of_what_passes() -> tuple[float, float]:
     return float(np.mean(logs)), float(np.std(logs))
 
 
-def replay_find_in_queue(rng: np.random.Generator, repetitions: int, *, repeats: int) -> Counted:
+def replay_find_in_queue(repeats: int, rng: np.random.Generator, repetitions: int) -> Counted:
     """Count levels that cover the rate at which runs cease to pass in the mean of many repeats: M/D/1, p99."""
     truth, spread = end_of_what_passes()
-    hits, widths = 0, 0.0
-    for _ in range(repetitions):
-        searches = []
-        for repeat in range(repeats):
-            seed, service = int(rng.integers(2**31)), math.exp(rng.normal(0, INSTANCES_DIFFER))
-            first = math.exp(truth + rng.normal(0, 0.05)) / service
-            searches.append(searched(first, partial(_passes, seed, service), repeat))
-        level = found_level(searches)
-        hits += level.low <= math.exp(truth) <= level.high
-        widths += math.log(level.high / level.low)
-    return Counted(hits, repetitions, widths / repetitions / (2 * TWO_SIDED * spread / math.sqrt(repeats)))
+
+    def levels() -> Iterator[stats.Interval]:
+        for _ in range(repetitions):
+            searches = []
+            for repeat in range(repeats):
+                seed, service = int(rng.integers(2**31)), math.exp(rng.normal(0, INSTANCES_DIFFER))
+                first = math.exp(truth + rng.normal(0, 0.05)) / service
+                searches.append(searched(first, partial(_passes, seed, service), repeat))
+            yield found_level(searches)
+
+    return coverage((level, math.exp(truth), ideal_width(spread / math.sqrt(repeats))) for level in levels())
 
 
 # fleet
 
 
-def replay_hosts(rng: np.random.Generator, repetitions: int, *, hosts: int, settings: int) -> Counted:
+def replay_hosts(hosts: int, settings: int, rng: np.random.Generator, repetitions: int) -> Counted:
     """Count fleets of equal hosts in which one is called odd.
 
     Hosts differ by 1 % (standard deviation) as a whole, and by 0.5 % in each setting.
     """
-    hits = 0
-    for _ in range(repetitions):
+
+    def verdicts() -> Iterator[stats.Verdict]:
         levels = (rng.normal(0, 0.01, (hosts, 1)) + rng.normal(0, 0.005, (hosts, settings))).tolist()
-        hits += any(
-            each is not None and each.verdict.outcome in (stats.Outcome.FASTER, stats.Outcome.SLOWER)
-            for row in host_ratios(levels)
-            for each in row
-        )
-    return Counted(hits, repetitions)
+        return (each.verdict for row in host_ratios(levels) for each in row if each is not None)
 
-
-def _recommendation(equals: int, rounds: int) -> tuple[Promise, Promise]:
-    case = f"{equals} equal configurations, {rounds} rounds" if equals > 1 else f"one configuration, {rounds} rounds"
-    replay = partial(replay_recommendation, equals=equals, rounds=rounds)
-    return (
-        Promise(
-            "throughput",
-            case,
-            "the interval covers the true throughput of the recommended one",
-            Bound.AT_LEAST,
-            0.95,
-            partial(replay, is_bias=False),
-        ),
-        Promise(
-            "throughput",
-            case,
-            "the figure is over the true throughput",
-            Bound.AT_MOST,
-            0.5,
-            partial(replay, is_bias=True),
-        ),
-    )
-
-
-SMALLER = "the degrees of freedom are those of the side that has fewer, so that they hold whatever the variances"
-
-
-def _alone(case: str, base: Server, other: Server) -> tuple[Promise, Promise]:
-    case = f"one hour, equal machines, {case}"
-    replay = partial(replay_alone, base=base, other=other)
-    calls, covers = partial(replay, is_interval=False), partial(replay, is_interval=True)
-    return (
-        Promise("compare: sessions alone", case, "FASTER or SLOWER", Bound.AT_MOST, 0.02, calls),
-        Promise(
-            "compare: sessions alone", case, "the interval of the ratio covers it", Bound.AT_LEAST, 0.95, covers,
-            why=SMALLER,
-        ),
-    )  # fmt: skip
-
-
-def _bound(name: str, case: Rounds, percent: float) -> tuple[Promise, ...]:
-    shown = f"p{percent:g} is the bound; {case.rounds} rounds of {case.instances} × {case.samples} batches, {name}"
-    return tuple(
-        Promise(
-            "throughput --slo",
-            shown,
-            f"the bound is called {outcome.value}",
-            Bound.AT_MOST,
-            0.01,
-            partial(replay_bound, case=case, percent=percent, outcome=outcome),
-        )
-        for outcome in (latency_bound.BoundOutcome.MET, latency_bound.BoundOutcome.NOT_MET)
-    )
-
-
-def _valid(utilisation: float, percent: float, count: int, instances: int = 1, repetitions: int = 10_000) -> Promise:
-    of = f"{instances} instances" if instances > 1 else "1 instance"
-    return Promise(
-        "load --rate",
-        f"p{percent:g} is the bound; {count:,} requests, {of} at {utilisation:.0%} utilisation",
-        "VALID",
-        Bound.AT_MOST,
-        0.02,
-        partial(replay_valid, queue=Queue(utilisation, instances), percent=percent, count=count),
-        repetitions,
-    )
-
-
-RESOLVED = "half the distance from the highest rate that passed to the lowest that failed is added to the interval"
-
-
-def _find(repeats: int, spread: float) -> tuple[Promise, Promise]:
-    case = f"{repeats} repeats that differ by {100 * spread:g} %"
-    replay = partial(replay_find, repeats=repeats, spread=spread)
-    covers = "the interval covers the rate at which runs cease to pass"
-    over = "the level is over it"
-    return (
-        Promise("load --find", case, covers, Bound.AT_LEAST, 0.95, partial(replay, is_bias=False), why=RESOLVED),
-        Promise("load --find", case, over, Bound.AT_MOST, 0.5, partial(replay, is_bias=True)),
-    )
+    return share(is_called(verdicts()) for _ in range(repetitions))
 
 
 def _hosts(hosts: int, settings: int) -> Promise:
     many = f"{settings} settings" if settings > 1 else "1 setting"
-    return Promise(
-        "fleet run",
-        f"{hosts} equal hosts, {many}",
-        "a host is called odd",
-        Bound.AT_MOST,
-        0.02,
-        partial(replay_hosts, hosts=hosts, settings=settings),
-    )
+    replay = partial(replay_hosts, hosts, settings)
+    return Promise("fleet run", f"{hosts} equal hosts, {many}", "a host is called odd", 0.02, replay)
 
 
 WANDERS = Server(4, 0.02, sessions=3, between=0.03)
@@ -551,16 +508,12 @@ PROMISES: tuple[Promise, ...] = (
     Promise(
         "load --find",
         f"M/D/1, {REQUESTS:,} requests, 3 repeats whose instances differ by 3 %",
-        "the interval covers the rate at which runs cease to pass",
-        Bound.AT_LEAST,
-        0.95,
-        partial(replay_find_in_queue, repeats=3),
-        EXPENSIVE,
-        RESOLVED,
+        CEASE,
+        COVERAGE,
+        partial(replay_find_in_queue, 3),
+        is_least=True,
+        repetitions=EXPENSIVE,
+        why=RESOLVED,
     ),
-    _hosts(3, 1),
-    _hosts(5, 4),
-    _hosts(10, 1),
-    _hosts(10, 4),
-    _hosts(3, 2),
+    *(_hosts(hosts, settings) for hosts, settings in ((3, 1), (5, 4), (10, 1), (10, 4), (3, 2))),
 )

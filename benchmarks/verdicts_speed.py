@@ -7,43 +7,35 @@ benchmarks/verdicts.py runs the replays and prints the table. The data are those
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
-from false_winners import Search, replay
-from promises import Bound, Counted, Promise
-from simulated_calls import (
-    Call,
-    End,
-    Processes,
-    any_called,
-    calls,
-    covers,
-    ideal_width,
-    log_width,
-    nested,
-    normal,
-    samples,
-    skewed,
-)
-from simulated_sessions import Sides, Simulator
+from promises import COVERAGE, Counted, Promise, Replay, coverage, ideal_width, is_called, share
+from simulated_calls import Call, End, Processes, calls, nested, normal, samples, skewed
+from simulated_searches import false_winner
+from simulated_sessions import Sides, tables
 
 from modelzoo import stats
 from modelzoo.comparison.estimate import worse_by_more
 from modelzoo.frozen import replace
-from modelzoo.stats import Outcome
+from modelzoo.stats import Interval, Outcome, Verdict
 
-WRONG, COVERED = 1 - stats.VERDICT_CONFIDENCE, stats.CONFIDENCE
+WRONG = 1 - stats.VERDICT_CONFIDENCE
 SKEWED_COVERED = 0.94
 """What the interval of a latency promises if the levels of processes are skewed (``stats.intervals``)."""
 OUTSIDE = 1 + stats.EQUIVALENCE + 1e-4
 """A ratio that is just not SAME."""
 SLOWER = 0.03
 """The bound of the gate ``slower:3%``."""
+EXPENSIVE = 1000
+"""Repetitions of comparisons, which contain the records of many runs."""
 REPEATED = "a repeated interval holds at every look, and a call ends at one of them"
-Replay = Callable[[np.random.Generator, int], Counted]
+
+
+def is_same(verdicts: Iterable[Verdict]) -> bool:
+    """Whether a row is SAME."""
+    return any(verdict.outcome is Outcome.SAME for verdict in verdicts)
 
 
 # run
@@ -51,64 +43,63 @@ Replay = Callable[[np.random.Generator, int], Counted]
 
 def wrong(call: Call, generator: np.random.Generator, count: int) -> Counted:
     """Calls with a wrong verdict: FASTER or SLOWER of equals, SAME of what is not."""
-    hits = 0
-    for ended in calls(generator, call, count):
-        equal = [v for v, truth in zip(ended.verdicts, call.truth) if truth == 1]
-        others = [v for v, truth in zip(ended.verdicts, call.truth) if truth != 1]
-        hits += any_called(equal) or any(v.outcome is Outcome.SAME for v in others)
-    return Counted(hits, count)
+
+    def is_wrong(verdicts: tuple[Verdict, ...]) -> bool:
+        judged = list(zip(verdicts, call.truth))
+        return is_called(v for v, truth in judged if truth == 1) or is_same(v for v, truth in judged if truth != 1)
+
+    return share(is_wrong(ended.verdicts) for ended in calls(generator, call, count))
 
 
 def ratio_covered(call: Call, generator: np.random.Generator, count: int) -> Counted:
     """Calls whose interval of the first ratio covers the truth."""
-    hits, widths = 0, 0.0
-    for ended in calls(generator, call, count):
-        found = ended.found[0].interval
-        hits += covers(found, call.truth[0])
-        widths += log_width(found) / ideal_width(call.spread, ended.times.shape[1])
-    return Counted(hits, count, widths / count)
+    return coverage(
+        (ended.found[0].interval, call.truth[0], ideal_width(call.spread / math.sqrt(ended.times.shape[1])))
+        for ended in calls(generator, call, count)
+    )
 
 
 def level_covered(call: Call, generator: np.random.Generator, count: int) -> Counted:
     """Calls whose interval of the second setting's latency covers the truth."""
-    hits, widths = 0, 0.0
-    for ended in calls(generator, call, count):
-        found = stats.setting_interval(nested(ended.times[1][:, None]), by_precision=ended.by_precision)
-        hits += covers(found, 1 / call.truth[0])
-        spread = math.hypot(call.spread / math.sqrt(2), 0.02)
-        widths += log_width(found) / ideal_width(spread, ended.times.shape[1])
-    return Counted(hits, count, widths / count)
+    spread = math.hypot(call.spread / math.sqrt(2), 0.02)
+    return coverage(
+        (
+            stats.setting_interval(nested(ended.times[1][:, None]), by_precision=ended.by_precision),
+            1 / call.truth[0],
+            ideal_width(spread / math.sqrt(ended.times.shape[1])),
+        )
+        for ended in calls(generator, call, count)
+    )
 
 
 def precise_covered(margin: float, generator: np.random.Generator, count: int) -> Counted:
     """Settings that are measured until their interval is within ± ``margin``, and whose interval covers the truth."""
-    hits, widths, spread = 0, 0.0, 0.1
-    for values in spread * generator.standard_normal((count, 256)):
-        logs = np.exp(values).tolist()
-        for rounds in range(8, len(logs) + 1):
-            found = stats.level_interval(logs[:rounds], by_precision=True)
-            if found.half_width <= margin:
-                break
-        hits += covers(found, 1.0)
-        widths += log_width(found) / ideal_width(spread, rounds)
-    return Counted(hits, count, widths / count)
+    spread = 0.1
+
+    def measured() -> Iterator[tuple[Interval, float, float]]:
+        for values in spread * generator.standard_normal((count, 256)):
+            times = np.exp(values).tolist()
+            for rounds in range(8, len(times) + 1):
+                found = stats.level_interval(times[:rounds], by_precision=True)
+                if found.half_width <= margin:
+                    break
+            yield found, 1.0, ideal_width(spread / math.sqrt(rounds))
+
+    return coverage(measured())
 
 
 def fixed_level_covered(kind: Processes, processes: int, generator: np.random.Generator, count: int) -> Counted:
     """Settings of a fixed number of processes whose interval covers the truth."""
+    ideal = ideal_width(_spread_of_medians(kind) / math.sqrt(processes))
     drawn = samples(generator, kind, (count, processes))
-    found = [stats.setting_interval(nested(each)) for each in drawn]
-    spread = _spread_of_medians(kind)
-    width = sum(map(log_width, found)) / count / ideal_width(spread, processes)
-    return Counted(sum(covers(each, 1.0) for each in found), count, width)
+    return coverage((stats.setting_interval(nested(each)), 1.0, ideal) for each in drawn)
 
 
 def fixed_ratio_covered(kind: Processes, rounds: int, generator: np.random.Generator, count: int) -> Counted:
     """Equal settings of a fixed number of rounds whose interval of the ratio covers the truth."""
-    first, second = (samples(generator, kind, (count, rounds)) for _ in range(2))
-    found = [stats.ratio_test(nested(a), nested(b)).interval for a, b in zip(first, second)]
-    width = sum(map(log_width, found)) / count / ideal_width(math.sqrt(2) * _spread_of_medians(kind), rounds)
-    return Counted(sum(covers(each, 1.0) for each in found), count, width)
+    ideal = ideal_width(math.sqrt(2) * _spread_of_medians(kind) / math.sqrt(rounds))
+    sides = [samples(generator, kind, (count, rounds)) for _ in range(2)]
+    return coverage((stats.ratio_test(nested(a), nested(b)).interval, 1.0, ideal) for a, b in zip(*sides))
 
 
 def _spread_of_medians(kind: Processes) -> float:
@@ -122,44 +113,23 @@ def _spread_of_medians(kind: Processes) -> float:
 
 def called(sides: Sides, generator: np.random.Generator, count: int) -> Counted:
     """Tables of equals with a row that is FASTER or SLOWER."""
-    hits = 0
-    for rows in Simulator().tables(generator, sides, count):
-        hits += any_called(stats.verdicts(rows))
-    return Counted(hits, count)
+    return share(is_called(stats.verdicts(rows)) for rows in tables(generator, sides, count))
 
 
 def same(sides: Sides, generator: np.random.Generator, count: int) -> Counted:
     """Tables with a row that is SAME."""
-    hits = 0
-    for rows in Simulator().tables(generator, sides, count):
-        hits += any(each.outcome is Outcome.SAME for each in stats.verdicts(rows))
-    return Counted(hits, count)
+    return share(is_same(stats.verdicts(rows)) for rows in tables(generator, sides, count))
 
 
 def compared_covered(sides: Sides, generator: np.random.Generator, count: int) -> Counted:
     """Rows whose interval of the ratio covers the truth."""
-    hits, widths = 0, 0.0
-    for (row,) in Simulator().tables(generator, sides, count):
-        hits += covers(row.interval, 1 / sides.slower)
-        widths += log_width(row.interval) / ideal_width(sides.ideal_error, 1)
-    return Counted(hits, count, widths / count)
+    truth, ideal = 1 / sides.slower, ideal_width(sides.ideal_error)
+    return coverage((row.interval, truth, ideal) for (row,) in tables(generator, sides, count))
 
 
 def failed(sides: Sides, generator: np.random.Generator, count: int) -> Counted:
     """Tables with a row that fails ``slower:3%``."""
-    hits = sum(any(worse_by_more(rows, SLOWER)) for rows in Simulator().tables(generator, sides, count))
-    return Counted(hits, count)
-
-
-# tune
-
-
-def false_winner(generator: np.random.Generator, count: int) -> Counted:
-    """Searches among equals that confirm a winner."""
-    source = random.Random(int(generator.integers(2**32)))
-    pool = (0.03 * generator.standard_normal(5000)).tolist()
-    search = Search(candidates=15, budget=900.0, cost=6.0)
-    return Counted(sum(replay(pool, search, source).is_false for _ in range(count)), count)
+    return share(any(worse_by_more(rows, SLOWER)) for rows in tables(generator, sides, count))
 
 
 # All of them
@@ -170,12 +140,12 @@ CORRELATED, DRIFTING = Processes(normal, correlation=0.9), Processes(normal, dri
 SKEWED = Processes(skewed)
 
 
-def _at_most(command: str, case: str, event: str, replayed: Replay, promised: float = WRONG) -> Promise:
-    return Promise(command, case, event, Bound.AT_MOST, promised, replayed)
+def _at_most(command: str, case: str, event: str, replayed: Replay) -> Promise:
+    return Promise(command, case, event, WRONG, replayed)
 
 
-def _covers(command: str, case: str, what: str, replayed: Replay, promised: float = COVERED, why: str = "") -> Promise:
-    return Promise(command, case, f"the interval of {what} covers it", Bound.AT_LEAST, promised, replayed, why=why)
+def _covers(command: str, case: str, what: str, replayed: Replay, promised: float = COVERAGE, why: str = "") -> Promise:
+    return Promise(command, case, f"the interval of {what} covers it", promised, replayed, is_least=True, why=why)
 
 
 def _wrong(case: str, call: Call, event: str) -> Promise:
@@ -183,7 +153,7 @@ def _wrong(case: str, call: Call, event: str) -> Promise:
 
 
 def _run() -> list[Promise]:
-    differ, is_same, either = "FASTER or SLOWER", "SAME", "a wrong verdict"
+    differ, equal, either = "FASTER or SLOWER", "SAME", "a wrong verdict"
     found = [_wrong("two equal settings", Call(end=end), differ) for end in End if end is not End.FIRST_SAME]
     found += [
         _wrong("eight settings equal to the baseline", Call(EQUALS, end=end), differ)
@@ -191,9 +161,9 @@ def _run() -> list[Promise]:
     ]
     for spread in (0.01, 0.02, 0.04):
         case = f"settings that differ by just over 2 %, rounds by {100 * spread:g} %"
-        found.append(_wrong(case, Call((OUTSIDE,), spread), is_same))
+        found.append(_wrong(case, Call((OUTSIDE,), spread), equal))
     just = "settings that differ by just over 2 %, rounds by 2 %"
-    found += [_wrong(just, Call((OUTSIDE,), 0.02, end), is_same) for end in (End.TIME, End.FIRST_SAME)]
+    found += [_wrong(just, Call((OUTSIDE,), 0.02, end), equal) for end in (End.TIME, End.FIRST_SAME)]
     found.append(_wrong("eight settings, four equal and four just over 2 % apart", Call(MIXED, 0.02), either))
     for truth in (1.0, 1.01, 1.02, 1.05):
         call, case = Call((truth,)), f"settings that differ by {100 * truth - 100:.0f} %; ends when it is decided"
@@ -239,11 +209,7 @@ def _compare() -> list[Promise]:
         case = f"equal sides, {_case(sides)}"
         found.append(_at_most("compare", case, "FASTER or SLOWER", partial(called, sides)))
         found.append(_covers("compare", case, "the ratio", partial(compared_covered, sides), why=why))
-    for sides in (
-        Sides(three, 0.03),
-        Sides(three, 0.03, apart=True),
-        Sides((3, 1), 0.03, apart=True),
-    ):
+    for sides in (Sides(three, 0.03), Sides(three, 0.03, apart=True), Sides((3, 1), 0.03, apart=True)):
         slower = replace(sides, slower=1 + SLOWER)
         case = f"3 % slower, {_case(sides)}"
         found.append(_at_most("compare", case, "fails slower:3%", partial(failed, slower)))
@@ -253,7 +219,7 @@ def _compare() -> list[Promise]:
     found.append(_at_most("compare", f"8 rows 3 % slower, {_case(slower)}", "fails slower:3%", partial(failed, slower)))
     outside = Sides(five, 0.0, apart=True, slower=OUTSIDE)
     found.append(_at_most("compare", f"just over 2 % slower, {_case(outside)}", "SAME", partial(same, outside)))
-    return found
+    return [replace(each, repetitions=EXPENSIVE) for each in found]
 
 
 def _case(sides: Sides) -> str:

@@ -1,6 +1,6 @@
 """Which kernels compute wrong results on this CPU? Operators are called with many shapes and compared with fp64.
 
-    .venv/bin/python benchmarks/wrong_kernels.py [--shapes 100] [--operators mm,conv1d] [--compiled] [--map]
+    .venv/bin/python benchmarks/wrong_kernels.py [--shapes 100] [--operators mm,conv1d] [--map]
 
 Run it first on a new CPU or a new version of torch. It repeats the calls of faults that were reported publicly, and
 calls SHAPES random shapes of each operator, in fp32, bf16 and fp16; each under every instruction set that oneDNN
@@ -27,15 +27,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import cast
 
+import common  # noqa: F401 - puts the checkout on the path
 import msgspec
 from claims import some_of, table
 from operator_calls import OPERATORS, QUANTIZED, Call, operands_of, wrong
-from operator_shapes import COMPILED, chosen, mapped
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from operator_shapes import chosen, mapped
 
 from modelzoo.evidence.logs import parse_onednn
 from modelzoo.machine.cpu import usable_threads
@@ -47,7 +45,6 @@ LIMITS = (
 )
 """Values of ONEDNN_MAX_CPU_ISA, the widest last (oneDNN's developer guide, "CPU Dispatcher Control")."""
 WITHOUT = "without oneDNN"
-COMPILE_SECONDS = 300
 PRINTED = 5
 """So many findings of an operator in one precision and instruction set are printed one by one."""
 RIGHT, WRONG, REFUSED, HANGS, CRASHES = "right", "WRONG", "refused", "HANGS", "CRASHES"
@@ -72,12 +69,12 @@ def answer(call: Call) -> tuple[str, str]:
     return (WRONG if said else RIGHT), said
 
 
-def serve(limit: str, threads: int, calls: Connection) -> None:
+def serve(limit: str, calls: Connection) -> None:
     """In a child process: answer calls. oneDNN logs to stdout, which becomes a file."""
     import torch
 
     limited(limit)
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     with tempfile.TemporaryFile("w+") as log, torch.inference_mode():
         torch.backends.mkldnn.set_flags(limit != WITHOUT)
         os.dup2(log.fileno(), 1)
@@ -105,7 +102,7 @@ def limited(limit: str) -> None:
         os.environ["ONEDNN_MAX_CPU_ISA"] = limit
 
 
-def inspect(limit: str, _: int, results: Connection) -> None:
+def inspect(limit: str, results: Connection) -> None:
     """In a child process: send the instruction set that oneDNN reports under a limit, and torch's engines for int8."""
     import torch
 
@@ -124,12 +121,12 @@ def inspect(limit: str, _: int, results: Connection) -> None:
 class Child:
     """A process that begins with a fork of one that has imported torch, and a connection to it."""
 
-    def __init__(self, target: Callable[[str, int, Connection], None], limit: str, threads: int = 1) -> None:
+    def __init__(self, target: Callable[[str, Connection], None], limit: str) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["torch"])
         self.limit, self.ends = limit, math.inf
         self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=target, args=(limit, threads, theirs), daemon=True)
+        self._process = context.Process(target=target, args=(limit, theirs), daemon=True)
         self._process.start()
         theirs.close()
         try:
@@ -162,18 +159,18 @@ class Child:
         self.connection.close()
 
 
-def answered(jobs: Sequence[tuple[str, Call]], args: argparse.Namespace) -> Iterator[tuple[str, Call, Answer]]:
+def answered(jobs: Sequence[tuple[str, Call]], seconds: float) -> Iterator[tuple[str, Call, Answer]]:
     """Make the calls in several processes at a time; yield what came of them."""
     waiting, idle, busy = list(reversed(jobs)), list[Child](), list[Child]()
     while waiting or busy:
-        while waiting and len(busy) < max(1, usable_threads().count // args.threads):
+        while waiting and len(busy) < usable_threads().count:
             limit, call = waiting.pop()
             child = idle.pop() if idle else None
             if child is None or child.limit != limit:
                 if child is not None:
                     child.end()
-                child = Child(serve, limit, args.threads)
-            child.begin(call, args.seconds + (COMPILE_SECONDS if call.operator in COMPILED else 0))
+                child = Child(serve, limit)
+            child.begin(call, seconds)
             busy.append(child)
         wait([each.connection for each in busy], max(0, min(each.ends for each in busy) - time.monotonic()))
         for child in list(busy):
@@ -208,12 +205,10 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", type=int, default=100, help="random shapes of each operator (default: 100)")
     parser.add_argument("--operators", type=some_of(tuple(OPERATORS)), default=tuple(OPERATORS), help="default: all")
-    parser.add_argument("--compiled", action="store_true", help="also compiled operators: minutes more")
     parser.add_argument(
         "--map", action="store_true", help="show where grouped convolutions are wrong, and nothing else"
     )
     parser.add_argument("--seconds", type=float, default=20, help="time limit of a call (default: 20)")
-    parser.add_argument("--threads", type=int, default=1, help="of each process (default: 1)")
     parser.add_argument("--seed", type=int, default=0, help="of the random shapes")
     return parser.parse_args()
 
@@ -231,11 +226,10 @@ def main() -> int:
         names = {other: name for other, name in names.items() if name != isa}  # the widest limit of equal ones
         names.update({limit: isa} if isa else {})
     names[WITHOUT] = WITHOUT
-    operators = [each for each in args.operators if args.compiled or each not in COMPILED]
-    calls = list(mapped() if args.map else chosen(operators, args.shapes, args.seed, engines))
+    calls = list(mapped() if args.map else chosen(args.operators, args.shapes, args.seed, engines))
     jobs = [(limit, call) for limit in names for call in calls if limit != WITHOUT or call.operator not in QUANTIZED]
     outcomes, found, refused = [], Counter[str](), Counter[str]()
-    for limit, call, made in answered(jobs, args):
+    for limit, call, made in answered(jobs, args.seconds):
         outcomes.append((names[limit], call, made.outcome))
         title = f"{call.operator} in {call.precision}"
         if made.outcome == REFUSED:

@@ -57,7 +57,7 @@ def bake(*targets: str, folder: Path = ROOT, **variables: str) -> dict[str, Any]
 
 
 def test_every_tag_is_in_the_bake_plan() -> None:
-    """buildx plans exactly the documented tags under REGISTRY, each with its platforms."""
+    """buildx plans exactly the documented tags under REGISTRY, each with its platforms, and none as archival."""
     plan = bake("current", REGISTRY="host/team/zoo", TORCH_INDEX="")
     assert {target["tags"][0]: target["platforms"] for target in plan.values()} == {
         f"host/team/zoo:{tag}": platforms for tag, platforms in promised().items()
@@ -67,40 +67,28 @@ def test_every_tag_is_in_the_bake_plan() -> None:
         (tag,) = (tag.rpartition(":")[2] for tag in target["tags"])
         assert name == tag.replace(".", "_")
         assert target["args"].get("TAG", tag) == tag, "results name the image by its tag"
+        assert target["labels"]["modelzoo-support"] == "current"
 
 
-def test_bake_plan_has_the_pins() -> None:
-    """Each environment has the base image and the lock of ``pytorch_env/versions.sh``."""
-    plan = bake("current")
-    for version in VERSIONS:
-        for backend in ("acl", "openblas", "x86"):
-            args = plan[f"torch{version.replace('.', '_')}_{backend}"]["args"]
-            pins = sourced(version)
-            assert (args["BASE_IMAGE"], args["LOCK"]) == (pins["BASE_IMAGE"], pins["LOCK"])
-
-
-def test_the_certificate_reaches_builds_only() -> None:
-    """It is passed as a secret and a path, not as a file in the context; without a certificate there is neither."""
-    with_ca = bake("torch2_10_0_acl", CA="/etc/hostname")["torch2_10_0_acl"]
-    assert "/etc/hostname" in str(with_ca["secret"])
-    assert with_ca["args"]["PIP_CERT"] == "/run/secrets/ca.pem"
-    without = bake("torch2_10_0_acl", CA="")["torch2_10_0_acl"]
-    assert not without.get("secret")
-    assert without["args"]["PIP_CERT"] == ""
-
-
-def test_the_general_index_takes_the_lock_with_cuda() -> None:
-    """Without PyTorch's own index, x86-64 uses the lock with the CUDA libraries; ARM is unchanged."""
-    plan = bake("torch2_10_0_x86", "torch2_10_0_acl", TORCH_INDEX="")
-    assert plan["torch2_10_0_x86"]["args"]["LOCK"] == "lock.txt"
-    assert plan["torch2_10_0_acl"]["args"]["LOCK"] == "lock-cpu.txt"
-
-
-def test_engines_are_added_to_images_of_the_suite() -> None:
-    """By default no image has them."""
-    plan = bake("current", ENGINES="onnxruntime openvino")
-    assert {each["args"]["ENGINES"] for name, each in plan.items() if "modelzoo" in name} == {"onnxruntime openvino"}
-    assert {each["args"].get("ENGINES", "") for each in bake("current").values()} == {""}
+@pytest.mark.parametrize(
+    ("backend", "variables", "argument", "value"),
+    [
+        ("acl", {"CA": "/etc/hostname"}, "PIP_CERT", "/run/secrets/ca.pem"),
+        ("acl", {"CA": ""}, "PIP_CERT", ""),
+        ("x86", {"TORCH_INDEX": ""}, "LOCK", "lock.txt"),
+        ("acl", {"TORCH_INDEX": ""}, "LOCK", "lock-cpu.txt"),
+        ("x86_modelzoo", {"ENGINES": "onnxruntime openvino"}, "ENGINES", "onnxruntime openvino"),
+        ("x86_modelzoo", {}, "ENGINES", ""),
+    ],
+)
+def test_variables_become_arguments_of_a_build(
+    backend: str, variables: dict[str, str], argument: str, value: str
+) -> None:
+    """A certificate is a secret and a path, not a file; without PyTorch's index, x86-64 has the lock with CUDA."""
+    target = bake(f"torch2_10_0_{backend}", **variables)[f"torch2_10_0_{backend}"]
+    assert target["args"].get(argument, "") == value
+    secret = str(target.get("secret") or "")
+    assert variables["CA"] in secret if variables.get("CA") else not secret
 
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
@@ -115,26 +103,24 @@ def test_an_engine_adds_its_own_packages_only(engine: str) -> None:
     assert f"requirements/lock-{engine}.txt" in (ROOT / "Dockerfile").read_text()
 
 
-def sourced(version: str) -> dict[str, str]:
-    """Return the variables that ``pytorch_env/versions.sh`` sets for one torch."""
-    script = '. pytorch_env/versions.sh && printf "%s\\n" "$BASE_IMAGE" "$LOCK"'
-    done = subprocess.run(
-        ["sh", "-euc", script],
-        cwd=ROOT,
-        env={**os.environ, "TORCH": version},
-        capture_output=True,
-        text=True,
-        check=True,
+def sourced(version: str) -> subprocess.CompletedProcess[str]:
+    """Let ``pytorch_env/versions.sh`` set its variables for one torch, and print two of them."""
+    script = '. pytorch_env/versions.sh && printf "%s\n" "$BASE_IMAGE" "$LOCK"'
+    environment = {**os.environ, "TORCH": version}
+    return subprocess.run(
+        ["sh", "-euc", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
-    return dict(zip(("BASE_IMAGE", "LOCK"), done.stdout.split()))
 
 
 def test_bake_file_and_versions_agree() -> None:
-    """Checked without buildx: the bake file has one line per torch, with the pins of versions.sh."""
+    """The bake file has one line per torch, with the pins of versions.sh, which refuses others."""
     lines = re.findall(r'{ torch = "([^"]+)", base = "([^"]+)", lock = "([^"]+)"', BAKE)
     assert [line[0] for line in lines] == list(VERSIONS)
     for version, base, lock in lines:
-        assert {"BASE_IMAGE": base, "LOCK": lock} == sourced(version)
+        assert sourced(version).stdout.split() == [base, lock]
+    done = sourced("9.9")
+    said = "versions.sh: error: there are no pins for torch 9.9; use 2.10.0\n"
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_a_base_with_a_digest_can_be_replaced_by_the_one_of_this_machine(tmp_path: Path) -> None:
@@ -144,11 +130,6 @@ def test_a_base_with_a_digest_can_be_replaced_by_the_one_of_this_machine(tmp_pat
     for variables, base in (({}, "debian:bookworm-slim@sha256:aa"), ({"LOCAL_BASES": "yes"}, "debian:bookworm-slim")):
         plan = bake("current", folder=tmp_path, **variables)
         assert {target["args"]["BASE_IMAGE"] for target in plan.values()} == {base}
-
-
-def test_images_are_labelled_as_current() -> None:
-    """Those of older releases, which are built from an older commit, are labelled as archival."""
-    assert {target["labels"]["modelzoo-support"] for target in bake("current").values()} == {"current"}
 
 
 def test_the_documented_commit_builds_the_archival_images() -> None:
@@ -173,22 +154,6 @@ def test_groups_name_every_target() -> None:
     wanted = {tag.replace(".", "_") for tag in promised()}
     environments_for_x86 = {f"torch{version.replace('.', '_')}_x86" for version in VERSIONS}
     assert named == wanted - environments_for_x86
-
-
-def test_an_unknown_torch_is_refused() -> None:
-    """versions.sh lists the versions that it has pins for."""
-    done = subprocess.run(
-        ["sh", "-c", ". pytorch_env/versions.sh"],
-        cwd=ROOT,
-        env={**os.environ, "TORCH": "9.9"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr.strip()) == (
-        2,
-        "versions.sh: error: there are no pins for torch 9.9; use 2.10.0",
-    )
 
 
 # Dockerfiles
@@ -282,12 +247,6 @@ def test_the_bill_of_materials_lists_the_packages_of_python_and_debian(tmp_path:
         "libstdc%2B%2B6@12.2.0-14%2Bdeb12u1?arch=amd64",
         "login@1:4.13%2Bdfsg1-1?arch=amd64",
     ]
-
-
-def test_the_bill_of_materials_needs_the_name_of_its_file() -> None:
-    """One line, not a traceback."""
-    done = subprocess.run([sys.executable, BILL], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", "usage: bill-of-materials FILE\n")
 
 
 @pytest.mark.parametrize(
@@ -439,56 +398,33 @@ def test_torch_comes_from_its_own_index(tmp_path: Path, python_tag: str) -> None
     assert (tmp_path / "site" / "six.py").is_file()
 
 
-def test_an_architecture_without_wheels_is_refused(tmp_path: Path) -> None:
-    """The error is one line that lists the supported architectures."""
-    done = unpack(tmp_path, "", "riscv64")
-    assert (done.returncode, done.stderr.strip()) == (
-        2,
-        "unpack-wheels: error: no wheels for riscv64; use amd64 or arm64",
-    )
-
-
 # The entry point
 
 
-@pytest.fixture
-def enter(tmp_path: Path) -> Any:
-    """Return a function that calls the entry point; ``modelzoo`` and ``python3`` print how they are called."""
-    for name in ("modelzoo", "python3"):
-        program = tmp_path / name
-        program.write_text(f'#!/bin/sh\nprintf "%s" "{name}"; printf " <%s>" "$@"\n')
-        program.chmod(0o755)
-
-    def call(*words: str, **variables: str) -> str:
-        env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), **variables}
-        return subprocess.run(
-            [ROOT / "scripts/container-entrypoint", *words], env=env, capture_output=True, text=True, check=True
-        ).stdout
-
-    return call
-
-
-def test_entry_point_runs_the_main_job_without_an_argument(enter: Any) -> None:
-    """Without an argument it runs the benchmarks, with the options in the variable."""
-    assert enter() == "modelzoo <run>"
-    assert enter(MODELZOO_RUN_OPTIONS="bert --processes 1") == "modelzoo <run> <bert> <--processes> <1>"
-    assert enter("doctor", MODELZOO_RUN_OPTIONS="bert") == "modelzoo <doctor>"
-
-
 @pytest.mark.parametrize(
-    ("words", "called"),
+    ("words", "options", "called"),
     [
-        (["validate", "bert", "--bf16"], "modelzoo <validate> <bert> <--bf16>"),
-        (["run", "a b"], "modelzoo <run> <a b>"),
-        (["--version"], "modelzoo <--version>"),
-        (["no-such-command"], "modelzoo <no-such-command>"),
-        (["python3", "performance.py", "--bf16"], "python3 <performance.py> <--bf16>"),
-        (["printf", "%s", "x"], "x"),
+        ([], "", "modelzoo <run>"),
+        ([], "bert --processes 1", "modelzoo <run> <bert> <--processes> <1>"),
+        (["doctor"], "bert", "modelzoo <doctor>"),
+        (["run", "a b"], "", "modelzoo <run> <a b>"),
+        (["--version"], "", "modelzoo <--version>"),
+        (["no-such-command"], "", "modelzoo <no-such-command>"),
+        (["python3", "performance.py", "--bf16"], "", "python3 <performance.py> <--bf16>"),
+        (["printf", "%s", "x"], "", "x"),
     ],
 )
-def test_entry_point_distinguishes_commands_and_programs(enter: Any, words: list[str], called: str) -> None:
-    """A program is executed; everything else is passed to modelzoo, which reports mistakes."""
-    assert enter(*words) == called
+def test_entry_point_distinguishes_commands_and_programs(
+    words: list[str], options: str, called: str, tmp_path: Path
+) -> None:
+    """Without an argument it runs the main job, with the options in the variable. A program is executed; everything
+    else is passed to modelzoo, which reports mistakes."""
+    for name in ("modelzoo", "python3"):
+        (tmp_path / name).write_text(f'#!/bin/sh\nprintf "%s" "{name}"; printf " <%s>" "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), "MODELZOO_RUN_OPTIONS": options}
+    command = [ROOT / "scripts/container-entrypoint", *words]
+    assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == called
 
 
 def test_no_command_of_the_suite_is_a_program() -> None:

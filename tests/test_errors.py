@@ -15,8 +15,3 @@ def test_every_error_class_can_cross() -> None:
         if issubclass(kind, errors.ModelzooError)
     }
     assert classes == errors.KINDS
-
-
-def test_a_damaged_checkpoint_is_a_problem_of_weights() -> None:
-    """Code that handles ``WeightsError`` handles damaged checkpoints as well."""
-    assert issubclass(errors.DamagedWeightsError, errors.WeightsError)

@@ -18,9 +18,12 @@ EXAMPLE = ROOT / "examples" / "mlp"
 SHORT = ["--processes", "1", "--warmup", "0", "--iterations", "3", "--no-audit", "--threads", "1"]
 
 
-def run(command: list[str], folder: Path) -> str:
+def run(command: list[str], folder: Path, **variables: str) -> str:
     """Run a command that must succeed, and return its standard output."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    environment = {**os.environ, **variables}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -64,18 +67,8 @@ def test_a_new_workload_runs_from_anywhere(tmp_path: Path) -> None:
     declaration = folder / "workload.py"
     declaration.write_text(declaration.read_text().replace('name="mlp"', 'name="sixth"'))
     command = [sys.executable, "-m", "modelzoo", "run", "sixth", "--precision", "fp32", *SHORT]
-    environment = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    done = subprocess.run(
-        command,
-        cwd=folder.parent,
-        env={**os.environ, "PYTHONPATH": environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("[TARGET] sixth Time ")
+    paths = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    assert run(command, folder.parent, PYTHONPATH=paths).startswith("[TARGET] sixth Time ")
 
 
 @pytest.mark.parametrize("name", [*discovery.STANDARD_WORKLOADS, "llm", "examples/mlp", "examples/vit"])

@@ -76,9 +76,3 @@ def test_a_time_to_wait_has_two_units(seconds: float, text: str) -> None:
 def test_a_half_width_beyond_its_value_is_not_a_number(fraction: float, text: str) -> None:
     """An interval wider than its value says no more than that."""
     assert formatting.percent(fraction) == text
-
-
-def test_only_the_first_letter_becomes_a_capital() -> None:
-    """Names inside a sentence keep their case, and an empty text stays empty."""
-    assert formatting.capitalized("speed of resnet50 in fp32") == "Speed of resnet50 in fp32"
-    assert formatting.capitalized("") == ""

@@ -140,16 +140,3 @@ def reports(work: Path) -> list[tuple[str, str | None]]:
 def stored(path: Path) -> str:
     """``path`` as results have it."""
     return f"~/{path.relative_to(Path.home())}"
-
-
-def test_a_file_that_the_image_cannot_read_is_named(work: Path) -> None:
-    """In one line, with exit code 2; the run of this machine is shown."""
-    given = work.parent / "input.txt"
-    given.write_text("1")
-    given.chmod(0o600)
-    done = compared(work, "--weights", "random", "--input", str(given))
-    assert done.returncode == 2, done.stderr
-    shown = " ".join(done.stderr.split())
-    assert f"{given} cannot be read in a container, which runs as user 1000: run 'chmod a+r" in shown
-    assert "Traceback" not in shown
-    assert done.stdout.startswith("[TARGET] odd Time ")

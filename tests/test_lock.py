@@ -147,26 +147,21 @@ def test_cpu_builds_of_both_machines_are_locked_with_checksums(indexes: Indexes)
     assert "'1.0'" in (target / "tiny.py").read_text()
 
 
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_an_index_with_builds_for_one_machine_only_is_refused(machine: str, indexes: Indexes) -> None:
-    """ARM and x86 are compared on one release; nothing is written."""
-    indexes.build(machine)
+@pytest.mark.parametrize(
+    ("machines", "message"),
+    [
+        (["x86_64"], "{index} has no CPU build of torch 2.14.1 and torchvision 0.29.1 for aarch64"),
+        (["aarch64"], "{index} has no CPU build of torch 2.14.1 and torchvision 0.29.1 for x86_64"),
+        ([], "torch 2.14.1 and torchvision 0.29.1 cannot be locked from {index}"),
+    ],
+)
+def test_an_index_without_builds_for_both_machines_is_refused(
+    machines: list[str], message: str, indexes: Indexes
+) -> None:
+    """ARM and x86 are compared on one release, and the builds of the general index are not taken in their place."""
+    indexes.build(*machines)
     done = indexes.lock()
+    said = message.format(index=indexes.variables["CPU_INDEX"])
     assert done.returncode == 2
-    other = {"x86_64": "aarch64", "aarch64": "x86_64"}[machine]
-    assert done.stderr.splitlines()[-1] == (
-        f"lock: error: {indexes.variables['CPU_INDEX']} has no CPU build of torch 2.14.1 and torchvision 0.29.1 for "
-        f"{other} (see above); nothing was written"
-    )
-    assert indexes.written() == ["lock-test.txt"]
-
-
-def test_an_index_without_the_release_is_named(indexes: Indexes) -> None:
-    """The builds of the general index are not taken in their place."""
-    done = indexes.lock()
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == (
-        f"lock: error: torch 2.14.1 and torchvision 0.29.1 cannot be locked from {indexes.variables['CPU_INDEX']} (see "
-        "above); nothing was written"
-    )
+    assert done.stderr.splitlines()[-1] == f"lock: error: {said} (see above); nothing was written"
     assert indexes.written() == ["lock-test.txt"]

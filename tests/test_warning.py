@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from modelzoo.records.codec import decode, encode
-from modelzoo.warning import Severity, WarningCode, WarningMessage, rank, warning_for
+from modelzoo.warning import Severity, WarningCode, rank, warning_for
 
 
 def fields(template: str) -> dict[str, str]:
@@ -29,19 +28,6 @@ def test_every_warning_is_a_line_with_a_hint(code: WarningCode) -> None:
     for text in (found.message, found.hint):
         assert text and "\n" not in text and "{" not in text
         assert not text.endswith(".")
-
-
-def test_hints_may_use_the_values_of_the_message() -> None:
-    """The hint names the same numbers as the message."""
-    found = warning_for(WarningCode.OVERSUBSCRIBED, threads=8, cores=4)
-    assert found.message == "8 threads share 4 usable cores"
-    assert found.hint == "use --threads 4 or fewer"
-
-
-def test_a_warning_survives_json() -> None:
-    """It is stored with the run."""
-    found = warning_for(WarningCode.OUTLIERS, count=2, total=9)
-    assert decode(WarningMessage, encode(found)) == found
 
 
 def test_codes_are_listed_most_harmful_first() -> None:

@@ -6,22 +6,21 @@ from random import Random
 
 import build_checks
 import pytest
-from build_checks import Replay, Row, scaled
-from recordings import kept
+from build_checks import is_red, scaled
+from recordings import TIMINGS
 
 STEADY = [0.01, -0.01, 0.005, -0.005, 0.002, -0.002]
 
 
-def test_a_slowdown_is_red_and_equal_sides_are_not() -> None:
+@pytest.mark.parametrize(("slower", "expected"), [(1.0, False), (1.1, True), (0.9, False)])
+def test_a_slowdown_is_red_and_equal_sides_are_not(slower: float, expected: bool) -> None:
     """By ten times what rounds differ by; a speedup is no failure."""
-    replay = Replay(8)
-    for slower, is_red in ((1.0, False), (1.1, True), (0.9, False)):
-        assert replay.is_red([Row(scaled(STEADY, 0.01), slower), Row(STEADY)], Random(1)) is is_red
+    assert is_red([scaled(STEADY, 0.01), STEADY], slower, 8, Random(1)) is expected
 
 
 def test_pools_of_recordings_have_no_difference() -> None:
     """They are the deviations of the rounds of a pair, of which there must be enough."""
-    (found,) = build_checks.recorded(kept()).values()
+    (found,) = build_checks.recorded(sorted(TIMINGS.iterdir())).values()
     assert len(found) == 3
     assert all(sum(each) == pytest.approx(0.0, abs=1e-9) for each in found)
 

@@ -14,7 +14,6 @@ import survey
 from example_machine import LIBRARIES, QUIET, SERVER
 from onednn_recordings import load_table
 from places import ROOT
-from survey import Step
 
 from modelzoo.cli.app import make_parser
 from modelzoo.frozen import replace
@@ -25,32 +24,29 @@ from modelzoo.results import store
 PEOPLE = ("build-host-7", "mallory")
 
 
-def nothing(text: str) -> None:
-    """Progress that nobody reads."""
-
-
 def test_an_archive_has_what_was_measured_and_says_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A result that can be read, a recording in the form of tests/data, the topology; no path, no user, no host."""
     monkeypatch.setattr(survey, "names_here", lambda: list(PEOPLE))
     monkeypatch.setenv("SURVEY_SECRET", "hunter2")
 
-    def todo(folder: Path) -> list[Step]:
+    def todo(folder: Path) -> survey.Steps:
         every = survey.steps(folder, quick=True, workloads=["examples/mlp"])
-        run = next(each for each in every if each.name == "run")
-        recording = next(each for each in every if each.name == "recordings")
-        shout = Step("shout", ("-c", "print('mallory at build-host-7 in /home/mallory/secret.py')"))
-        return [run, replace(recording, command=(*recording.command, "fp32")), shout, Step("broken", ("-c", "1 / 0"))]
+        return {
+            "run": every["run"],
+            "recordings": (*every["recordings"], "fp32"),
+            "shout": ("-c", "print('mallory at build-host-7 in /home/mallory/secret.py')"),
+            "broken": ("-c", "1 / 0"),
+        }
 
     archive = tmp_path / "survey.tar.gz"
-    outcomes = survey.survey(archive, todo, nothing)
-    assert [each.exit_code for each in outcomes] == [0, 0, 0, 1]
+    codes = survey.survey(archive, todo, print)
+    assert codes == {"run": 0, "recordings": 0, "shout": 0, "broken": 1}
     with tarfile.open(archive) as file:
         assert {(member.uid, member.uname) for member in file} == {(0, "")}
         file.extractall(tmp_path, filter="data")
     folder = tmp_path / "survey"
     index = json.loads((folder / "index.json").read_text())
-    assert [step["name"] for step in index["steps"]] == ["run", "recordings", "shout", "broken"]
-    assert index["not_redacted_and_left_out"] == []
+    assert (index["exit_codes"], index["not_redacted_and_left_out"]) == (codes, [])
     result = store.read(folder / "run.json")
     assert [entry.setting.precision for entry in result.requested] == ["fp32", "bf16"]
     assert all(run.steady for run in result.runs)
@@ -69,7 +65,6 @@ import sys
 from pathlib import Path
 
 import survey
-from survey import Step
 
 INTERRUPTS = '''
 import os, signal, sys, time
@@ -78,9 +73,8 @@ print("began", flush=True)
 os.killpg(0, signal.SIGINT)
 time.sleep(60)
 '''
-todo = [Step("first", ("-c", "print(1)")), Step("second", ("-c", INTERRUPTS)), Step("third", ("-c", "print(3)"))]
-for each in survey.survey(Path(sys.argv[1]), lambda folder: todo, print):
-    print(each.name, each.exit_code)
+todo = {"first": ("-c", "print(1)"), "second": ("-c", INTERRUPTS), "third": ("-c", "print(3)")}
+print(survey.survey(Path(sys.argv[1]), lambda folder: todo, print))
 """
 
 
@@ -92,7 +86,10 @@ def test_an_interruption_leaves_what_is_done(tmp_path: Path) -> None:
     # in a process group of its own: the signal would end the worker that runs the tests
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, start_new_session=True, timeout=60)
     assert ended.stderr == ""
-    assert ended.stdout.splitlines()[-3:] == ["interrupted; what is finished is written", "first 0", "second 130"]
+    assert ended.stdout.splitlines()[-2:] == [
+        "interrupted; what is finished is written",
+        "{'first': 0, 'second': 130}",
+    ]
     with tarfile.open(archive) as file:
         file.extractall(tmp_path, filter="data")
     assert (tmp_path / "survey/first.txt").read_text() == "1\n"
@@ -130,12 +127,10 @@ def test_serial_numbers_stay_at_home(tmp_path: Path) -> None:
 
 
 def test_every_command_of_the_survey_is_one_of_the_suite(tmp_path: Path) -> None:
-    """Parsed, not run; the names of the steps are those of their files."""
-    every = survey.steps(tmp_path, quick=False)
-    assert len({each.name for each in every}) == len(every)
-    for each in every:
-        if each.command[0] == "-m":
-            make_parser().parse_args(each.command[2:])
+    """Parsed, not run."""
+    for arguments in survey.steps(tmp_path, quick=False).values():
+        if arguments[0] == "-m":
+            make_parser().parse_args(arguments[2:])
 
 
 def test_a_missing_directory_is_refused_before_anything_starts(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import verdicts
-from promises import Bound, Counted, Promise, Replayed
+from promises import Counted, Promise, Replayed, clopper_pearson
 
 PAGE = f"# Verdicts\n\nBefore.\n\n{verdicts.BEGIN}\nan old table\n{verdicts.END}\n\nAfter.\n"
 MODULE = '''
 """Planted promises."""
 
-from promises import Bound, Counted, Promise
+from promises import Counted, Promise
 
 
 def happens(share, width=None):
@@ -21,16 +21,13 @@ def happens(share, width=None):
 
 
 PROMISES = (
-    Promise("run", "equal sides", "FASTER", Bound.AT_MOST, 0.02, happens(0.02), 1000),
-    Promise("run", "interval of 8 processes", "covers", Bound.AT_LEAST, 0.95, happens(0.95, 1.1), 1000),
-    Promise("validate", "at the limit", "VALID", Bound.AT_MOST, 0.05, happens(0.03), 1000),
+    Promise("run", "equal sides", "FASTER", 0.02, happens(0.02), repetitions=1000),
+    Promise("run", "a | b", "covers", 0.95, happens(1.0, 1.4), is_least=True, repetitions=1000, why="few processes"),
+    Promise("validate", "at the limit", "VALID", 0.05, happens(0.03), repetitions=1000),
 )
 '''
 CONTRADICTED = """
-PROMISES += (Promise("load", "p99 at the bound", "VALID", Bound.AT_MOST, 0.01, happens(0.1), 1000),)
-"""
-WIDE = """
-PROMISES += (Promise("load", "a | b", "covers", Bound.AT_LEAST, 0.95, happens(1.0, {width}), 1000, why="{why}"),)
+PROMISES += (Promise("load", "p99 at the bound", "VALID", 0.01, happens(0.1), repetitions=1000),)
 """
 Plant = Callable[..., str]
 
@@ -49,74 +46,88 @@ def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plant:
     return write
 
 
-def exit_code(name: str, *words: str) -> int:
-    """Replay the promises of a planted module."""
-    return verdicts.main(words, (name,))
-
-
 def test_promises_that_hold(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 0, and a row for each with its share and bounds."""
-    assert exit_code(plant()) == 0
+    """Exit code 0, and a row for each with its share and bounds; a wide interval has its width and a reason."""
+    assert verdicts.main((), (plant(),)) == 0
     shown = capsys.readouterr()
-    assert shown.out.splitlines()[-1] == "3 of 3 promises hold"
     header, *rows = shown.out.splitlines()[:4]
     assert header.split("  ")[0] == "command"
     assert [row.split()[0] for row in rows] == ["run", "run", "validate"]
     assert all(row.endswith("yes") for row in rows)
     assert "≤ 2 %" in rows[0]
-    assert "≥ 95 %" in rows[1]
-    assert "1.10" in rows[1]
+    for text in ("≥ 95 %", "100.00 % [99.31, 100.00]", " 1.40 ", "few processes"):
+        assert text in rows[1]
+    assert shown.out.splitlines()[-1] == "3 of 3 promises hold"
     assert shown.err.splitlines()[0] == "1 of 3: run: equal sides: FASTER: yes"
 
 
-def test_a_contradicted_promise(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1, and the promise is named."""
-    assert exit_code(plant(CONTRADICTED)) == 1
-    assert capsys.readouterr().out.splitlines()[-2:] == [
-        "3 of 4 promises hold",
-        "NO: contradicted: load: p99 at the bound: VALID",
-    ]
+def test_a_contradicted_promise_fails_and_the_page_gets_the_table(
+    plant: Plant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, and the promise is named; only what is between the markers changes, and twice gives the same."""
+    page = tmp_path / "verdicts.md"
+    page.write_text(PAGE, encoding="utf-8")
+    name = plant(CONTRADICTED)
+    for _ in range(2):
+        assert verdicts.main(("--markdown", str(page)), (name,)) == 1
+        assert capsys.readouterr().out.splitlines()[-2:] == [
+            "3 of 4 promises hold",
+            "NO: contradicted: load: p99 at the bound: VALID",
+        ]
+        text = page.read_text(encoding="utf-8")
+        begin = f"# Verdicts\n\nBefore.\n\n{verdicts.BEGIN}\n\n4 promises, replayed with `--seed 0`:\n\n"
+        assert text.startswith(begin)
+        assert text.endswith(f"|\n\n{verdicts.END}\n\nAfter.\n")
+        assert "an old table" not in text
+        rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
+        assert [len(row) for row in rows] == [5] * 6
+        assert "a \\| b" in rows[3][2]
+        assert "0 of 1" in rows[5][-1]
 
 
 @pytest.mark.parametrize(
-    ("width", "why", "code"), [("1.4", "few processes", 0), ("1.4", "", 1), ("None", "few processes", 1)]
+    ("hits", "promised", "is_least", "width", "why", "problem"),
+    [
+        (70, 0.05, False, None, "", ""),
+        (75, 0.05, False, None, "", "NO: contradicted"),
+        (930, 0.95, True, None, "", ""),
+        (925, 0.95, True, None, "", "NO: contradicted"),
+        (975, 0.95, True, None, "", ""),
+        (990, 0.95, True, 1.4, "few processes", ""),
+        (990, 0.95, True, 1.4, "", "NO: wide, without its width or a reason"),
+        (990, 0.95, True, None, "few processes", "NO: wide, without its width or a reason"),
+        (990, 0.8, True, None, "", ""),
+    ],
 )
-def test_a_wide_interval_needs_its_width_and_a_reason(
-    width: str, why: str, code: int, plant: Plant, capsys: pytest.CaptureFixture[str]
+def test_the_bounds_decide(
+    hits: int, promised: float, is_least: bool, width: float | None, why: str, problem: str
 ) -> None:
-    """One that covers everything holds, but must say what that costs and why it is so."""
-    assert exit_code(plant(WIDE.format(width=width, why=why)), "--only", "load") == code
-    lines = capsys.readouterr().out.splitlines()
-    if code:
-        assert lines[-1] == "NO: wide, without its width or a reason: load: a | b: covers"
-    else:
-        assert "100.00 % [99.31, 100.00]" in lines[1]
-        assert why in lines[1]
+    """A share on the wrong side of the promise contradicts it only if its bound is there, too."""
+    promise = Promise("run", "a", "b", promised, lambda random, n: Counted(0, n), is_least, why=why)
+    assert Replayed(promise, Counted(hits, 1000, width)).problem == problem
 
 
-def test_the_bounds_decide() -> None:
-    """A share on the wrong side of the promise contradicts it only if its bound does."""
-
-    def replayed(hits: int, bound: Bound, promised: float) -> Replayed:
-        promise = Promise("run", "a", "b", bound, promised, lambda random, n: Counted(0, n))
-        return Replayed(promise, Counted(hits, 1000))
-
-    assert replayed(70, Bound.AT_MOST, 0.05).holds
-    assert not replayed(75, Bound.AT_MOST, 0.05).holds
-    assert replayed(930, Bound.AT_LEAST, 0.95).holds
-    assert not replayed(925, Bound.AT_LEAST, 0.95).holds
-    assert replayed(990, Bound.AT_LEAST, 0.95).is_wide
-    assert not replayed(975, Bound.AT_LEAST, 0.95).is_wide
-    assert not replayed(990, Bound.AT_LEAST, 0.8).is_wide
-    assert not replayed(990, Bound.AT_MOST, 0.95).is_wide
+@pytest.mark.parametrize(
+    ("hits", "trials", "low", "high"),
+    [
+        (0, 100, 0.0, 0.0362),
+        (5, 100, 0.0164, 0.1128),
+        (50, 100, 0.3983, 0.6017),
+        (100, 100, 0.9638, 1.0),
+        (45_600, 48_000, 0.9480, 0.9519),
+    ],
+)
+def test_clopper_pearson(hits: int, trials: int, low: float, high: float) -> None:
+    """Values from published tables; large numbers of trials do not underflow."""
+    assert clopper_pearson(hits, trials) == pytest.approx((low, high), abs=1e-4)
 
 
 def test_what_is_replayed_depends_on_the_seed_and_the_promise_alone(plant: Plant) -> None:
     """Not on the order, on other promises, or on how many processes there are."""
 
     def hits(name: str, seed: int, processes: int) -> dict[str, int]:
-        requested = verdicts.tasks([name], seed, None)
-        return {verdicts.text_of(e.promise): e.counted.hits for e in verdicts.replay(requested, processes)}
+        found = verdicts.replay(verdicts.places([name]), seed, None, processes)
+        return {each.promise.text: each.counted.hits for each in found}
 
     first, reordered = plant(), plant("PROMISES = PROMISES[::-1]\n", CONTRADICTED)
     found = hits(first, 7, 1)
@@ -126,66 +137,32 @@ def test_what_is_replayed_depends_on_the_seed_and_the_promise_alone(plant: Plant
     assert len(set(found.values())) == 3
 
 
-def test_the_page_gets_the_table(plant: Plant, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Between the markers only; twice gives the same page, and a promise that does not hold is shown as well."""
-    page = tmp_path / "verdicts.md"
-    page.write_text(PAGE, encoding="utf-8")
-    name = plant(CONTRADICTED, WIDE.format(width="1.4", why="few processes"))
-    for _ in range(2):
-        assert exit_code(name, "--markdown", str(page)) == 1
-        text = page.read_text(encoding="utf-8")
-        assert text.startswith(
-            f"# Verdicts\n\nBefore.\n\n{verdicts.BEGIN}\n\n5 promises, replayed with `--seed 0`:\n\n"
-        )
-        assert text.endswith(f"|\n\n{verdicts.END}\n\nAfter.\n")
-        assert "an old table" not in text
-        rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
-        assert [len(row) for row in rows] == [5] * 7
-        assert "0 of 1" in rows[5][-1]
-        assert "a \\| b" in rows[6][2]
-    capsys.readouterr()
-
-
 def test_only_some_commands(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
-    """As a list or repeated, with as many repetitions as asked for."""
-    name = plant(CONTRADICTED)
-    assert exit_code(name, "--only", "run,validate", "--repetitions", "50") == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "3 of 3 promises hold"
-    assert exit_code(name, "--only", "run", "--only", "validate", "--repetitions", "50") == 0
-    assert " 50 " in capsys.readouterr().out.splitlines()[1]
+    """With as many repetitions as asked for."""
+    assert verdicts.main(("--only", "run,validate", "--repetitions", "50"), (plant(CONTRADICTED),)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert " 50 " in lines[1]
+    assert lines[-1] == "3 of 3 promises hold"
 
 
-def test_what_cannot_be_replayed_is_one_line(plant: Plant, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, before anything is replayed."""
-    page = tmp_path / "page.md"
-    page.write_text("no markers", encoding="utf-8")
-    gone = tmp_path / "gone.md"
-    lacks = f"the page lacks the lines '{verdicts.BEGIN}' and '{verdicts.END}', between which the table belongs"
-    whole = "--markdown writes the whole table; leave out --only"
-    again = "PROMISES += PROMISES[:1]\n"
-    for name, words, message in (
-        ("verdicts_of_nothing", (), "benchmarks/verdicts_of_nothing.py is missing; it declares PROMISES"),
-        (plant("PROMISES = ()\n"), (), "declares no PROMISES"),
-        (plant(again), (), "promised twice: run: equal sides: FASTER"),
-        (plant(), ("--only", "walk"), "--only walk: choose from run, validate"),
-        (plant(), ("--repetitions", "0"), "--repetitions must be at least 1"),
-        (plant(), ("--processes", "0"), "--processes must be at least 1"),
-        (plant(), ("--seed", "-1"), "--seed must not be negative"),
-        (plant(), ("--markdown", str(page), "--only", "run"), whole),
-        (plant(), ("--markdown", str(page)), lacks),
-        (plant(), ("--markdown", str(gone)), f"{gone}: No such file or directory"),
+def test_a_page_that_cannot_be_written_is_said_before_anything_is_replayed(
+    plant: Plant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One without the markers, or some rows of one."""
+    page, name = tmp_path / "page.md", plant()
+    for text, words, message in (
+        (PAGE, ("--only", "run"), "--markdown writes the whole table; leave out --only"),
+        ("no markers", (), f"lacks the lines '{verdicts.BEGIN}' and '{verdicts.END}', between which the table belongs"),
     ):
-        with pytest.raises(SystemExit) as ended:
-            exit_code(name, *words)
-        assert ended.value.code == 2
-        *usage, line = capsys.readouterr().err.splitlines()
-        assert line.startswith("verdicts") or ": error: " in line
-        assert line.endswith(message), (line, message)
-        assert not any("of 3:" in each for each in usage), "nothing was replayed"
+        page.write_text(text, encoding="utf-8")
+        with pytest.raises(SystemExit):
+            verdicts.main(("--markdown", str(page), *words), (name,))
+        error = capsys.readouterr().err
+        assert error.endswith(f"{message}\n")
+        assert "of 3:" not in error
 
 
-def test_an_import_that_fails_in_a_module_is_not_called_missing(plant: Plant) -> None:
-    """The module is there; what it needs is not."""
-    name = plant("import nothing_of_this_name\n")
-    with pytest.raises(ModuleNotFoundError, match="nothing_of_this_name"):
-        exit_code(name)
+def test_promises_are_told_apart_by_their_text() -> None:
+    """Each row of the table is another one, with random numbers of its own."""
+    texts = [verdicts.promise_at(place).text for place in verdicts.places(verdicts.MODULES)]
+    assert len(set(texts)) == len(texts)

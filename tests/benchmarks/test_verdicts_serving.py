@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import verdicts_serving as serving
-from promises import Bound, Promise, Replayed
+from promises import Promise, Replayed
 
+from modelzoo.stats import level_interval
 from modelzoo.stats.early_stopping import shows
 from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, Round
 
@@ -26,9 +27,16 @@ FEW = {
 QUICK = [each for each in serving.PROMISES if "M/D/1" not in each.case and "20,000" not in each.case]
 
 
-def replayed(promise: Promise, repetitions: int, seed: int = 1) -> Replayed:
-    """The promise after a few repetitions."""
-    return Replayed(promise, promise.replay(np.random.default_rng(seed), repetitions))
+def problem(replay: Any, repetitions: int, promised: float = 0.02) -> str:
+    """What a few repetitions contradict: a replay of what may happen this often, or a promise."""
+    promise = replay if isinstance(replay, Promise) else Promise("", "", "", promised, replay)
+    return Replayed(promise, promise.replay(np.random.default_rng(1), repetitions)).problem
+
+
+def promise_of(case: str, event: str) -> Promise:
+    """The only promise whose case and event have these words."""
+    (found,) = [each for each in serving.PROMISES if case in each.case and event in each.event]
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -47,29 +55,15 @@ def rough_truths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "quantile_of", quantile_of)
 
 
-def test_every_promise_is_replayed_and_not_contradicted() -> None:
+@pytest.mark.parametrize("promise", QUICK, ids=lambda promise: promise.text)
+def test_every_promise_is_replayed_and_not_contradicted(promise: Promise) -> None:
     """A few repetitions of each contradict only what is far off."""
-    for promise in QUICK:
-        found = replayed(promise, FEW[promise.command])
-        assert found.counted.trials == FEW[promise.command]
-        assert found.holds, promise
+    counted = promise.replay(np.random.default_rng(1), FEW[promise.command])
+    assert counted.trials == FEW[promise.command]
+    assert not Replayed(promise, counted).problem
 
 
-def test_promises_are_told_apart_by_their_text() -> None:
-    """Each row of the table is another one; every command is there."""
-    rows = [(each.command, each.case, each.event) for each in serving.PROMISES]
-    assert len(set(rows)) == len(rows)
-    assert {each.command for each in serving.PROMISES} == set(FEW)
-
-
-def test_wide_intervals_say_why() -> None:
-    """Those of a search are wider than the spread of its repeats, and say what was added."""
-    wide = [each for each in serving.PROMISES if each.command == "load --find" and each.bound is Bound.AT_LEAST]
-    assert wide
-    assert all(each.why for each in wide)
-
-
-def test_a_bound_that_is_met_by_the_pooled_percentile_is_found_out() -> None:
+def test_a_bound_that_is_met_by_the_pooled_percentile_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule of before: correlated latencies and processes that differ fool it in far more than 2 %."""
 
     def pooled(rounds: Sequence[Round], percent: float, limit: float) -> BoundJudgement:
@@ -77,16 +71,17 @@ def test_a_bound_that_is_met_by_the_pooled_percentile_is_found_out() -> None:
         met = shows(len(every), sum(value > limit for value in every), percent / 100)
         return BoundJudgement(BoundOutcome.MET if met else BoundOutcome.UNDECIDED)
 
-    judge: Any = partial(
-        serving.replay_bound, case=serving.DIFFERING, percent=90, outcome=BoundOutcome.MET, judge=pooled
-    )
-    assert not replayed(Promise("", "", "", Bound.AT_MOST, 0.02, judge), 60).holds
+    monkeypatch.setattr(serving.latency_bound, "judge", pooled)
+    assert problem(partial(serving.replay_bound, serving.DIFFERING, 90, BoundOutcome.MET), 60)
 
 
-def test_requests_that_count_as_independent_are_found_out() -> None:
+def test_requests_that_count_as_independent_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule of before, which runs of a search still have."""
-    replay = partial(serving.replay_valid, queue=serving.Queue(0.7), percent=99, count=1001, is_search=True)
-    assert not replayed(Promise("", "", "", Bound.AT_MOST, 0.02, replay), 60).holds
+    reasons = serving.load_results.reasons
+    monkeypatch.setattr(
+        serving.load_results, "reasons", lambda run, bound, is_search: reasons(run, bound, is_search=True)
+    )
+    assert problem(partial(serving.replay_valid, serving.Queue(0.7), 99, 1001), 60)
 
 
 def test_a_recommendation_from_the_rounds_that_chose_it_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,26 +89,18 @@ def test_a_recommendation_from_the_rounds_that_chose_it_is_found_out(monkeypatch
     results = serving.throughput_results
 
     def flattered(result: Any) -> Any:
-        best = results.best(results.rows(result), None)
-        assert best is not None
-        return results.Recommendation(best, results.Backing.UNCONFIRMED, ())
+        return results.Recommendation(results.best(results.rows(result), None), results.Backing.UNCONFIRMED, ())
 
     monkeypatch.setattr(results, "recommendation", flattered)
-    (bias,) = [each for each in serving.PROMISES if "8 equal" in each.case and "is over" in each.event]
-    assert not replayed(bias, 100).holds
+    assert problem(promise_of("8 equal", "is over"), 100)
 
 
 def test_a_search_that_reports_the_lower_end_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it did: it does not cover what lies in the middle."""
-    from modelzoo import stats
-
     monkeypatch.setattr(
-        serving.load_results, "bracketed", lambda brackets: stats.level_interval([low for low, _ in brackets])
+        serving.load_results, "bracketed", lambda brackets: level_interval([low for low, _ in brackets])
     )
-    (promise,) = [
-        each for each in serving.PROMISES if "3 repeats that differ by 0.5 %" in each.case and "covers" in each.event
-    ]
-    assert not replayed(promise, 100).holds
+    assert problem(promise_of("3 repeats that differ by 0.5 %", "covers"), 100)
 
 
 def test_the_queue_with_several_instances_is_one_queue() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import validity_worlds as worlds
 import verdicts_validity as verdicts
-from promises import Bound, Counted, Promise, Replayed
+from promises import Promise, Replayed
 
 from modelzoo.records.validity import Check, Relation, ValidityVerdict
 from modelzoo.validity import rows
@@ -42,14 +42,14 @@ def test_a_detector_loses_the_ap_that_it_is_to_lose(monkeypatch: pytest.MonkeyPa
     assert found.tested.figures["ap"] / found.reference.figures["ap"] == pytest.approx(0.9, abs=0.02)
 
 
-@pytest.mark.parametrize("promise", verdicts.PROMISES, ids=lambda promise: f"{promise.case}: {promise.event}")
+@pytest.mark.parametrize("promise", verdicts.PROMISES, ids=lambda promise: promise.text)
 def test_every_promise_can_be_replayed(promise: Promise, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two repetitions do not contradict it; the same seed gives the same counts."""
+    """Two repetitions do not contradict it."""
     monkeypatch.setattr(worlds, "rate_of", lambda loss, by_picture: loss)
     monkeypatch.setattr(worlds, "reference_ap", lambda: 0.6)
     found = promise.replay(np.random.default_rng(0), 2)
     assert found.trials == 2
-    assert Replayed(promise, found).holds or promise.bound is Bound.AT_LEAST
+    assert promise.is_least or not Replayed(promise, found).problem
 
 
 def test_a_verdict_by_the_observed_value_is_detected() -> None:
@@ -62,11 +62,9 @@ def test_a_verdict_by_the_observed_value_is_detected() -> None:
         check = Check("accuracy", ratio, Relation.AT_LEAST, 0.99, passed, None, undecided=not passed)
         return verdicts.verdict_of([check], 500)
 
-    broken = Promise("validate", "", "VALID", Bound.AT_MOST, verdicts.FALSELY_VALID,
-                     partial(verdicts.count_verdicts, observed, ValidityVerdict.VALID))  # fmt: skip
-    replayed = Replayed(broken, broken.replay(np.random.default_rng(0), 60))
-    assert not replayed.holds
-    assert replayed.counted.hits > 15
+    replay = partial(verdicts.count_verdicts, observed, ValidityVerdict.VALID)
+    broken = Promise("validate", "", "VALID", verdicts.WRONG, replay)
+    assert Replayed(broken, replay(np.random.default_rng(0), 60)).problem
 
 
 def test_an_interval_without_the_added_cluster_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,13 +74,12 @@ def test_an_interval_without_the_added_cluster_is_detected(monkeypatch: pytest.M
         partial(verdicts.changed_accuracy, pictures=32, loss=0.05), np.random.default_rng(0), 60
     )
     promise = next(each for each in verdicts.PROMISES if each.event.startswith("larger loss"))
-    assert not Replayed(promise, counted).holds
+    assert Replayed(promise, counted).problem
 
 
 def test_counts_say_how_wide_an_interval_is() -> None:
     """Compared with the one that knows the standard deviation; few changes make it wider."""
     change = partial(verdicts.changed_accuracy, pictures=200, loss=0.02, gained=0.1)
     found = verdicts.count_covered(change, np.random.default_rng(0), 60)
-    assert isinstance(found, Counted)
     assert found.width is not None and 1.0 < found.width < 1.8
     assert found.hits >= 54

@@ -8,11 +8,9 @@ import statistics
 import subprocess
 import sys
 
+import process_start
 import pytest
 from places import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import process_start
 
 
 def test_the_ratio_of_spreads_is_of_the_new_to_the_old() -> None:
