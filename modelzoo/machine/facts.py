@@ -208,9 +208,7 @@ def count_vcpus_per_core(virtual: bool, threads_per_core: int, architecture: str
     return 1 if known_arm and core not in _ARM_CORES_WITH_SMT else None
 
 
-def identify_emulator(
-    architecture: str, cpuinfo: str, hypervisor: str | None, root: Path
-) -> str | None:
+def identify_emulator(architecture: str, cpuinfo: str, hypervisor: str | None, root: Path) -> str | None:
     """Return the emulator that executes this process's instructions, or ``None``.
 
     A virtual machine on KVM, Xen or Hyper-V is not emulated. QEMU without KVM that presents a real CPU model cannot
