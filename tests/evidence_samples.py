@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -27,18 +26,15 @@ _ERRORS = {
 }
 
 
-def canary(matmul: str, linear: str, conv: str, *, kernels: Mapping[str, str] | None = None) -> Canary:
-    """A canary with these levels, each with an error typical of it.
+def checked(**levels: str) -> Canary:
+    """A canary with these levels by operator, each with an error typical of it; all ran outside oneDNN."""
+    found = ((name, CanaryLevel(level)) for name, level in levels.items())
+    return Canary(tuple(OperatorCheck(name, _ERRORS.get(level), level, kernels=()) for name, level in found))
 
-    ``kernels`` are those of oneDNN by operator; all others ran outside it.
-    """
-    levels = {"matmul": CanaryLevel(matmul), "linear": CanaryLevel(linear), "conv": CanaryLevel(conv)}
-    ran = {name: (kernel,) for name, kernel in (kernels or {}).items()}
-    return Canary(
-        tuple(
-            OperatorCheck(name, _ERRORS.get(level), level, kernels=ran.get(name, ())) for name, level in levels.items()
-        )
-    )
+
+def canary(matmul: str, linear: str, conv: str) -> Canary:
+    """That of torch."""
+    return checked(matmul=matmul, linear=linear, conv=conv)
 
 
 def judge(recording: Recording, canary: Canary | None, requested: str, bf16_method: str | None = None) -> Evidence:

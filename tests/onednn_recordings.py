@@ -26,6 +26,11 @@ ARM_RECORDINGS = sorted(DATA.glob("onednn_aarch64-*.json"))
 AMX_ATTENTION = sorted(DATA.glob("x86_64-amx_torch*_attention_bf16.log"))
 """oneDNN's log of attention in bf16, 4 heads × 384 rows × 64 columns, on an Intel CPU with AMX, with one thread."""
 
+CALLS = sorted(DATA.glob("calls_x86_64-amx_*.json"))
+"""16 products by release and limit of oneDNN's instruction set, on an Intel CPU with AMX: the lines of the log, and the
+relative root-mean-square error against fp64. A probe with subnormal products gives 0 where bf16 instructions ran, which
+flush them, and 1 where bf16 was emulated."""
+
 MATRIX, BIAS = (128, 256), (128,)
 IMAGE, FILTER = (4, 32, 56, 56), (64, 32, 3, 3)
 CONVOLUTION_FLOP = 2 * IMAGE[0] * FILTER[0] * math.prod(IMAGE[2:]) * math.prod(FILTER[1:])

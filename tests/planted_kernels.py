@@ -17,14 +17,10 @@ import torch
 Rounding = Callable[[torch.Tensor], torch.Tensor]
 
 
-def to_bits(count: int) -> Rounding:
-    """Round to ``count`` significant bits, with the exponents of fp32."""
-
-    def rounded(x: torch.Tensor) -> torch.Tensor:
-        significand, exponent = torch.frexp(x)
-        return torch.ldexp((significand * 2**count).round() / 2**count, exponent)
-
-    return rounded
+def to_tf32(x: torch.Tensor) -> torch.Tensor:
+    """Round to 11 significant bits, with the exponents of fp32."""
+    significand, exponent = torch.frexp(x)
+    return torch.ldexp((significand * 2**11).round() / 2**11, exponent)
 
 
 def to_integers(largest: int) -> Rounding:
@@ -40,7 +36,7 @@ def to_integers(largest: int) -> Rounding:
 ROUNDINGS: dict[str, Rounding] = {
     "bf16": lambda x: x.bfloat16().float(),
     "fp16": lambda x: x.half().float(),
-    "tf32": to_bits(11),
+    "tf32": to_tf32,
     "int8": to_integers(127),
     "fp8": lambda x: x.to(torch.float8_e4m3fn).float(),
     "int4": to_integers(7),
@@ -96,16 +92,7 @@ def _convolution(maybe: Callable[..., list[torch.Tensor]]) -> Callable[..., torc
 
 
 def _attention(maybe: Callable[..., list[torch.Tensor]]) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
-    def kernel(
-        query: Any,
-        key: Any,
-        value: Any,
-        dropout: Any = 0,
-        causal: Any = False,
-        *,
-        attn_mask: Any = None,
-        scale: Any = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def kernel(query: Any, key: Any, value: Any, *rest: Any, **named: Any) -> tuple[torch.Tensor, torch.Tensor]:
         query, key, value = maybe(key, query, key, value)
         logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         return logits.softmax(-1) @ value, logits.logsumexp(-1)
@@ -114,19 +101,9 @@ def _attention(maybe: Callable[..., list[torch.Tensor]]) -> Callable[..., tuple[
 
 
 def _rnn(maybe: Callable[..., list[torch.Tensor]]) -> Callable[..., tuple[torch.Tensor, ...]]:
-    def kernel(
-        inputs: Any,
-        weight: Any,
-        recurrent: Any,
-        bias: Any,
-        other: Any,
-        hidden: Any,
-        cell: Any,
-        reverse: Any,
-        *rest: Any,
-    ) -> tuple[torch.Tensor, ...]:
+    def kernel(inputs: Any, weight: Any, recurrent: Any, bias: Any, other: Any, h: Any, c: Any, *rest: Any) -> Any:
         inputs, weight, recurrent = maybe(weight, inputs, weight, recurrent)
-        h, c, found = hidden, cell, []
+        found = []
         for step in inputs:
             enter, forget, candidate, leave = (step @ weight.t() + h @ recurrent.t() + bias + other).chunk(4, 1)
             c = forget.sigmoid() * c + enter.sigmoid() * candidate.tanh()

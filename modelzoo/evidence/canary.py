@@ -54,106 +54,6 @@ def level_of(error: float, *, is_quantized: bool = False) -> CanaryLevel:
     return CanaryLevel.BF16 if error < BF16_BELOW else CanaryLevel.BROKEN
 
 
-def run_canary(device: str = "cpu", dtype: Any = None, watch: Watch | None = None) -> Canary:
-    """Run matmul (256×256), linear (128×256 to 128) and a 3×3 convolution (4×32×56×56 to 64 channels).
-
-    Call it with the setting under test in force. Inputs are seeded; the global random state is left unchanged.
-
-    Args:
-        device: where the operators run.
-        dtype: the data type of the operators' tensors, as in a model cast to it; ``None``: fp32.
-        watch: the context in which each operator runs, if it is to be known which kernels ran.
-    """
-    import torch
-    from torch.nn import functional
-
-    generator = torch.Generator().manual_seed(0)
-
-    def tensor(*shape: int) -> Any:
-        return torch.randn(*shape, generator=generator)
-
-    cases: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
-        ("matmul", torch.mm, (tensor(256, 256), tensor(256, 256))),
-        ("linear", functional.linear, (tensor(128, 256), tensor(128, 256), tensor(128))),
-        (
-            "conv",
-            lambda x, w, b: functional.conv2d(x, w, b, padding=1),
-            (tensor(4, 32, 56, 56), tensor(64, 32, 3, 3), tensor(64)),
-        ),
-    ]
-    checks = []
-    for name, call, operands in cases:
-        with torch.autocast(device.split(":")[0], enabled=False):
-            exact = call(*(x.double() for x in operands))
-        moved = [x.to(device) for x in operands]
-        if dtype is not None:
-            moved = [x.to(dtype) for x in moved]
-        checks.append(_compared(name, call, moved, exact, watch))
-    return Canary(tuple(checks))
-
-
-def linear_case() -> tuple[Any, Any, Any]:
-    """Return a ``torch.nn.Linear`` (256 to 128), its inputs (128×256), and its outputs in fp64; always the same."""
-    import torch
-
-    generator = torch.Generator().manual_seed(0)
-    rows, weight, bias = (torch.randn(*shape, generator=generator) for shape in ((128, 256), (128, 256), (128,)))
-    layer = torch.nn.Linear(256, 128)
-    with torch.no_grad():
-        layer.weight.copy_(weight)
-        layer.bias.copy_(bias)
-        exact = torch.nn.functional.linear(rows.double(), weight.double(), bias.double())
-    return layer, rows, exact
-
-
-def run_quantized_canary(quantize: Callable[[Any, Any], Any], watch: Watch | None = None) -> Canary:
-    """Run the same linear, quantized; what is not quantized runs as in fp32, so nothing else is checked.
-
-    Args:
-        quantize: takes a ``torch.nn.Linear`` and its inputs, and returns its quantized form.
-        watch: as of ``run_canary``.
-    """
-    layer, rows, exact = linear_case()
-    try:
-        call = quantize(layer, rows)
-    except RuntimeError as error:
-        return Canary((_failed("linear", error),))
-    return Canary((_compared("linear", call, (rows,), exact, watch, is_quantized=True),))
-
-
-def _failed(name: str, error: RuntimeError) -> OperatorCheck:
-    return OperatorCheck(name, None, CanaryLevel.FAILED, str(error).strip().splitlines()[0])
-
-
-def _compared(
-    name: str,
-    call: Callable[..., Any],
-    operands: Sequence[Any],
-    exact: Any,
-    watch: Watch | None,
-    *,
-    is_quantized: bool = False,
-) -> OperatorCheck:
-    """Call an operator, and compare its output with the ``exact`` one, in fp64 on the host."""
-    import torch
-
-    try:
-        with torch.inference_mode(), watch() if watch is not None else nullcontext(lambda: None) as ran:
-            result = call(*operands)
-            kernels = ran()
-        output = result.double().cpu()
-    except RuntimeError as error:
-        return _failed(name, error)
-    rms = float((output - exact).pow(2).mean().sqrt() / exact.pow(2).mean().sqrt())
-    return _checked(name, rms, kernels, is_quantized=is_quantized)
-
-
-def _checked(name: str, rms: float, kernels: tuple[str, ...] | None = None, *, is_quantized: bool) -> OperatorCheck:
-    if not math.isfinite(rms):
-        return OperatorCheck(name, None, CanaryLevel.BROKEN, "the output is not finite", kernels)
-    return OperatorCheck(name, rms, level_of(rms, is_quantized=is_quantized), kernels=kernels)
-
-
 @dataclass(frozen=True)
 class CanaryCase:
     """An operator with its operands in fp32.
@@ -173,7 +73,8 @@ class CanaryCase:
 
 @lru_cache(maxsize=1)
 def canary_cases() -> tuple[CanaryCase, ...]:
-    """Return the operators, of the shapes that ``modelzoo.evidence.canary`` gives them; their operands are seeded."""
+    """Return the operators: a matrix product (256×256), a linear layer (128×256 to 128), and convolutions
+    (4×32×56×56 to 64 channels). Their operands are always the same."""
     import numpy as np
 
     generator = np.random.default_rng(0)
@@ -192,6 +93,11 @@ def canary_cases() -> tuple[CanaryCase, ...]:
     )
 
 
+def canary_case(operator: str) -> CanaryCase:
+    """Return one of ``canary_cases``."""
+    return next(case for case in canary_cases() if case.operator == operator)
+
+
 def _convolution(images: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any]) -> NDArray[Any]:
     """The convolution in fp64, padded so that height and width stay the same."""
     import numpy as np
@@ -206,10 +112,92 @@ def _convolution(images: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any])
 
 
 def check_output(
-    operator: str, exact: NDArray[Any], output: NDArray[Any], *, is_quantized: bool = False
+    operator: str,
+    exact: NDArray[Any],
+    output: NDArray[Any],
+    *,
+    is_quantized: bool = False,
+    kernels: tuple[str, ...] | None = None,
 ) -> OperatorCheck:
     """Compare what an operator returned with the exact output: root-mean-square error, relative."""
     import numpy as np
 
     rms = math.sqrt(float(np.mean((output.astype(np.float64) - exact) ** 2)) / float(np.mean(exact**2)))
-    return _checked(operator, rms, is_quantized=is_quantized)
+    if not math.isfinite(rms):
+        return OperatorCheck(operator, None, CanaryLevel.BROKEN, "the output is not finite", kernels)
+    return OperatorCheck(operator, rms, level_of(rms, is_quantized=is_quantized), kernels=kernels)
+
+
+def run_canary(device: str = "cpu", dtype: Any = None, watch: Watch | None = None) -> Canary:
+    """Run the operators in torch, but the pointwise convolution, with the setting under test in force.
+
+    Args:
+        device: where the operators run.
+        dtype: the data type of the operators' tensors, as in a model cast to it; ``None``: fp32.
+        watch: the context in which each operator runs, if it is to be known which kernels ran.
+    """
+    import torch
+    from torch.nn import functional
+
+    functions: dict[str, Callable[..., Any]] = {
+        "matmul": torch.mm,
+        "linear": functional.linear,
+        "conv": lambda images, weight, bias: functional.conv2d(images, weight, bias, padding=1),
+    }
+    checks = []
+    for name, function in functions.items():
+        case = canary_case(name)
+        operands = [torch.from_numpy(each).to(device, dtype) for each in (*case.inputs, *case.constants)]
+        checks.append(_compared(case, function, operands, watch))
+    return Canary(tuple(checks))
+
+
+def linear_layer() -> tuple[Any, Any]:
+    """Return the linear layer of ``canary_cases`` as a ``torch.nn.Linear``, and its inputs."""
+    import torch
+
+    case = canary_case("linear")
+    weight, bias = map(torch.from_numpy, case.constants)
+    layer = torch.nn.Linear(*weight.shape[::-1])
+    layer.load_state_dict({"weight": weight, "bias": bias})
+    return layer, torch.from_numpy(case.inputs[0])
+
+
+def run_quantized_canary(quantize: Callable[[Any, Any], Any], watch: Watch | None = None) -> Canary:
+    """Run the linear layer, quantized; what is not quantized runs as in fp32, so nothing else is checked.
+
+    Args:
+        quantize: takes a ``torch.nn.Linear`` and its inputs, and returns its quantized form.
+        watch: as of ``run_canary``.
+    """
+    layer, rows = linear_layer()
+    try:
+        call = quantize(layer, rows)
+    except RuntimeError as error:
+        return Canary((_failed("linear", error),))
+    return Canary((_compared(canary_case("linear"), call, (rows,), watch, is_quantized=True),))
+
+
+def _failed(name: str, error: RuntimeError) -> OperatorCheck:
+    return OperatorCheck(name, None, CanaryLevel.FAILED, str(error).strip().splitlines()[0])
+
+
+def _compared(
+    case: CanaryCase,
+    call: Callable[..., Any],
+    operands: Sequence[Any],
+    watch: Watch | None,
+    *,
+    is_quantized: bool = False,
+) -> OperatorCheck:
+    """Call an operator of torch, and compare its output with the exact one."""
+    import torch
+
+    try:
+        with torch.inference_mode(), watch() if watch is not None else nullcontext(lambda: None) as ran:
+            result = call(*operands)
+            kernels = ran()
+        output = result.double().cpu().numpy()
+    except RuntimeError as error:
+        return _failed(case.operator, error)
+    return check_output(case.operator, case.exact, output, is_quantized=is_quantized, kernels=kernels)

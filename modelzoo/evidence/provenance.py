@@ -11,7 +11,7 @@ import gc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modelzoo.evidence.flops import Run, is_view, run_operator
+from modelzoo.evidence.flops import Run, is_view
 from modelzoo.evidence.kernel_names import base_name, operator_class
 from modelzoo.workload.nested import tensors_in
 
@@ -45,7 +45,7 @@ class Provenance:
         for each in (*module.parameters(), *module.buffers()) if module is not None else ():
             self._know(each)
 
-    def following(self, run: Run = run_operator) -> Run:
+    def following(self, run: Run) -> Run:
         """Return what calls each operator by ``run``, and notes what it reads and writes."""
 
         def noting(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:

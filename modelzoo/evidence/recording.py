@@ -281,7 +281,7 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
         outside = tuple(recorder.outside())
         products, began = recorder.collector.products(), time.perf_counter()
         if plan.budget is not None:
-            products = ask_products(recorder.collector, plan.budget(seconds), asked=plan.asked)
+            products = ask_products(recorder.collector, plan.budget(seconds), plan.asked)
         replay_seconds = time.perf_counter() - began if plan.budget is not None and products else None
     noted = tuple(RecordedCall(each, *one) for each, one in zip(calls or (), recorder.noted))
     if kernels:

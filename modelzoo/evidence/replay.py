@@ -9,9 +9,9 @@ Weights that only an operator can read, because they are packed, stay as they ar
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from modelzoo.errors import first_line
@@ -70,25 +70,22 @@ def budget_after(seconds: float, *, emulated: bool = False) -> float:
     return math.inf if emulated else min(BUDGET_SECONDS, max(_LEAST_SECONDS, _MOST_SECONDS - seconds))
 
 
-def ask_products(
-    collector: Collector, budget: float, clock: Callable[[], float] = time.perf_counter, asked: str = "fp32"
-) -> tuple[Product, ...]:
+def ask_products(collector: Collector, budget: float, asked: str) -> tuple[Product, ...]:
     """Call each distinct product of a pass again, those that do most of the work first.
 
     Args:
         collector: what was noted in the pass, while the libraries' logs are still on.
         budget: seconds for all of them.
-        clock: what the budget is measured with.
         asked: the precision that was asked for.
 
     Returns:
         The products with what they showed, in the order of their first calls.
     """
-    began, answers = clock(), list(collector.products())
+    began, answers = perf_counter(), list(collector.products())
     for index in sorted(range(len(answers)), key=lambda each: -collector.found[each].flop):
         product, distinct = answers[index], collector.found[index]
         rule, detail = rule_of(product.operator), ""
-        if clock() - began >= budget:
+        if perf_counter() - began >= budget:
             reason = NotReplayed.BUDGET
         elif named_precision(product.operator) or product.operands not in _FLOATING:
             reason = NotReplayed.NOT_FLOATING

@@ -17,9 +17,8 @@ from engines.fake_engine import FakeEngine, FakeModel, FakeSession
 
 from modelzoo.engines.export.store import export_once
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
-from modelzoo.errors import UsageError
 from modelzoo.records.workload import Conversion, Export, Weights
-from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload
 
 if TYPE_CHECKING:
@@ -38,11 +37,6 @@ class ExportedEngine(FakeEngine):
     def versions(self) -> Mapping[str, str]:
         return {"numpy": np.__version__, "torch imported": str("torch" in sys.modules)}
 
-    def check(self, setting: Setting) -> None:
-        super().check(setting)
-        if setting.channels_last:
-            raise UsageError("--channels-last: the exported engine has no memory formats")
-
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
         conversion = Conversion("numpy", np.__version__, options={"engine": type(self).__name__})
         return export_once(source, self.name, conversion, lambda directory: self._write(source, directory))
@@ -55,9 +49,6 @@ class ExportedEngine(FakeEngine):
 
     def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
         return setting.reference()
-
-    def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
-        return {"OMP_NUM_THREADS": str(setting.threads)}
 
     def open(self, setting: ResolvedSetting) -> ExportedSession:
         return ExportedSession(setting)
@@ -106,13 +97,13 @@ class ExportedSession(FakeSession):
                 rows = np.maximum(rows @ weight.T + bias, 0)
             return rows
 
-        return self.model(workload, self._setting, run)
+        return self.model(workload.name, self._setting, run)
 
 
 class ExportedModel(FakeModel):
     """The layers in numpy."""
 
-    def outputs(self, args: tuple[Any, ...]) -> Observed[RawOutputs]:  # type: ignore[override]
+    def outputs(self, args: tuple[Any, ...]) -> Observed[RawOutputs]:
         return RawOutputs((self.call(*args),))
 
 

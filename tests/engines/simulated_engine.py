@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engines.fake_engine import FakeEngine, FakeModel, FakeSession
 from simulated_device import SimulatedDevice
@@ -44,7 +44,7 @@ class SimulatedSession(FakeSession):
 
     def __init__(self, setting: ResolvedSetting) -> None:
         super().__init__(setting)
-        self.device: Any = SimulatedDevice(lost_after=setting.seed or None, memory=ROOM)
+        self.device = SimulatedDevice(lost_after=setting.seed or None, memory=ROOM)
         clock.perf_counter_ns = self.device.stamp  # type: ignore[assignment]  # an ordinary function
 
     @contextmanager

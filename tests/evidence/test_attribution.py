@@ -6,7 +6,7 @@ import pytest
 from evidence_samples import ALL_FP32, adds_up, called, conv, conv_line, gemm, judge, recording, sentence
 
 from modelzoo.evidence.attribution import SETUP_SECONDS, attribute_recording
-from modelzoo.evidence.kernel_names import UNATTRIBUTED, UNREAD_KERNEL
+from modelzoo.evidence.kernel_names import UNATTRIBUTED
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence
 
@@ -74,19 +74,6 @@ def test_a_product_that_is_logged_in_another_operator_is_a_product() -> None:
     found = judge(recording(conv(1.0), odd), ALL_FP32, "fp32")
     assert sentence(found) == "fp32: NOT FP32 (conv ran in bf16: oneDNN jit:avx2)"
     assert seconds_of(found)["native"] == 0.5
-
-
-def test_a_line_that_cannot_be_read_costs_the_name_of_its_kernel_only_if_the_product_was_replayed() -> None:
-    """Anywhere else it may be another product."""
-    table = recording(gemm("aten::mm", "float32", lines=UNREAD))
-    assert judge(table, ALL_FP32, "fp32").verdict == "UNKNOWN"
-    (product,) = table.products
-    answered = replace(table, products=(replace(product, shown="fp32", error=1e-7),), replay_seconds=0.1)
-    found = judge(answered, ALL_FP32, "fp32")
-    assert (found.verdict, found.by_implementation[0].name) == ("FP32", UNREAD_KERNEL)
-    assert found.unread_lines == (UNREAD,)
-    outside = judge(replace(answered, outside=recording(outside=UNREAD).outside), ALL_FP32, "fp32")
-    assert sentence(outside) == "fp32: UNKNOWN (1 lines of the kernel log could not be read)"
 
 
 def test_operations_that_no_argument_shows_are_those_of_the_log() -> None:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from planted_kernels import print_line
+import torch
+from torch import nn
+from torch.autograd import profiler
+from torch.backends import mkldnn
+from torch.profiler import ProfilerActivity
 
 from modelzoo.evidence.audit import (
+    CALL,
     NoKernelLogError,
+    _profiler,
     blas_name,
+    captured_output,
+    device_kernels,
     log_kernels,
     onednn_version,
+    run_device_profiled,
     watched_kernels,
 )
+from modelzoo.evidence.canary import run_canary
+from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.logs import Primitive
+from modelzoo.evidence.probes import differ, kept
 from modelzoo.evidence.recording import Plan, Recording, record_once
 from modelzoo.records.evidence import LogSource
 
@@ -24,9 +37,6 @@ from modelzoo.records.evidence import LogSource
 @pytest.fixture(scope="module")
 def forward() -> Callable[[], Any]:
     """One pass of a small network: a convolution through oneDNN, a Linear, a ReLU."""
-    import torch
-    from torch import nn
-
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(8, 32, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 4)
@@ -66,50 +76,12 @@ def test_what_was_printed_during_an_operator_is_its_own(forward: Callable[[], An
     assert found.onednn_version == onednn_version() != ""
 
 
-def test_what_is_printed_between_operators_is_no_operators() -> None:
-    """As by generated code, or by an extension, that calls oneDNN itself."""
-    import torch
-
-    x = torch.ones(4)
-
-    def printing() -> object:
-        print_line("outside")
-        return x + x
-
-    found = recorded(printing)
-    assert [line for each in found.outside for line in each.log.unread] != []
-    assert [each.printed.log.unread for each in found.calls] == [()]
-
-
 def test_a_pass_whose_operators_cannot_be_intercepted_is_observed_by_the_logs_alone(forward: Callable[[], Any]) -> None:
     """As one that an operator of torch refuses, or compiled code with a torch that does not reach into it."""
     found = record_once(forward, Plan(intercepts=False))
     assert (found.calls, found.eager) == ((), None)
     assert any(each.kind == "convolution" for each in primitives(found))
     assert ["logs alone" in each for each in found.problems] == [True]
-
-
-def test_nothing_is_left_switched_on(forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]) -> None:
-    """Neither the audit nor a pass after it prints anything."""
-    recorded(forward)
-    forward()
-    out, err = capfd.readouterr()
-    assert "verbose" not in (out + err).lower()
-    assert out == err == ""
-
-
-def test_what_the_model_prints_is_kept(forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]) -> None:
-    """The model's own output goes to standard error: a worker's standard output may be a protocol."""
-
-    def talking() -> None:
-        forward()
-        os.write(1, b"from the model\n")
-
-    found = recorded(talking)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "from the model" in err
-    assert any(each.kind == "convolution" for each in primitives(found))
 
 
 def test_failure_restores_the_output(forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]) -> None:
@@ -127,25 +99,6 @@ def test_failure_restores_the_output(forward: Callable[[], Any], capfd: pytest.C
     recorded(forward)
 
 
-def test_build_without_the_switch(forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """If oneDNN's verbose mode cannot be switched on, the record says so and how to fix it."""
-    from torch.backends import mkldnn
-
-    def refuse(level: int) -> Any:
-        raise AssertionError("Failed to set MKLDNN into verbose mode.")
-
-    monkeypatch.setattr(mkldnn, "verbose", refuse)
-    found = recorded(forward)
-    assert (found.log_source, found.shows_onednn, primitives(found)) == (LogSource.NONE, False, [])
-    assert any("ONEDNN_VERBOSE=1" in problem for problem in found.problems)
-
-
-def test_variable_set_by_the_caller(forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log that the environment switched on is recorded as such."""
-    monkeypatch.setenv("ONEDNN_VERBOSE", "1")
-    assert recorded(forward).log_source is LogSource.ENVIRONMENT
-
-
 def test_the_kernels_of_a_pass_are_logged_alike_each_time(
     forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,11 +111,13 @@ def test_the_kernels_of_a_pass_are_logged_alike_each_time(
     assert out == err == ""
 
 
-def test_kernels_that_no_log_names_are_an_error(forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason is the log that is missing, or that it names nothing."""
-    import torch
-    from torch.backends import mkldnn
-
+def test_a_build_without_the_switch_shows_no_kernel(
+    forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record says so and how to fix it. With a log, the canary knows its kernels; one without any is an error."""
+    kernels = {check.operator: check.kernels for check in run_canary(watch=watched_kernels).operators}
+    assert [kernel.split()[0] for kernel in kernels["conv"] or ()] == ["convolution"]
+    assert None not in kernels.values()
     with pytest.raises(NoKernelLogError, match="name no kernel that ran"):
         log_kernels(lambda: None)
 
@@ -171,6 +126,10 @@ def test_kernels_that_no_log_names_are_an_error(forward: Callable[[], Any], monk
 
     monkeypatch.setattr(mkldnn, "verbose", refuse)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
+    found = recorded(forward)
+    assert (found.log_source, found.shows_onednn, primitives(found)) == (LogSource.NONE, False, [])
+    assert any("ONEDNN_VERBOSE=1" in problem for problem in found.problems)
+    assert {check.kernels for check in run_canary(watch=watched_kernels).operators} == {None}
     with pytest.raises(NoKernelLogError, match="cannot switch oneDNN's verbose mode on"):
         log_kernels(forward)
 
@@ -179,13 +138,9 @@ def test_kernels_that_no_log_names_are_an_error(forward: Callable[[], Any], monk
     ("value", "source"),
     [
         ("1", LogSource.ENVIRONMENT),
-        ("2", LogSource.ENVIRONMENT),
-        ("all", LogSource.ENVIRONMENT),
         ("profile_exec,dispatch", LogSource.ENVIRONMENT),
         ("error", LogSource.RUNTIME_SWITCH),
-        ("check", LogSource.RUNTIME_SWITCH),
         ("profile_create", LogSource.RUNTIME_SWITCH),
-        ("none", LogSource.RUNTIME_SWITCH),
         ("profile_exec,filter=conv", LogSource.NONE),
     ],
 )
@@ -199,36 +154,12 @@ def test_only_some_values_of_the_variable_log_executions(
     assert any("filters oneDNN's log" in problem for problem in audit.problems) is (source is LogSource.NONE)
 
 
-def test_the_canary_knows_its_kernels(forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its convolution runs in oneDNN; without a log it is not known what ran."""
-    from torch.backends import mkldnn
-
-    from modelzoo.evidence.canary import run_canary
-
-    kernels = {check.operator: check.kernels for check in run_canary(watch=watched_kernels).operators}
-    assert [kernel.split()[0] for kernel in kernels["conv"] or ()] == ["convolution"]
-    assert None not in kernels.values()
-    monkeypatch.setattr(mkldnn, "verbose", lambda level: _refused())
-    assert {check.kernels for check in run_canary(watch=watched_kernels).operators} == {None}
-    assert {check.kernels for check in run_canary().operators} == {None}
-
-
-def _refused() -> Any:
-    raise AssertionError("Failed to set MKLDNN into verbose mode.")
-
-
-def test_blas_name() -> None:
-    """The name begins with the kind of library."""
-    assert blas_name().split()[0] in ("mkl", "openblas", "blis", "generic", "accelerate", "nvpl")
-
-
 OPENBLAS_CONFIG = "  - Intel(R) MKL-DNN v3.7.1 (Git Hash 1)\n  - Build settings: BLAS_INFO=open, USE_MKL=OFF\n"
 
 
 def test_openblas_reports_its_version_and_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy that NumPy installs is ignored; torch's own names its core."""
     import threadpoolctl
-    import torch
 
     def loaded() -> list[dict[str, Any]]:
         numpy = {"user_api": "blas", "filepath": "/x/numpy.libs/libopenblas.so", "internal_api": "openblas"}
@@ -241,3 +172,104 @@ def test_openblas_reports_its_version_and_core(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(threadpoolctl, "threadpool_info", lambda: [])
     assert blas_name() == "openblas"
     assert onednn_version() == "3.7.1"
+
+
+def test_capture_reads_c_stdio() -> None:
+    """Output in the buffer of C's stdio is captured as well as Python's."""
+    import ctypes
+
+    problems: list[str] = []
+    with captured_output(problems) as written:
+        ctypes.CDLL(None).printf(b"onednn_verbose,from C\n")
+        print("onednn_verbose,from Python", flush=True)
+        text = written()
+    assert "from C" in text
+    assert problems == []
+
+
+def test_noise_of_the_libraries_is_dropped(capfd: pytest.CaptureFixture[str]) -> None:
+    """Lines of oneDNN, MKL and Kineto are not printed; other lines go to standard error."""
+    with captured_output([]):
+        os.write(1, b"onednn_verbose,exec\nMKL_VERBOSE SGEMM(1)\nSTAGE:2024-01-31 Kineto\nfrom the model\n")
+    assert tuple(capfd.readouterr()) == ("", "from the model\n")
+
+
+def event(
+    name: str, device: str, identity: int = 0, linked: int = 0, microseconds: int = 0, start: int = 0, **more: Any
+) -> Any:
+    """One of Kineto's events, which are read by methods."""
+    values = {
+        "name": name,
+        "device_type": f"DeviceType.{device}",
+        "correlation_id": identity,
+        "linked_correlation_id": linked,
+        "duration_ns": microseconds * 1000,
+        "start_ns": start * 1000,
+        **more,
+    }
+    return SimpleNamespace(**{key: (lambda value=value: value) for key, value in values.items()})
+
+
+def test_kernels_have_the_call_that_launched_them() -> None:
+    """Operators within the range of a recorded call are its own; ranges that are shown on the device are no kernels; a
+    graph's kernels have no call."""
+    events = [
+        event(f"{CALL}0", "CPU", 1, start=0, microseconds=4),
+        event(f"{CALL}1", "CPU", 2, start=5, microseconds=9),
+        event("aten::mm", "CPU", 7, start=6),
+        event("cudaLaunchKernel", "CPU", 8),
+        event("aten::add", "CPU", 9, start=20),
+        event("ampere_sgemm_32x32_sliced1x4_tn", "CUDA", 8, linked=7, microseconds=5),
+        event(f"{CALL}1", "CUDA", 1, microseconds=90),
+        event("my range", "CUDA", 2, microseconds=90, is_user_annotation=True),
+        event("Memcpy HtoD (Pageable -> Device)", "CUDA", 9, linked=1, microseconds=2),
+        event("elementwise", "CUDA", 10, linked=9, microseconds=1),
+        event("nvjet_tst_128x24_64x11_2x1_v_bz_TNT", "CUDA", 11, microseconds=3),
+    ]
+    assert device_kernels(events) == (
+        DeviceKernel("ampere_sgemm_32x32_sliced1x4_tn", 5e-6, 1),
+        DeviceKernel("Memcpy HtoD (Pageable -> Device)", 2e-6, 0),
+        DeviceKernel("elementwise", 1e-6),
+        DeviceKernel("nvjet_tst_128x24_64x11_2x1_v_bz_TNT", 3e-6),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("npu", "torch's profiler does not record the kernels of npu devices"),
+        ("cuda", "torch's profiler recorded no kernel on the cuda device (is CUPTI installed?)"),
+    ],
+)
+def test_a_device_without_a_profile_is_said(kind: str, problem: str) -> None:
+    """torch_npu has a profiler of its own; on a machine without the device, the profiler records only the host."""
+    problems: list[str] = []
+    with captured_output([]) as written:
+        assert run_device_profiled(lambda: None, kind, lambda: None, written, problems) == ()
+    assert problems == [problem]
+
+
+def test_the_device_profile_lists_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless Kineto is asked for, torch times operators by events instead, and no kernel has a name."""
+    activities = {ProfilerActivity.CPU, ProfilerActivity.CUDA}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(profiler, "_supported_activities", lambda: activities)
+    assert _profiler("cuda").kineto_activities == activities
+
+
+ONES, ROUNDED, OTHERS = torch.ones(4), torch.ones(4) + 2**-22, torch.ones(4) * 1.01
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        ([ONES, ONES], False),
+        ([ONES, ROUNDED], False),
+        ([ONES, OTHERS], True),
+        ([ONES], True),
+        ([ONES, ONES.bfloat16()], True),
+    ],
+)
+def test_any_output_that_differs_is_seen(observed: Sequence[torch.Tensor], expected: bool) -> None:
+    """One of several is enough, or one that is missing; the rounding of fp32 is not."""
+    assert differ(kept([ONES, ONES]), observed) is expected

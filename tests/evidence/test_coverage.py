@@ -1,4 +1,4 @@
-"""A precision is proven only if enough of the pass is known."""
+"""A precision is proven only if enough of the pass is known; its time is summed up by kernel and operator."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from modelzoo.evidence import coverage as coverages
-from modelzoo.evidence.coverage import AttributedAudit, Node, can_be_compared
+from modelzoo.evidence.coverage import AttributedAudit, Node, can_be_compared, operator_uses, time_shares
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNATTRIBUTED, UNKNOWN_KERNEL
-from modelzoo.evidence.precision import UNKNOWN, is_narrower
-from modelzoo.records.coverage import DISPATCH, NATIVE, Coverage
+from modelzoo.evidence.precision import UNKNOWN
+from modelzoo.records.coverage import DISPATCH, NATIVE, Coverage, TimeShare
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource
 from modelzoo.records.profile import Flops
 
@@ -124,18 +124,31 @@ def test_without_a_count_only_a_complete_list_is_enough() -> None:
     assert not can_be_compared(parts, Flops(100, 0, {}, ("aten::lstm",)))
 
 
-@pytest.mark.parametrize(
-    ("precision", "requested", "expected"),
-    [
-        ("bf16", "fp32", True),
-        ("int8", "bf16", True),
-        ("int4", "int8", True),
-        ("fp16", "bf16", False),
-        ("fp64", "fp32", False),
-        ("fp32", "bf16", False),
-        (UNKNOWN, "fp32", False),
-    ],
-)
-def test_which_precisions_are_narrower(precision: str, requested: str, expected: bool) -> None:
-    """By the bits that a number keeps."""
-    assert is_narrower(precision, requested) is expected
+def convolved(kernel: str, seconds: float, count: int = 1, kind: OperatorClass | None = OperatorClass.CONV) -> Node:
+    """A part of the time of one convolution."""
+    shapes = ((1, 8, 8, 8), (8, 8, 3, 3))
+    return Node("aten::conv", kind, shapes, kernel, "fp32", ProofSource.BOTH, seconds, count)
+
+
+JIT, BRG, SETUP = convolved("jit", 3.0), convolved("brg", 1.0), convolved("set-up", 0.8, 0)
+PARTS = [JIT, BRG, JIT, SETUP, convolved("view", 0.2, 1, None)]
+
+
+def test_time_shares() -> None:
+    """Rows are sorted by time; a row without time and calls is dropped."""
+    parts = [*PARTS, convolved("nothing", 0.0, 0)]
+    assert time_shares(parts, lambda each: each.implementation, 8.0) == (
+        TimeShare("jit", 6.0, 0.75, 2),
+        TimeShare("brg", 1.0, 0.125, 1),
+        TimeShare("set-up", 0.8, pytest.approx(0.1), 0),
+        TimeShare("view", 0.2, pytest.approx(0.025), 1),
+    )
+
+
+def test_time_outside_kernels_is_divided_among_an_operators_kernels() -> None:
+    """Each kernel gets a part in proportion to its own time; operators that multiply nothing are left out."""
+    jit, brg = operator_uses(PARTS)
+    assert (jit.implementation, jit.count, jit.kernel_seconds) == ("jit", 2, 6.0)
+    assert jit.seconds == pytest.approx(7.8 * 6 / 7)
+    assert (brg.implementation, brg.count, brg.kernel_seconds) == ("brg", 1, 1.0)
+    assert jit.seconds + brg.seconds == pytest.approx(7.8)

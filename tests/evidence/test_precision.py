@@ -8,11 +8,8 @@ from evidence_samples import canary, gemm, judge, recording, sentence
 from modelzoo.evidence.logs import BF16_ALLOWED
 from modelzoo.evidence.observation import logged_call
 from modelzoo.evidence.precision import (
-    COARSE,
-    ELEVEN_BITS,
     UNKNOWN,
     PrecisionProof,
-    is_narrower,
     operand_precision,
     own_proof,
 )
@@ -49,13 +46,6 @@ LINEAR = replace(MM, operator="aten::addmm", operator_class=OperatorClass.LINEAR
 def test_own_proof(operands: str, logged: str | None, shown: str | None, expected: PrecisionProof | None) -> None:
     """Log and error of fp32 operands must agree; bf16 operands show only that nothing narrower was multiplied."""
     assert own_proof(replace(MM, operands=operands, logged=logged, shown=shown)) == expected
-
-
-def test_what_an_error_cannot_name_is_narrower_than_what_it_excludes() -> None:
-    """So that neither fp32 nor bf16 can be proven by it."""
-    assert is_narrower(COARSE, "bf16")
-    assert is_narrower(ELEVEN_BITS, "fp32")
-    assert not is_narrower(ELEVEN_BITS, "bf16")
 
 
 LINE = (
@@ -95,16 +85,6 @@ def test_what_the_log_of_one_call_proves(output: str, kernels: tuple[str, ...], 
     assert BF16_ALLOWED not in (found.precision, UNKNOWN)
 
 
-def test_calls_whose_log_cannot_be_read_are_compared_by_its_lines() -> None:
-    """Two unreadable logs are not equal because both are unreadable, and such a log proves no precision."""
-    unread = "onednn_verbose,v1,1700.5,tomorrow,exec,cpu,{kernel},{milliseconds}"
-    one = logged_call(unread.format(kernel="x", milliseconds=0.5))
-    assert one == logged_call(unread.replace("1700.5", "1800.5").format(kernel="x", milliseconds=7))
-    assert one not in (logged_call(unread.format(kernel="y", milliseconds=0.5)), logged_call(""))
-    mixed = logged_call(line("gemm:acl") + "\n" + unread.format(kernel="x", milliseconds=0.5))
-    assert (mixed.kernels, mixed.precision) == (("oneDNN matmul gemm:acl",), None)
-
-
 def judged(*products: Product, requested: str = "fp32", method: str | None = None, checks: str = "fp32") -> Evidence:
     """Two products outside oneDNN, and a canary of which every operator showed ``checks``."""
     calls = (gemm("aten::addmm", "float32", 3.0), gemm("aten::mm", "float32", 1.0))
@@ -125,13 +105,6 @@ def test_each_product_answers_for_itself() -> None:
     assert sentence(found) == (
         "fp32: VERIFIED (no bf16 kernel in the audit, largest error in the replays of 2 products 1e-07)"
     )
-
-
-def test_one_product_of_many_is_enough_to_refuse_fp32() -> None:
-    """A kernel that rounds at one shape; the canary, at another, does not."""
-    found = judged(LINEAR, replace(MM, error=2e-3, shown="bf16"))
-    assert found.verdict is ProofVerdict.NOT_FP32
-    assert sentence(found) == "fp32: NOT FP32 (matmul ran in bf16: openblas sgemm)"
 
 
 def test_the_canary_speaks_for_those_that_were_not_replayed() -> None:
@@ -163,15 +136,6 @@ def test_log_and_error_that_disagree_are_a_finding(
     assert isinstance(found.reason, Disagreement)
     assert [each.operator for each in found.reason.products] == ["aten::mm"]
     assert f"the kernel log names {logged} for aten::mm, and its error" in sentence(found)
-
-
-def test_bf16_in_kernels_that_no_log_names_is_said() -> None:
-    """The operands are bf16, and nothing shows which instructions multiplied them."""
-    product = replace(MM, operands="bf16", error=1.6e-3, shown="bf16")
-    call = gemm("aten::mm", "bfloat16")
-    found = judge(recording(call, products=(product,), replay_seconds=0.1), None, "bf16", "cast")
-    assert found.verdict is ProofVerdict.ACTIVE
-    assert "no log names the kernels of 100 % of the pass" in sentence(found)
 
 
 @pytest.mark.parametrize(

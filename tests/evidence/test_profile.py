@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from replayed_products import replayed
 from torch import nn
 
@@ -23,8 +24,6 @@ def small() -> Any:
 
 def test_operators_and_layers() -> None:
     """Times add up, operations, layers, kernels and precisions are those of the network."""
-    import torch
-
     model, x = small(), torch.randn(2, 8, 40, 40)
     recording, canary = replayed(lambda: model(x), model), run_canary()
     evidence = judge_attributed(attribute_recording(recording, canary, None), canary, "fp32")
@@ -49,8 +48,6 @@ def test_operators_and_layers() -> None:
 
 def test_a_scripted_model_has_no_layers() -> None:
     """Its operators and operations can be observed."""
-    import torch
-
     x = torch.randn(2, 8, 40, 40)
     with torch.no_grad():
         scripted = torch.jit.trace(small(), x)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from evidence_samples import gemm, judge, recording, sentence
+from onednn_recordings import CALLS
 from planted_kernels import replaced
 from replayed_products import replayed
 from torch.nn import functional
@@ -19,18 +20,13 @@ from modelzoo.evidence import subnormal
 from modelzoo.evidence.subnormal import factors_of, seen
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, Product, ProofVerdict, Subnormals
 
-CALLS = sorted((Path(__file__).parents[1] / "data").glob("calls_x86_64-amx_*.json"))
 SMALLEST = 2.0**-126
 
 
 @pytest.fixture(autouse=True)
-def all_flush(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _all_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on x86, whatever CPU runs the tests."""
     monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: True)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def probed(call: Callable[[], object]) -> Subnormals | None:
@@ -144,11 +140,6 @@ def test_what_cannot_be_probed() -> None:
     operands, mask = [noise(1, 2, 40, 16) for _ in range(3)], torch.ones(40, 40, dtype=torch.bool)
     assert probed(lambda: functional.scaled_dot_product_attention(*operands, attn_mask=mask)) is None
     assert probed(lambda: noise(6, 1) @ noise(1, 8)) is None
-
-
-def test_the_smallest_products_of_fp16_are_normal_in_fp32() -> None:
-    """So no instruction that multiplies fp16 numbers can flush them."""
-    assert torch.finfo(torch.float16).smallest_normal ** 2 > SMALLEST
 
 
 def judged(products: list[Product], requested: str = "bf16") -> Evidence:

@@ -11,7 +11,6 @@ from evidence_samples import (
     ALL_BF16,
     ALL_FP32,
     adds_up,
-    called,
     canary,
     conv,
     conv_line,
@@ -23,8 +22,7 @@ from evidence_samples import (
 from onednn_recordings import LOGS, call_of, canary_of, log_path, probes
 
 from modelzoo.evidence.flops import Call
-from modelzoo.evidence.logs import parse_onednn
-from modelzoo.evidence.recording import Printed, RecordedCall, Recording
+from modelzoo.evidence.recording import RecordedCall, Recording
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.evidence import Evidence, LogSource
@@ -60,32 +58,6 @@ def test_recorded_logs_operator_by_operator(shared: Path, name: str) -> None:
         assert adds_up(evidence)
 
 
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("neoverse-n2_torch2.5.1_fpmath-bf16", "conv no, linear yes, matmul no"),
-        ("neoverse-n2_torch2.10.0_fpmath-bf16", "conv yes, linear yes, matmul no"),
-    ],
-)
-def test_partly_names_the_operators(shared: Path, name: str, line: str) -> None:
-    """With fast math each version of torch leaves different operators in fp32, and the line says which."""
-    found = recordings.fp32_probes(shared, name)
-    evidence = judged(found, found)
-    assert evidence.verdict in ("PARTLY", "ACTIVE")
-    assert line in sentence(evidence)
-
-
-def test_fast_math_that_the_library_ignores(shared: Path) -> None:
-    """The log of 2.5.1 says fpmath:bf16 for a convolution that ran in fp32."""
-    found = recordings.fp32_probes(shared, "neoverse-n2_torch2.5.1_fpmath-bf16")
-    (conv,) = (probe for probe in found if probe.operator == "conv")
-    assert conv.log.primitives[-2].attributes["fpmath"] == "bf16"
-    evidence = judged([conv], found)
-    assert evidence.verdict == "NOT_ACTIVE"
-    assert "oneDNN was allowed bf16" in sentence(evidence)
-    assert "indirect_gemm:acl" in sentence(evidence)
-
-
 def test_variable_overridden(shared: Path) -> None:
     """If oneDNN was never allowed bf16, the reason says so."""
     found = recordings.fp32_probes(shared, "neoverse-n2_torch2.10.0_fpmath-strict")
@@ -103,18 +75,6 @@ def test_reference_kernel(shared: Path) -> None:
     assert evidence.reference_share > 0.5
     assert [warning.code for warning in evidence.warnings] == ["REFERENCE_KERNELS"]
     assert "ref:any" in evidence.warnings[0].message
-
-
-def test_a_reference_kernel_with_another_name_on_arm() -> None:
-    """The CPU decides: "gemm:jit:f32" is a loop in C++ on ARM, and generated code on x86."""
-    log = parse_onednn(
-        "onednn_verbose,v1,primitive,exec,cpu,matmul,gemm:jit:f32,undef,src:f32::blocked:ab::f0 "
-        "wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0,attr-scratchpad:user,,4x16:16x8,50",
-        "aarch64",
-    )
-    evidence = judge(recording(replace(gemm("aten::mm", "float32"), printed=Printed(log))), ALL_FP32, "fp32")
-    assert evidence.reference_kernels == ("oneDNN gemm:jit:f32",)
-    assert [warning.code for warning in evidence.warnings] == ["REFERENCE_KERNELS"]
 
 
 VERDICTS = {"fp32": "FP32", "off": "FP32", "compile": "FP32", "frozen": "FP32", "autocast": "ACTIVE", "cast": "ACTIVE"}
@@ -167,14 +127,6 @@ def test_fp32_needs_a_clean_canary() -> None:
     assert judge(audit, None, "fp32").verdict == "UNKNOWN"
 
 
-def test_bf16_in_an_fp32_run() -> None:
-    """One product with bf16 operands is enough for NOT_FP32."""
-    audit = recording(gemm("aten::mm", "float32", 99.0), gemm("aten::addmm", "bfloat16", 1.0))
-    evidence = judge(audit, ALL_FP32, "fp32")
-    assert evidence.verdict == "NOT_FP32"
-    assert "linear ran in bf16" in sentence(evidence)
-
-
 def test_autocast_that_leaves_operators_in_fp32() -> None:
     """Under autocast the canary's bf16 error proves nothing about operands that stayed fp32."""
     audit = recording(gemm("aten::mm", "float32", 1.0), gemm("aten::addmm", "bfloat16", 1.0))
@@ -198,14 +150,6 @@ def test_thresholds() -> None:
         return judge(mixed(1000 - bf16, bf16), ALL_BF16, "bf16", "autocast").verdict
 
     assert [verdict(share) for share in (900, 899, 10, 9)] == ["ACTIVE", "PARTLY", "PARTLY", "NOT_ACTIVE"]
-
-
-def test_a_product_narrower_than_bf16_is_not_active() -> None:
-    """However little of the time it takes."""
-    audit = recording(gemm("aten::_int_mm", "int8", 1.0), gemm("aten::addmm", "bfloat16", 99.0))
-    evidence = judge(audit, ALL_BF16, "bf16", "autocast")
-    assert evidence.verdict == "PARTLY"
-    assert "matmul ran in int8: aten::_int_mm (int8)" in sentence(evidence)
 
 
 def test_active_names_what_stayed_in_fp32() -> None:
@@ -257,20 +201,6 @@ def test_both_precisions_are_partly_whatever_the_rest_is(bf16: int, fp32: int, v
     assert evidence.verdict == verdict
 
 
-@pytest.mark.parametrize("name", ["aten::invented_tomorrow", "myextension::linear"])
-def test_an_operator_that_is_not_known_makes_it_unknown_however_little_it_does(name: str) -> None:
-    """It may be a product in any precision, unless it is known to be none."""
-    calls = (gemm("aten::mm", "float32", 99.0), called(name, "float32", 1e-6, (2, 2)))
-    line = sentence(judge(recording(*calls), ALL_FP32, "fp32"))
-    assert line == f"fp32: UNKNOWN (the operations of {name} are not known)"
-
-
-def test_what_was_not_counted_is_not_proven() -> None:
-    """The products may not be all of them."""
-    found = replace(recording(gemm("aten::mm", "float32")), eager=None)
-    assert sentence(judge(found, ALL_FP32, "fp32")) == "fp32: UNKNOWN (the operations of the pass were not counted)"
-
-
 def test_without_a_kernel_log_onednn_may_have_run_anything() -> None:
     """fp32 operands show nothing then, unless this torch has no oneDNN."""
     table = recording(gemm("aten::addmm", "float32"), log_source=LogSource.NONE, shows_onednn=False)
@@ -278,24 +208,7 @@ def test_without_a_kernel_log_onednn_may_have_run_anything() -> None:
     assert judge(replace(table, shows_onednn=True), ALL_FP32, "fp32").verdict == "FP32"
 
 
-def test_a_narrow_reorder_without_a_product_is_not_proven() -> None:
-    """Something was converted to int8, and nothing that was seen multiplied it."""
-    reorder = (
-        "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,"
-        "src:f32::blocked:ab::f0 dst:s8::blocked:ab::f0,,,16x8,1"
-    )
-    line = sentence(judge(recording(gemm("aten::mm", "float32", lines=reorder)), ALL_FP32, "fp32"))
-    assert line == "fp32: UNKNOWN (the kernel log has int8, which no product explains)"
-
-
 def test_undecided_is_unknown() -> None:
     """If bf16 was allowed and no canary ran, the verdict is UNKNOWN."""
     line = conv_line("gemm:acl", "f32", 900.0).replace("attr-scratchpad:user", "attr-fpmath:bf16")
     assert judge(recording(conv(1.0, lines=line)), None, "bf16", "fastmath").verdict == "UNKNOWN"
-
-
-def test_nothing_to_judge() -> None:
-    """A model without products cannot be judged."""
-    audit = recording(called("aten::relu_", "float32", 1.0, (4, 4)))
-    assert judge(audit, ALL_FP32, "fp32").verdict == "UNKNOWN"
-    assert judge(audit, ALL_FP32, "bf16", "cast").verdict == "UNKNOWN"

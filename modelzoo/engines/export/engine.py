@@ -43,23 +43,23 @@ class ExportedSession:
     device = None
 
     def __init__(self, engine: ExportedEngine, setting: ResolvedSetting) -> None:
-        self._engine, self._setting, self._options = engine, setting, engine.options(setting)
+        self._engine, self.setting, self.options = engine, setting, engine.options(setting)
 
     @contextmanager
     def active(self) -> Iterator[tuple[str, ...]]:
         with self._engine.context():
-            yield option_names(self._options)
+            yield option_names(self.options)
 
     def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> Model:
         if export is None:
             raise UsageError(f"{workload.name} has not been exported for {self._engine.title}; run it through modelzoo")
-        return self._engine.model(self._setting, self._options, workload, inputs, export)
+        return self._engine.model(self, workload, inputs, export)
 
     def changed_switches(self) -> tuple[ChangedSwitch, ...]:
         return ()
 
     def canary(self) -> Observed[Canary]:
-        return self._engine.canary(self._setting, self._options)
+        return self._engine.canary(self)
 
 
 class ExportedEngine:
@@ -88,13 +88,11 @@ class ExportedEngine:
         """The context in which models are loaded and called."""
         return nullcontext()
 
-    def model(
-        self, setting: ResolvedSetting, options: Mapping[str, str], workload: Workload, inputs: Inputs, export: Export
-    ) -> Model:
+    def model(self, session: ExportedSession, workload: Workload, inputs: Inputs, export: Export) -> Model:
         """The model of ``export``; see ``modelzoo.engines.protocol.Session.load``."""
         raise NotImplementedError
 
-    def canary(self, setting: ResolvedSetting, options: Mapping[str, str]) -> Observed[Canary]:
+    def canary(self, session: ExportedSession) -> Observed[Canary]:
         """See ``modelzoo.engines.protocol.Session.canary``."""
         raise NotImplementedError
 

@@ -81,7 +81,7 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
         options: dict[str, Any] = {"dynamo": True, "external_data": True, "verbose": False}
     else:
         options = {"dynamo": False, "dynamic_axes": dynamic_sizes(source)}
-    with _quiet(), torch.no_grad():
+    with quiet(), torch.no_grad():
         torch.onnx.export(
             source.flat_module(heads=bool(heads)),
             source.flat_inputs,
@@ -141,8 +141,9 @@ def dynamic_sizes(source: TorchSource) -> Mapping[str, Mapping[int, str]]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress the exporter's warnings, one for every Python value that it traces as a constant.
+def quiet() -> Iterator[None]:
+    """Suppress the exporter's warnings, one for every Python value that it traces as a constant, and the advice of
+    ONNX Runtime's tools to optimize a model first, which would also fuse what the timed fp32 model has not.
 
     Whether the exported model is right is found out by comparing its outputs with torch's.
     """

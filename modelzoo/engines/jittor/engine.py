@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.engines.export.engine import ExportedEngine
+from modelzoo.engines.export.engine import ExportedEngine, ExportedSession
 from modelzoo.engines.export.store import read_batch
 from modelzoo.engines.jittor import environment, model
 from modelzoo.engines.jittor.remote import ELSEWHERE, RemoteModel
@@ -47,15 +47,13 @@ class JittorEngine(ExportedEngine):
         scope: AbstractContextManager[object] = jittor.flag_scope(**_FLAGS)
         return scope
 
-    def model(
-        self, setting: ResolvedSetting, options: Mapping[str, str], workload: Workload, inputs: Inputs, export: Export
-    ) -> protocol.Model:
+    def model(self, session: ExportedSession, workload: Workload, inputs: Inputs, export: Export) -> protocol.Model:
         if not environment.is_inside():
-            return RemoteModel(workload.name, setting, Path(export.path))
+            return RemoteModel(workload.name, session.setting, Path(export.path))
         loaded = model.load(Path(export.path))
-        return model.JittorModel(workload.name, setting, loaded, inputs, read_batch(export).flops)
+        return model.JittorModel(workload.name, session.setting, loaded, inputs, read_batch(export).flops)
 
-    def canary(self, setting: ResolvedSetting, options: Mapping[str, str]) -> Observed[Canary]:
+    def canary(self, session: ExportedSession) -> Observed[Canary]:
         return model.run_canary() if environment.is_inside() else ELSEWHERE
 
     def load(self) -> None:

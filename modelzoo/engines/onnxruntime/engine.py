@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.engine import ExportedEngine, ExportedModel
+from modelzoo.engines.export.engine import ExportedEngine, ExportedModel, ExportedSession
 from modelzoo.engines.export.onnx import (
     GRAPH_OPSET,
     MODEL,
@@ -45,7 +45,7 @@ from modelzoo.engines.onnxruntime.quantization import (
 )
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import UsageError
-from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
+from modelzoo.evidence.canary import CanaryCase, canary_case, canary_cases, check_output
 from modelzoo.evidence.coverage import AttributedAudit
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_release
@@ -126,14 +126,12 @@ def native_options(options: Mapping[str, str], *, profile: Path | None = None) -
     return found
 
 
-OPSET = 17
 IR_VERSION = 8
-"""That of ONNX 1.12, the release of ``OPSET``: older versions of ONNX Runtime reject models with a newer one."""
+"""That of ONNX 1.12, the release of ``TRACED_OPSET``: older versions of ONNX Runtime reject models with a newer one."""
 
 
 def run_canary(options: Mapping[str, str], recipe: str | None = None) -> Canary:
     """Run the operators in one session with ``options``; with a ``recipe`` for int8, those that it quantizes."""
-    import onnx
     import onnxruntime
 
     cases = (*canary_cases(), _projection()) if recipe is None else (_projection(),)
@@ -141,9 +139,10 @@ def run_canary(options: Mapping[str, str], recipe: str | None = None) -> Canary:
     model = canary_model(cases)
     if recipe is not None:
         with tempfile.TemporaryDirectory() as directory:
-            place = Path(directory) / MODEL
-            quantize(onnx.load_model_from_string(model), place, recipe, (feed,))
-            model = place.read_bytes()
+            plain, made = Path(directory) / MODEL, Path(directory) / "quantized.onnx"
+            plain.write_bytes(model)
+            quantize(plain, made, recipe, (feed,))
+            model = made.read_bytes()
     session = onnxruntime.InferenceSession(model, native_options(options), providers=list(PROVIDERS))
     outputs = session.run([case.operator for case in cases], feed)
     return Canary(
@@ -155,7 +154,7 @@ def run_canary(options: Mapping[str, str], recipe: str | None = None) -> Canary:
 
 
 def _projection() -> CanaryCase:
-    linear = next(case for case in canary_cases() if case.operator == "linear")
+    linear = canary_case("linear")
     weight, bias = linear.constants
     return CanaryCase("projection", linear.inputs, (weight.T.copy(),), linear.exact - bias)
 
@@ -188,7 +187,7 @@ def canary_model(cases: tuple[CanaryCase, ...]) -> bytes:
         constants += weights
         outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, case.exact.shape))
     graph = helper.make_graph(nodes, "canary", inputs, outputs, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", TRACED_OPSET)], ir_version=IR_VERSION)
     serialized: bytes = model.SerializeToString()
     return serialized
 
@@ -200,9 +199,9 @@ class OnnxRuntimeModel(ExportedModel):
     and which takes time. So it is a second session that is profiled, with the same model and the same other options.
     """
 
-    def __init__(self, workload: str, setting: ResolvedSetting, options: Mapping[str, str], export: Export) -> None:
-        self._options, self._batch, self._directory = options, read_batch(export), Path(export.path)
-        super().__init__(workload, setting, self._batch.flops)
+    def __init__(self, workload: str, session: ExportedSession, export: Export) -> None:
+        self._options, self._batch, self._directory = session.options, read_batch(export), Path(export.path)
+        super().__init__(workload, session.setting, self._batch.flops)
         started = perf_counter()
         with self.explained_errors():
             self._session = self._open(MODEL)
@@ -278,13 +277,11 @@ class OnnxRuntimeEngine(ExportedEngine):
     def options(self, setting: ResolvedSetting) -> Mapping[str, str]:
         return session_options(setting)
 
-    def model(
-        self, setting: ResolvedSetting, options: Mapping[str, str], workload: Workload, inputs: Inputs, export: Export
-    ) -> OnnxRuntimeModel:
-        return OnnxRuntimeModel(workload.name, setting, options, export)
+    def model(self, session: ExportedSession, workload: Workload, inputs: Inputs, export: Export) -> OnnxRuntimeModel:
+        return OnnxRuntimeModel(workload.name, session, export)
 
-    def canary(self, setting: ResolvedSetting, options: Mapping[str, str]) -> Canary:
-        return run_canary(options, setting.recipe)
+    def canary(self, session: ExportedSession) -> Canary:
+        return run_canary(session.options, session.setting.recipe)
 
     def libraries(self) -> Libraries:
         import onnxruntime

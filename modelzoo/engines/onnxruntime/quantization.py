@@ -9,14 +9,12 @@ nor the user's.
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.onnx import MODEL, WEIGHTS, WITH_HEADS, input_names
+from modelzoo.engines.export.onnx import MODEL, WEIGHTS, WITH_HEADS, input_names, quiet
 from modelzoo.engines.export.source import flatten
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -82,11 +80,11 @@ def quantize_files(directory: Path, recipe: str, batches: Calibration = ()) -> N
     (directory / WEIGHTS).unlink(missing_ok=True)  # the quantized models hold their own
 
 
-def quantize(model: object, place: Path, recipe: str, batches: Calibration = ()) -> None:
+def quantize(model: Path, place: Path, recipe: str, batches: Calibration = ()) -> None:
     """Write a quantized model.
 
     Args:
-        model: a path or an ``onnx.ModelProto``.
+        model: its file.
         place: of the file to write.
         recipe: a resolved one.
         batches: that ``static`` takes ranges from.
@@ -96,12 +94,12 @@ def quantize(model: object, place: Path, recipe: str, batches: Calibration = ())
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    with _quiet():
+    with quiet():
         if recipe == STATIC:
             _quantize_static(model, place, batches)
         else:
             quantize_dynamic(
-                model,
+                str(model),
                 str(place),
                 op_types_to_quantize=["MatMul"],  # it makes one of every Gemm
                 per_channel=recipe == PER_CHANNEL,
@@ -112,7 +110,7 @@ def quantize(model: object, place: Path, recipe: str, batches: Calibration = ())
         raise UsageError(f"recipe={recipe}: the model has no {layers} layer; use another precision")
 
 
-def _quantize_static(model: object, place: Path, batches: Calibration) -> None:
+def _quantize_static(model: Path, place: Path, batches: Calibration) -> None:
     """By quantize and dequantize nodes around what is quantized, which ONNX Runtime fuses when it loads the model."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
@@ -141,11 +139,10 @@ def _quantize_static(model: object, place: Path, batches: Calibration) -> None:
         folded.unlink()
 
 
-def _fold(model: object, place: Path) -> list[str]:
+def _fold(model: Path, place: Path) -> list[str]:
     """Write ``model`` as one file, with batch normalization as part of the convolutions; return its inputs' names.
 
-    ``quant_pre_process`` does the same, but takes the values of the constants away from a model that is given as an
-    object, some of which ONNX Runtime needs, and does not find those of a file that are stored in another one.
+    ``quant_pre_process`` does the same, but does not find the constants of a file that are stored in another one.
     """
     import onnx
     import onnxruntime
@@ -153,8 +150,7 @@ def _fold(model: object, place: Path) -> list[str]:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.optimized_model_filepath = str(place)
-    given = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
-    session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     onnx.save_model(onnx.load_model(str(place)), str(place))  # what it wrote refers to the weights' file
     return [each.name for each in session.get_inputs()]
 
@@ -183,14 +179,3 @@ def convolution_weights(model: Path) -> Mapping[str, Shape]:
     dequantized = {each.output[0]: each.input[0] for each in graph.node if each.op_type == "DequantizeLinear"}
     weights = {each.name: dequantized.get(each.input[1], "") for each in graph.node if each.op_type == "Conv"}
     return {node: constants[name] for node, name in weights.items() if name in constants}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress the advice to optimize the model first, which would also fuse what the timed fp32 model has not."""
-    previous = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(previous)

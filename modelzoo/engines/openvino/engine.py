@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.engine import ExportedEngine, ExportedModel
+from modelzoo.engines.export.engine import ExportedEngine, ExportedModel, ExportedSession
 from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import export_once, flat_arrays, read_batch
 from modelzoo.engines.openvino.evidence import LIBRARY, layer_nodes, read_layers, timed_nodes
@@ -186,19 +186,16 @@ class OpenVinoModel(ExportedModel):
     Times of layers are taken in a second compiled model, which differs in the option ``PERF_COUNT`` only.
     """
 
-    def __init__(
-        self, workload: str, setting: ResolvedSetting, core: openvino.Core, options: Mapping[str, str], export: Export,
-        args: tuple[Any, ...],
-    ) -> None:  # fmt: skip
-        self._core, self._options = core, options
+    def __init__(self, workload: str, session: ExportedSession, export: Export, args: tuple[Any, ...]) -> None:
+        self._core, self._options = _core(), session.options
         self._file, self._batch = Path(export.path) / MODEL, read_batch(export)
-        super().__init__(workload, setting, self._batch.flops)
+        super().__init__(workload, session.setting, self._batch.flops)
         self._shapes = [list(array.shape) for array in flat_arrays(args)]
         started = perf_counter()
         with self.explained_errors():
             self._compiled = self._compile(self._shapes)
         self.compilation = Compilation(perf_counter() - started)
-        require_options(self._compiled, options)
+        require_options(self._compiled, self._options)
         self._request = self._compiled.create_infer_request()
         self._requests: dict[str, openvino.InferRequest] = {}
 
@@ -326,13 +323,11 @@ class OpenVinoEngine(ExportedEngine):
     def options(self, setting: ResolvedSetting) -> Mapping[str, str]:
         return compile_options(setting)
 
-    def model(
-        self, setting: ResolvedSetting, options: Mapping[str, str], workload: Workload, inputs: Inputs, export: Export
-    ) -> OpenVinoModel:
-        return OpenVinoModel(workload.name, setting, _core(), options, export, inputs.args)
+    def model(self, session: ExportedSession, workload: Workload, inputs: Inputs, export: Export) -> OpenVinoModel:
+        return OpenVinoModel(workload.name, session, export, inputs.args)
 
-    def canary(self, setting: ResolvedSetting, options: Mapping[str, str]) -> Canary:
-        return run_canary(_core(), options)
+    def canary(self, session: ExportedSession) -> Canary:
+        return run_canary(_core(), session.options)
 
     def libraries(self) -> Libraries:
         import openvino
@@ -348,12 +343,8 @@ class OpenVinoEngine(ExportedEngine):
                 f"--bf16={setting.bf16_method}: OpenVINO takes a hint and decides itself which layers run in bf16; use "
                 f"--bf16={BF16_METHOD}"
             )
-        if setting.precision == "bf16" and "BF16" not in self._capabilities():
+        if setting.precision == "bf16" and "BF16" not in _core().get_property(DEVICE, "OPTIMIZATION_CAPABILITIES"):
             raise EnvironmentProblem("--precision bf16: OpenVINO has no bf16 kernels for this CPU; use fp32")
-
-    def _capabilities(self) -> list[str]:
-        found: list[str] = _core().get_property(DEVICE, "OPTIMIZATION_CAPABILITIES")
-        return found
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
         conversion = openvino_conversion()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import os
-import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -65,19 +65,10 @@ class TorchEngine:
         switches.require_linear(setting)
 
     def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
-        import torch
-
-        method = resolve_bf16_method(
-            setting,
-            architecture=platform.machine(),
-            has_onednn=torch.backends.mkldnn.is_available(),
-            inherited_mode=math_mode,
-        )
-        count = setting.threads or libraries.supported_threads(threads)
         decided = {
             "batch": setting.batch or batch,
-            "threads": count,
-            "bf16_method": method,
+            "threads": setting.threads or libraries.supported_threads(threads),
+            "bf16_method": resolve_bf16_method(setting, math_mode),
             "recipe": resolve_recipe(setting),
         }
         return ResolvedSetting(**{**asdict(setting), **decided})
@@ -179,9 +170,9 @@ class TorchSession:
         Exporting makes dynamo forget what it has compiled, so it must come before the model, or what is observed after
         the canary would not be what was timed.
         """
-        from modelzoo.evidence.canary import linear_case
+        from modelzoo.evidence.canary import linear_layer
 
-        layer, rows, _ = linear_case()
+        layer, rows = linear_layer()
         self._exported = quantized(layer, STATIC, [(rows,)])
 
     def _quantized(self, layer: Any, rows: Any) -> Any:
@@ -206,18 +197,18 @@ class TorchModel:
         setting: ResolvedSetting,
         executable: execution.Executable,
         device: TorchDevice | None = None,
-        compose: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda forward: forward,
         notes: tuple[WarningMessage, ...] = (),
     ) -> None:
         self._notes = notes
         self._workload, self._setting, self._executable, self._device = workload, setting, executable, device
-        self._compose, self.module, self.compilation = compose, executable.module, executable.compilation
-        self.call, self._eager = compose(executable.call), compose(executable.model)
+        self.module, self.compilation = executable.module, executable.compilation
+        self.call, self._eager = executable.call, executable.model
         self._recording: Recording | None = None
 
     def composed(self, compose: Callable[[Callable[..., Any]], Callable[..., Any]]) -> TorchModel:
-        own, given = self._compose, (self._workload, self._setting, self._executable, self._device)
-        return TorchModel(*given, lambda forward: compose(own(forward)), self._notes)
+        found = copy.copy(self)
+        found.call, found._eager, found._recording = compose(self.call), compose(self._eager), None
+        return found
 
     def weight_bytes(self) -> int | None:
         return execution.weight_bytes(self._executable.model)

@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
+from modelzoo.engines.export.source import flatten, in_fp32, rebuild, slightly_changed
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.compilation import AOT, INDUCTOR_CACHE, GraphedModel, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem
-from modelzoo.engines.torch.precision import autocast, cast, cast_model, dtype_of, mapped
+from modelzoo.engines.torch.precision import autocast, cast_model, dtype_of, mapped
 from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, first_line, own_place
 from modelzoo.evidence.rounded import rounded_to
@@ -116,7 +116,7 @@ def build(
     if setting.bf16_method == "cast":
         model = cast_model(model, dtype)
     if setting.recipe is not None:
-        batches = [cast(each.args, dtype) if converted else each.args for each in calibration]
+        batches = [in_fp32(each.args) if converted else each.args for each in calibration]
         with refusing_recipe(workload, setting.recipe):
             model = quantized(model, setting.recipe, batches)
     if setting.channels_last:

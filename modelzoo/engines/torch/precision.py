@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -58,11 +59,6 @@ def autocast(setting: Setting, *, cached: bool = True) -> AbstractContextManager
     return nullcontext()
 
 
-def cast(value: Any, dtype: Any) -> Any:
-    """Convert the floating-point tensors in ``value`` (a tensor, or nested lists, tuples and dicts) to ``dtype``."""
-    return mapped(value, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
-
-
 def cast_model(model: Any, dtype: Any) -> Any:
     """Convert ``model`` in place, but leave the frequencies of rotary embeddings, as transformers' ``from_pretrained``.
 
@@ -106,9 +102,7 @@ def check_precision(setting: Setting) -> None:
 ARM = ("aarch64", "arm64")
 
 
-def resolve_bf16_method(
-    setting: Setting, *, architecture: str, has_onednn: bool, inherited_mode: str = ""
-) -> str | None:
+def resolve_bf16_method(setting: Setting, inherited_mode: str) -> str | None:
     """The method that ``setting`` runs with; ``None`` for fp32 and tf32, whose tensors are fp32.
 
     fp16 is enabled by autocast unless the model is to be cast.
@@ -119,8 +113,6 @@ def resolve_bf16_method(
 
     Args:
         setting: precision, device, backend, and in ``bf16_method`` what ``--bf16=METHOD`` named.
-        architecture: as ``platform.machine()`` names it.
-        has_onednn: whether this torch was built with oneDNN.
         inherited_mode: oneDNN's math mode in the environment of the call. ``bf16`` asks for fast math, provided that
             oneDNN computes at all.
     """
@@ -128,6 +120,9 @@ def resolve_bf16_method(
         return None
     if setting.bf16_method is not None or setting.precision == "fp16":
         return setting.bf16_method or "autocast"
+    import torch
+
+    has_onednn = torch.backends.mkldnn.is_available()
     uses_onednn = setting.device == "cpu" and setting.backend != "blas"
-    is_fast = inherited_mode == "bf16" or (architecture in ARM and has_onednn)
+    is_fast = inherited_mode == "bf16" or (platform.machine() in ARM and has_onednn)
     return "fastmath" if uses_onednn and is_fast else "autocast"

@@ -63,9 +63,7 @@ def check_recipe(setting: Setting) -> None:
         raise EnvironmentProblem(f"recipe={recipe}: torch {torch.__version__} has no quantize_dynamic any more")
 
 
-def resolve_recipe(
-    setting: Setting, engines: Sequence[str] | None = None, *, architecture: str | None = None
-) -> str | None:
+def resolve_recipe(setting: Setting) -> str | None:
     """The recipe that ``setting`` runs with; ``None`` if it is not quantized.
 
     Without one, it is ``torchao`` on x86 if that is installed, because its predictions are nearer to those of fp32,
@@ -75,8 +73,6 @@ def resolve_recipe(
 
     Args:
         setting: with the recipe that was asked for.
-        engines: those that work on this machine, as torch names them; by default those of this torch.
-        architecture: as ``platform.machine()`` names it, which is the default.
 
     Raises:
         UsageError: it is a recipe of another engine.
@@ -84,7 +80,7 @@ def resolve_recipe(
     """
     if setting.precision != "int8":
         return None
-    prefers_torchao = (architecture or platform.machine()) in X86 and installed_version(TORCHAO) is not None
+    prefers_torchao = platform.machine() in X86 and installed_version(TORCHAO) is not None
     recipe = setting.recipe or (TORCHAO if prefers_torchao else DYNAMIC)
     if recipe in ("dynamic-per-tensor", "dynamic-per-channel"):
         raise UsageError(f"recipe={recipe} is one of ONNX Runtime's; use --engine onnxruntime, or recipe={DYNAMIC}")
@@ -92,8 +88,7 @@ def resolve_recipe(
         return recipe
     import torch
 
-    found = tuple(torch.backends.quantized.supported_engines) if engines is None else engines
-    asked = recipe.partition("-")[2]
+    asked, found = recipe.partition("-")[2], torch.backends.quantized.supported_engines
     known = [name for name in QUANTIZED_ENGINES if name in found]
     if asked and asked not in known:
         have = f"it has {', '.join(known)}" if known else "it has none"

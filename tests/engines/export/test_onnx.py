@@ -55,15 +55,6 @@ def test_a_model_without_heads_is_one_graph_and_its_weights(folder: Path) -> Non
     assert [each.name for each in graph.output] == ["output.output"]
 
 
-def test_the_weights_are_those_of_the_torch_module(folder: Path) -> None:
-    """No tensor is converted to another type."""
-    graph = onnx.load_model(str(written(CLASSIFIER, folder) / MODEL)).graph
-    module = source_of(CLASSIFIER, folder, resolved("onnxruntime")).module
-    stored = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
-    for name, tensor in module.state_dict().items():
-        assert (stored[f"module.{name}"] == tensor.numpy()).all()
-
-
 def test_a_detector_has_a_second_graph_that_differs_in_its_outputs_only(folder: Path) -> None:
     """The raw heads are outputs of that one; both read the same weights."""
     directory = written(DETECTOR, folder)
@@ -82,13 +73,6 @@ def test_outputs_of_unknown_size_have_no_names_for_it(folder: Path) -> None:
         sizes = [size for each in graph.output for size in each.type.tensor_type.shape.dim]
         assert sizes
         assert {size.dim_param for size in sizes} == {""}
-
-
-def test_pictures_in_a_list_may_have_other_sizes(folder: Path) -> None:
-    """Their height and width are dynamic; the number of pictures is that of the batch."""
-    graph = onnx.load_model(str(written(DETECTOR, folder) / MODEL)).graph
-    sizes = [[size.dim_param or size.dim_value for size in each.type.tensor_type.shape.dim] for each in graph.input]
-    assert sizes == [[3, f"input.0.{n}.height", f"input.0.{n}.width"] for n in range(2)]
 
 
 def test_everything_else_has_the_shape_of_the_batch() -> None:

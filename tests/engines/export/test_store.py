@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,19 +74,11 @@ def never(directory: Path) -> Sequence[str]:
     raise AssertionError("exported again")
 
 
-def test_an_export_says_what_it_is(tmp_path: Path) -> None:
-    """Conversion, parts, and the digests of the torch module's state and of the files."""
-    made = source(tmp_path)
-    found = export(made)
-    assert (found.conversion, found.parts) == (CONVERSION, ("preprocessing: numpy", "network: toy"))
-    assert found.state_sha256 == made.state_sha256
-    assert len(found.sha256) == 64
-    assert (Path(found.path) / "sub" / "model.bin").read_bytes() == b"model"
-
-
 def test_an_equal_model_is_exported_once_and_another_batch_is_added(tmp_path: Path) -> None:
     """Other values of the inputs have the same shapes, so only the batch is new."""
-    first = export(source(tmp_path))
+    made = source(tmp_path)
+    first = export(made)
+    assert (first.conversion, first.state_sha256) == (CONVERSION, made.state_sha256)
     assert export(source(tmp_path), write=never) == first
     second = export(source(tmp_path, value=2.0), write=never)
     assert (second.path, second.sha256) == (first.path, first.sha256)
@@ -266,3 +259,64 @@ def test_outputs_for_slightly_changed_inputs_are_stored(tmp_path: Path) -> None:
     changed, expected = store.read_expected(found, CHANGED), store.read_expected(found)
     np.testing.assert_allclose(changed.outputs[0], expected.outputs[0], rtol=1e-4)
     assert not np.array_equal(changed.outputs[0], expected.outputs[0])
+
+
+def stored(folder: Path, name: str, days: float) -> Path:
+    """An export of 100 bytes that was last used ``days`` ago."""
+    path = folder / name
+    (path / "sub").mkdir(parents=True)
+    (path / "sub" / "model.bin").write_bytes(b"x" * 100)
+    (path / store.MANIFEST).touch()
+    used = time.time() - days * 86400
+    for each in (path / store.MANIFEST, path):
+        os.utime(each, (used, used))
+    return path
+
+
+def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
+    """And no more than is needed."""
+    old, new = stored(tmp_path, "old", 5), stored(tmp_path, "new", 2)
+    stored(tmp_path, "older", 9)
+    store.prune(tmp_path, 300)
+    assert len(list(tmp_path.iterdir())) == 3
+    store.prune(tmp_path, 250)
+    assert sorted(tmp_path.iterdir()) == [new, old]
+    os.utime(old / store.MANIFEST)
+    store.prune(tmp_path, 100)
+    assert list(tmp_path.iterdir()) == [old]
+
+
+def test_what_may_be_in_use_stays_whatever_the_size(tmp_path: Path) -> None:
+    """Used within a day; also an export that another process is writing."""
+    stored(tmp_path, "used", 0.9 * store.PROTECTED_SECONDS / 86400)
+    writing = tmp_path / ".toy-0123.tmp"
+    writing.mkdir()
+    (writing / "model.bin").write_bytes(b"x" * 100)
+    store.prune(tmp_path, 0)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_a_process_left_when_it_was_killed_goes_too(tmp_path: Path) -> None:
+    """A temporary directory of long ago, which has no manifest."""
+    left = stored(tmp_path, ".toy-0123.tmp", 3)
+    (left / store.MANIFEST).unlink()
+    past = time.time() - 3 * 86400
+    os.utime(left, (past, past))
+    store.prune(tmp_path, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_removed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as no export then, and the next one goes."""
+    stuck, _ = stored(tmp_path, "stuck", 9), stored(tmp_path, "old", 5)
+    remove = shutil.rmtree
+
+    def fails(path: Path) -> None:
+        if path == stuck:
+            raise PermissionError(path)
+        remove(path)
+
+    monkeypatch.setattr(shutil, "rmtree", fails)
+    store.prune(tmp_path, 100)
+    assert list(tmp_path.iterdir()) == [stuck]
+    assert not (stuck / store.MANIFEST).exists()

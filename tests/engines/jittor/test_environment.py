@@ -1,15 +1,22 @@
-"""Where Jittor's environment is, and what its processes are started with."""
+"""Where Jittor's environment is, what its processes are started with, and its import.
+
+Here it is a module that does to the process what Jittor does.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
+import signal
+import ssl
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from modelzoo.engines.jittor import environment
+from modelzoo.engines.jittor.environment import import_jittor, reason_of
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.workload.discovery import CHECKOUT
 
@@ -26,22 +33,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_it_is_in_the_checkout_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The directory that the script makes without an argument."""
-    monkeypatch.delenv(environment.DIRECTORY_VARIABLE, raising=False)
-    assert environment.directory() == CHECKOUT / "envs" / "jittor"
-
-
-def test_its_interpreter_is_found(place: Path) -> None:
-    """The measuring workers run in it; this process does not."""
+def test_its_interpreter_is_found(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the checkout by default; the measuring workers run in it, and only they may import Jittor."""
     assert environment.interpreter() == str(place / "bin" / "python")
     assert not environment.is_inside()
-
-
-def test_a_process_knows_that_it_runs_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only such a process may import Jittor."""
     monkeypatch.setattr(sys, "prefix", str(place))
     assert environment.is_inside()
+    monkeypatch.delenv(environment.DIRECTORY_VARIABLE)
+    assert environment.directory() == CHECKOUT / "envs" / "jittor"
 
 
 def test_a_missing_environment_names_the_command_that_makes_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,20 +53,16 @@ def test_a_missing_environment_names_the_command_that_makes_it(place: Path, monk
         environment.interpreter()
 
 
-def test_variables(place: Path) -> None:
-    """Threads are explicit; CUDA's compiler is not looked for, torch not imported, and git's branch has no effect."""
+def test_processes_are_started_with_threads_and_a_cache_that_they_can_write_to(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an image, the environment belongs to another user."""
     found = environment.variables(3)
     assert {found[name] for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")} == {"3"}
-    assert found["nvcc_path"] == ""
-    assert (found["FIX_TORCH_ERROR"], found["log_silent"], found["cache_name"]) == ("0", "1", "default")
     assert found["JITTOR_HOME"] == str(place / "home")
-
-
-def test_a_cache_that_is_read_only_is_not_used(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an image the environment belongs to another user."""
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "cache"))
-    assert environment.home() == tmp_path / "cache" / "jittor"
+    assert environment.variables(3)["JITTOR_HOME"] == str(tmp_path / "cache" / "jittor")
 
 
 def test_the_version_is_read_without_importing(place: Path) -> None:
@@ -120,3 +115,73 @@ def system(directory: Path, architecture: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(environment, "SYSTEM", root)
     monkeypatch.setattr(platform, "machine", lambda: architecture)
     return root
+
+
+JITTOR = """
+import os, platform, signal, ssl
+signal.signal(signal.SIGCHLD, lambda *about: None)
+home, node = os.environ["HOME"], platform.node()
+ssl._create_default_https_context = ssl._create_unverified_context
+
+class flags:
+    python_path = "/usr/bin/env python3"
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a package called jittor."""
+    monkeypatch.setenv(environment.HOME_VARIABLE, str(tmp_path / "home"))
+    monkeypatch.setattr(environment, "link_onednn", lambda home: None)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "jittor-python").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "jittor" / "__init__.py"
+    file.parent.mkdir()
+    yield file
+    sys.modules.pop("jittor", None)
+
+
+def test_what_the_import_changes_is_undone(package: Path) -> None:
+    """Certificates are verified and signals handled as before; the cache depends on neither user nor host name."""
+    verified, home, node = ssl._create_default_https_context, os.environ.get("HOME"), platform.node
+    package.write_text(JITTOR)
+    jittor = import_jittor()
+    assert (jittor.home, jittor.node) == (os.environ[environment.HOME_VARIABLE], "")
+    assert jittor.flags.python_path == f"{sys.prefix}/bin/jittor-python"
+    assert ssl._create_default_https_context is verified
+    assert (os.environ.get("HOME"), platform.node) == (home, node)
+    assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+
+
+def test_an_import_that_fails_is_one_line(package: Path) -> None:
+    """The last line of the compiler's error; what the import changed is undone here too."""
+    verified = ssl._create_default_https_context
+    package.write_text(JITTOR + "raise RuntimeError('g++ failed\\nno such file: dnnl.hpp')")
+    with pytest.raises(EnvironmentProblem) as caught:
+        import_jittor()
+    reason = "no such file: dnnl.hpp"
+    assert str(caught.value) == f"Jittor cannot be imported ({reason}): run scripts/setup-jittor again"
+    assert ssl._create_default_https_context is verified
+    Path(f"{sys.prefix}/bin/jittor-python").unlink()
+    with pytest.raises(EnvironmentProblem, match="bin/jittor-python does not exist: run scripts/setup-jittor again"):
+        import_jittor()
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("", "RuntimeError"),
+        ("first\nsecond\n", "second"),
+        (
+            "\x1b[38;5;1m[f 1122 16:26:47.848523 12 executor.cc:686] \nExecute fused operator failed.\n[OP TYPE]: "
+            "mkl_conv\n[Async Backtrace]: not found\n[Reason]: [f 1122 16:26:47.848523 aa mkl.cc:12] Check failed\n"
+            "more of it\x1b[m\n**********\nAsync error was detected.\n>>> export trace_py_var=3\n",
+            "Check failed",
+        ),
+    ],
+)
+def test_the_reason_of_an_error_is_one_line(message: str, reason: str) -> None:
+    """Without colours, times, and the advice that follows it."""
+    assert reason_of(RuntimeError(message)) == reason

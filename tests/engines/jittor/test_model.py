@@ -1,8 +1,9 @@
-"""Jittor's model, on a package that stands for Jittor."""
+"""Jittor's model, on a package that stands for Jittor: its state, its calls, and what proves its precision."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 import torch
 from engines.jittor import fake_jittor
+from exportable_workloads import CLASSIFIER, resolved, source_of
+from safetensors.numpy import save_file
 
 from modelzoo.engines.jittor import model as jittor_model
 from modelzoo.engines.jittor.model import JittorModel
 from modelzoo.engines.protocol import Unavailable
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofVerdict
 from modelzoo.records.profile import Flops
@@ -48,33 +51,17 @@ def model(monkeypatch: pytest.MonkeyPatch) -> JittorModel:
 
 
 def test_a_call_returns_when_the_output_exists(model: JittorModel) -> None:
-    """Jittor computes nothing before it is asked to; so does a copy of the input, which is not part of a call."""
+    """Jittor computes nothing before it is asked to; so does a copy of the input, which is not part of a call.
+
+    The first call is part of loading the model.
+    """
+    assert model.compilation is not None
+    assert (model.compilation.first_answer, fake_jittor.Var.pending) == (model.compilation.seconds, [])
     args = model.prepare(INPUTS.args)
     assert [arg.is_computed for arg in args] == [True]
-    output = model.call(*args)
-    assert output.is_computed
-    assert output.numpy().tolist() == MEANS
-
-
-def test_the_first_call_is_part_of_compiling(model: JittorModel) -> None:
-    """It has been made when the model is loaded, and its time is known."""
-    assert model.compilation.first_answer == model.compilation.seconds > 0
-    assert fake_jittor.Var.pending == []
-
-
-def test_outputs_and_predictions_are_arrays(model: JittorModel) -> None:
-    """For the comparison with torch."""
-    assert [each.tolist() for each in model.outputs(model.prepare(INPUTS.args)).outputs] == [MEANS]
+    assert model.call(*args).is_computed
+    assert [each.tolist() for each in model.outputs(args).outputs] == [MEANS]
     assert model.predict(*INPUTS.args).tolist() == MEANS
-
-
-def test_an_error_of_jittor_is_one_line(model: JittorModel) -> None:
-    """Its errors have many lines; one of them gives the reason."""
-    with (
-        pytest.raises(UsageError, match=r"^toy cannot run with fp32 jittor: wrong shape; run it with --engine torch$"),
-        model.explained_errors(),
-    ):
-        raise RuntimeError("Execute fused operator failed\n[Reason]: wrong shape\n")
 
 
 @pytest.fixture
@@ -156,3 +143,43 @@ def install_operators(monkeypatch: pytest.MonkeyPatch, dtype: Any = torch.float3
     functional = torch.nn.functional
     operators = SimpleNamespace(linear=computed(functional.linear), conv2d=computed(functional.conv2d))
     vars(package).update(matmul=computed(torch.matmul), nn=operators)
+
+
+def test_other_architectures_are_refused(tmp_path: Path) -> None:
+    """jittor.models has no detectors and no BERT."""
+    setting = resolved("jittor")
+    with pytest.raises(UsageError) as caught:
+        jittor_model.export(source_of(CLASSIFIER, tmp_path, setting))
+    assert str(caught.value) == (
+        "classifier cannot run on Jittor: jittor.models holds classification networks only, and of these the suite "
+        "runs torchvision's ResNet50; use another --engine"
+    )
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:
+    """The state of the network of the package that stands for Jittor."""
+    fake_jittor.install(monkeypatch)
+    return {"conv1.weight": np.ones((2, 3), np.float32), "fc.bias": np.ones(10, np.float32)}
+
+
+def test_the_exported_state_is_loaded(state: dict[str, np.ndarray], tmp_path: Path) -> None:
+    """Into a network with as many classes, in eval mode."""
+    save_file(state, str(tmp_path / jittor_model.STATE))
+    found = jittor_model.load(tmp_path)
+    assert not found.is_training
+    assert all(np.array_equal(found.state[name], array) for name, array in state.items())
+
+
+def test_a_state_that_does_not_fit_is_an_error(state: dict[str, np.ndarray], tmp_path: Path) -> None:
+    """Jittor itself would only log it and run with the weights that it drew at random."""
+    save_file({**state, "conv1.weight": np.ones((3, 2))}, str(tmp_path / jittor_model.STATE))
+    problem = r"1 of another shape \(first: conv1.weight is \(3, 2\), the model needs \(2, 3\)\)"
+    with pytest.raises(WeightsError, match=f"does not fit Jittor's ResNet50: {problem}; use another --engine"):
+        jittor_model.load(tmp_path)
+
+
+def test_an_export_that_is_gone_is_an_error(state: dict[str, np.ndarray], tmp_path: Path) -> None:
+    """The cache may be cleared while a call runs."""
+    with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
+        jittor_model.load(tmp_path)

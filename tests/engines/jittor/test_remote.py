@@ -44,12 +44,6 @@ def test_a_process_that_dies_is_explained(model: remote.RemoteModel) -> None:
 
 def test_it_only_predicts(model: remote.RemoteModel) -> None:
     """What the process runs is shown by the measuring workers."""
-    assert (model.compilation, model.module, model.counts((), ())) == (None, None, ())
-    found = (
-        model.outputs(()),
-        model.kernels(()),
-        model.audit((), canary=None),
-        model.flops(()),
-        model.profile((), evidence=None),
-    )
-    assert all(isinstance(each, Unavailable) and each.reason for each in found)
+    found = (model.outputs(()), model.kernels(()), model.audit((), canary=None), model.profile((), evidence=None))
+    assert set(found) == {remote.ELSEWHERE}
+    assert isinstance(model.flops(()), Unavailable)

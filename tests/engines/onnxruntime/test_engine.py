@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import platform
-from pathlib import Path
+import sys
 
 import pytest
-from exportable_workloads import DETECTOR, resolved, source_of
 
 from modelzoo.engines.onnxruntime import engine
-from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
+from modelzoo.engines.onnxruntime.engine import (
+    FAST_MATH,
+    OnnxRuntimeEngine,
+    canary_model,
+    native_options,
+    session_options,
+)
 from modelzoo.errors import UsageError
+from modelzoo.evidence.canary import canary_cases
 from modelzoo.machine import installation
-from modelzoo.setting import Setting
+from modelzoo.setting import ResolvedSetting, Setting
 
 SETTING = Setting(engine="onnxruntime")
 ENGINE = OnnxRuntimeEngine()
@@ -27,46 +33,8 @@ def test_bf16_is_refused_on_x86_and_fast_math_on_arm(monkeypatch: pytest.MonkeyP
     ENGINE.check(SETTING.replace(precision="bf16"))
     found = ENGINE.resolve(SETTING.replace(precision="bf16"), batch=1, threads=2)
     assert found.bf16_method == "fastmath"
-
-
-@pytest.mark.parametrize("method", ["autocast", "cast"])
-def test_other_ways_to_bf16_are_refused(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are torch's."""
-    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    with pytest.raises(UsageError, match=f"--bf16={method}: ONNX Runtime has fast math only"):
-        ENGINE.check(SETTING.replace(precision="bf16", bf16_method=method))
-
-
-def test_a_setting_of_torch_is_refused() -> None:
-    """A mode, for example."""
-    with pytest.raises(UsageError, match="--mode script is an option of torch, and ONNX Runtime runs"):
-        ENGINE.check(SETTING.replace(mode="script"))
-
-
-def test_versions_and_build_are_recorded(tmp_path: Path) -> None:
-    """So that results of two builds can be told apart."""
-    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
-    opened = OnnxRuntimeEngine()
-    opened.load()
-    with opened.open(resolved("onnxruntime")).active() as switches:
-        assert "intra_op_num_threads=1" in switches
-    libraries = opened.libraries()
-    assert libraries.build_line.startswith(f"onnxruntime {opened.versions()['onnxruntime']}: ")
-    assert "build type=" in libraries.build_line
-    assert (libraries.backends, libraries.threads, libraries.interop_threads) == (("mlas",), 1, 1)
-
-
-def test_a_model_is_exported_once(tmp_path: Path) -> None:
-    """The second time it comes from the cache; a model that was not exported is refused."""
-    pytest.importorskip("onnx", reason="onnx is not installed")
-    setting = resolved("onnxruntime")
-    source = source_of(DETECTOR, tmp_path, setting)
-    first = ENGINE.export(setting, source)
-    files = {path: path.stat().st_mtime_ns for path in Path(first.path).glob("model.*")}
-    assert ENGINE.export(setting, source_of(DETECTOR, tmp_path, setting)) == first
-    assert {path: path.stat().st_mtime_ns for path in Path(first.path).glob("model.*")} == files
-    with pytest.raises(UsageError, match="detector has not been exported for ONNX Runtime"):
-        ENGINE.open(setting).load(DETECTOR, source.weights, source.inputs, None)
+    with pytest.raises(UsageError, match="--bf16=cast: ONNX Runtime has fast math only"):
+        ENGINE.check(SETTING.replace(precision="bf16", bf16_method="cast"))
 
 
 @pytest.mark.parametrize(("version", "opset"), [("1.22.1", 17), ("1.23.0", 23), ("2.0", 23), (None, 17)])
@@ -74,3 +42,49 @@ def test_older_versions_get_older_operators(version: str | None, opset: int, mon
     """1.23 is the first with ``Attention``."""
     monkeypatch.setattr(installation, "installed_version", lambda name: version)
     assert engine.newest_opset() == opset
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_every_option_is_recorded_by_name_and_reaches_onnx_runtime(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads, execution, optimization, memory, spinning and fast math, whose layers stay out of ``Gemm``.
+
+    Threads do not spin beside torch, as in validation.
+    """
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    method = "fastmath" if precision == "bf16" else None
+    setting = ResolvedSetting(precision=precision, bf16_method=method, threads=3, engine="onnxruntime")
+    found = native_options(session_options(setting))
+    assert (found.intra_op_num_threads, found.inter_op_num_threads) == (3, 1)
+    assert (found.execution_mode.name, found.graph_optimization_level.name) == ("ORT_SEQUENTIAL", "ORT_ENABLE_ALL")
+    assert (found.enable_mem_pattern, found.use_deterministic_compute, found.enable_profiling) == (True, False, False)
+    assert found.get_session_config_entry(FAST_MATH) == ("1" if method else "0")
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    assert session_options(setting)["session.intra_op.allow_spinning"] == "0"
+    monkeypatch.delitem(sys.modules, "torch")
+    with OnnxRuntimeEngine().open(setting).active() as names:
+        assert names == (
+            "intra_op_num_threads=3",
+            "inter_op_num_threads=1",
+            "execution_mode=ORT_SEQUENTIAL",
+            "graph_optimization_level=ORT_ENABLE_ALL",
+            "enable_cpu_mem_arena=True",
+            "enable_mem_pattern=True",
+            "enable_mem_reuse=True",
+            "use_deterministic_compute=False",
+            "session.intra_op.allow_spinning=1",
+            "session.inter_op.allow_spinning=0",
+            f"mlas.enable_gemm_fastmath_arm64_bfloat16={int(precision == 'bf16')}",
+            "session.set_denormal_as_zero=0",
+            "session.disable_prepacking=0",
+            *(["optimization.disable_specified_optimizers=MatMulAddFusion"] if method else []),
+            "providers=CPUExecutionProvider",
+        )
+
+
+def test_old_versions_can_read_the_canary() -> None:
+    """Opset and format are those of ONNX 1.12."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    model = onnx.load_from_string(canary_model(canary_cases()))
+    assert (model.ir_version, model.opset_import[0].version) == (8, 17)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from exportable_workloads import CLASSIFIER, resolved, source_of
 
-from modelzoo.engines.openvino.engine import OpenVinoEngine
+from modelzoo.engines.export.engine import option_names
+from modelzoo.engines.openvino import engine
+from modelzoo.engines.openvino.engine import OpenVinoEngine, compile_options, require_options
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.setting import Setting
+from modelzoo.setting import ResolvedSetting, Setting
 
 SETTING = Setting(engine="openvino")
 ENGINE = OpenVinoEngine()
@@ -17,55 +18,40 @@ ENGINE = OpenVinoEngine()
 
 def test_bf16_needs_a_cpu_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenVINO would compute in fp32 without a word."""
-    monkeypatch.setattr(OpenVinoEngine, "_capabilities", lambda self: ["FP32", "FP16", "INT8"])
+    found = ["FP32", "FP16", "INT8"]
+    monkeypatch.setattr(engine, "_core", lambda: SimpleNamespace(get_property=lambda *asked: found))
     ENGINE.check(SETTING)
     with pytest.raises(EnvironmentProblem, match="OpenVINO has no bf16 kernels for this CPU"):
         ENGINE.check(SETTING.replace(precision="bf16"))
-    monkeypatch.setattr(OpenVinoEngine, "_capabilities", lambda self: ["BF16", "FP32"])
+    found.append("BF16")
     ENGINE.check(SETTING.replace(precision="bf16"))
     assert ENGINE.resolve(SETTING.replace(precision="bf16"), batch=1, threads=2).bf16_method == "hint"
+    with pytest.raises(UsageError, match="--bf16=cast: OpenVINO takes a hint .* use --bf16=hint"):
+        ENGINE.check(SETTING.replace(precision="bf16", bf16_method="cast"))
+    with pytest.raises(UsageError, match="--precision fp16: OpenVINO runs fp32 and bf16"):
+        ENGINE.check(SETTING.replace(precision="fp16"))
 
 
-@pytest.mark.parametrize("method", ["autocast", "cast", "fastmath"])
-def test_other_ways_to_bf16_are_refused(method: str) -> None:
-    """They are torch's."""
-    with pytest.raises(UsageError, match=f"--bf16={method}: OpenVINO takes a hint .* use --bf16=hint"):
-        ENGINE.check(SETTING.replace(precision="bf16", bf16_method=method))
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_every_option_is_recorded_by_name(precision: str) -> None:
+    """Precision, streams, threads and their placement, quantization and denormals; one that was not taken is an error.
 
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"mode": "script"}, "--mode script is an option of torch, and OpenVINO runs"),
-        ({"precision": "fp16"}, "--precision fp16: OpenVINO runs fp32 and bf16"),
-    ],
-)
-def test_settings_that_it_does_not_have_are_refused(changes: dict[str, str], line: str) -> None:
-    """A mode of torch, and other precisions."""
-    with pytest.raises(UsageError, match=line):
-        ENGINE.check(SETTING.replace(**changes))
-
-
-def test_versions_and_build_are_recorded() -> None:
-    """So that results of two builds can be told apart."""
-    pytest.importorskip("openvino", reason="OpenVINO is not installed")
-    opened = OpenVinoEngine()
-    opened.load()
-    with opened.open(resolved("openvino")).active() as switches:
-        assert "INFERENCE_PRECISION_HINT=f32" in switches
-    libraries = opened.libraries()
-    assert libraries.build_line.startswith(f"openvino {opened.versions()['openvino']}")
-    assert (libraries.backends, libraries.threads, libraries.interop_threads) == (("openvino",), 1, 1)
-
-
-def test_a_model_is_exported_once(tmp_path: Path) -> None:
-    """The second time it comes from the cache; a model that was not exported is refused."""
-    pytest.importorskip("openvino", reason="OpenVINO is not installed")
-    setting = resolved("openvino")
-    source = source_of(CLASSIFIER, tmp_path, setting)
-    first = ENGINE.export(setting, source)
-    files = {path: path.stat().st_mtime_ns for path in Path(first.path).glob("model.*")}
-    assert ENGINE.export(setting, source_of(CLASSIFIER, tmp_path, setting)) == first
-    assert {path: path.stat().st_mtime_ns for path in Path(first.path).glob("model.*")} == files
-    with pytest.raises(UsageError, match="classifier has not been exported for OpenVINO"):
-        ENGINE.open(setting).load(CLASSIFIER, source.weights, source.inputs, None)
+    With fewer threads, for example, the comparison would not be fair.
+    """
+    method = "hint" if precision == "bf16" else None
+    options = compile_options(ResolvedSetting(precision, method, threads=3, engine="openvino"))
+    assert option_names(options) == (
+        f"INFERENCE_PRECISION_HINT={'f32' if precision == 'fp32' else 'bf16'}",
+        f"EXECUTION_MODE_HINT={'ACCURACY' if precision == 'fp32' else 'PERFORMANCE'}",
+        "PERFORMANCE_HINT=LATENCY",
+        "NUM_STREAMS=1",
+        "INFERENCE_NUM_THREADS=3",
+        "ENABLE_CPU_PINNING=NO",
+        "ENABLE_HYPER_THREADING=YES",
+        "SCHEDULING_CORE_TYPE=ANY_CORE",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE=0",
+        "CPU_DENORMALS_OPTIMIZATION=NO",
+    )
+    taken = {**options, "ENABLE_HYPER_THREADING": False, "INFERENCE_NUM_THREADS": 2}
+    with pytest.raises(EnvironmentProblem, match="INFERENCE_NUM_THREADS=2 instead of 3"):
+        require_options(SimpleNamespace(get_property=taken.get), options)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from evidence_samples import sentence
+from evidence_samples import checked, sentence
 from fake_runs import make, result_of
-from openvino_recordings import DEFAULT, F32, recorded
+from places import ROOT
 
 from modelzoo.engines.openvino.evidence import LIBRARY, Layer, layer_nodes, timed_nodes
 from modelzoo.evidence.coverage import AttributedAudit, Node
 from modelzoo.evidence.verdict import judge_nodes, node_digest
-from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, ProofSource, ProofVerdict
 from modelzoo.records.profile import Shape
 from modelzoo.results import summary
@@ -21,13 +22,19 @@ from modelzoo.setting import Setting
 from modelzoo.views.run import objections
 
 BETWEEN = 5e-3
-ERRORS = {CanaryLevel.FP32: 3e-7, CanaryLevel.BF16: 2e-3}
+F32, DEFAULT = "f32", "default"
 
 
-def canary(level: CanaryLevel) -> Canary:
+def recorded(precision: str) -> list[list[Layer]]:
+    """The layers after one pass, and after two more; of ``F32`` or ``DEFAULT``, which has no precision hint."""
+    path = ROOT / f"tests/data/openvino_2026.4.1_x86_64_{precision}.json"
+    found: list[list[Layer]] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def canary(level: str) -> Canary:
     """All operators at ``level``."""
-    names = ("matmul", "linear", "conv", "pointwise")
-    return Canary(tuple(OperatorCheck(name, ERRORS[level], level) for name in names))
+    return checked(**dict.fromkeys(("matmul", "linear", "conv", "pointwise"), level))
 
 
 def changed(precision: str, kind: str, **attributes: str) -> list[list[Layer]]:
@@ -42,7 +49,7 @@ def changed(precision: str, kind: str, **attributes: str) -> list[list[Layer]]:
 
 def judged(
     passes: Sequence[Sequence[Layer]],
-    level: CanaryLevel | None,
+    level: str | None,
     requested: str = "fp32",
     bf16_method: str | None = None,
     **facts: Any,
@@ -57,68 +64,48 @@ def judged(
 
 def test_fp32_is_proven_by_the_kernels_and_the_canary() -> None:
     """Neither is enough alone."""
-    found = judged(recorded(F32), CanaryLevel.FP32, onednn_isa="Intel AVX-512", problems=("a problem",))
+    found = judged(recorded(F32), "fp32", onednn_isa="Intel AVX-512", problems=("a problem",))
     assert found.verdict is ProofVerdict.FP32
     assert {each.decided_by for each in found.classes} == {(ProofSource.BOTH,)}
     assert found.log_source is LogSource.ENGINE
     assert (found.onednn_isa, found.problems) == ("Intel AVX-512", ("a problem",))
+    rows = {row.name: row for row in found.by_implementation}
+    assert rows["between operators"].seconds == pytest.approx(BETWEEN)
+    assert rows["OpenVINO Convolution brgconv_avx512_f32"].count == 2
     assert {each.operator_class for each in found.classes} == set(OperatorClass)
     assert judged(recorded(F32), None).verdict is ProofVerdict.UNKNOWN
 
 
 def test_a_model_without_a_precision_hint_is_not_fp32() -> None:
     """OpenVINO's default is bf16 where the CPU has it; the reason names the kernels."""
-    found = judged(recorded(DEFAULT), CanaryLevel.BF16)
+    found = judged(recorded(DEFAULT), "bf16")
     assert found.verdict is ProofVerdict.NOT_FP32
+    assert judged(recorded(DEFAULT), "bf16", "bf16", "hint").verdict is ProofVerdict.ACTIVE
     assert sentence(found).startswith("fp32: NOT FP32 (attention and conv and linear and matmul ran in bf16: OpenVINO ")
 
 
 def test_kernels_that_round_inside_are_caught_by_the_canary() -> None:
     """Their names say f32."""
-    assert judged(recorded(F32), CanaryLevel.BF16).verdict is ProofVerdict.NOT_FP32
-
-
-def test_bf16_is_active_if_the_kernels_are() -> None:
-    """Asked for with the hint."""
-    found = judged(recorded(DEFAULT), CanaryLevel.BF16, "bf16", "hint")
-    assert found.verdict is ProofVerdict.ACTIVE
-    assert found.compute_bf16_share == pytest.approx(1)
+    assert judged(recorded(F32), "bf16").verdict is ProofVerdict.NOT_FP32
 
 
 def test_layers_that_stay_in_fp32_are_no_bf16() -> None:
     """The canary's error is that of bf16 all the same, because it was compiled with the hint too."""
-    found = judged(recorded(F32), CanaryLevel.BF16, "bf16", "hint")
+    found = judged(recorded(F32), "bf16", "bf16", "hint")
     assert found.verdict is ProofVerdict.NOT_ACTIVE
     assert "OpenVINO" in sentence(found)
 
 
-def test_the_times_add_up_to_the_passes() -> None:
-    """What no layer took is time between them."""
-    found = judged(recorded(F32), CanaryLevel.FP32)
-    assert found.seconds == pytest.approx(sum(each.seconds for each in timed_nodes(*recorded(F32), 2, 0.0)) + BETWEEN)
-    rows = {row.name: row for row in found.by_implementation}
-    assert rows["between operators"].seconds == pytest.approx(BETWEEN)
-    assert rows["OpenVINO Convolution brgconv_avx512_f32"].count == 2
-
-
-@pytest.mark.parametrize(("recording", "verdict"), [(F32, ProofVerdict.FP32), (DEFAULT, ProofVerdict.ACTIVE)])
-def test_no_name_of_a_kernel_is_needed(recording: str, verdict: ProofVerdict) -> None:
-    """The types of the operands suffice, with the canary."""
-    layers = changed(recording, "", primitiveType="tomorrow")
-    asked = {F32: (CanaryLevel.FP32, "fp32", None), DEFAULT: (CanaryLevel.BF16, "bf16", "hint")}[recording]
-    assert judged(layers, *asked).verdict is verdict
-
-
 def test_reference_kernels_are_told() -> None:
     """They are the slowest, and ``--strict`` does not accept them."""
-    found = judged(changed(F32, "Convolution", primitiveType="ref_any_f32"), CanaryLevel.FP32)
+    found = judged(changed(F32, "Convolution", primitiveType="ref_any_f32"), "fp32")
     assert found.reference_kernels == ("OpenVINO Convolution ref_any_f32",)
     assert found.reference_share > 0
 
 
 def test_a_layer_that_nobody_knows_is_unknown() -> None:
     """A kind of a later version, or of an extension, may be a product; a second makes it the slowest."""
-    found = judged(changed(F32, "Reorder", layerType="Fancy", execTimeMcs="1000000"), CanaryLevel.FP32)
+    found = judged(changed(F32, "Reorder", layerType="Fancy", execTimeMcs="1000000"), "fp32")
     assert found.verdict is ProofVerdict.UNKNOWN
     assert "Fancy" in sentence(found)
 
@@ -127,7 +114,7 @@ def test_a_layer_that_nobody_knows_is_unknown() -> None:
 def test_strict_refuses_an_engine_that_ran_in_fp16(requested: str, cause: str) -> None:
     """As OpenVINO does by default on ARM; the reason names the kernels."""
     layers = changed(F32, "", primitiveType="gemm_acl_f16")
-    found = judged(layers, CanaryLevel.BF16, requested)
+    found = judged(layers, "bf16", requested)
     run = make([0.1] * 30, setting=Setting(requested, engine="openvino"), evidence=found)
     (objection,) = objections(summary.rows(result_of(run)))
     assert cause in objection
@@ -153,22 +140,6 @@ def node(kind: str = "FullyConnected", shapes: Sequence[Shape] = (), written: Sh
     output = ",".join(map(str, written))
     (found,) = layer_nodes([("a", {"layerType": kind, "outputShape": output, **attributes}, shapes)])
     return found
-
-
-@pytest.mark.parametrize(
-    ("kind", "originals", "expected"),
-    [
-        ("Deconvolution", "", OperatorClass.CONV),
-        ("FullyConnected", "", OperatorClass.LINEAR),
-        ("MatMul", "", OperatorClass.MATMUL),
-        ("Subgraph", "Multiply_1,aten::matmul/MatMul,Softmax_2", OperatorClass.ATTENTION),
-        ("Subgraph", "Multiply_1,aten::gelu/Gelu", None),
-        ("Pooling", "", None),
-    ],
-)
-def test_layers_that_multiply_matrices_have_a_class(kind: str, originals: str, expected: OperatorClass | None) -> None:
-    """A generated kernel has one if something that it computes is a product."""
-    assert node(kind, originalLayersNames=originals).operator_class is expected
 
 
 @pytest.mark.parametrize(
@@ -210,20 +181,17 @@ def test_a_kernel_for_fp32_may_have_quantized_weights(types: str, precision: str
     assert node(primitiveType="brgemm_avx512_f32", inputTypes=types).precision == precision
 
 
-def by_kind(nodes: Sequence[Node]) -> Mapping[str, list[Node]]:
-    return {kind: [each for each in nodes if each.operator == kind] for kind in {each.operator for each in nodes}}
-
-
 def test_layers_have_kernel_precision_and_shapes() -> None:
     """As OpenVINO names them; inputs, constants and outputs are none, and a layer that did not run has no time."""
     last = recorded(F32)[1]
-    found, ran = by_kind(layer_nodes(last)), by_kind(timed_nodes(last, last, 2, 1.0))
-    wide, narrow = found["Convolution"]
+    found = layer_nodes(last)
+    wide, narrow = (each for each in found if each.operator == "Convolution")
     assert (wide.implementation, wide.precision) == ("OpenVINO Convolution brgconv_avx512_f32", "fp32")
     assert (narrow.implementation, narrow.canary) == ("OpenVINO Convolution brgconv_avx512_1x1_f32", "pointwise")
     assert wide.shapes[:2] == ((2, 3, 16, 16), (32, 3, 3, 3))
-    assert found.keys().isdisjoint({"Input", "Const", "Output"})
-    assert found.keys() - ran.keys() == {"Reshape"}
+    kinds, ran = ({each.operator for each in some} for some in (found, timed_nodes(last, last, 2, 1.0)))
+    assert kinds.isdisjoint({"Input", "Const", "Output"})
+    assert kinds - ran == {"Reshape"}
 
 
 def test_the_first_pass_is_taken_out_of_the_averages() -> None:

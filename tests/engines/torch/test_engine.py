@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import platform
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from exportable_workloads import CLASSIFIER, source_of
 from simulated_device import SimulatedDevice
 
-from modelzoo.engines.torch import engine as engines
 from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.engine import TorchEngine, TorchSession
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.machine import installation, libraries
+from modelzoo.evidence import recording
+from modelzoo.frozen import replace
+from modelzoo.machine import facts, installation, libraries
 from modelzoo.measure.clock import clock_for
 from modelzoo.setting import ResolvedSetting, Setting
 
 FAST_MATH = ResolvedSetting("bf16", "fastmath", threads=2)
-
-
-@pytest.mark.parametrize(
-    ("architecture", "has_onednn", "math_mode", "expected"),
-    [("aarch64", True, "", "fastmath"), ("aarch64", False, "", "autocast"), ("x86_64", True, "bf16", "fastmath")],
-)
-def test_the_machine_and_this_torch_resolve_the_bf16_method(
-    architecture: str, has_onednn: bool, math_mode: str, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rule gets the facts of this process; what is resolved stays so in another one."""
-    monkeypatch.setattr(platform, "machine", lambda: architecture)
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: has_onednn)
-    resolved = TorchEngine().resolve(Setting("bf16", options={"size": 8}), batch=3, threads=2, math_mode=math_mode)
-    assert resolved == ResolvedSetting("bf16", expected, batch=3, threads=2, options={"size": 8})
-    assert TorchEngine().resolve(resolved, batch=9, threads=9) == resolved
 
 
 @pytest.mark.parametrize(
@@ -128,8 +115,8 @@ def test_an_active_session_is_in_inference_mode() -> None:
         assert torch.backends.mkldnn.enabled
 
 
-def test_a_missing_module_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """If torchvision is fine, the message names the module; one of the suite's is installed with everything else."""
+def test_a_missing_module_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If torchvision is fine, the message names the module; otherwise its own problem replaces the error."""
     monkeypatch.setattr(installation, "import_torchvision", lambda: None)
     for name, advice in (
         ("transformers", "run ./scripts/run once"),
@@ -141,13 +128,30 @@ def test_a_missing_module_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path
     with pytest.raises(RuntimeError, match="a bug"), TorchEngine().explained_errors():
         raise RuntimeError("a bug")
 
-
-def test_a_broken_torchvision_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own problem replaces the error that it caused."""
-
     def broken() -> None:
         raise EnvironmentProblem("torchvision 0.1 does not match torch 2.10")
 
-    monkeypatch.setattr(engines.installation, "import_torchvision", broken)
+    monkeypatch.setattr(installation, "import_torchvision", broken)
     with pytest.raises(EnvironmentProblem, match="does not match"), TorchEngine().explained_errors():
         raise RuntimeError("operator torchvision::nms does not exist")
+
+
+def test_products_are_called_again_without_a_limit_on_an_emulated_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And for 6 s where the machine is what it says."""
+    budgets: list[float] = []
+
+    def noting(collector: Any, budget: float, asked: str) -> Any:
+        budgets.append(budget)
+        return collector.products()
+
+    monkeypatch.setattr(recording, "ask_products", noting)
+    setting, machine = ResolvedSetting("fp32", batch=2, threads=torch.get_num_threads()), facts.read_machine()
+    source, session = source_of(CLASSIFIER, tmp_path, setting), TorchSession(setting)
+    with session.active():
+        model = session.load(CLASSIFIER, source.weights, source.inputs)
+        for emulator in (None, "qemu-user"):
+            monkeypatch.setattr(facts, "read_machine", lambda found=emulator: replace(machine, emulator=found))
+            model.audit(model.prepare(source.inputs.args), canary=None, replay=True)
+    assert budgets == [6.0, inf]

@@ -7,6 +7,7 @@ import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,46 +44,48 @@ class Residual(torch.nn.Module):  # type: ignore[misc]  # torch has no types her
         return self.layer(x.mean((2, 3)))
 
 
+ENGINES = ("qnnpack", "none", "onednn", "x86", "fbgemm")
+NO_X86 = EnvironmentProblem("recipe=dynamic-x86: this torch has no x86 engine on this machine; it has qnnpack")
+NO_ENGINE = EnvironmentProblem("recipe=dynamic: this torch has no engine for quantized layers on this machine")
+FOREIGN = UsageError("recipe=dynamic-per-tensor is one of ONNX Runtime's; use --engine onnxruntime, or recipe=dynamic")
+
+
 @pytest.mark.parametrize(
-    ("recipe", "engines", "expected"),
+    ("recipe", "architecture", "torchao", "engines", "expected"),
     [
-        (None, ("qnnpack", "none", "onednn", "x86", "fbgemm"), "dynamic-x86"),
-        ("dynamic", ("qnnpack", "none", "onednn"), "dynamic-onednn"),
-        (None, ("qnnpack", "none"), "dynamic-qnnpack"),
-        ("dynamic-onednn", ("qnnpack", "none", "onednn", "x86"), "dynamic-onednn"),
+        (None, "x86_64", "0.16.0", ENGINES, "torchao"),
+        (None, "x86_64", None, ENGINES, "dynamic-x86"),
+        (None, "aarch64", "0.16.0", ENGINES[:3], "dynamic-onednn"),
+        ("dynamic", "x86_64", "0.16.0", ENGINES, "dynamic-x86"),
+        ("dynamic", "aarch64", None, ENGINES[:2], "dynamic-qnnpack"),
+        ("dynamic-onednn", "x86_64", None, ENGINES, "dynamic-onednn"),
+        ("dynamic-x86", "aarch64", None, ENGINES[:2], NO_X86),
+        ("dynamic", "aarch64", None, ENGINES[1:2], NO_ENGINE),
+        ("dynamic-per-tensor", "x86_64", None, ENGINES, FOREIGN),
     ],
-)
-def test_a_recipe_names_the_library(recipe: str | None, engines: tuple[str, ...], expected: str) -> None:
-    """The first that this torch has, unless one was asked for; what is resolved stays so."""
-    resolved = resolve_recipe(INT8.replace(recipe=recipe), engines, architecture="aarch64")
-    assert resolved == expected
-    assert resolve_recipe(INT8.replace(recipe=resolved), engines) == expected
-    assert resolve_recipe(Setting("bf16", recipe=recipe), engines) is None
-
-
-@pytest.mark.parametrize(
-    ("architecture", "version", "expected"),
-    [("x86_64", "0.16.0", "torchao"), ("x86_64", None, "dynamic-x86"), ("aarch64", "0.16.0", "dynamic-x86")],
 )
 def test_the_recipe_that_suits_the_machine(
-    architecture: str, version: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+    recipe: str | None,
+    architecture: str,
+    torchao: str | None,
+    engines: tuple[str, ...],
+    expected: str | Exception,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """torchao where it is installed and its products have a kernel."""
-    monkeypatch.setattr(quantization, "installed_version", lambda name: version)
-    assert resolve_recipe(INT8, ("x86",), architecture=architecture) == expected
+    """torchao where it is installed and its products have a kernel, or the first library that this torch has.
 
-
-@pytest.mark.parametrize(
-    ("setting", "engines", "message"),
-    [
-        (INT8.replace(recipe="dynamic-x86"), ("qnnpack",), "recipe=dynamic-x86: this torch has no x86 engine on this "),
-        (INT8.replace(recipe="dynamic"), ("none",), "recipe=dynamic: this torch has no engine for quantized layers"),
-    ],
-)
-def test_a_library_that_is_not_there_is_an_error(setting: Setting, engines: tuple[str, ...], message: str) -> None:
-    """Before anything runs, and never by taking another one."""
-    with pytest.raises(EnvironmentProblem, match=message):
-        resolve_recipe(setting, engines)
+    What was asked for is never replaced, and what was resolved stays so.
+    """
+    monkeypatch.setattr(platform, "machine", lambda: architecture)
+    monkeypatch.setattr(quantization, "installed_version", lambda name: torchao)
+    monkeypatch.setattr(torch.backends, "quantized", SimpleNamespace(supported_engines=engines))
+    if isinstance(expected, Exception):
+        with pytest.raises(type(expected), match=f"^{expected}$"):
+            resolve_recipe(INT8.replace(recipe=recipe))
+        return
+    assert resolve_recipe(INT8.replace(recipe=recipe)) == expected
+    assert resolve_recipe(INT8.replace(recipe=expected)) == expected
+    assert resolve_recipe(Setting("bf16", recipe=recipe)) is None
 
 
 @pytest.mark.parametrize(

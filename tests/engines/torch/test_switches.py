@@ -24,16 +24,6 @@ def mkldnn_state() -> Any:
     return torch.get_float32_matmul_precision()
 
 
-def test_the_backend_is_recorded_and_restored() -> None:
-    """``blas`` switches oneDNN off inside only; fp32's own switches are recorded as well."""
-    before = torch.backends.mkldnn.enabled
-    with switches.applied(Setting(backend="blas")) as names:
-        assert names[0] == "torch.backends.mkldnn.enabled=False"
-        assert len(names) > 1
-        assert torch.backends.mkldnn.enabled is False
-    assert torch.backends.mkldnn.enabled == before
-
-
 def test_a_missing_onednn_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backend that was requested and is not available must not be replaced by another one."""
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
@@ -67,27 +57,18 @@ def with_cuda(monkeypatch: pytest.MonkeyPatch, matmul: bool, cudnn: bool) -> tup
     return owners
 
 
-@pytest.mark.parametrize("tf32", [True, False])
-@pytest.mark.parametrize("on", [True, False])
-def test_cuda_uses_tf32_only_for_tf32(on: bool, tf32: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """fp32 and bf16 run without TF32, whatever the user has set; that is back afterwards."""
-    matmul, cudnn = with_cuda(monkeypatch, False, True)
-    with switches.fast_math(on, tf32=tf32) as names:
-        assert (matmul.allow_tf32, cudnn.allow_tf32) == (tf32, tf32)
-        assert names[-2:] == (
-            f"torch.backends.cuda.matmul.allow_tf32={tf32}",
-            f"torch.backends.cudnn.allow_tf32={tf32}",
-        )
-    assert (matmul.allow_tf32, cudnn.allow_tf32) == (False, True)
-
-
 def test_only_the_precision_tf32_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reference of a judgement, in fp32 on the same device, has it off."""
-    matmul, _ = with_cuda(monkeypatch, True, True)
+    """The reference of a judgement has it off, whatever the user has set; that is back afterwards."""
+    matmul, cudnn = with_cuda(monkeypatch, False, True)
     setting = ResolvedSetting("tf32", device="cuda")
-    for tested, expected in ((setting, True), (setting.reference(), False), (Setting("bf16", "autocast"), False)):
-        with switches.applied(tested):
-            assert matmul.allow_tf32 is expected
+    for tested, tf32 in ((setting, True), (setting.reference(), False), (Setting("bf16", "autocast"), False)):
+        with switches.applied(tested) as names:
+            assert (matmul.allow_tf32, cudnn.allow_tf32) == (tf32, tf32)
+            assert names[-2:] == (
+                f"torch.backends.cuda.matmul.allow_tf32={tf32}",
+                f"torch.backends.cudnn.allow_tf32={tf32}",
+            )
+    assert (matmul.allow_tf32, cudnn.allow_tf32) == (False, True)
 
 
 def test_tf32_that_cannot_be_switched_off_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,210 @@
+"""Exported models in ONNX Runtime and OpenVINO: their outputs are torch's, and their precision is proven."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
+
+from modelzoo.engines import create_engine
+from modelzoo.engines.export import onnx, store
+from modelzoo.engines.onnxruntime import engine as onnxruntime_engine
+from modelzoo.engines.openvino import engine as openvino_engine
+from modelzoo.errors import UsageError
+from modelzoo.measure.observing import output_agreement
+from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.codec import encode_json
+from modelzoo.records.evidence import KernelDigest, ProofVerdict
+from modelzoo.records.workload import Conversion, Export, OutputAgreement, Weights, WeightsKind
+from modelzoo.workload import Workload
+
+WEIGHTS = Weights(WeightsKind.PATH, "in the export", "", "")
+OPENVINO = "openvino"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with weights, and the cache of this module's exports."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(autouse=True)
+def _same_cache(folder: Path, monkeypatch: pytest.MonkeyPatch, _isolated_directories: None) -> None:
+    """Tracing takes a tenth of the other exporter's time, which ``tests/engines/export/test_onnx.py`` tests."""
+    monkeypatch.setenv("MODELZOO_CACHE", str(folder / "cache"))
+    monkeypatch.setattr(onnxruntime_engine, "newest_opset", lambda: onnx.TRACED_OPSET)
+
+
+@pytest.fixture(params=["onnxruntime", OPENVINO])
+def name(request: pytest.FixtureRequest) -> str:
+    """Of the engine."""
+    engine: str = request.param
+    for package in (engine, "onnx") if engine != OPENVINO else (engine,):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    return engine
+
+
+def exported(name: str, workload: Workload, folder: Path) -> Export:
+    """The export of ``workload``, made by the first test that asks for it."""
+    setting = resolved(name)
+    export = create_engine(name).export(setting, source_of(workload, folder, setting))
+    assert export is not None
+    return export
+
+
+def loaded(name: str, workload: Workload, export: Export) -> tuple[Any, tuple[Any, ...]]:
+    """The model of ``export``, and its batch as the model takes it."""
+    inputs = store.read_inputs(export)
+    model = create_engine(name).open(resolved(name)).load(workload, WEIGHTS, inputs, export)
+    return model, model.prepare(inputs.args)
+
+
+def agreement(name: str, workload: Workload, export: Export) -> OutputAgreement:
+    """How far the model of ``export`` is from torch."""
+    model, args = loaded(name, workload, export)
+    return output_agreement(export, model.outputs(args), "fp32")
+
+
+@pytest.mark.parametrize("workload", [CLASSIFIER, DETECTOR], ids=lambda each: each.name)
+def test_the_outputs_are_those_of_torch(name: str, workload: Workload, folder: Path) -> None:
+    """Within the bound of fp32; of a detector its raw heads, and its detections."""
+    found = agreement(name, workload, exported(name, workload, folder))
+    assert found.is_same, found.outputs
+    assert (found.detections is not None) == (workload is DETECTOR)
+
+
+def test_a_layer_that_is_off_by_one_percent_is_caught(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although only one of three layers is changed."""
+    monkeypatch.setattr(store, "_is_unchanged", lambda *given, in_full: True)  # the change is planted
+    export = exported(name, CLASSIFIER, folder)
+    if name == OPENVINO:
+        import openvino
+
+        graph = openvino.Core().read_model(Path(export.path) / openvino_engine.MODEL)
+        layer = next(each for each in graph.get_ops() if list(each.get_output_partial_shape(0)) == [16, 16, 1, 1])
+        layer.output(0).replace(openvino.opset8.constant(layer.data * np.float32(1.01)).output(0))
+        openvino.save_model(graph, tmp_path / openvino_engine.MODEL, compress_to_fp16=False)
+    else:
+        from onnx import load_model, numpy_helper, save_model
+
+        model = load_model(str(Path(export.path) / onnx.MODEL))
+        weight = next(each for each in model.graph.initializer if each.name == "module.narrow.weight")
+        weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(1.01), weight.name))
+        save_model(model, str(tmp_path / onnx.MODEL))
+    for kept in (*Path(export.path).glob("batch-*"), Path(export.path) / store.MANIFEST):
+        (tmp_path / kept.name).write_bytes(kept.read_bytes())
+    changed = Export(str(tmp_path), export.batch, export.conversion, export.state_sha256, export.sha256)
+    assert agreement(name, CLASSIFIER, changed).is_same is False
+
+
+def test_predictions_are_tensors_nested_as_torch_nests_them(name: str, folder: Path) -> None:
+    """Pictures of other sizes than those of the batch, as a data set has them, and of the same."""
+    model, _ = loaded(name, DETECTOR, exported(name, DETECTOR, folder))
+    module = source_of(DETECTOR, folder, resolved(name)).module
+    for pictures in ([torch.randn(3, 9, 7), torch.randn(3, 5, 12)], [torch.randn(3, 6, 8), torch.randn(3, 6, 8)]):
+        with torch.no_grad():
+            expected = module(pictures)
+        found = model.predict(pictures)
+        model.predict(pictures[::-1])  # a later call leaves it as it is
+        assert [list(each) for each in found] == [["boxes", "labels", "scores"]] * 2
+        for mine, theirs in zip(found, expected):
+            torch.testing.assert_close(mine, theirs)
+
+
+def test_a_measuring_process_does_not_import_torch(name: str, folder: Path) -> None:
+    """All that it does with a model, in a process of its own; prediction is for judging alone."""
+    export = exported(name, CLASSIFIER, folder)
+    code = """
+import json
+import sys
+from modelzoo.engines import create_engine
+from modelzoo.engines.export.store import read_inputs
+from modelzoo.records.codec import decode
+from modelzoo.records.workload import Export
+from modelzoo.setting import ResolvedSetting
+from modelzoo.workload.declaration import Workload
+
+name, export = sys.argv[1], decode(Export, json.loads(sys.argv[2]))
+engine, setting = create_engine(name), ResolvedSetting(engine=name, batch=2, threads=1)
+engine.load()
+session = engine.open(setting)
+workload = Workload("classifier", "", "pictures", build=None, inputs=None)
+with session.active():
+    inputs = read_inputs(export)
+    model = session.load(workload, None, inputs, export)
+    args = model.prepare(inputs.args)
+    model.call(*args), model.outputs(args), model.kernels(args)
+    model.audit(args, canary=session.canary())
+line, own = engine.libraries().build_line, engine.versions()[name]
+assert line.startswith(f"{name} {own}"), line
+sys.exit("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code, name, encode_json(export).decode()], check=False)
+    assert done.returncode == 0
+
+
+def test_an_audit_proves_fp32_with_the_canary(name: str, folder: Path) -> None:
+    """And not without it; the kernels of another session are the same, and the operations are those of torch."""
+    export = exported(name, CLASSIFIER, folder)
+    model, args = loaded(name, CLASSIFIER, export)
+    canary: Any = create_engine(name).open(resolved(name)).canary()
+    own = ["projection"] if name != OPENVINO else []
+    assert [each.operator for each in canary.operators] == ["matmul", "linear", "conv", "pointwise", *own]
+    assert canary.verdict("fp32") is CanaryVerdict.FP32, canary.summary
+    evidence, profile, flops = model.audit(args, canary=canary), model.profile(args, evidence=None), model.flops(args)
+    assert (evidence.verdict, evidence.iterations, evidence.problems) == (ProofVerdict.FP32, 1, ())
+    assert model.audit(args, canary=None).verdict is ProofVerdict.UNKNOWN
+    digest = model.kernels(args)
+    assert isinstance(digest, KernelDigest)
+    assert sum(each.count for each in digest.kernels) == 3
+    assert loaded(name, CLASSIFIER, export)[0].kernels(args) == digest
+    counted = source_of(CLASSIFIER, folder, resolved(name)).flops
+    assert (flops.total, flops.bytes) == (counted.total if counted else None, 0)
+    layer = "Gemm" if name != OPENVINO else "FullyConnected"
+    assert {row.count for row in profile.operators if row.name == layer} == {profile.iterations}
+
+
+def test_an_error_of_the_framework_is_one_line(name: str, folder: Path) -> None:
+    """It names the workload, the setting and the way out."""
+    model, args = loaded(name, CLASSIFIER, exported(name, CLASSIFIER, folder))
+    (given,) = args
+    wrong = given[:, :3].copy() if name == OPENVINO else {key: array[:, :3] for key, array in given.items()}
+    line = f"^classifier cannot run with fp32 {name}: [^\n]*; run it with --engine torch$"
+    with pytest.raises(UsageError, match=line), model.explained_errors():
+        model.call(wrong)
+
+
+def test_weights_compressed_to_fp16_are_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the default of ``openvino.save_model``."""
+    pytest.importorskip(OPENVINO, reason="OpenVINO is not installed")
+    compressed = Conversion("openvino", "1", options={"compress_to_fp16": True})
+    monkeypatch.setattr(openvino_engine, "openvino_conversion", lambda: compressed)
+    found = agreement(OPENVINO, CLASSIFIER, exported(OPENVINO, CLASSIFIER, folder))
+    assert found.is_same is False
+    assert found.worst is not None
+    assert 1e-5 < (found.worst.relative or 0.0) < 1e-3
+
+
+def test_the_default_precision_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the kernels, by the canary and by the outputs, if the CPU has bf16."""
+    openvino = pytest.importorskip(OPENVINO, reason="OpenVINO is not installed")
+    if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        pytest.skip("OpenVINO has no bf16 kernels for this CPU")
+    options = openvino_engine.compile_options(resolved(OPENVINO))
+    for hint in (openvino_engine.PRECISION_HINT, "EXECUTION_MODE_HINT"):
+        del options[hint]
+    monkeypatch.setattr(openvino_engine, "compile_options", lambda setting: options)
+    export = exported(OPENVINO, CLASSIFIER, folder)
+    model, args = loaded(OPENVINO, CLASSIFIER, export)
+    canary: Any = create_engine(OPENVINO).open(resolved(OPENVINO)).canary()
+    assert canary.verdict("fp32") is CanaryVerdict.NOT_FP32
+    assert model.audit(args, canary=None).verdict is ProofVerdict.NOT_FP32
+    assert output_agreement(export, model.outputs(args), "fp32").is_same is False
