@@ -170,6 +170,12 @@ def test_the_time_left_goes_to_the_workload_that_is_least_precise(simulated: Sim
     assert (designs["a"].stop_reason, designs["b"].stop_reason) == (StopReason.PRECISE, StopReason.BUDGET)
 
 
+def test_of_two_noisy_workloads_the_noisier_one_gets_more_rounds(simulated: Simulate) -> None:
+    """By the width of its interval, although both cost the same and neither gets narrow enough."""
+    runs, _ = simulated(two(0.1, 0.1), two(0.15, 0.3), two(3.0, 3.0)).measure("a", "b", budget=300.0)
+    assert count_of(runs, "b") > count_of(runs, "a") >= 16
+
+
 def test_an_expensive_workload_gets_a_number_that_is_fixed_in_advance(simulated: Simulate) -> None:
     """By its costs alone: 8 rounds of it would not fit, so its few are tested once, with the whole error."""
     machine = simulated(two(0.1, 3.0), two(0.01, 0.1), two(3.0, 12.0), factor=1.5)
