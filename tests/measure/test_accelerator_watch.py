@@ -68,7 +68,7 @@ def test_a_reading_stands_for_the_calls_before_it() -> None:
         Reading(Phase.STEADY, 11, throttled=HOT, begins_turn=True),
         Reading(Phase.STEADY, 15),
         Reading(Phase.STEADY, 20, throttled=HOT),
-        Reading(Phase.STEADY, 20, throttled=HOT, begins_turn=True),
+        Reading(Phase.STEADY, 25, throttled=HOT, begins_turn=True),
     ]
     assert throttled_samples(readings, untimed=11) == (4, 5, 6, 7, 8)
 
