@@ -37,8 +37,8 @@ class OnDevice:
         return self
 
 
-def simulated_stages(device: SimulatedDevice) -> tuple[Stages, Callable[[ModelInput], ModelOutput]]:
-    """Stages on the host of 2 and 3 ms around one on the device of 4 ms and a model of 20 ms, and that model.
+def simulated_steps(device: SimulatedDevice) -> tuple[Step, ...]:
+    """Stages on the host of 2 and 3 ms around one on the device of 4 ms and a model of 20 ms, with copies between them.
 
     Issuing a stage of the device takes the host 1 ms. With a synchronization after each stage, the device is idle
     meanwhile; without one, it still works on what was issued before.
@@ -67,18 +67,7 @@ def simulated_stages(device: SimulatedDevice) -> tuple[Stages, Callable[[ModelIn
         ),
         after=(Stage("answer", host(3, lambda made: (made.output.value, made.context))),),
     )
-    return stages, launched(20, lambda made: ModelOutput(made.args[0], made.context))
-
-
-def simulated_steps(device: SimulatedDevice) -> tuple[Step, ...]:
-    """``simulated_stages`` as steps, with the copies between them."""
-    stages, model = simulated_stages(device)
-    return steps_of(stages, model, device, "sim:0")
-
-
-def host_steps(*calls: tuple[str, str, Callable[[Any], Any]]) -> list[Step]:
-    """Steps of a CPU: name, place and function each."""
-    return [Step(name, call, Place(place)) for name, place, call in calls]
+    return steps_of(stages, launched(20, lambda made: ModelOutput(made.args[0], made.context)), device, "sim:0")
 
 
 STAGES = (

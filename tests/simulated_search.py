@@ -30,9 +30,6 @@ class Machine:
     now: float = 0.0
     ran: list[tuple[str, int]] = field(default_factory=list)
 
-    def clock(self) -> float:
-        return self.now
-
     def rounds(self, request: Any, on_event: Any) -> Any:
         """What stands for ``modelzoo.measure.rounds.Rounds``."""
         return SimulatedRounds(self, request)

@@ -23,7 +23,7 @@ NUMPY_ENGINE = "engines.fake_engine:FakeEngine"
 
 DECLARATION = """
 import os
-from modelzoo.workload import Inputs, Workload
+from modelzoo.workload import Count, Inputs, Workload
 
 def build(options):
     import torch
@@ -35,14 +35,14 @@ def inputs(request):
     {inputs}
     return Inputs((torch.ones(request.batch, 4),), (os.environ.get("DNNL_DEFAULT_FPMATH_MODE", "unset"),))
 
-WORKLOAD = Workload(name="odd", title="an odd one", unit="rows", build=build, inputs=inputs)
+WORKLOAD = Workload(name="odd", title="an odd one", unit="rows", build=build, inputs=inputs, {more})
 """
 
 
-def odd(folder: Path, build: str = "", inputs: str = "") -> Workload:
-    """A workload in a directory of its own, with lines that misbehave."""
+def odd(folder: Path, build: str = "", inputs: str = "", more: str = "") -> Workload:
+    """A workload in a directory of its own, with lines that misbehave, and ``more`` arguments of ``Workload``."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "workload.py").write_text(DECLARATION.format(build=build, inputs=inputs))
+    (folder / "workload.py").write_text(DECLARATION.format(build=build, inputs=inputs, more=more))
     return load_workload(folder)
 
 
@@ -118,11 +118,11 @@ def numpy_classifier(folder: Path) -> Workload:
 
 def odd_numpy(folder: Path, build: str = "", inputs: str = "") -> Workload:
     """As ``odd``, for the numpy engine."""
-    folder.mkdir(parents=True, exist_ok=True)
     return _for_numpy(folder, ODD_NUMPY_DECLARATION.format(build=build, inputs=inputs))
 
 
 def _for_numpy(folder: Path, declaration: str) -> Workload:
+    folder.mkdir(parents=True, exist_ok=True)
     weights = np.random.default_rng(0).normal(size=(48, 8)).astype("float32")
     np.savez(folder / "weights.npz", weight=weights)
     (folder / "workload.py").write_text(declaration)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import psutil
 
-from modelzoo.engines.protocol import AsynchronousDevice, Model
+from modelzoo.engines.protocol import Model
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings
@@ -26,7 +26,7 @@ from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.memory import prefer_own_node, read_placement
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
-from modelzoo.measure.clock import Clock, Watch, clock_for, on_host, time_copies, watch
+from modelzoo.measure.clock import Clock, HostClock, Watch, clock_for, on_host, time_copies, watch
 from modelzoo.measure.generation import GenerationClock
 from modelzoo.measure.loading import Built, KeptInputs, RestoringClock, build, imported, with_own_inputs
 from modelzoo.measure.observing import observe, peak_memory, with_agreement
@@ -54,13 +54,11 @@ class _Batch(msgspec.Struct, frozen=True):
     args: tuple[Any, ...]
     inputs: KeptInputs
 
-    def run(self, device: AsynchronousDevice | None) -> BatchDone:
+    def run(self) -> BatchDone:
         """Run it to its end; return when it began and ended."""
         self.inputs.restore()
         started = monotonic()
         output = self.model.call(*self.args)
-        if device is not None:
-            device.synchronize()
         ended = monotonic()
         del output  # after the second timestamp, and not within the next call
         return BatchDone(started, ended)
@@ -262,19 +260,14 @@ class Instance:
     def serve(self, plan: Plan, sizes: tuple[int, ...]) -> Ready:
         """Load the model, warm it up with batches of every size, and be ready to serve them.
 
-        In eager mode one model runs all of them. What is compiled, traced or captured holds for one size, so every
-        other size has a model of its own.
-
         Args:
             plan: how long to warm up; the rest of it means nothing here.
-            sizes: of batches; the setting's is always served.
+            sizes: of further batches than the setting's, of a model that runs any.
 
         Raises:
-            UsageError: the setting cannot be served, or not in these sizes.
+            UsageError: the setting cannot be served.
         """
         setting, prepared = self._job.setting, self._job.prepared
-        if setting.stages:
-            raise UsageError("instances run the model alone: leave --stages out")
         # Before anything is allocated, and before OpenMP libraries may bind this thread to one CPU.
         self._policy = prefer_own_node(allowed_cpus())
         self.load()
@@ -284,25 +277,14 @@ class Instance:
         engine, work, own = self._imports.engine, self._imports.workload, self._built
         self._batches = {setting.batch: _Batch(own.model, own.args, self._inputs)}
         for size in sizes:
-            if size in self._batches:
-                continue
-            if prepared.export is not None:
-                raise UsageError(
-                    f"engine {setting.engine} runs what was exported for batches of {setting.batch}, not of {size}; "
-                    "use that batch size alone, or --engine torch"
-                )
-            other = replace(prepared, setting=replace(setting, batch=size))
-            if setting.mode == "eager":
-                with engine.explained_errors():
-                    args = own.model.prepare(make_inputs(work, other.setting, other.weights).args)
-                self._batches[size] = _Batch(own.model, args, KeptInputs(args))
-            else:
-                made = build(engine, self._session, work, replace(self._job, prepared=other))
-                self._batches[size] = _Batch(made.model, made.args, KeptInputs(made.args))
+            with engine.explained_errors():
+                inputs = make_inputs(work, replace(setting, batch=size), prepared.weights)
+                args = own.model.prepare(inputs.args)
+            self._batches[size] = _Batch(own.model, args, KeptInputs(args))
         times = dict[int, float]()
         with own.model.explained_errors():
             for size, batch in self._batches.items():
-                clock = RestoringClock(clock_for(self._session.device), batch.inputs)
+                clock = RestoringClock(HostClock(), batch.inputs)
                 call = partial(batch.model.call, *batch.args)
                 cold, values, _ = sampler.warm_up(call, clock, plan, self._progress)
                 times[size] = median(values[-LAST:]) if values else cold
@@ -314,16 +296,9 @@ class Instance:
         return Ready(read_placement(self._cpus, *self._policy), times)
 
     def batch(self, size: int) -> BatchDone:
-        """Run one batch of ``size`` items. No garbage is collected meanwhile, as in ``modelzoo.measure.sampler``.
-
-        Raises:
-            UsageError: that size was not prepared.
-        """
-        if size not in self._batches:
-            prepared = ", ".join(map(str, self._batches))
-            raise UsageError(f"the instance has batches of {prepared} items, none of {size}")
+        """Run one batch of ``size`` items. No garbage is collected meanwhile, as in ``modelzoo.measure.sampler``."""
         with self._built.model.explained_errors(), without_collection():
-            return self._batches[size].run(self._session.device)
+            return self._batches[size].run()
 
     def window(self, start: float, end: float) -> Window:
         """Run batches of the setting's size back to back; garbage is collected before, not in between.
@@ -332,12 +307,12 @@ class Instance:
             start: when the first one begins, by the monotonic clock.
             end: no batch begins after that.
         """
-        batch, device, done = self._batches[self._job.setting.batch], self._session.device, list[BatchDone]()
+        batch, done = self._batches[self._job.setting.batch], list[BatchDone]()
         gc.collect()
         with self._built.model.explained_errors(), without_collection():
             sleep(max(0.0, start - monotonic()))
             while not done or done[-1].ended < end:
-                done.append(batch.run(device))
+                done.append(batch.run())
         occupied = psutil.Process().memory_info().rss
         return Window(tuple(each.started for each in done), tuple(each.ended for each in done), occupied)
 

@@ -8,12 +8,10 @@ before the data may end them. After that, the time goes to the workload whose in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from time import perf_counter
-
-import msgspec
 
 from modelzoo import stats
 from modelzoo.errors import UsageError
@@ -51,39 +49,6 @@ maximum could not be used, while a maximum that is not reached costs almost noth
 Outcome = Run | Design
 
 
-class State(msgspec.Struct, frozen=True):
-    """What decides whether a workload gets another round.
-
-    Attributes:
-        rounds: number of finished rounds.
-        cost: seconds that the next round is expected to take.
-        needed: number of rounds before the data may end them; ``fixed`` says whether it is also the last.
-        fixed: the number of rounds was fixed before anything was timed, or because the processes are expensive.
-        half_width: relative half width of the setting whose interval is widest; infinite if unknown.
-        decided: every comparison has a verdict.
-        can_run: at least one setting can run.
-    """
-
-    rounds: int
-    cost: float
-    needed: int
-    fixed: bool
-    half_width: float
-    decided: bool
-    can_run: bool = True
-
-    def need(self, margin: float) -> float:
-        """How badly it needs another round: 0 if it needs none; infinite below the minimum."""
-        if not self.can_run:
-            return 0.0
-        if self.rounds < self.needed:
-            return math.inf
-        if self.fixed:
-            return 0.0
-        wide = self.half_width / margin
-        return wide if wide > 1 else 0.0 if self.decided else 1.0
-
-
 def needed_rounds(costs: Sequence[float], seconds: float) -> list[int]:
     """Return how many rounds each workload gets before the data may end them, ``MINIMUM`` if there is time for it.
 
@@ -96,44 +61,14 @@ def needed_rounds(costs: Sequence[float], seconds: float) -> list[int]:
     """
     rounds = [MINIMUM] * len(costs)
     left, open_ = seconds, sorted(range(len(costs)), key=lambda i: costs[i])
-    while open_:
-        cheapest = open_[0]
-        if MINIMUM * costs[cheapest] > left / len(open_):
-            break
-        left -= MINIMUM * costs[cheapest]
-        open_ = open_[1:]
+    while open_ and MINIMUM * costs[open_[0]] <= left / len(open_):
+        left -= MINIMUM * costs[open_.pop(0)]
     for index in open_:
         rounds[index] = min(MINIMUM, max(FEWEST, int(left / len(open_) / costs[index])))
     return rounds
 
 
-def next_workload(states: Sequence[State], margin: float, remaining: float, *, hard: bool) -> int | None:
-    """Return the index of the workload that gets the next round; ``None`` if none needs one or can afford one.
-
-    Rounds that are needed in any case come first, the workloads in turn. Then the workload whose interval is widest,
-    compared with ``margin``, among those whose round fits into the time.
-
-    Args:
-        remaining: seconds left of the budget.
-        hard: the budget was given by the user; otherwise the rounds that are needed are run even if the time is up.
-    """
-    required = [i for i, state in enumerate(states) if state.need(margin) == math.inf and state.rounds < state.needed]
-    affordable = [i for i, state in enumerate(states) if state.cost <= remaining]
-    if hard:
-        required = [i for i in required if i in affordable]
-    if required:
-        return min(required, key=lambda i: (states[i].rounds / states[i].needed, i))
-    needy = [i for i in affordable if states[i].need(margin) > 0]
-    return max(needy, key=lambda i: (states[i].need(margin), -i), default=None)
-
-
-def measure(
-    requests: Sequence[Request],
-    effort: Effort,
-    on_event: OnEvent,
-    spent: float = 0.0,
-    clock: Callable[[], float] = perf_counter,
-) -> Iterator[Outcome]:
+def measure(requests: Sequence[Request], effort: Effort, on_event: OnEvent, spent: float = 0.0) -> Iterator[Outcome]:
     """Yield each run as it ends, and the design of its workload after each of its sweeps and when it has ended.
 
     Args:
@@ -141,13 +76,12 @@ def measure(
         effort: the number of processes, or the precision and the time.
         on_event: called with the progress of workers.
         spent: seconds of the budget that the call has taken already. The first rounds are run whatever is left.
-        clock: seconds.
 
     Raises:
         UsageError: the budget does not allow any measurement; nothing has been started.
     """
     check(requests, effort)
-    return _Call(requests, effort, on_event, spent, clock).outcomes()
+    return _Call(requests, effort, on_event, spent).outcomes()
 
 
 def check(requests: Sequence[Request], effort: Effort) -> None:
@@ -183,6 +117,8 @@ class _Part:
     """Seconds of each sweep."""
     counts: list[int] = field(default_factory=list)
     """How many processes have sampled in each sweep."""
+    decided: bool = False
+    """Every comparison has a verdict."""
 
     @property
     def is_adaptive(self) -> bool:
@@ -201,6 +137,28 @@ class _Part:
             return self.cost
         sweeps = zip(self.costs[1:], self.counts[1:], self.design.seconds[1:])
         return fmean(cost - count * sampled for cost, count, sampled in sweeps) + self.counts[-1] * seconds
+
+    @property
+    def needed(self) -> int:
+        """The number of sweeps before the data may end them."""
+        return self.design.looks[0] if self.design.looks else 1
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it gets another sweep whatever the data says."""
+        return self.rounds.can_run and self.rounds.sweeps < self.needed
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the number of sweeps was fixed before anything was timed, or because the processes are expensive."""
+        return self.design.processes is not None
+
+    def need(self, margin: float) -> float:
+        """How badly it needs another sweep, if it is not required: 0 if it needs none."""
+        if not self.rounds.can_run or self.is_fixed:
+            return 0.0
+        wide = self.half_width() / margin
+        return wide if wide > 1 else 0.0 if self.decided else 1.0
 
     @property
     def ahead(self) -> int:
@@ -235,23 +193,12 @@ class _Part:
 
 
 class _Call:
-    def __init__(
-        self,
-        requests: Sequence[Request],
-        effort: Effort,
-        on_event: OnEvent,
-        spent: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._effort, self._clock = effort, clock
-        self._started = clock() - spent
+    def __init__(self, requests: Sequence[Request], effort: Effort, on_event: OnEvent, spent: float) -> None:
+        self._effort, self._started = effort, perf_counter() - spent
         limit = budget(requests, effort)
         self._budget = math.inf if limit is None else limit
         self._parts = [
-            _Part(
-                Rounds(request, on_event),
-                Design(request.workload.name, effort.margin, limit, effort.processes),
-            )
+            _Part(Rounds(request, on_event), Design(request.workload.name, effort.margin, limit, effort.processes))
             for request in requests
         ]
 
@@ -261,7 +208,7 @@ class _Call:
 
     @property
     def _remaining(self) -> float:
-        return self._budget - (self._clock() - self._started)
+        return self._budget - (perf_counter() - self._started)
 
     def outcomes(self) -> Iterator[Outcome]:
         """Yield runs and designs until no workload needs or can afford another sweep."""
@@ -271,23 +218,38 @@ class _Call:
             # The first sweeps do what is done only once, so the costs are known better after a few.
             if min((part.rounds.sweeps for part in self._running), default=FEWEST) < FEWEST:
                 self._plan_looks()
-            states = [self._state(*each) for each in zip(self._parts, self._decided())]
-            chosen = next_workload(states, self._effort.margin, self._remaining, hard=self._effort.budget is not None)
+            self._judge()
+            chosen = self._next()
             if chosen is None:
                 break
-            yield from self._sweep(self._parts[chosen])
-        for part, state in zip(self._parts, states):
-            part.design = replace(part.design, stop_reason=self._stop_reason(part, state))
+            yield from self._sweep(chosen)
+        for part in self._parts:
+            part.design = replace(part.design, stop_reason=self._stop_reason(part))
             yield part.design
 
+    def _next(self) -> _Part | None:
+        """The workload that gets the next sweep; ``None`` if none needs one or can afford one.
+
+        Rounds that are needed in any case come first, the workloads in turn; unless the user gave the budget, even if
+        the time is up. Then the workload whose interval is widest, compared with the margin, among those whose round
+        fits into the time.
+        """
+        affordable = [part for part in self._parts if part.cost_of(self._seconds(part)) <= self._remaining]
+        possible = affordable if self._effort.budget is not None else self._parts
+        required = [part for part in possible if part.is_required]
+        if required:
+            return min(required, key=lambda part: part.rounds.sweeps / part.needed)
+        needy = [part for part in affordable if part.need(self._effort.margin) > 0]
+        return max(needy, key=lambda part: part.need(self._effort.margin), default=None)
+
     def _sweep(self, part: _Part) -> Iterator[Outcome]:
-        seconds, started = self._seconds(part), self._clock()
+        seconds, started = self._seconds(part), perf_counter()
         count = 0
         for run in part.rounds.sweep(seconds):
             part.runs.append(run)
             count += bool(run.steady)
             yield run
-        part.costs.append(self._clock() - started)
+        part.costs.append(perf_counter() - started)
         part.counts.append(count)
         # With a number of iterations there is no time to record.
         sampled = (*part.design.seconds, seconds) if seconds is not None else ()
@@ -310,7 +272,7 @@ class _Call:
 
     def _is_limited(self, part: _Part) -> bool:
         """Whether the budget limits how long its processes sample."""
-        is_expensive = self._effort.processes is None and part.design.processes is not None
+        is_expensive = self._effort.processes is None and part.is_fixed
         return is_expensive and part.is_adaptive and len(part.costs) >= 2
 
     def _plan_looks(self) -> None:
@@ -331,8 +293,8 @@ class _Call:
                 looks = stats.planned_looks(count, count + more)
                 part.design = replace(part.design, processes=None, looks=looks, maximum=count + more)
 
-    def _decided(self) -> list[bool]:
-        """Whether all comparisons of each workload have a verdict, corrected for those of all workloads."""
+    def _judge(self) -> None:
+        """Take note of which workloads have a verdict for each comparison, corrected for those of all workloads."""
         requests = [part.rounds.request for part in self._parts]
         requested = tuple(SettingRequest(each.workload.name, setting) for each in requests for setting in each.settings)
         runs = tuple(run for part in self._parts for run in part.runs)
@@ -344,22 +306,12 @@ class _Call:
             for group, speed in found.items()
             if speed.found is not None and speed.verdict.outcome is stats.Outcome.AMBIGUOUS
         ]
-        return [each.workload.name not in is_open for each in requests]
+        for part in self._parts:
+            part.decided = part.rounds.request.workload.name not in is_open
 
-    def _state(self, part: _Part, decided: bool) -> State:
-        return State(
-            rounds=part.rounds.sweeps,
-            cost=part.cost_of(self._seconds(part)),
-            needed=part.design.looks[0] if part.design.looks else 1,
-            fixed=part.design.processes is not None,
-            half_width=part.half_width(),
-            decided=decided,
-            can_run=part.rounds.can_run,
-        )
-
-    def _stop_reason(self, part: _Part, state: State) -> StopReason:
+    def _stop_reason(self, part: _Part) -> StopReason:
         if not part.rounds.can_run:
             return StopReason.FIXED if part.rounds.is_emulated else StopReason.FAILED
-        if state.need(self._effort.margin) > 0:
+        if part.is_required or part.need(self._effort.margin) > 0:
             return StopReason.BUDGET
-        return StopReason.FIXED if state.fixed else StopReason.PRECISE
+        return StopReason.FIXED if part.is_fixed else StopReason.PRECISE

@@ -22,7 +22,6 @@ from modelzoo.serve.round import (
     BOUND_SECONDS,
     LEAST_SECONDS,
     SETTLING_SECONDS,
-    RoundResult,
     Task,
     run_configuration,
     worker_problem,
@@ -47,9 +46,6 @@ def least_effort(found: Throughput, seconds: float | None) -> tuple[int, float]:
     return runs, runs * (SETTLING_SECONDS + counted)
 
 
-Runner = Callable[[Task, OnEvent], RoundResult]
-
-
 @dataclass
 class Search(Driver[Throughput]):
     """The measurement of all configurations of one workload, which are halved only if that is what was asked for.
@@ -60,16 +56,12 @@ class Search(Driver[Throughput]):
         seconds: length of a counted run; ``None``: as long as enough batches take.
         on_event: called with the progress of instances.
         on_run: called with each round of a configuration that has ended.
-        runner: runs a configuration once, in place of real instances.
-        memory: bytes of memory that new processes may use.
     """
 
     request: Request
     seconds: float | None
     on_event: OnEvent
     on_run: Callable[[ConfigurationRun], None] = lambda run: None
-    runner: Runner | None = None
-    memory: Callable[[], int] = available_memory
     _prepared: tuple[Preparation, ...] = ()
 
     @property
@@ -130,7 +122,7 @@ class Search(Driver[Throughput]):
                 self._run_once(index, number)
 
     def _run_once(self, index: int, number: int) -> None:
-        if (needed := self._needed(index)) > (available := self.memory()):
+        if (needed := self._needed(index)) > (available := available_memory()):
             self.exclude(Exclusion(index, ExclusionKind.TOO_LARGE, needed=needed, available=available))
             return
         found, configuration = self.found, self.found.configurations[index]
@@ -138,7 +130,7 @@ class Search(Driver[Throughput]):
         task = Task(
             self.request, self._prepared, configuration, index, number, self.seconds, needs_context, found.bound
         )
-        run, context = (self.runner or run_configuration)(task, self.on_event)
+        run, context = run_configuration(task, self.on_event)
         self.update(runs=(*found.runs, run))
         if context is not None:
             requested = self.stored.result.requested[configuration.group]

@@ -210,9 +210,7 @@ class Served:
         return [taken - due for due, taken in zip(self.due, self.admitted) if taken == taken]
 
 
-def serve(
-    server: Server, arrivals: Sequence[float], batching: Batching, give_up: GiveUp | None = None, lead: float = LEAD
-) -> Served:
+def serve(server: Server, arrivals: Sequence[float], batching: Batching, give_up: GiveUp | None = None) -> Served:
     """Let requests arrive at ``arrivals`` (seconds from the start, ascending), and wait for all replies.
 
     Args:
@@ -220,9 +218,8 @@ def serve(
         arrivals: one per request.
         batching: how they wait.
         give_up: end early if this happens.
-        lead: seconds until the schedule starts.
     """
-    begun = server.now() + lead
+    begun = server.now() + LEAD
     due = [begun + float(each) for each in arrivals]
     count, following, over = len(due), 0, 0
     admitted, dispatched, replied = ([math.nan] * count for _ in range(3))

@@ -24,15 +24,13 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
 
     Args:
         topology: the cores that may be used.
-        instances: their number.
-        cores: physical cores of each.
+        instances: their number, at least 1.
+        cores: physical cores of each, at least 1.
         smt: whether an instance uses one hardware thread of each of its cores, or all of them.
 
     Raises:
         UsageError: they do not fit.
     """
-    if instances < 1 or cores < 1:
-        raise UsageError(f"{instances} × {cores}: there must be 1 instance or more, of 1 core or more")
     free = {node: list(topology.on_node(node)) for node in topology.nodes}
     largest = max(map(len, free.values()), default=0)
     if cores > largest:

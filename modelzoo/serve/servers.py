@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from modelzoo.errors import ModelzooError, UsageError
-from modelzoo.measure.jobs import OnEvent, Request, only_silence, required, start_worker
+from modelzoo.errors import ModelzooError
+from modelzoo.measure.jobs import OnEvent, Request, only_silence, start_worker
 from modelzoo.measure.process import Remote, seconds_until
 from modelzoo.records.protocol import Looks, Preparation
 from modelzoo.records.serving import BatchDone
@@ -42,9 +42,6 @@ def start_instance(
     Raises:
         ModelzooError: the setting could not be resolved, or the process cannot be started.
     """
-    device = required(prepared).setting.device
-    if device != "cpu":
-        raise UsageError(f"instances share the CPUs of a machine; --device {device} is not supported")
     listener = on_event if is_first else only_silence(on_event)
     cpus = frozenset(place.cpus)
     instance = start_worker(request, index, prepared, listener, round_number=round_number, cpus=cpus)

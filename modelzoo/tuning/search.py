@@ -48,7 +48,6 @@ class Search(Driver[Tuning]):
         on_event: called with the progress of workers.
         on_run: called with each run that has ended.
         timeout: that of the workers.
-        clock: seconds.
     """
 
     work: Workload
@@ -56,7 +55,6 @@ class Search(Driver[Tuning]):
     on_event: OnEvent
     on_run: Callable[[Run], None] = lambda run: None
     timeout: float | None = None
-    clock: Callable[[], float] = perf_counter
     beside: ClassVar[tuple[int, ...]] = (0,)
     _started: float = 0.0
     _before: float = 0.0
@@ -78,7 +76,7 @@ class Search(Driver[Tuning]):
             WorkerError: the default setting cannot run, or not in its precision.
             UsageError: the result cannot be written.
         """
-        self._started, self._before = self.clock(), self.found.spent
+        self._started, self._before = perf_counter(), self.found.spent
         try:
             super().run()
         finally:
@@ -242,7 +240,7 @@ class Search(Driver[Tuning]):
     @property
     def _spent(self) -> float:
         """Seconds of wall time so far, those before an interruption included."""
-        return self._before + self.clock() - self._started
+        return self._before + perf_counter() - self._started
 
     def _left(self, share: float = 1.0) -> float:
         """What is left of a share of the budget, in seconds."""

@@ -3,46 +3,51 @@
 from __future__ import annotations
 
 import instances
+import pytest
 from compared_hosts import PERFORMANCE, fleet, host, timed, wobble
 from fake_runs import MACHINE, make, result_of
-from printed import cells
 
 from modelzoo.fleet.hosts import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace
-from modelzoo.records.hosts import FleetComparison, FleetHost, HostDifference, Uncompared
+from modelzoo.records.hosts import FleetComparison, HostDifference, HostKind, Uncompared
 from modelzoo.records.machine import Machine
 from modelzoo.records.race import Stage, StageKind
 from modelzoo.records.serving import LatencyBound
 from modelzoo.results.throughput import of
 from modelzoo.stats.race import Choice
-from modelzoo.views.fleet import comparison_document, comparison_notes, kind_columns, total_line
+from modelzoo.views.fleet import comparison_notes, kind_columns, total_line
 
 GIB = 2**30
+POWERSAVE = replace(PERFORMANCE, governor="powersave")
 
 
-def test_the_odd_host_is_named_with_what_is_different() -> None:
-    """6 % slower because of its governor, with the interval."""
-    (kind,) = kinds(fleet(host(9, 0.106, replace(PERFORMANCE, governor="powersave"))))
+def compared(hosts: list[HostResult]) -> tuple[HostKind, list[str]]:
+    """Hosts of one kind, and what is said about them."""
+    (kind,) = kinds(hosts)
+    return kind, comparison_notes(FleetComparison((), (kind,)))
+
+
+@pytest.mark.parametrize(
+    ("slow", "level", "end"),
+    [
+        (host(9, 0.08), "20 % faster [", "nothing that was recorded is different about it"),
+        # 150 %, not 1.5e+02 %.
+        (host(9, 0.25), "150 % slower [", "nothing that was recorded is different about it"),
+    ],
+)
+def test_the_odd_host_is_named_with_what_is_different(slow: HostResult, level: str, end: str) -> None:
+    """With the interval; a faster one is odd, too, and one of which nothing is known."""
+    kind, (line, *others) = compared(fleet(slow))
     assert [each.host for each in kind.levels if each.odd] == ["host-9"]
-    (line, *others) = comparison_notes(FleetComparison((), (kind,)))
-    assert line.startswith("host host-9 is 6")
-    assert line.endswith("; governor powersave instead of performance")
-    assert "% slower [" in line
+    assert line.startswith(f"host host-9 is {level}")
+    assert line.endswith(end)
     assert others
-
-
-def test_a_host_that_is_odd_for_no_recorded_reason_is_named_all_the_same() -> None:
-    """A faster one is odd, too."""
-    (kind,) = kinds(fleet(host(9, 0.08)))
-    (line, *_) = comparison_notes(FleetComparison((), (kind,)))
-    assert "% faster [" in line
-    assert line.endswith("nothing that was recorded is different about it")
 
 
 def test_equal_hosts_are_not_named() -> None:
     """The table has all of them."""
-    (kind,) = kinds(fleet(host(9, 0.1)))
-    assert "none of 10 hosts is odd" in comparison_notes(FleetComparison((), (kind,)))[0]
+    kind, notes = compared(fleet(host(9, 0.1)))
+    assert "none of 10 hosts is odd" in notes[0]
     assert kind_columns(kind)[0].cells == tuple(f"host-{rank}" for rank in range(10))
 
 
@@ -60,13 +65,6 @@ def test_kinds_are_told_apart_by_what_cannot_be_set() -> None:
     assert any("Hosts of different kinds are not compared" in note for note in notes)
 
 
-def test_hosts_without_a_result_are_listed_with_the_reason() -> None:
-    """In the place of the file."""
-    hosts = FleetHost("a", result="r.json"), FleetHost("b", problem="the Dask worker is lost")
-    table, *_ = comparison_document(FleetComparison(hosts, ()))
-    assert cells(table)["result"] == ("r.json", "none: the Dask worker is lost")
-
-
 def instances_of(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> HostResult:
     """A host that served with one instance and with four, in three rounds each."""
     one, four = instances.configuration(1), instances.configuration(4)
@@ -80,9 +78,8 @@ def instances_of(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> H
 def test_instances_of_hosts_are_compared_and_added_up() -> None:
     """By the time per item of each configuration; the sum is that of the best one."""
     hosts = [instances_of(rank, wobble(rank, 0.01)) for rank in range(9)]
-    slow = instances_of(9, 0.013, replace(PERFORMANCE, governor="powersave"))
-    (kind,) = kinds([*hosts, slow])
-    (line, *_) = comparison_notes(FleetComparison((), (kind,)))
+    slow = instances_of(9, 0.013, POWERSAVE)
+    kind, (line, *_) = compared([*hosts, slow])
     assert line.startswith("host host-9 is ")
     assert line.endswith("governor powersave instead of performance")
     assert {each.subject for each in kind.levels} == {"", "1 × 1 core, batch 1", "4 × 1 core, batch 1"}
@@ -122,11 +119,10 @@ def test_a_setting_that_failed_on_one_host_is_compared_on_the_others() -> None:
     """And the host is named; so is one on which nothing was timed, which takes nothing from the others."""
     both = [timed(rank, {"fp32": wobble(rank), "bf16": wobble(rank, 0.05)}) for rank in range(8)]
     failed = HostResult("host-9", result_of(make(None, machine=PERFORMANCE)))
-    (kind,) = kinds([*both, timed(8, {"fp32": wobble(8)}), failed])
+    kind, notes = compared([*both, timed(8, {"fp32": wobble(8)}), failed])
     assert kind.uncompared is None
     assert {each.host for each in kind.levels} == {f"host-{rank}" for rank in range(9)}
     assert {each.host for each in kind.levels if each.subject == "toy bf16"} == {f"host-{rank}" for rank in range(8)}
-    notes = comparison_notes(FleetComparison((), (kind,)))
     assert "none of 9 hosts is odd" in notes[0]
     assert "Nothing was timed on host-9." in notes
     assert "On host-8, toy bf16 was not timed to the end." in notes
@@ -138,12 +134,6 @@ def test_a_condition_that_another_host_has_as_well_explains_nothing() -> None:
     hosts = [host(rank, wobble(rank), replace(PERFORMANCE, kernel=f"6.1.{rank}")) for rank in range(9)]
     (kind,) = kinds([*hosts, host(9, 0.12, replace(PERFORMANCE, kernel="6.1.7", governor="powersave"))])
     assert [each.name for each in kind.differences] == ["governor"]
-
-
-def test_a_host_that_takes_more_than_twice_as_long_is_said_to_be_so_in_plain_digits() -> None:
-    """150 %, not 1.5e+02 %."""
-    (kind,) = kinds(fleet(host(9, 0.25)))
-    assert comparison_notes(FleetComparison((), (kind,)))[0].startswith("host host-9 is 150 % slower [")
 
 
 def test_what_a_kernel_reserves_makes_no_kind_of_its_own() -> None:

@@ -49,7 +49,6 @@ class Opened:
 def words(tmp_path: Path, numpy_engine: None) -> list[str]:
     """What judges a classifier without torch on twelve pictures."""
     folder = tmp_path / "linear"
-    folder.mkdir()
     numpy_classifier(folder)
     random = np.random.default_rng(0)
     for number in range(12):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from places import ROOT
 from simulated_device import ISSUE_NS, WORK_NS, SimulatedDevice
-from toy_workloads import SHORT, numpy_classifier, runs_of
+from toy_workloads import SHORT, numpy_classifier, numpy_setting, runs_of
 
 from modelzoo.machine.sensors import SensorValues
 from modelzoo.measure import clock
@@ -19,54 +17,35 @@ from modelzoo.measure.jobs import Request
 from modelzoo.measure.sampler import Sampling
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Phase, Reading
-from modelzoo.records.run import Run
-from modelzoo.records.timing import Timing
 from modelzoo.results.summary import spans_of
-from modelzoo.setting import Setting
-from modelzoo.workload import Workload
 
-ENGINE = "engines.simulated_engine:SimulatedEngine"
+HOT = ("power cap",)
 
 
 class FakeSensors:
-    """Sensors that count up; the clock is held down from ``throttled_from`` on."""
+    """Sensors that count up; the clock is held down from the seventh reading on."""
 
     source = "fake"
     is_fast = True
-
-    def __init__(self, throttled_from: int = 1000) -> None:
-        self.reads = 0
-        self._from = throttled_from
+    reads = 0
 
     def read(self) -> SensorValues:
         self.reads += 1
-        throttled = ("power cap",) if self.reads >= self._from else ()
-        return SensorValues(mhz=1000.0 + self.reads, joules=2.0 * self.reads, throttled=throttled)
+        return SensorValues(1000.0 + self.reads, joules=2.0 * self.reads, throttled=HOT if self.reads > 6 else ())
 
 
-@pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> SimulatedDevice:
-    """A simulated device whose time is that of the clock, and readings after every call."""
-    simulated = SimulatedDevice()
-    monkeypatch.setattr(clock, "perf_counter_ns", simulated.stamp)
+def test_readings_before_during_and_after(device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sensors are read between calls only, and at the beginning of each turn; times are not affected.
+
+    Once throttling shows, the calls since the reading before may have been slower.
+    """
     monkeypatch.setattr(clock, "INTERVAL", 0.0)
-    return simulated
-
-
-def timed(device: SimulatedDevice, watched: Watch) -> Timing:
-    """Two calls of warm-up, and a turn of three."""
+    watched = Watch(device, clock.DeviceClock(device), FakeSensors())
     sampling = Sampling(device.launch, watched, Plan(warmup=2, iterations=3))
     sampling.warm_up()
     watched.begin_turn()
     assert not sampling.turn()
-    return sampling.timing()
-
-
-def test_readings_before_during_and_after(device: SimulatedDevice) -> None:
-    """Sensors are read between calls only, and at the beginning of each turn; times are not affected."""
-    sensors = FakeSensors()
-    watched = Watch(device, clock.DeviceClock(device), sensors)
-    timing = timed(device, watched)
+    timing = sampling.timing()
     used = watched.result(timing, None)
     found = [(each.phase, each.calls, each.begins_turn) for each in used.readings]
     assert found == [
@@ -78,27 +57,18 @@ def test_readings_before_during_and_after(device: SimulatedDevice) -> None:
     ]
     assert used.sensors == "fake" and used.device.name == "Simulated GPU"
     assert used.joules_per_call == 2.0
-    assert used.throttled_samples == ()
-    assert timing.steady == pytest.approx([(ISSUE_NS + WORK_NS) * 1e-9] * 3)
-
-
-def test_samples_are_marked_while_the_clock_is_held_down(device: SimulatedDevice) -> None:
-    """The ninth reading is the first to show it: the calls since the reading before may have been slower."""
-    watched = Watch(device, clock.DeviceClock(device), FakeSensors(throttled_from=7))
-    timing = timed(device, watched)
-    used = watched.result(timing, None)
     assert used.throttled_samples == (1, 2)
+    assert timing.steady == pytest.approx([(ISSUE_NS + WORK_NS) * 1e-9] * 3)
 
 
 def test_a_reading_stands_for_the_calls_before_it() -> None:
     """Throttling in the warm-up marks no sample, and what happened before a turn began is another process's."""
-    hot = ("power cap",)
     readings = [
-        Reading(Phase.WARM_UP, 10, throttled=hot),
-        Reading(Phase.STEADY, 11, throttled=hot, begins_turn=True),
+        Reading(Phase.WARM_UP, 10, throttled=HOT),
+        Reading(Phase.STEADY, 11, throttled=HOT, begins_turn=True),
         Reading(Phase.STEADY, 15),
-        Reading(Phase.STEADY, 20, throttled=hot),
-        Reading(Phase.STEADY, 20, throttled=hot, begins_turn=True),
+        Reading(Phase.STEADY, 20, throttled=HOT),
+        Reading(Phase.STEADY, 25, throttled=HOT, begins_turn=True),
     ]
     assert throttled_samples(readings, untimed=11) == (4, 5, 6, 7, 8)
 
@@ -124,16 +94,15 @@ def test_sensors_that_cannot_be_read_are_said(device: SimulatedDevice) -> None:
     assert (used.readings, used.sensors, used.locked_mhz) == ((), "", 1200)
 
 
-class Tensor:
-    """A tensor on the device."""
-
-    def cpu(self) -> str:
-        return "host"
-
-
 def test_copies_are_timed_apart(device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There and back, each between two points at which the device has finished."""
+    """There and back, each between two points at which the device has finished; tensors anywhere in the output."""
     monkeypatch.setattr(clock, "perf_counter", lambda: device.now * 1e-9)
+
+    class Tensor:
+        def cpu(self) -> str:
+            device.launch(takes=3_000_000)
+            device.synchronize()
+            return "host"
 
     def prepare(args: Any) -> Any:
         device.launch(takes=2_000_000)
@@ -143,45 +112,28 @@ def test_copies_are_timed_apart(device: SimulatedDevice, monkeypatch: pytest.Mon
         device.launch()
         return {"outputs": [batch]}
 
-    class Slow(Tensor):
-        def cpu(self) -> str:
-            device.launch(takes=3_000_000)
-            device.synchronize()
-            return "host"
-
-    found = time_copies(SimpleNamespace(prepare=prepare, call=call), (Slow(),), device, included=True)  # type: ignore[arg-type]
+    found = time_copies(SimpleNamespace(prepare=prepare, call=call), (Tensor(),), device, included=True)  # type: ignore[arg-type]
     assert (found.to_device, found.to_host, found.included) == (pytest.approx(2.001e-3), pytest.approx(3.001e-3), True)
     assert on_host({"a": [Tensor(), (Tensor(), 3)]}) == {"a": ["host", ("host", 3)]}
 
 
-@pytest.fixture
-def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workload:
-    """A linear classifier for numpy; workers find the engine."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
-    return numpy_classifier(tmp_path)
-
-
-def test_runs_on_an_accelerator(workload: Workload) -> None:
+def test_runs_on_an_accelerator(tmp_path: Path, numpy_engine: None) -> None:
     """In worker processes: three spans and the device in the record; a lost device and too little memory are one line
     each, and the finished run is kept."""
-    fine = Setting(weights=str(workload.directory / "weights.npz"), threads=1, engine=ENGINE, device="cuda")
+    work = numpy_classifier(tmp_path)
+    fine = numpy_setting(work).replace(engine="engines.simulated_engine:SimulatedEngine", device="cuda")
     lost, large = fine.replace(seed=4), fine.replace(batch=65)
-    runs = {run.group: run for run in runs_of(Request(workload, (fine, lost, large), SHORT))}
-    assert runs[0].error is None
-    _check_spans(runs[0])
+    runs = {run.group: run for run in runs_of(Request(work, (fine, lost, large), SHORT))}
+    report, spans = runs[0].report, spans_of([runs[0]])
+    assert report is not None and report.timing is not None, runs[0].error
+    assert {each.name for each in report.timing.series} == {"latency", "issue", "device"}
+    assert spans is not None and spans.issue == pytest.approx(ISSUE_NS * 1e-9)
+    assert not spans.bound_by_launching
+    used = report.accelerator
+    assert used is not None and used.device.name == "Simulated GPU"
+    assert used.peak_memory is not None and used.copies is not None and not used.copies.included
     assert runs[1].error == (
         "cuda failed while the model ran: CUDA error: unspecified launch failure; check the driver's log (dmesg)"
     )
     assert runs[2].error is not None and runs[2].error.startswith("out of memory on cuda")
     assert {runs[1].error_kind, runs[2].error_kind} == {"EnvironmentProblem"}
-
-
-def _check_spans(run: Run) -> None:
-    assert run.report is not None and run.report.timing is not None
-    assert {each.name for each in run.report.timing.series} == {"latency", "issue", "device"}
-    spans = spans_of([run])
-    assert spans is not None and spans.issue == pytest.approx(ISSUE_NS * 1e-9)
-    assert not spans.bound_by_launching
-    used = run.report.accelerator
-    assert used is not None and used.device.name == "Simulated GPU"
-    assert used.peak_memory is not None and used.copies is not None and not used.copies.included

@@ -100,14 +100,15 @@ def test_another_class_or_a_moved_box_is_no_match() -> None:
 
 
 def test_values_of_matched_detections_are_compared() -> None:
-    """A head whose weights are off by 1 % keeps all boxes, but not the scores."""
+    """A head whose weights are off by 1 % keeps all boxes, which rounding moves a little, but not the scores."""
     other = picture(4)
     other["scores"] *= np.float32(1.01)
+    other["boxes"] *= np.float32(1 + 1e-6)
     found = matched_detections([picture(4)], [other])
     assert found.share == 1.0
     errors = {each.name: each.relative for each in found.errors}
     assert errors["scores"] == pytest.approx(0.01, rel=1e-3)
-    assert errors["boxes"] == 0
+    assert errors["boxes"] == pytest.approx(1e-6, rel=0.5)
 
 
 def test_no_detections_on_either_side_agree() -> None:
@@ -117,14 +118,6 @@ def test_no_detections_on_either_side_agree() -> None:
     assert matched_detections([picture(0)], [picture(2)]).share == 0.0
 
 
-def test_boxes_that_nearly_coincide_are_the_same() -> None:
-    """The bound on the overlap is far from what rounding does, and from what another box has."""
-    other = picture(4)
-    other["boxes"] *= np.float32(1 + 1e-6)
-    assert matched_detections([picture(4)], [other]).share == 1.0
-    assert observing.SAME_IOU == 0.99
-
-
 def compiled(expected: Any, found: Any) -> OutputAgreement:
     """How far what a compiled model returns is from what its eager module does."""
     structure, arrays = flatten(expected)
@@ -132,10 +125,9 @@ def compiled(expected: Any, found: Any) -> OutputAgreement:
     return output_agreement(None, outputs, "fp32")
 
 
-@pytest.mark.parametrize("expected", [[ONES, ONES], [picture(4)]], ids=["arrays", "detections"])
-def test_an_export_without_heads_is_compared_by_its_arrays(expected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_without_heads_is_compared_by_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if the engine returns fewer: what is missing is an error; the detections of a detector are arrays too."""
-    structure, arrays = flatten(expected)
+    structure, arrays = flatten([picture(4)])
     monkeypatch.setattr(observing, "read_batch", lambda export: Batch((), structure, structure))
     outputs = {"plain": RawOutputs(tuple(arrays))}
     monkeypatch.setattr(observing, "read_expected", lambda export, side="plain": outputs.get(side, RawOutputs(())))

@@ -24,14 +24,7 @@ from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit
 from modelzoo.records.fleet import Shard, ShardPlan
 from modelzoo.records.machine import Placement
 from modelzoo.records.partial import Matches
-from modelzoo.records.protocol import (
-    Answer,
-    Assignment,
-    Preparation,
-    PrepareJob,
-    Progress,
-    decode_message,
-)
+from modelzoo.records.protocol import Answer, Assignment, Message, Preparation, PrepareJob, Progress, decode_message
 from modelzoo.records.run import Prepared, RunReport
 from modelzoo.records.run_report import Observed
 from modelzoo.records.serving import InstanceReport
@@ -113,12 +106,6 @@ def test_a_path_that_a_container_names_changes_nothing_that_is_shown_to_it(path:
     assert named_files(job, {}) == SHOWN
 
 
-def test_weights_that_a_worker_of_this_machine_has_found_are_files_of_it(answer: Ask) -> None:
-    """They may be anywhere."""
-    (prepared,) = answer({"": [found("/root/.cache/w.safetensors", HERE)]}, HERE)
-    assert type(weights_of(prepared)) is LocalWeights
-
-
 def test_weights_that_others_have_found_stay_what_they_were(answer: Ask) -> None:
     """A container may use them, and says nothing else about them; those of another image never become local."""
     lie = replace(weights(place("/root/w")), sha256="1" * 64)
@@ -170,18 +157,21 @@ def test_variables_must_be_possible(field: str, name: str, value: str, answer: A
     assert prepared.error is None
 
 
-def test_a_phase_is_short() -> None:
-    """It is drawn once a second."""
-    assert decode_message(encode_json(Progress("x" * 200))) == Progress("x" * 200)
-    with pytest.raises(msgspec.ValidationError):
-        decode_message(encode_json(Progress("x" * 201)))
-
-
 def exhibit(path: str | None, **changes: Any) -> Exhibit:
     """A picture to draw on."""
     none = DrawnDetections()
     picture = DetectionPicture(PictureSource(path), (10, 10), none, none, Matches(), 0.5, "fp32", "bf16")
     return Exhibit("a.jpg", detections=replace(picture, **changes))
+
+
+def crop(*corners: int) -> PictureSource:
+    """A part of a picture of the suite."""
+    return PictureSource(crop=corners)  # type: ignore[arg-type]
+
+
+def masks(height: int, width: int) -> DrawnDetections:
+    """Detections with masks of this size."""
+    return DrawnDetections(mask_size=(height, width))
 
 
 def test_a_container_has_drawn_only_on_pictures_that_it_was_shown() -> None:
@@ -243,20 +233,20 @@ def test_a_worker_sends_samples_to_compute_with(values: tuple[float, ...], said:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("possible", "lie"),
     [
-        {"source": PictureSource(crop=(0, 0, 100_000, 100_000))},
-        {"source": PictureSource(crop=(-1, 0, 3, 4))},
-        {"tested": DrawnDetections(mask_size=(100_000, 100_000))},
-        {"reference": DrawnDetections(mask_size=(-5, 4))},
+        (Progress("x" * 200), Progress("x" * 201)),
+        (exhibit(None, source=crop(0, 0, 640, 480)), exhibit(None, source=crop(0, 0, 100_000, 100_000))),
+        (exhibit(None, source=crop(0, 0, 640, 480)), exhibit(None, source=crop(-1, 0, 3, 4))),
+        (exhibit(None, tested=masks(800, 1333)), exhibit(None, tested=masks(100_000, 100_000))),
+        (exhibit(None, reference=masks(800, 1333)), exhibit(None, reference=masks(-5, 4))),
     ],
 )
-def test_no_memory_is_allocated_for_a_picture_that_cannot_be(change: dict[str, Any]) -> None:
-    """Neither for a crop nor for a mask."""
-    with pytest.raises(msgspec.ValidationError):
-        decode_message(encode_json(exhibit(None, **change)))
-    possible = exhibit(None, source=PictureSource(crop=(0, 0, 640, 480)), tested=DrawnDetections(mask_size=(800, 1333)))
+def test_a_message_is_not_too_large(possible: Message, lie: Message) -> None:
+    """A phase is drawn once a second, and memory is allocated for the crop of a picture and for a mask."""
     assert decode_message(encode_json(possible)) == possible
+    with pytest.raises(msgspec.ValidationError):
+        decode_message(encode_json(lie))
 
 
 @pytest.mark.parametrize("identity", ["", "../../etc/cron.d/job", "a/b", "a.b", "²³", "a\n"])

@@ -41,7 +41,6 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
         "RECORD": str(record),
         "PYTHON": sys.executable,
-        "MODELZOO_CACHE": str(tmp_path / "cache"),
     }.items():
         monkeypatch.setenv(name, value)
     for name in builds.INDEXES:
@@ -177,9 +176,8 @@ def test_an_environment_that_cannot_be_made_ends_the_call(calls: Path, monkeypat
     interpreters(BASE, HEAD, print)
 
 
-def test_without_uv_interpreters_still_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_uv_interpreters_still_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is needed for what is to be installed only."""
-    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path))
     monkeypatch.setattr(builds.shutil, "which", lambda *args, **options: None)
     own = named("default")
     assert interpreters(own, parse_build("--head", ["default"]), print) == (sys.executable, sys.executable)
@@ -189,11 +187,8 @@ def test_without_uv_interpreters_still_work(tmp_path: Path, monkeypatch: pytest.
         interpreters(own, HEAD, print)
 
 
-def test_the_variables_of_a_side_are_set_before_its_interpreter_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_variables_of_a_side_are_set_before_its_interpreter_starts() -> None:
     """Both sides may be one interpreter."""
-    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path))
     head = parse_build("--head", ["default"], ["ONEDNN_MAX_CPU_ISA=AVX2", "TEXT=a b'c"])
     base, python = interpreters(named("default"), head, print)
     assert (base, Path(python).parts[-3][:24]) == (sys.executable, "ONEDNN_MAX_CPU_ISA-AVX2-")

@@ -1,24 +1,24 @@
-"""Workers in containers, with a fake ``docker`` whose containers are processes of this machine."""
+"""Workers in containers, with a fake ``docker`` whose containers are processes of this machine.
+
+What is wrong with the program ``docker``, or with an image, is said in one line.
+"""
 
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 from fake_docker import FakeDocker
-from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting, odd, odd_numpy, runs_of
+from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting, odd_numpy, runs_of
 
-from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WorkerError
 from modelzoo.machine.linux import CgroupLimits, allowed_cpus, format_cpu_list
 from modelzoo.measure import container, jobs
-from modelzoo.measure.container import ContainerLauncher
+from modelzoo.measure.container import ContainerLauncher, read_image
 from modelzoo.measure.jobs import Event, Request, prepare_environment, prepare_job
-from modelzoo.measure.mounts import place
 from modelzoo.measure.process import Remote
-from modelzoo.records.protocol import Message, PrepareJob, decode_job
+from modelzoo.records.protocol import PrepareJob
 from modelzoo.records.validity import ValidityRequest
 
 A = RANDOM.replace(image="zoo:a")
@@ -80,6 +80,7 @@ def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypa
     assert (found["--volume"], found["--entrypoint"]) == (["modelzoo-cache-a:/modelzoo/cache"], ["python3"])
     assert (found["--user"], found["--cap-drop"]) == (["1000:1000"], ["ALL"])
     assert (found["--security-opt"], found["--log-driver"]) == (["no-new-privileges"], ["none"])
+    assert found["--network"] == ["none"]
     assert call[-3:] == ["sha256:zoo:a", "-m", "modelzoo.measure.worker"]
 
 
@@ -90,21 +91,10 @@ def test_a_container_has_the_cpus_and_gpus_that_its_setting_uses(
     """As an instance that shares the machine with others; those on CPUs do not depend on NVIDIA's toolkit."""
     engine.add("zoo:a", worker=ENDS)
     cpu, setting = min(allowed_cpus()), A.replace(device=device)
-    launcher = Request(mlp(), (setting,), SHORT).launcher_of(setting, cpus=frozenset({cpu}))
+    launcher = ContainerLauncher("zoo:a", cpus=frozenset({cpu}))
     jobs.prepare(Request(mlp(), (setting,), SHORT, launcher=launcher), silent)
     (call,) = engine.calls("run")
     assert (options(call)["--cpuset-cpus"], options(call).get("--gpus")) == ([str(cpu)], gpus)
-
-
-def test_a_preparation_that_may_download_is_led_to_the_hub(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As this process would be; what is in a variable is on no command line."""
-    engine.add("zoo:a", worker=ENDS)
-    monkeypatch.setenv("MODELZOO_OFFLINE", "0")
-    monkeypatch.setenv("https_proxy", "http://me:secret@proxy:3128")
-    jobs.prepare(Request(mlp(), (A.replace(weights="auto"),), SHORT), silent)
-    (call,) = engine.calls("run")
-    assert "--network" not in options(call) and "https_proxy" in options(call)["--env"]
-    assert "secret" not in " ".join(call)
 
 
 def test_the_environment_is_the_images_with_what_changes_speed_here(
@@ -133,24 +123,8 @@ def test_the_environment_is_the_images_with_what_changes_speed_here(
     assert names.isdisjoint({"TORCH_HOME", "LD_PRELOAD", "MODELZOO_BACKEND", "SECRET", "PATH", "HOME", "LD_BIND_NOW"})
 
 
-def test_a_workload_that_the_image_lacks_is_shown_to_it(engine: FakeDocker, tmp_path: Path) -> None:
-    """Read-only; the weights are those of this machine's preparation, and go by the path that they have here."""
-    engine.add("zoo:a")
-    work = odd(tmp_path / "odd")
-    prepared = jobs.prepare(Request(work, (A, RANDOM), SHORT), silent)
-    assert [each.error for each in prepared] == [None, None]
-    assert prepared[0].prepared is not None and prepared[1].prepared is not None
-    assert prepared[0].prepared.weights == prepared[1].prepared.weights
-    weights = prepared[1].prepared.weights
-    assert weights is not None
-    assert options(engine.calls("run")[0])["--mount"] == [
-        f"type=bind,source={path},target={place(path)},readonly" for path in (str(work.directory), weights.path)
-    ]
-
-
 PREPARES = """
 import msgspec, os, sys
-from modelzoo.records.codec import encode_json
 from modelzoo.records.codec import encode_json
 from modelzoo.records.protocol import PROTOCOL, Answer, Hello, Preparation, decode_job
 from modelzoo.records.run import Prepared
@@ -198,7 +172,6 @@ def test_an_image_that_names_weights_in_the_cache_of_another_is_not_shown_them(l
 def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path) -> None:
     """Both models run there."""
     engine.add("zoo:a")
-    (tmp_path / "work").mkdir()
     work = numpy_classifier(tmp_path / "work")
     setting = numpy_setting(work).replace(precision="bf16", image="zoo:a")
     request = Request(work, (setting,), SHORT)
@@ -228,40 +201,6 @@ def test_a_checkpoint_and_an_input_go_by_their_paths_of_this_machine(
     assert prepared.error == (
         f"--weights {tmp_path}/nothing: it does not exist; give auto, pretrained, random, a file or a directory"
     )
-
-
-def test_a_file_that_a_container_cannot_read_is_an_error_of_its_setting_alone(
-    engine: FakeDocker, tmp_path: Path, numpy_engine: None
-) -> None:
-    """One line that says what to do; this machine's setting runs."""
-    work = odd_numpy(tmp_path / "odd")
-    engine.add("zoo:a")
-    here = numpy_setting(work)
-    Path(here.weights).chmod(0o600)
-    first, second = jobs.prepare(Request(work, (here.replace(image="zoo:a"), here), SHORT), silent)
-    assert (first.error_kind, second.error) == ("UsageError", None)
-    assert first.error is not None and "cannot be read in a container" in first.error
-    assert engine.calls("run") == []
-
-
-def test_an_interrupted_call_removes_its_container(engine: FakeDocker, tmp_path: Path) -> None:
-    """Ctrl-C while a worker runs: neither the container nor docker's program stays."""
-    engine.add("zoo:a")
-    work = odd(tmp_path / "odd", inputs="import time; time.sleep(60)")
-    launcher = ContainerLauncher("zoo:a")
-    job = prepare_job(work, (A.replace(input=str(work.directory)),))
-
-    def interrupt(message: Message) -> None:
-        assert len(engine.containers()) == 1
-        raise KeyboardInterrupt
-
-    environment = prepare_environment(launcher.environment()).variables
-    with pytest.raises(KeyboardInterrupt), Remote(launcher, job, environment, interrupt) as worker:
-        worker.call("prepare", result=list)
-    assert engine.containers() == []
-    deadline = time.monotonic() + 10
-    while any("run" in child.cmdline()[4:] for child in psutil.Process().children(recursive=True)):
-        assert time.monotonic() < deadline
 
 
 def test_a_container_that_cannot_be_paused_is_an_error(engine: FakeDocker) -> None:
@@ -303,10 +242,45 @@ def test_every_end_is_explained(
     assert message in str(error)
 
 
-def test_the_job_does_not_name_this_process(engine: FakeDocker) -> None:
-    """A container has process ids of its own."""
-    engine.add("zoo:a")
-    job = decode_job(ContainerLauncher("zoo:a").write(PrepareJob(str(mlp().directory), (A,), 1234)))
-    assert isinstance(job, PrepareJob)
-    assert job.parent is None
-    assert job.directory == "/modelzoo/examples/mlp"
+DOWN = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+FORBIDDEN = "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock"
+
+
+def test_an_image_is_known_by_its_id_and_its_variables(engine: FakeDocker) -> None:
+    """Values may contain an equals sign; a second look asks nobody."""
+    engine.add("zoo:a", MODELZOO_BACKEND="blas", GLIBC_TUNABLES="a=b")
+    found = read_image("zoo:a")
+    assert found.digest == "sha256:zoo:a"
+    assert found.environment == {"MODELZOO_BACKEND": "blas", "GLIBC_TUNABLES": "a=b"}
+    assert read_image("zoo:a") is found
+    assert len(engine.calls("image inspect")) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "problem", "kind", "message"),
+    [
+        ("unix:///run/docker.sock", "", UsageError, "is not on this machine; fetch it with 'docker pull zoo:b', or"),
+        ("ssh://arm-server", "", UsageError, "the Docker engine is on another machine (ssh://arm-server); run"),
+        ("", DOWN, EnvironmentProblem, "no Docker engine answers (Cannot connect to the Docker daemon at"),
+        ("", FORBIDDEN, EnvironmentProblem, "no Docker engine answers (permission denied while trying to connect"),
+        ("", "warning\nError: the disk is broken", EnvironmentProblem, "docker reports: the disk is broken"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    host: str, problem: str, kind: type[ModelzooError], message: str, engine: FakeDocker
+) -> None:
+    """An image that is not here is not pulled; the engine must run, on this machine, for this user."""
+    engine.say(host, problem)
+    with pytest.raises(kind) as caught:
+        read_image("zoo:b")
+    assert str(caught.value).startswith("image=zoo:b")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_machine_without_docker_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is missing."""
+    container.read_image.cache_clear()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentProblem, match="needs the program docker: No such file or directory; install Docker"):
+        read_image("zoo:a")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from places import ROOT
@@ -54,11 +53,6 @@ WORKLOAD = Workload(
 """
 
 
-def engine(name: str) -> str:
-    """The full name of an engine for tests."""
-    return f"engines.exported_engine:{name}"
-
-
 @pytest.fixture(scope="module")
 def workload(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     """Linear layers in a directory."""
@@ -71,7 +65,7 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> Workload:
 def runs(workload: Workload, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Run]]:
     """Torch and all engines in turn, two processes each, by the name of the engine."""
     names = ["ExportedEngine", "PerturbedEngine", "NoOutputsEngine", "BrokenEngine"]
-    settings = (TORCH, *(TORCH.replace(engine=engine(name)) for name in names))
+    settings = (TORCH, *(TORCH.replace(engine=f"engines.exported_engine:{name}") for name in names))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
         patch.setenv("MODELZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
@@ -123,34 +117,29 @@ def test_the_export_says_what_was_converted(runs: dict[str, list[Run]]) -> None:
 def test_the_first_process_compares_outputs_and_the_setting_is_compared(runs: dict[str, list[Run]]) -> None:
     """Numpy rounds in another order than torch, no more."""
     first, second = reports(runs["ExportedEngine"])
-    assert first.observed.agreement is not None
-    assert second.observed.agreement is None
+    assert first.observed.agreement is not None and second.observed.agreement is None
     assert first.observed.agreement.is_same, first.observed.agreement.outputs
     assert first.warnings == () or "OTHER_OUTPUTS" not in {each.code for each in first.warnings}
-    outcome = verdict(runs, "ExportedEngine")
-    assert outcome[0] is not Outcome.NOT_COMPARABLE
+    assert verdict(runs, "ExportedEngine")[0] is not Outcome.NOT_COMPARABLE
 
 
 def test_a_layer_that_is_off_by_one_percent_is_not_comparable(runs: dict[str, list[Run]]) -> None:
     """Whatever its speed; the warning says what to do."""
     first = reports(runs["PerturbedEngine"])[0]
-    assert first.observed.agreement is not None
-    assert first.observed.agreement.worst is not None
+    assert first.observed.agreement is not None and first.observed.agreement.worst is not None
     assert first.observed.agreement.worst.relative == pytest.approx(0.01, rel=0.5)
     warning = next(each for each in first.warnings if each.code == "OTHER_OUTPUTS")
     assert first.prepared.export is not None
     assert first.prepared.export.path in warning.hint
-    outcome = verdict(runs, "PerturbedEngine")
-    assert outcome[0] is Outcome.NOT_COMPARABLE
-    assert outcome[1] == [OtherOutputs("exported", first.observed.agreement)]
+    refused = OtherOutputs("exported", first.observed.agreement)
+    assert verdict(runs, "PerturbedEngine") == (Outcome.NOT_COMPARABLE, [refused])
 
 
 def test_outputs_that_are_not_known_are_not_comparable(runs: dict[str, list[Run]]) -> None:
     """The reason is the engine's."""
     first = reports(runs["NoOutputsEngine"])[0]
     assert (first.observed.agreement, first.observed.agreement_problem) == (None, "the engine returns no arrays")
-    outcome = verdict(runs, "NoOutputsEngine")
-    assert outcome[0] is Outcome.NOT_COMPARABLE
+    assert verdict(runs, "NoOutputsEngine")[0] is Outcome.NOT_COMPARABLE
 
 
 def test_a_model_that_cannot_be_exported_says_why(runs: dict[str, list[Run]]) -> None:
@@ -160,15 +149,12 @@ def test_a_model_that_cannot_be_exported_says_why(runs: dict[str, list[Run]]) ->
     assert errors == {message + "--engine torch"}
 
 
-def test_an_engine_is_judged_against_torch(workload: Workload, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_engine_is_judged_against_torch(workload: Workload, numpy_engine: None) -> None:
     """The reference is torch in fp32, in the same process; both sides agree."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path))
-    request = Request(workload, (TORCH.replace(engine=engine("ExportedEngine")),), SHORT)
+    request = Request(workload, (TORCH.replace(engine="engines.exported_engine:ExportedEngine"),), SHORT)
     report = jobs.validate(request, ValidityRequest(limit=8), lambda event: None, lambda exhibit: None)
     assert report.validity.verdict is not ValidityVerdict.NOT_VALID, report.validity.reason
-    assert report.reference is not None
-    assert report.reference.setting is not None
+    assert report.reference is not None and report.reference.setting is not None
     assert (report.reference.setting.engine, report.provenance.engine) == ("torch", "exported")
     assert report.reference.observed.canary is not None
     assert report.prepared.export is not None

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pipelines import MILLISECOND
 from simulated_device import SimulatedDevice
 
 from modelzoo.errors import UsageError
-from modelzoo.measure import pipeline
 from modelzoo.measure.generation import Generating, GenerationClock
 from modelzoo.records.timing import (
     BETWEEN_TOKENS,
@@ -24,46 +24,32 @@ from modelzoo.records.timing import (
 from modelzoo.workload import Generation
 from modelzoo.workload.generation import generate
 
-MILLISECOND = 1_000_000
-"""In ns."""
 
-
-class Scores:
+def scores(token: int) -> Any:
     """Logits whose most likely token is known."""
-
-    def __init__(self, token: int) -> None:
-        self.token = token
-
-    def argmax(self, dimension: int, *, keepdim: bool) -> int:
-        """The token, along the vocabulary."""
-        assert (dimension, keepdim) == (-1, True)
-        return self.token
+    return SimpleNamespace(argmax=lambda dimension, keepdim: token)
 
 
-def counting(reset: list[Any], new_tokens: int = 4) -> Generation:
+def counting(reset: list[Any]) -> Generation:
     """The state is all that was seen, and the next token is one more than the last."""
 
-    def prefill(forward: Any, *prompt: int) -> tuple[Scores, list[int]]:
+    def prefill(forward: Any, *prompt: int) -> tuple[Any, list[int]]:
         forward(20)
-        return Scores(prompt[-1] + 1), list(prompt)
+        return scores(prompt[-1] + 1), list(prompt)
 
-    def step(forward: Any, token: int, state: list[int]) -> tuple[Scores, list[int]]:
+    def step(forward: Any, token: int, state: list[int]) -> tuple[Any, list[int]]:
         forward(3 + len(state) / 10)
-        return Scores(token + 1), [*state, token]
+        return scores(token + 1), [*state, token]
 
-    return Generation(2, new_tokens, prefill, step, reset.append)
+    return Generation(2, 4, prefill, step, reset.append)
 
 
 def test_each_token_is_fed_back_until_there_are_enough() -> None:
     """Prefill gives the first one, a step each other one; the state is reset after the last."""
     reset: list[Any] = []
     done: list[int] = []
-    assert generate(counting(reset), lambda milliseconds: None, (5, 6), lambda: done.append(len(reset))) == (
-        7,
-        8,
-        9,
-        10,
-    )
+    tokens = generate(counting(reset), lambda milliseconds: None, (5, 6), lambda: done.append(len(reset)))
+    assert tokens == (7, 8, 9, 10)
     assert done == [0, 0, 0, 0]
     assert reset == [[5, 6, 7, 8, 9]]
 
@@ -77,19 +63,8 @@ def test_a_generation_has_a_prompt_and_two_tokens(prompt: int, new: int) -> None
 
 def clock_on(device: SimulatedDevice) -> GenerationClock:
     """A clock of four tokens on ``device``: prefill takes 20 ms, the steps 3.2, 3.3 and 3.4."""
-
-    def forward(milliseconds: float) -> None:
-        device.launch(takes=round(milliseconds * MILLISECOND))
-
-    return GenerationClock(Generating(counting([]), SimpleNamespace(call=forward), (5, 6)), device)
-
-
-@pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> SimulatedDevice:
-    """A simulated device whose time is also that of the host."""
-    simulated = SimulatedDevice()
-    monkeypatch.setattr(pipeline, "perf_counter_ns", simulated.stamp)
-    return simulated
+    model = SimpleNamespace(call=lambda milliseconds: device.launch(takes=round(milliseconds * MILLISECOND)))
+    return GenerationClock(Generating(counting([]), model, (5, 6)), device)
 
 
 def test_a_generation_is_the_first_token_and_the_others(device: SimulatedDevice) -> None:

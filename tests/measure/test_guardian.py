@@ -1,13 +1,18 @@
-"""What remains of a call that was killed between turns, or whose terminal is gone: nothing."""
+"""What remains of a call that was killed between turns, or whose terminal is gone: nothing.
+
+Containers of a call that was killed together with its guardian are removed by the next one.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -20,10 +25,12 @@ import psutil
 import pytest
 from fake_docker import FakeDocker
 from places import ROOT
-from toy_workloads import MLP
+from toy_workloads import MLP, RANDOM, mlp
 
 from modelzoo.measure import guardian
+from modelzoo.measure.container import Container, ContainerLauncher, remove_leftovers
 from modelzoo.measure.guardian import CONTAINER, GROUP, Guardian
+from modelzoo.measure.jobs import prepare_job
 from modelzoo.records.codec import encode_json
 from modelzoo.records.protocol import PROTOCOL, Answer, Hello
 
@@ -196,3 +203,64 @@ def test_a_guardian_that_was_killed_is_replaced(guarding: Guardian) -> None:
         guarding.guard(GROUP, second.pid)
         guarding.end()
         assert (first.wait(10), second.wait(10)) == (-signal.SIGKILL, -signal.SIGKILL)
+
+
+def container() -> Container:
+    """A container whose worker has started."""
+    with tempfile.TemporaryFile() as stderr:
+        found = ContainerLauncher("zoo:a").start(prepare_job(mlp(), (RANDOM,)), {}, stderr)
+    assert found.process.stdin is not None
+    assert found.process.stdout is not None
+    found.process.stdin.write(b"a job\n")
+    found.process.stdin.flush()
+    assert found.process.stdout.readline() == b"up\n"
+    return found
+
+
+CALLER = f"""
+import sys, time
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}, {str(ROOT / "tests" / "measure")!r}]
+from test_guardian import container
+container().suspend()
+print("paused", flush=True)
+time.sleep(60)
+"""
+"""Starts a container, pauses it and waits."""
+READS = "print('up', flush=True); import sys; sys.stdin.read()"
+"""Ends with its caller unless it is paused."""
+
+
+def test_a_paused_container_of_a_killed_call_is_removed_by_the_next(engine: FakeDocker) -> None:
+    """If no guardian did so; those of callers that are alive stay."""
+    engine.add("zoo:a", worker=READS)
+    with subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == "paused\n"
+        [paused] = engine.containers()
+        remove_leftovers()
+        assert engine.containers() == [paused]
+        for guardian in psutil.Process(caller.pid).children():
+            if "guardian.py" in guardian.cmdline()[-1]:
+                guardian.kill()
+        caller.kill()
+    assert engine.containers() == [paused]
+    mine = container()
+    assert engine.containers() == [mine.name]
+    mine.kill()
+    for stream in (mine.process.stdin, mine.process.stdout):
+        assert stream is not None
+        stream.close()
+    assert engine.containers() == []
+
+
+def test_containers_that_are_not_ours_are_left_alone(engine: FakeDocker) -> None:
+    """Their callers are in another namespace, or an image has such a label: it is not called as ours, or names none."""
+    namespace = Path("/proc/self/ns/pid").readlink()
+    labels = {"modelzoo-w": "1000000000@pid:[1]", "mine": f"1000000000@{namespace}"}
+    labels |= {"modelzoo-x": "abc", "modelzoo-y": "", "modelzoo-z": "\u00b2"}
+    for name, label in labels.items():
+        content = json.dumps({"pid": 0, "label": f"modelzoo.caller={label}"})
+        (engine.home / "containers" / name).write_text(content)
+    remove_leftovers()
+    assert engine.containers() == sorted(labels)
+    assert engine.calls("rm") == []

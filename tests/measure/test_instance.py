@@ -1,35 +1,31 @@
-"""An instance in this process: what it does when it is called, and what it reports."""
+"""An instance, in this process and in one of its own: what it does when it is called, and what it reports."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+import os
+import select
+from collections.abc import Callable
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
-import torch
-from fake_runs import changed
 from measure.test_measurement import job_for
-from toy_workloads import RANDOM, mlp
+from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting
 
-from modelzoo.errors import UsageError
-from modelzoo.frozen import replace
+from modelzoo.errors import WorkerError
 from modelzoo.measure import instance
 from modelzoo.measure.instance import Instance
+from modelzoo.measure.jobs import Request, prepare
 from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.protocol import Assignment, Looks
-from modelzoo.records.serving import InstanceReport
+from modelzoo.records.serving import BatchDone, InstanceReport, Ready, Window
+from modelzoo.records.throughput import InstancePlace
+from modelzoo.serve.servers import start_instance
 
-
-@pytest.fixture(autouse=True)
-def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An instance sets the threads of its process, and a memory policy, which cannot be read back."""
-    monkeypatch.setattr(instance, "prefer_own_node", lambda cpus: (None, "not in a test"))
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("restored", "numpy_engine")
 
 
 def served(
@@ -46,7 +42,7 @@ def served(
 def test_an_instance_serves_batches_and_windows() -> None:
     """It is ready when every size is warm, and does what is called, in that order."""
     own = Instance(job_for(RANDOM, mlp()), lambda message: None)
-    ready = own.serve(Plan(2), (4, 16))
+    ready = own.serve(Plan(2), (4,))
     assert list(ready.times) == [16, 4]
     assert ready.times[4] > 0
     start = monotonic()
@@ -59,8 +55,6 @@ def test_an_instance_serves_batches_and_windows() -> None:
     window = own.window(start, start)
     assert window.started[0] >= start, "the start is the barrier of all instances"
     assert len(window.started) == 1
-    with pytest.raises(UsageError, match="the instance has batches of 16, 4 items, none of 5"):
-        own.batch(5)  # new inputs would cost time while others are served
     report = own.finish(Looks(audit=False))
     assert len(report.warmup) == 2
     assert report.peak_memory > 1 << 20
@@ -72,9 +66,9 @@ def test_no_garbage_is_collected_while_a_batch_runs(monkeypatch: pytest.MonkeyPa
     running: list[bool] = []
     run = instance._Batch.run
 
-    def watched(self: Any, device: Any) -> Any:
+    def watched(self: Any) -> Any:
         running.append(gc.isenabled())
-        return run(self, device)
+        return run(self)
 
     def use(own: Instance) -> None:
         for call in (lambda: own.batch(16), lambda: own.window(0.0, 0.0), lambda: own.batch(16)):
@@ -102,9 +96,26 @@ def test_an_instance_proves_what_it_ran_like_a_run() -> None:
     assert other.placement.cpus == report.context.provenance.cpus
 
 
-def test_a_pipeline_is_refused() -> None:
-    """Instances run the model alone."""
-    own = job_for(RANDOM, mlp())
-    staged = changed(own, requested=own.requested.replace(stages=True), setting=replace(own.setting, stages=True))
-    with pytest.raises(UsageError, match="leave --stages out"):
-        served(staged)
+def test_an_instance_in_a_process_runs_on_its_cpus_and_answers_commands_until_it_is_killed(tmp_path: Path) -> None:
+    """Its affinity mask holds from the start, and replies can be waited for with select.
+
+    The reply after its end says how it ended, and commands to it are no error.
+    """
+    cpu, work = max(os.sched_getaffinity(0)), numpy_classifier(tmp_path)
+    request = Request(work, (numpy_setting(work),), SHORT, audit=False)
+    (prepared,) = prepare(request, lambda event: None)
+    with start_instance(request, 0, prepared, InstancePlace((cpu,), 0), lambda event: None) as instance:
+        assert instance.wait(Ready).placement.cpus == (cpu,)
+        instance.send("batch", 2)
+        assert select.select([instance], [], [], 10)[0] == [instance]
+        (done,) = instance.answers(BatchDone)
+        assert done.started < done.ended
+        start = monotonic() + 0.05
+        assert instance.call("window", start, start + 0.05, result=Window).started[0] >= start
+        os.kill(instance.pid, 9)
+        instance.send("batch", 2)
+        with pytest.raises(WorkerError, match="the worker process was ended by SIGKILL"):
+            while True:
+                instance.answers(BatchDone)
+        assert instance.problem is not None
+        instance.send("batch", 2)

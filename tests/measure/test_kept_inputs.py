@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +11,10 @@ from measure.test_instance import served
 from measure.test_measurement import job_for, measured
 
 from modelzoo.evidence import subnormal
-from modelzoo.measure import instance
 from modelzoo.measure.loading import KeptInputs
 from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.protocol import Assignment
 from modelzoo.records.run import RunReport
 from modelzoo.results.proof import merged_proof
 from modelzoo.setting import Setting
@@ -25,12 +23,11 @@ from modelzoo.workload import Workload
 from modelzoo.workload.declaration import Inputs, inputs_digest
 from modelzoo.workload.discovery import load_workload
 
+pytestmark = pytest.mark.usefixtures("restored")
 FP32 = Setting(weights="random", threads=1)
 DECLARATION = """
 import torch
 from modelzoo.workload import Inputs, Workload
-
-SEEN = []
 
 class Net(torch.nn.Module):
     def __init__(self):
@@ -47,40 +44,32 @@ def inputs(request):
 
 WORKLOAD = Workload("toy", "a toy", "rows", lambda options: Net().to({kind}), inputs)
 """
-
-
-@pytest.fixture(autouse=True)
-def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Measuring here sets this process's threads, and an instance a memory policy, which cannot be read back."""
-    monkeypatch.setattr(instance, "prefer_own_node", lambda cpus: (None, "not in a test"))
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
-CHANGING = "SEEN.append(float(x.sum())); x.sub_(.5).mul_(3)"
+CHANGING = """with open(__file__ + ".seen", "a") as file: print(float(x.sum()), file=file)
+        x.sub_(.5).mul_(3)"""
+"""Notes the sum of its inputs, and changes them."""
 
 
 def written(folder: Path, forward: str = "pass", kind: str = "torch.float32") -> Workload:
     """A workload whose model does ``forward`` first."""
-    folder.mkdir()
     (folder / "workload.py").write_text(DECLARATION.format(forward=forward, kind=kind))
     return load_workload(folder)
 
 
-def report_of(work: Workload, setting: Setting = FP32) -> tuple[RunReport, list[float]]:
-    """The report of an audited measurement in this process, and the sums of the inputs that the model got."""
-    seen: list[float] = []
-    kept, instance.imported = instance.imported, lambda own: _noting(kept(own), seen)
-    try:
-        return measured(job_for(setting, work), Plan(2, 3), audit=True, profiling=True), seen
-    finally:
-        instance.imported = kept
+def seen(work: Workload) -> list[float]:
+    """The sums of the inputs that a ``CHANGING`` model got."""
+    return [float(line) for line in (work.directory / "workload.py.seen").read_text().splitlines()]
 
 
-def _noting(imports: Any, seen: list[float]) -> Any:
-    imports.workload.build.__globals__["SEEN"] = seen
-    return imports
+def prepared(work: Workload, setting: Setting = FP32) -> Assignment:
+    """What measures ``setting``; nothing is noted yet."""
+    job = job_for(setting, work)
+    (work.directory / "workload.py.seen").unlink(missing_ok=True)
+    return job
+
+
+def report_of(work: Workload, setting: Setting = FP32) -> RunReport:
+    """The report of an audited measurement in this process."""
+    return measured(prepared(work, setting), Plan(2, 3), audit=True, profiling=True)
 
 
 def codes(report: RunReport) -> list[str]:
@@ -92,10 +81,11 @@ def codes(report: RunReport) -> list[str]:
 @pytest.mark.parametrize("mode", ["eager", "script"])
 def test_every_call_gets_the_inputs_as_they_were(tmp_path: Path, mode: str) -> None:
     """Timed and looked at: a model that changes them in place is warned of, and computes the same each time."""
-    report, seen = report_of(written(tmp_path / "toy", CHANGING), FP32.replace(mode=mode))
+    work = written(tmp_path, CHANGING)
+    report = report_of(work, FP32.replace(mode=mode))
     assert codes(report) == ["CHANGED_INPUTS"]
-    assert len(seen) > (5 if mode == "eager" else 0)
-    assert {round(each, 3) for each in seen} == {64.0}
+    assert len(seen(work)) > (5 if mode == "eager" else 0)
+    assert {round(each, 3) for each in seen(work)} == {64.0}
     assert report.inputs_digest == inputs_digest(Inputs((torch.ones(1, 64),), ()))
     assert report.observed.evidence is not None
     assert report.observed.evidence.verdict is ProofVerdict.FP32
@@ -109,19 +99,14 @@ def test_a_model_that_leaves_its_inputs_alone_gets_no_copies(tmp_path: Path) -> 
     inputs = KeptInputs(({"a": [torch.tensor([1.0, torch.nan])], "b": np.ones(2)}, 3))
     inputs.look()
     assert not inputs.changed
-    assert codes(report_of(written(tmp_path / "toy"))[0]) == []
+    assert codes(report_of(written(tmp_path))) == []
 
 
 def test_instances_restore_their_inputs(tmp_path: Path) -> None:
     """Before every batch that they serve."""
-    job = job_for(FP32, written(tmp_path / "toy", CHANGING))
-    seen: list[float] = []
-    kept, instance.imported = instance.imported, lambda own: _noting(kept(own), seen)
-    try:
-        report = served(job, lambda own: (own.batch(1), own.batch(1)), extras=True)
-    finally:
-        instance.imported = kept
-    assert set(seen) == {64.0}
+    work = written(tmp_path, CHANGING)
+    report = served(prepared(work), lambda own: (own.batch(1), own.batch(1)), extras=True)
+    assert set(seen(work)) == {64.0}
     assert report.context is not None
     assert codes(report.context) == ["CHANGED_INPUTS"]
 
@@ -139,7 +124,7 @@ def test_instances_restore_their_inputs(tmp_path: Path) -> None:
 )
 def test_a_model_that_is_random_is_warned_of(tmp_path: Path, forward: str, details: list[str]) -> None:
     """Its modules in training mode are named, which nobody asked for."""
-    report, _ = report_of(written(tmp_path / "toy", forward))
+    report = report_of(written(tmp_path, forward))
     said = [each.message for each in report.warnings if each.code == "NOT_REPEATABLE"]
     assert len(said) == len(details)
     assert all(detail in message for detail, message in zip(details, said))
@@ -147,8 +132,8 @@ def test_a_model_that_is_random_is_warned_of(tmp_path: Path, forward: str, detai
 
 def test_random_outputs_are_no_fault_of_the_mode(tmp_path: Path) -> None:
     """They are not compared with those of eager mode."""
-    work = written(tmp_path / "toy", "x = torch.nn.functional.dropout(x)")
-    report, _ = report_of(work, FP32.replace(mode="script"))
+    work = written(tmp_path, "x = torch.nn.functional.dropout(x)")
+    report = report_of(work, FP32.replace(mode="script"))
     assert (report.observed.agreement, "OTHER_OUTPUTS" in [each.code for each in report.warnings]) == (None, False)
     assert report.observed.agreement_problem is not None
 
@@ -176,7 +161,7 @@ def test_the_outputs_of_the_whole_model_must_be_off_as_its_precision_explains(
 ) -> None:
     """Every product has the precision that was asked for, but what is planted lies between them."""
     monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: False)  # as on an Arm CPU
-    report, _ = report_of(written(tmp_path / "toy", forward), setting)
+    report = report_of(written(tmp_path, forward), setting)
     evidence, found = report.observed.evidence, merged_proof([report])
     assert evidence is not None
     assert evidence.verdict is (ProofVerdict.FP32 if setting.precision == "fp32" else ProofVerdict.ACTIVE)
@@ -188,7 +173,7 @@ def test_the_outputs_of_the_whole_model_must_be_off_as_its_precision_explains(
 @pytest.mark.parametrize("kind", ["bfloat16", "float16", "float64"])
 def test_a_model_of_another_type_runs_in_fp32_and_says_so(tmp_path: Path, kind: str) -> None:
     """Which is what was asked for, with inputs of that type; a buffer of -inf is no reason to refuse it."""
-    report, _ = report_of(written(tmp_path / "toy", kind=f"torch.{kind}"))
+    report = report_of(written(tmp_path, kind=f"torch.{kind}"))
     (said,) = [each.message for each in report.warnings if each.code == "CONVERTED_WEIGHTS"]
     assert f"(100 % {kind})" in said
     assert report.observed.evidence is not None
@@ -199,7 +184,7 @@ def test_a_model_of_another_type_runs_in_fp32_and_says_so(tmp_path: Path, kind: 
 
 def test_a_product_in_fp64_is_not_fp32(tmp_path: Path) -> None:
     """It is more, and takes longer: another precision than was asked for."""
-    report, _ = report_of(written(tmp_path / "toy", "x = (x.double() @ self.layer.weight.double()).float()"))
+    report = report_of(written(tmp_path, "x = (x.double() @ self.layer.weight.double()).float()"))
     found = report.observed.evidence
     assert found is not None
     assert found.verdict is ProofVerdict.NOT_FP32
@@ -208,7 +193,7 @@ def test_a_product_in_fp64_is_not_fp32(tmp_path: Path) -> None:
 
 def test_an_export_says_what_was_converted(tmp_path: Path) -> None:
     """The process that measures it has no torch module that could tell."""
-    work = written(tmp_path / "toy", kind="torch.bfloat16")
+    work = written(tmp_path, kind="torch.bfloat16")
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     pytest.importorskip("onnx", reason="onnx is not installed")
     job = job_for(FP32.replace(engine="onnxruntime"), work)

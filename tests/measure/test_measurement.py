@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,14 +14,15 @@ from fake_runs import changed
 from toy_workloads import BF16, RANDOM, SHORT, mlp, odd
 
 from modelzoo.engines.torch import switches
-from modelzoo.engines.torch.engine import TorchEngine, TorchModel
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.engines.torch.engine import TorchEngine
+from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.facts import read_machine
-from modelzoo.measure import instance, sampler
+from modelzoo.measure import instance
 from modelzoo.measure.instance import Instance
 from modelzoo.measure.preparation import prepare
+from modelzoo.measure.reporting import first_answer
 from modelzoo.plan import Plan
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
@@ -38,12 +38,11 @@ from modelzoo.workload.discovery import find_workload, load_workload
 
 
 @pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    """Measuring here sets this process's threads, and models that misbehave set more."""
-    before, enabled = torch.get_num_threads(), torch.backends.mkldnn.enabled
+def _switches(restored: None) -> Iterator[None]:
+    """Models that misbehave set more than threads."""
+    enabled = torch.backends.mkldnn.enabled
     with switches.fast_math(False):
         yield
-    torch.set_num_threads(before)
     torch._C._set_mkldnn_enabled(enabled)
     torch.use_deterministic_algorithms(False)
     torch.set_default_dtype(torch.float32)
@@ -68,12 +67,9 @@ def measured(job: Assignment, plan: Plan = SHORT, send: Send = lambda message: N
         return own.observe(Looks(**{"audit": False, "extras": True, **looks}))
 
 
-def report_of(
-    setting: Setting = RANDOM, work: Workload | None = None, plan: Plan = SHORT, **looks: bool
-) -> tuple[RunReport, list[Message]]:
-    """The report of a measurement in this process, and its messages."""
-    sent: list[Message] = []
-    return measured(job_for(setting, work or mlp()), plan, sent.append, **looks), sent
+def report_of(setting: Setting = RANDOM, work: Workload | None = None, plan: Plan = SHORT, **looks: bool) -> RunReport:
+    """The report of a measurement in this process."""
+    return measured(job_for(setting, work or mlp()), plan, **looks)
 
 
 @pytest.fixture
@@ -108,7 +104,8 @@ def codes(report: RunReport) -> list[str]:
 
 def test_a_report_is_complete() -> None:
     """Every value that was left open is filled in, phases are apart, and what ran can be identified."""
-    report, sent = report_of(RANDOM.replace(options={"depth": 2}), plan=Plan(2, 5))
+    sent: list[Message] = []
+    report = measured(job_for(RANDOM.replace(options={"depth": 2}), mlp()), Plan(2, 5), sent.append)
     assert (report.setting.batch, report.setting.threads) == (16, 1)
     assert report.setting.options == {"width": 256, "depth": 2}
     assert report.timing is not None
@@ -128,62 +125,54 @@ def test_a_report_is_complete() -> None:
 def test_peak_memory_is_that_of_the_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit, the operations and the profile take memory as well, which a process that only serves does not."""
     order: list[str] = []
-    observe, peak = instance.observe, instance.peak_memory
-
-    def observing(*args: Any) -> Any:
-        order.append("audit")
-        return observe(*args)
-
-    def reading() -> int:
-        order.append("memory")
-        return peak()
-
-    monkeypatch.setattr(instance, "observe", observing)
-    monkeypatch.setattr(instance, "peak_memory", reading)
+    for name in ("observe", "peak_memory"):
+        kept = getattr(instance, name)
+        monkeypatch.setattr(instance, name, lambda *args, name=name, kept=kept: order.append(name) or kept(*args))
     report_of()
-    assert order == ["memory", "audit"]
+    assert order == ["peak_memory", "observe"]
 
 
 @pytest.mark.parametrize(
     ("made", "expected"), [(None, 3.0), (Compilation(40.0), 43.0), (Compilation(40.0, 39.0, 2), 39.0)]
 )
-def test_the_first_answer_includes_compiling(
-    made: Compilation | None, expected: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_answer_includes_compiling(made: Compilation | None, expected: float) -> None:
     """Whether the first call belongs to compiling, comes after it, or nothing was compiled."""
-    given = property(lambda self: made, lambda self, value: None)
-    monkeypatch.setattr(TorchModel, "compilation", given, raising=False)
     steady = Series(LATENCY, (1.0,))
     timing = Timing(3.0, (), (steady,), LATENCY, WarmUpEnd.FIXED, SamplingStop.ITERATIONS)
-    monkeypatch.setattr(sampler.Sampling, "timing", lambda sampling: timing)
-    report, _ = report_of()
-    assert report.first_answer_seconds == report.first_answer == expected
-    assert report.compile_seconds == (made.seconds if made is not None else None)
-    assert report.compiled_libraries == (made.libraries if made is not None else None)
+    assert first_answer(made, timing) == expected
 
 
-def test_observations_come_with_the_audit_and_the_extras() -> None:
-    """Evidence from every audited process; operations, replays and profile only from those asked for extras."""
-    report, _ = report_of(audit=True, extras=True, profiling=True)
-    assert report.observed.evidence is not None
-    assert report.observed.evidence.is_replayed
-    assert report.observed.flops is not None
-    assert report.observed.profile is not None
-    report, _ = report_of(audit=True, extras=False, profiling=True)
-    assert report.observed.evidence is not None
-    assert report.observed.evidence.products == ()
-    assert (report.observed.flops, report.observed.profile) == (None, None)
+def test_observations_come_with_the_audit_and_the_extras(tmp_path: Path) -> None:
+    """Evidence from every audited process; operations, replays, profile and counts only from those asked for extras."""
+    work = odd(tmp_path / "odd", more="count=lambda model, inputs: [Count('rows', 1, 0, 2, 'here')]")
+    seen = report_of(work=work, audit=True, extras=True, profiling=True).observed
+    assert seen.evidence is not None and seen.evidence.is_replayed
+    assert seen.flops is not None and seen.profile is not None
+    assert [count.name for count in seen.counts] == ["rows"]
+    seen = report_of(work=work, audit=True, extras=False, profiling=True).observed
+    assert seen.evidence is not None and seen.evidence.products == ()
+    assert (seen.flops, seen.profile, seen.counts) == (None, None, ())
+
+
+def test_libraries_are_imported_before_the_model_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No garbage is collected while they are imported, as it is while the model is built."""
+    (tmp_path / "odd_library.py").write_text("import gc\nCOLLECTING = gc.isenabled()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    job = job_for(RANDOM, odd(tmp_path / "odd", build="import odd_library"))
+    assert sys.modules.pop("odd_library").COLLECTING
+    odd(tmp_path / "odd", build="import odd_library", more="libraries=('odd_library',)")
+    measured(job)
+    assert not sys.modules.pop("odd_library").COLLECTING
+    assert gc.isenabled()
 
 
 def test_a_process_that_is_not_audited_in_full_names_its_kernels() -> None:
     """They are those of an audited one, so that its evidence holds for both."""
-    audited, _ = report_of(audit=True)
-    other, _ = report_of(audit=True, full_audit=False, extras=False)
+    audited = report_of(audit=True)
+    other = report_of(audit=True, full_audit=False, extras=False)
     assert audited.observed.evidence is not None
-    assert other.observed.evidence is None
-    assert other.observed.evidence_problem is None
-    assert other.observed.kernels is not None
-    assert other.observed.kernels == audited.observed.kernels
+    assert (other.observed.evidence, other.observed.evidence_problem) == (None, None)
+    assert other.observed.kernels == audited.observed.kernels is not None
     proof = merged_proof([audited, other])
     assert (proof.verdict, proof.kernel_lists, proof.audited) == (ProofVerdict.FP32, 1, 1)
 
@@ -191,28 +180,9 @@ def test_a_process_that_is_not_audited_in_full_names_its_kernels() -> None:
 def test_a_process_whose_kernels_no_log_names_is_audited_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no other way to prove what it ran; the canary and the data types then decide."""
     monkeypatch.setattr("modelzoo.evidence.audit.kernel_digest", lambda output: None)
-    report, _ = report_of(audit=True, full_audit=False, extras=False)
+    report = report_of(audit=True, full_audit=False, extras=False)
     assert report.observed.kernels is None
     assert report.observed.evidence is not None
-
-
-def test_without_an_audit_no_kernels_are_named() -> None:
-    """``--no-audit`` runs no pass after the timing."""
-    report, _ = report_of(audit=False, full_audit=False)
-    assert (report.observed.kernels, report.observed.evidence, report.observed.evidence_problem) == (None, None, None)
-
-
-def test_only_one_process_counts_its_work(tmp_path: Path) -> None:
-    """Every process of a setting would count the same."""
-    odd(tmp_path / "odd")
-    path = tmp_path / "odd" / "workload.py"
-    declaration = path.read_text().replace("import Inputs,", "import Count, Inputs,").rstrip()[:-1]
-    path.write_text(declaration + ", count=lambda model, inputs: [Count('rows', 1, 0, 2, 'here')])\n")
-    work = load_workload(path.parent)
-    counted, _ = report_of(work=work, extras=True)
-    assert [count.name for count in counted.observed.counts] == ["rows"]
-    other, _ = report_of(work=work, extras=False)
-    assert other.observed.counts == ()
 
 
 @pytest.mark.parametrize(
@@ -235,7 +205,7 @@ def test_what_a_model_switches_is_no_longer_what_was_asked_for(
         pytest.skip("torch cannot flush subnormal numbers on this CPU")
     if "medium" in build and not hasattr(torch.backends.mkldnn, "conv"):
         found = "was medium, not highest"
-    report, _ = report_of(work=odd(tmp_path, build=build))
+    report = report_of(work=odd(tmp_path, build=build))
     said = {each.code: each.message for each in report.warnings if each.code.startswith("OTHER_")}
     said.pop("OTHER_LOAD", None)
     assert list(said) == ([code] if code else [])
@@ -243,34 +213,12 @@ def test_what_a_model_switches_is_no_longer_what_was_asked_for(
     assert report.busy_cores is not None
 
 
-def test_libraries_are_imported_before_the_model_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No garbage is collected while they are imported, as it is while the model is built."""
-    (tmp_path / "odd_library.py").write_text("import gc\nCOLLECTING = gc.isenabled()\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    work = odd(tmp_path / "odd", build="import odd_library")
-    path = tmp_path / "odd" / "workload.py"
-    job = job_for(RANDOM, work)
-    assert sys.modules.pop("odd_library").COLLECTING
-    path.write_text(path.read_text().rstrip()[:-1] + ", libraries=('odd_library',))\n")
-    measured(job)
-    assert not sys.modules.pop("odd_library").COLLECTING
-    assert gc.isenabled()
-
-
 def test_operations_that_cannot_be_counted_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason is recorded instead of vanishing."""
     monkeypatch.setattr("torch.utils._python_dispatch.TorchDispatchMode.__enter__", None)
-    report, _ = report_of(audit=True)
+    report = report_of(audit=True)
     assert report.observed.flops is None
     assert report.observed.flops_problem
-
-
-@pytest.mark.parametrize("method", ["autocast", "cast"])
-def test_bf16_is_reported_with_its_method_and_the_canary(method: str) -> None:
-    """The method that was used, and that bf16 was active."""
-    report, _ = report_of(BF16.replace(bf16_method=method))
-    assert report.setting.bf16_method == method
-    assert report.observed.canary_verdict is CanaryVerdict.ACTIVE
 
 
 def test_a_worker_that_would_decide_otherwise_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,63 +233,40 @@ def test_under_an_emulator_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> 
     """It runs, for correctness; there is no timing, and a warning says why."""
     facts = read_machine()
     monkeypatch.setattr(instance, "read_machine", lambda: replace(facts, emulator="qemu-user"))
-    report, _ = report_of()
+    report = report_of()
     assert report.timing is None
     assert "EMULATED" in codes(report)
     assert report.observed.canary_verdict is CanaryVerdict.FP32
-
-
-def test_no_bf16_in_the_cpu_is_a_warning_and_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Emulated bf16 is slow, not impossible."""
-    facts = read_machine()
-    monkeypatch.setattr(instance, "read_machine", lambda: replace(facts, has_bf16=False, features=("avx2",)))
-    report, _ = report_of(BF16)
-    warned = {warning.code: warning for warning in report.warnings}
-    assert warned["NO_BF16_HARDWARE"].message == "this CPU has no bf16 instructions (avx2)"
-    assert report.timing is not None
-
-
-def test_an_operator_that_torch_refuses_is_a_usage_error(tmp_path: Path) -> None:
-    """The workload, the setting and torch's own reason in one line."""
-    work = odd(tmp_path / "odd", inputs="return Inputs((torch.ones(1, 5),), ('five',))")
-    with pytest.raises(UsageError, match="odd cannot run with fp32: .*shapes cannot be multiplied"):
-        report_of(work=work)
 
 
 def test_bert_runs_on_a_trained_checkpoint(shared: Path) -> None:
     """``--weights PATH`` with its own tokenizer, on few tokens."""
     work = load_workload(find_workload("bert"))
     path = str(shared / "weights/bert/minilm-l6-squad")
-    report, _ = report_of(RANDOM.replace(weights=path, options={"sequence": 32}), work, Plan(0, 2))
+    report = report_of(RANDOM.replace(weights=path, options={"sequence": 32}), work, Plan(0, 2))
     assert (report.prepared.weights.kind, report.prepared.weights.path) == (WeightsKind.PATH, path)
     assert "RANDOM_WEIGHTS" not in codes(report)
-    assert report.timing is not None
-    assert len(report.timing.steady) == 2
+    assert report.timing is not None and len(report.timing.steady) == 2
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "resnet50",
-        pytest.param("ssd", marks=pytest.mark.slow),
-        pytest.param("maskrcnn", marks=pytest.mark.slow),
-    ],
+    ["resnet50", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ssd", "maskrcnn"))],
 )
 def test_standard_workloads_run_in_both_precisions(name: str) -> None:
     """With random weights, bf16 by autocast; detectors report counts like a trained model's."""
     work = load_workload(find_workload(name))
     for setting in (RANDOM, BF16.replace(bf16_method="autocast")):
-        report, _ = report_of(setting, work, Plan(0, 1))
+        report = report_of(setting, work, Plan(0, 1))
         assert report.timing is not None
         assert len(report.timing.steady) == 1
+        wanted = CanaryVerdict.FP32 if setting is RANDOM else CanaryVerdict.ACTIVE
+        assert report.observed.canary_verdict is wanted
         assert bool(report.observed.counts) == (name != "resnet50")
         assert "MISMATCHED_COUNTS" not in codes(report)
 
 
 def test_items_are_stored_as_text(tmp_path: Path) -> None:
     """A workload may describe them by numbers or paths."""
-    work = odd(
-        tmp_path / "odd", inputs="return Inputs((torch.ones(request.batch, 4),), [7, __import__('pathlib').Path('x')])"
-    )
-    report, _ = report_of(work=work)
-    assert report.items == ("7", "x")
+    line = "from pathlib import Path; return Inputs((torch.ones(request.batch, 4),), [7, Path('x')])"
+    assert report_of(work=odd(tmp_path / "odd", inputs=line)).items == ("7", "x")

@@ -56,11 +56,11 @@ Net.forward = lambda self, b: self.layer(b.x)
 }
 
 
-def run(directory: Path, changes: str, setting: Setting | None = None) -> Any:
+def run(directory: Path, changes: str, **how: Any) -> Any:
     """Prepare and load a workload, and return what its model computes."""
     directory.mkdir(exist_ok=True)
     (directory / "workload.py").write_text(WORKLOAD.format(changes=changes))
-    setting = setting or Setting(weights="random", threads=1)
+    setting = Setting(weights="random", threads=1, **how)
     (found,) = prepare(PrepareJob(str(directory), (setting,), None), lambda message: None)
     if found.prepared is None:
         raise {"UsageError": UsageError, "WeightsError": WeightsError}[found.error_kind](found.error)
@@ -72,22 +72,10 @@ def run(directory: Path, changes: str, setting: Setting | None = None) -> Any:
             return made.model.call(*made.args)
 
 
-@pytest.mark.parametrize("changes", CONTAINERS.values(), ids=CONTAINERS)
-@pytest.mark.parametrize("how", [{}, {"precision": "bf16", "bf16_method": "cast"}], ids=["fp32", "cast"])
-def test_an_argument_may_be_a_container(changes: str, how: dict[str, Any], tmp_path: Path) -> None:
-    """It stays what it is, with its attributes, and the tensors in it are converted."""
-    assert run(tmp_path, changes, Setting(weights="random", threads=1, **how)).shape == (1, 2)
-
-
-@pytest.mark.parametrize("name", ["eval", "train"])
-def test_a_method_that_returns_nothing_may_switch_the_mode(name: str, tmp_path: Path) -> None:
-    """Many models override it without returning themselves."""
-    assert run(tmp_path, f"Net.{name} = lambda self, mode=False: setattr(self, 'training', mode)").shape == (1, 2)
-
-
-def test_a_video_network_runs_in_channels_last(tmp_path: Path) -> None:
-    """The weights of 3-d convolutions have a format of their own, also beside 2-d ones."""
-    changes = """
+# Many models override these without returning themselves.
+METHOD = "Net.{} = lambda self, mode=False: setattr(self, 'training', mode)"
+# The weights of 3-d convolutions have a format of their own, also beside 2-d ones.
+VIDEO = """
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -98,8 +86,29 @@ class Net(torch.nn.Module):
         return self.picture(self.video(x)[:, :, 0])
 args = lambda: (torch.ones(1, 3, 2, 5, 5),)
 """
-    setting = Setting(weights="random", threads=1, channels_last=True)
-    assert run(tmp_path, changes, setting).shape == (1, 2, 5, 5)
+# Forces of an energy, as networks of physics compute them: the advice of REFUSED.
+FORCES = """
+def forward(self, x):
+    with torch.inference_mode(False), torch.enable_grad():
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(self.layer(x).sum(), x)[0]
+Net.forward = forward
+"""
+CAST = {"precision": "bf16", "bf16_method": "cast"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "how", "shape"),
+    [
+        *((changes, how, (1, 2)) for changes in CONTAINERS.values() for how in ({}, CAST)),
+        *((METHOD.format(name), {}, (1, 2)) for name in ("eval", "train")),
+        (VIDEO, {"channels_last": True}, (1, 2, 5, 5)),
+        (FORCES, {}, (1, 3)),
+    ],
+)
+def test_a_model_runs(changes: str, how: dict[str, Any], shape: tuple[int, ...], tmp_path: Path) -> None:
+    """An argument that is a container stays what it is, with its attributes, and the tensors in it are converted."""
+    assert run(tmp_path, changes, **how).shape == shape
 
 
 REFUSED = {
@@ -116,11 +125,7 @@ REFUSED = {
     ),
     "no module": ("build = lambda options: None", UsageError, "build of workload mine returned NoneType, and must"),
     "bare": ("args = lambda: BatchEncoding({'x': x})", UsageError, "args of Inputs is a BatchEncoding, and must be a"),
-    "mistake": (
-        "Net.forward = lambda self, x: self.layer(x.T)",
-        UsageError,
-        "correct .*workload.py, line",
-    ),
+    "mistake": ("Net.forward = lambda self, x: self.layer(x.T)", UsageError, "correct .*workload.py, line"),
 }
 
 
@@ -131,18 +136,6 @@ def test_what_cannot_run_is_one_line_with_advice(changes: str, kind: type, messa
     with pytest.raises(kind, match=message) as caught:
         run(tmp_path, changes)
     assert "\n" not in str(caught.value)
-
-
-def test_the_advice_for_gradients_helps(tmp_path: Path) -> None:
-    """Forces of an energy, as networks of physics compute them."""
-    forward = """
-def forward(self, x):
-    with torch.inference_mode(False), torch.enable_grad():
-        x = x.clone().requires_grad_()
-        return torch.autograd.grad(self.layer(x).sum(), x)[0]
-Net.forward = forward
-"""
-    assert run(tmp_path, forward).shape == (1, 3)
 
 
 NET = "import torch\nclass Net(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(3, {width})\n"

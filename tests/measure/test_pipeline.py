@@ -1,28 +1,19 @@
-"""Stages as steps, the copies between them, and when each of them runs."""
+"""Stages as steps, the copies between them, when each of them runs, and what a sample of a pipeline holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from pipelines import MILLISECOND, OnDevice, simulated_stages, simulated_steps
+from pipelines import MILLISECOND, OnDevice, simulated_steps
 from simulated_device import SimulatedDevice
 
-from modelzoo.measure import pipeline
 from modelzoo.measure.pipeline import PipelineClock, Step, events_of, moved, steps_of, timed_pass
-from modelzoo.records.timing import MODEL, TO_DEVICE, TO_HOST, Place
+from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, TO_DEVICE, TO_HOST, UNDIVIDED, Place
 from modelzoo.workload import ModelInput, ModelOutput, Stage, Stages
 
 EXPECTED = {"decode": 2, TO_DEVICE: 1, "resize": 4, MODEL: 20, TO_HOST: 1, "answer": 3}
 """Milliseconds of each stage of the simulated pipeline, apart from issuing."""
-
-
-@pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedDevice]:
-    """A simulated device whose time is also that of the host."""
-    simulated = SimulatedDevice()
-    monkeypatch.setattr(pipeline, "perf_counter_ns", simulated.stamp)
-    yield simulated
 
 
 def problems(steps: tuple[Step, ...], device: SimulatedDevice) -> list[str]:
@@ -35,15 +26,13 @@ def problems(steps: tuple[Step, ...], device: SimulatedDevice) -> list[str]:
 
 
 def test_stages_are_timed_by_events_that_are_read_at_the_end(device: SimulatedDevice) -> None:
-    """Each stage has the time of its own work, all add up to the end-to-end time, and only the copy waits."""
-    assert problems(simulated_steps(device), device) == []
-    assert device.synchronizations == 3  # before the first timestamp, in the copy to the host, at the end
+    """Each stage has the time of its own work, all add up to the end-to-end time, and only the copy waits.
 
-
-def test_earlier_work_belongs_to_no_stage(device: SimulatedDevice) -> None:
-    """What was still queued when the pass began is waited for."""
+    What was still queued when the pass began belongs to no stage.
+    """
     device.launch(takes=50 * MILLISECOND)
     assert problems(simulated_steps(device), device) == []
+    assert device.synchronizations == 3  # before the first timestamp, in the copy to the host, at the end
 
 
 def test_a_stage_without_events_is_caught(device: SimulatedDevice) -> None:
@@ -65,12 +54,8 @@ def test_work_of_the_device_in_a_stage_of_the_host_is_caught(device: SimulatedDe
 
 def test_copies_stand_where_the_place_changes() -> None:
     """The first value and the last one are on the host; a second copy has a number."""
-    stages = Stages(
-        None,
-        (),
-        (Stage("a", abs), Stage("b", abs, "device"), Stage("c", abs)),
-        (Stage("d", abs, "device"),),
-    )
+    before = Stage("a", abs), Stage("b", abs, "device"), Stage("c", abs)
+    stages = Stages(None, (), before, (Stage("d", abs, "device"),))
     names = [step.name for step in steps_of(stages, lambda value: ModelOutput(value), SimulatedDevice(), "cuda:0")]
     assert names == ["a", TO_DEVICE, "b", TO_HOST, "c", f"{TO_DEVICE} 2", MODEL, "d", f"{TO_HOST} 2"]
     plain = steps_of(stages, lambda value: ModelOutput(value))
@@ -78,19 +63,9 @@ def test_copies_stand_where_the_place_changes() -> None:
     assert not any(step.by_events for step in plain)
 
 
-def test_a_device_without_timed_events_is_timed_by_the_clock() -> None:
-    """Its steps say so in the result."""
-    device = SimulatedDevice()
-    device.timed_events = False  # type: ignore[misc]
-    stages, model = simulated_stages(device)
-    clock = PipelineClock(steps_of(stages, model, device, "sim:0"), 5, device)
-    assert not any(stage.timed_by_events for stage in clock.record())
-
-
 def test_tensors_move_wherever_they_are() -> None:
     """In lists, tuples, mappings, arguments and outputs; contexts stay on the host."""
-    device = SimulatedDevice()
-    tensor = OnDevice(device, 1)
+    tensor = OnDevice(SimulatedDevice(), 1)
 
     def move(each: object) -> str:
         return "moved"
@@ -98,3 +73,39 @@ def test_tensors_move_wherever_they_are() -> None:
     assert moved({"a": [tensor, 3], "b": (tensor,)}, move) == {"a": ["moved", 3], "b": ("moved",)}
     assert moved(ModelInput(([tensor],), tensor), move) == ModelInput((["moved"],), tensor)
     assert moved(ModelOutput([{"x": tensor}], None), move) == ModelOutput([{"x": "moved"}], None)
+
+
+def test_synchronizing_after_each_stage_costs_what_issuing_takes(device: SimulatedDevice) -> None:
+    """Without it the host issues the next stage while the device works: 1 ms less for each of two."""
+    clock = PipelineClock(simulated_steps(device), 5, device)
+    clock.time(clock.run)  # creates the events
+    for _ in range(2):  # in both orders
+        found = clock.time(clock.run)
+        assert 1e3 * (found[SYNCHRONIZED] - found[LATENCY]) == pytest.approx(2, abs=0.05)
+        assert 1e3 * found[MODEL] == pytest.approx(20, abs=0.05)
+        assert sum(found[step.name] for step in simulated_steps(device)) == pytest.approx(found[LATENCY], rel=0.02)
+
+
+def test_a_device_without_timed_events_is_waited_for_after_each_stage(device: SimulatedDevice) -> None:
+    """The stages then have their times, at the price of the synchronizations, which the other passes show."""
+    device.timed_events = False  # type: ignore[misc]
+    clock = PipelineClock(simulated_steps(device), 5, device)
+    found = clock.time(clock.run)
+    assert 1e3 * found[MODEL] == pytest.approx(21, abs=0.05)
+    assert found[UNDIVIDED] < found[LATENCY]
+    assert SYNCHRONIZED not in found
+    assert not any(stage.timed_by_events for stage in clock.record())
+
+
+def test_a_cpu_has_passes_without_time_stamps_in_alternating_order() -> None:
+    """Every sample has both kinds of pass, and what runs first changes from sample to sample."""
+    order: list[str] = []
+
+    def first(value: Any) -> Any:
+        order.append("stages")
+        return value
+
+    clock = PipelineClock([Step("before", first, Place.HOST), Step(MODEL, abs, Place.DEVICE)], 1)
+    samples = [clock.time(lambda: order.append("undivided")) for _ in range(2)]
+    assert order == ["stages", "undivided", "undivided", "stages"]
+    assert [list(each) for each in samples] == [[LATENCY, "before", MODEL, UNDIVIDED]] * 2

@@ -17,22 +17,37 @@ from modelzoo.workload import Workload
 from modelzoo.workload.discovery import find_workload, load_workload
 
 
-def prepared(work: Workload, *settings: Setting, math_mode: str = "") -> tuple[Preparation, ...]:
+def prepared(work: Workload, *settings: Setting) -> tuple[Preparation, ...]:
     """What preparing ``settings`` gives, in this process."""
-    job = PrepareJob(str(work.directory), settings, 0, math_mode)
-    return prepare(job, lambda message: None)
+    return prepare(PrepareJob(str(work.directory), settings, 0), lambda message: None)
 
 
 def test_everything_is_decided_and_equal_weights_are_made_once() -> None:
-    """Threads, batch, options and the bf16 method; both precisions share one weights file."""
-    first, second = prepared(mlp(), RANDOM, BF16.replace(batch=2))
-    assert first.prepared is not None
+    """Threads, batch, options and the bf16 method; both precisions share one weights file, and progress is reported.
+
+    A setting that cannot run does not stop the others.
+    """
+    sent: list[object] = []
+    settings = RANDOM, RANDOM.replace(device="tpu"), BF16.replace(batch=2)
+    first, failed, second = prepare(PrepareJob(str(mlp().directory), settings, 0), sent.append)
+    assert first.prepared is not None and second.prepared is not None
     setting = first.prepared.setting
     assert (setting.batch, setting.threads, setting.bf16_method) == (16, 1, None)
     assert setting.options == {"width": 256, "depth": 8}
-    assert second.prepared is not None
     assert (second.prepared.setting.batch, second.prepared.setting.bf16_method is None) == (2, False)
     assert first.prepared.weights == second.prepared.weights
+    assert (failed.prepared, failed.error_kind) == (None, "UsageError")
+    assert failed.error is not None and "no such kind of device" in failed.error
+    assert set(sent) == {Progress("weights")}
+
+
+def test_mistakes_are_found_before_weights_are_made(tmp_path: Path) -> None:
+    """A picture that is not one, for example."""
+    text = tmp_path / "text.txt"
+    text.write_text("no picture")
+    (found,) = prepared(load_workload(find_workload("resnet50")), RANDOM.replace(input=str(text)))
+    assert found.error_kind == "InputError"
+    assert not (tmp_path / "cache").exists()
 
 
 def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(tmp_path: Path) -> None:
@@ -57,37 +72,6 @@ def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(
     assert weights(RANDOM) == made.prepared.weights.path
 
 
-def test_an_inherited_math_mode_asks_for_fast_math() -> None:
-    """``DNNL_DEFAULT_FPMATH_MODE=BF16 … --bf16``; fp32 stays fp32."""
-    fp32, bf16 = prepared(mlp(), RANDOM, BF16, math_mode="bf16")
-    assert fp32.prepared is not None
-    assert bf16.prepared is not None
-    assert (fp32.prepared.setting.bf16_method, bf16.prepared.setting.bf16_method) == (None, "fastmath")
-    assert "DNNL_DEFAULT_FPMATH_MODE" not in fp32.variables
-    assert bf16.variables["DNNL_DEFAULT_FPMATH_MODE"] == "BF16"
-
-
-def test_a_setting_that_cannot_run_does_not_stop_the_others() -> None:
-    """Its reason is reported with its class; the other is resolved."""
-    first, second = prepared(mlp(), RANDOM.replace(device="tpu"), RANDOM)
-    assert (first.prepared, first.error_kind) == (None, "UsageError")
-    assert first.error is not None
-    assert "no such kind of device" in first.error
-    assert second.prepared is not None
-
-
-def test_mistakes_are_found_before_weights_are_made(tmp_path: Path) -> None:
-    """A device or picture that is not there, while making weights would fail loudly."""
-    work = odd(tmp_path / "odd", build="raise AssertionError('weights were made')")
-    (found,) = prepared(work, RANDOM.replace(device="tpu"))
-    assert found.error is not None
-    text = tmp_path / "text.txt"
-    text.write_text("no picture")
-    (found,) = prepared(load_workload(find_workload("resnet50")), RANDOM.replace(input=str(text)))
-    assert found.error_kind == "InputError"
-    assert not (tmp_path / "cache").exists()
-
-
 def test_a_file_that_the_user_of_the_worker_cannot_read_is_named(tmp_path: Path) -> None:
     """In one line, as a mistake in the call."""
     line = "raise PermissionError(13, 'Permission denied', '/closed/input')"
@@ -96,13 +80,6 @@ def test_a_file_that_the_user_of_the_worker_cannot_read_is_named(tmp_path: Path)
         "/closed/input cannot be read: permission denied to the user of the worker; change its mode",
         "UsageError",
     )
-
-
-def test_progress_is_reported_while_weights_are_made() -> None:
-    """Downloading may take minutes."""
-    sent: list[object] = []
-    prepare(PrepareJob(str(mlp().directory), (RANDOM,), 0), sent.append)
-    assert sent == [Progress("weights")]
 
 
 @pytest.mark.parametrize(

@@ -6,30 +6,29 @@ import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fake_runs
 import pytest
 from example_machine import machine_with
-from msgspec.structs import asdict
 from toy_workloads import BF16, RANDOM, SHORT, mlp, numpy_setting, odd, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
-from modelzoo.frozen import replace
 from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
 from modelzoo.measure.rounds import blocks, capacity, device_capacity
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.protocol import Assignment, Job, Looks, Preparation, PrepareJob, Progress
-from modelzoo.records.run import Prepared, RunReport
+from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport
 from modelzoo.records.validity import ValidityRequest
-from modelzoo.records.workload import Weights, WeightsKind
-from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.setting import Setting
 
 
 @pytest.mark.parametrize(
     ("settings", "fit", "sweeps", "expected"),
     [
+        (0, 4, 1, [[]]),
         (1, 9, 2, [[(0,)], [(0,)]]),
         (2, 9, 3, [[(0, 1)], [(1, 0)], [(0, 1)]]),
         (3, 9, 2, [[(0, 1, 2)], [(2, 1, 0)]]),
@@ -50,11 +49,6 @@ def test_every_setting_meets_the_baseline_once_per_sweep(fit: int) -> None:
         assert all(0 in block and len(block) <= fit for block in found)
         assert sorted(index for block in found for index in block if index) == list(range(1, 20))
         assert max(map(len, found)) - min(map(len, found)) <= 1
-
-
-def test_without_settings_there_is_no_block() -> None:
-    """All of them turned out to be impossible."""
-    assert blocks([], 4, 0) == []
 
 
 @pytest.mark.parametrize(
@@ -93,18 +87,10 @@ def test_a_first_round_on_a_device_is_of_pairs(workers: FakeWorkers) -> None:
 
 
 REPORT = fake_runs.make((0.1, 0.2)).report
-WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/w", "0" * 64)
 
 
 def silent(event: Event) -> None:
     """Show no progress."""
-
-
-def resolved(setting: Setting) -> ResolvedSetting:
-    """``setting`` as a worker would resolve it on x86."""
-    values = asdict(setting)
-    method = "autocast" if setting.precision == "bf16" and setting.bf16_method is None else setting.bf16_method
-    return ResolvedSetting(**{**values, "bf16_method": method, "batch": setting.batch or 16, "threads": 1})
 
 
 class FakeWorkers:
@@ -115,6 +101,7 @@ class FakeWorkers:
         self.variables: list[dict[str, str]] = []
         self.looks: list[Looks] = []
         self.preparation: dict[str, Any] = {}
+        self.prepare: Callable[[PrepareJob], tuple[Preparation, ...]] = self.prepared
         self.measured: Callable[[Assignment], RunReport | None] = lambda job: REPORT
         fakes = self
 
@@ -150,11 +137,13 @@ class FakeWorkers:
     def answer(self, job: Job, name: str) -> Any:
         """What a worker would answer when it is called."""
         if isinstance(job, PrepareJob):
-            return tuple(
-                Preparation(Prepared(resolved(setting), WEIGHTS), job.math_mode, **self.preparation)
-                for setting in job.settings
-            )
+            return self.prepare(job)
         return self.measured(job) if name == "observe" else False
+
+    def prepared(self, job: PrepareJob) -> tuple[Preparation, ...]:
+        """What it would prepare."""
+        found = (Prepared(fake_runs.resolved(setting, "autocast"), fake_runs.WEIGHTS) for setting in job.settings)
+        return tuple(Preparation(each, job.math_mode, **self.preparation) for each in found)
 
     @property
     def assigned(self) -> list[Assignment]:
@@ -173,7 +162,7 @@ def test_settings_are_resolved_once_and_all_processes_run_the_same(workers: Fake
     events: list[Event] = []
     runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT, first_group=4), 3, events.append)
     assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob"] + ["Assignment"] * 6
-    assert [*{job.prepared.weights.path for job in workers.assigned}] == [WEIGHTS.path]
+    assert [*{job.prepared.weights.path for job in workers.assigned}] == [fake_runs.WEIGHTS.path]
     assert [job.setting.bf16_method for job in workers.assigned[:2]] == [None, "autocast"]
     assert [run.requested.precision for run in runs] == ["fp32", "bf16", "bf16", "fp32", "fp32", "bf16"]
     assert [(run.round, run.group) for run in runs] == [(0, 4), (0, 5), (1, 5), (1, 4), (2, 4), (2, 5)]
@@ -181,23 +170,18 @@ def test_settings_are_resolved_once_and_all_processes_run_the_same(workers: Fake
 
 
 def test_what_does_not_vary_is_taken_once_per_setting(workers: FakeWorkers) -> None:
-    """Operator tables cost passes: one process per setting takes them."""
-    runs_of(Request(mlp(), (RANDOM, BF16), SHORT, profiling=True), 2, silent)
-    assert [looks.extras for looks in workers.looks] == [True, True, False, False]
-
-
-def test_extras_are_taken_later_if_the_first_process_dies(workers: FakeWorkers) -> None:
-    """FLOPs, ceiling share and profile do not vanish with the process of the first round."""
+    """Operator tables cost passes: one process per setting takes them; if that dies, the next one does."""
 
     def measured(job: Assignment) -> RunReport:
-        if len(workers.assigned) == 1:
+        if len(workers.assigned) == 2 and job.requested.precision == "bf16":
             raise WorkerError("died")
         return REPORT
 
     workers.measured = measured
-    runs = runs_of(Request(mlp(), (RANDOM,), SHORT), 3, silent)
-    assert [run.error for run in runs] == ["died", None, None]
-    assert [looks.extras for looks in workers.looks] == [True, True, False]
+    runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
+    assert [run.error for run in runs] == [None, "died", None, None, None, None]
+    taken = [(run.requested.precision, looks.extras) for run, looks in zip(runs, workers.looks)]
+    assert [name for name, extras in taken if extras] == ["fp32", "bf16", "bf16"]
 
 
 def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: FakeWorkers) -> None:
@@ -221,42 +205,6 @@ def test_a_setting_that_an_emulator_ran_is_over(workers: FakeWorkers) -> None:
     assert (found.can_run, found.is_emulated) == (True, True)
 
 
-def test_a_setting_that_cannot_be_prepared_does_not_stop_the_others(workers: FakeWorkers) -> None:
-    """It fails once with its own error; the other setting is measured in every round."""
-    answer = workers.answer
-
-    def refusing(job: Job, name: str) -> Any:
-        if isinstance(job, PrepareJob):
-            first, _ = answer(job, name)
-            return first, Preparation(error="no compiler", error_kind="EnvironmentProblem")
-        return answer(job, name)
-
-    workers.answer = refusing  # type: ignore[method-assign]
-    runs = runs_of(Request(mlp(), (RANDOM, RANDOM.replace(mode="compile")), SHORT), 2)
-    assert [(run.group, run.error, run.error_kind) for run in runs] == [
-        (1, "no compiler", "EnvironmentProblem"),
-        (0, None, None),
-        (0, None, None),
-    ]
-
-
-def test_a_preparation_that_died_is_repeated_in_the_next_round(workers: FakeWorkers) -> None:
-    """Its settings fail in this round only; a preparation that reported an error is not repeated."""
-    answer, tried = workers.answer, []
-
-    def dying(job: Job, name: str) -> Any:
-        if isinstance(job, PrepareJob):
-            tried.append(job)
-            if len(tried) == 1:
-                raise WorkerError("died")
-        return answer(job, name)
-
-    workers.answer = dying  # type: ignore[method-assign]
-    runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
-    assert len(tried) == 2
-    assert [run.error for run in runs] == ["died", "died", None, None, None, None]
-
-
 def test_workers_get_the_variables_that_their_engine_needs(
     workers: FakeWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,41 +218,59 @@ def test_workers_get_the_variables_that_their_engine_needs(
     assert [each.get("DNNL_DEFAULT_FPMATH_MODE") for each in workers.variables] == [None, "BF16", None, None]
 
 
-# Turns
+def test_a_setting_that_cannot_be_prepared_does_not_stop_the_others(workers: FakeWorkers) -> None:
+    """It fails once with its own error; the other setting is measured in every round."""
+    failed = Preparation(error="no compiler", error_kind="EnvironmentProblem")
+    workers.prepare = lambda job: (workers.prepared(job)[0], failed)
+    runs = runs_of(Request(mlp(), (RANDOM, RANDOM.replace(mode="compile")), SHORT), 2)
+    found = [(run.group, run.error, run.error_kind) for run in runs]
+    assert found == [(1, "no compiler", "EnvironmentProblem"), (0, None, None), (0, None, None)]
 
 
-class Scripted:
-    """A worker that takes so many turns."""
+def test_a_preparation_that_died_is_repeated_in_the_next_round(workers: FakeWorkers) -> None:
+    """Its settings fail in this round only; a preparation that reported an error is not repeated."""
 
-    def __init__(self, name: str, turns: int, diary: list[str]) -> None:
-        self.name, self.diary, self.turns = name, diary, turns
+    def dying(job: PrepareJob) -> tuple[Preparation, ...]:
+        if len(workers.jobs) == 1:
+            raise WorkerError("died")
+        return workers.prepared(job)
 
-    def turn(self) -> bool:
-        self.diary.append(self.name)
-        self.turns -= 1
-        return self.turns > 0
+    workers.prepare = dying
+    runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
+    assert sum(isinstance(job, PrepareJob) for job in workers.jobs) == 2
+    assert [run.error for run in runs] == ["died", "died", None, None, None, None]
+
+
+@pytest.mark.parametrize("needs_all", [False, True])
+def test_a_request_that_needs_all_settings_ends_with_the_first_that_cannot_run(
+    needs_all: bool, workers: FakeWorkers
+) -> None:
+    """The others of a comparison would only use up the time; a worker that died may have had bad luck."""
+    problems = iter([WorkerError("died"), EnvironmentProblem("no such device")])
+
+    def measured(job: Assignment) -> RunReport:
+        if job.requested.precision == "bf16":
+            raise next(problems)
+        return REPORT
+
+    workers.measured = measured
+    found = rounds.Rounds(Request(mlp(), (RANDOM, BF16), SHORT, needs_all=needs_all), silent)
+    for expected in (True, not needs_all):
+        assert len(list(found.sweep(None))) == 2
+        assert found.can_run is expected
 
 
 @pytest.mark.parametrize(("counts", "expected"), [((3, 3), "ABABAB"), ((1, 3), "ABBB")])
 def test_workers_alternate_until_all_have_had_their_turns(counts: tuple[int, ...], expected: str) -> None:
     """Each takes the turns that its plan gives it; one that dies or is done leaves them to the others."""
     diary: list[str] = []
-    scripted: Any = [Scripted("ABC"[i], count, diary) for i, count in enumerate(counts)]
-    rounds.take_turns(scripted)
+
+    def worker(name: str, turns: int) -> Any:
+        left = iter(range(turns - 1, -1, -1))
+        return SimpleNamespace(turn=lambda: diary.append(name) or next(left) > 0)
+
+    rounds.take_turns([worker("AB"[i], count) for i, count in enumerate(counts)])
     assert "".join(diary) == expected
-
-
-def test_a_worker_that_cannot_be_resumed_fails_alone() -> None:
-    """A container whose engine has stopped: its run has the error, and the session goes on."""
-
-    class Stuck:
-        def call(self, name: str, result: object) -> None:
-            raise EnvironmentProblem("the engine has stopped")
-
-    run = rounds.WorkerRun(Request(mlp(), (RANDOM,), SHORT), 0, 0, silent)
-    run._worker, run._looks = Stuck(), Looks()  # type: ignore[assignment]
-    assert not run.turn()
-    assert (run.finish().error, run.finish().error_kind) == ("the engine has stopped", "EnvironmentProblem")
 
 
 def test_only_one_process_samples_at_a_time(tmp_path: Path, numpy_engine: None) -> None:
@@ -313,12 +279,9 @@ def test_only_one_process_samples_at_a_time(tmp_path: Path, numpy_engine: None) 
     fp32 = numpy_setting(work)
     taken = []
     for run in rounds.Rounds(Request(work, (fp32, fp32.replace(precision="bf16")), SHORT), silent).sweep(None):
-        assert run.report is not None, run.error
-        assert run.report.usage is not None
-        assert run.report.timing is not None
-        assert run.report.turns
+        assert run.report is not None and run.report.usage is not None, run.error
         assert run.report.usage.waited_seconds > 0
-        assert len(run.report.timing.steady) == 3
+        assert len(run.steady) == 3
         assert sum(turn.samples or 0 for turn in run.report.turns) == 3
         taken += [(turn.start, turn.end) for turn in run.report.turns]
     in_order = sorted(taken)
@@ -329,20 +292,14 @@ def test_the_variable_reaches_the_worker_with_bf16_and_never_in_fp32(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``DNNL_DEFAULT_FPMATH_MODE=BF16 … --bf16``: set in the worker and named in the result; a warning in fp32."""
+    named = {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
     request = Request(odd(tmp_path / "odd"), (RANDOM, BF16), SHORT, audit=False)
     fp32, bf16 = [run.report for run in runs_of(request)]
-    assert fp32 is not None
-    assert bf16 is not None
+    assert fp32 is not None and bf16 is not None
     assert (fp32.items, bf16.items) == (("unset",), ("BF16",))
-    assert (fp32.provenance.environment.removed, fp32.provenance.environment.applied) == (
-        {"DNNL_DEFAULT_FPMATH_MODE": "BF16"},
-        {},
-    )
-    assert (bf16.provenance.environment.removed, bf16.provenance.environment.applied) == (
-        {},
-        {"DNNL_DEFAULT_FPMATH_MODE": "BF16"},
-    )
+    assert fp32.provenance.environment == EnvironmentChanges(removed=named)
+    assert bf16.provenance.environment == EnvironmentChanges(applied=named)
     assert bf16.setting.bf16_method == "fastmath"
     warned = {warning.code: warning.message for warning in fp32.warnings}
     assert "DNNL_DEFAULT_FPMATH_MODE=BF16" in warned["SCRUBBED_VARIABLES"]
@@ -357,15 +314,3 @@ def test_a_sweep_may_take_some_of_the_settings_only(workers: FakeWorkers) -> Non
     assert {run.group for run in found.sweep(1.0, among=[0, 2])} == {0, 2}
     assert {run.group for run in found.sweep(1.0)} == {0, 1, 2, 3}
     assert sum(isinstance(job, PrepareJob) for job in workers.jobs) == 1
-
-
-@pytest.mark.parametrize("needs_all", [False, True])
-def test_a_request_that_needs_all_settings_ends_with_the_first_that_cannot_run(needs_all: bool) -> None:
-    """The others of a comparison would only use up the time."""
-    found = rounds.Rounds(Request(mlp(), (RANDOM, BF16), SHORT, needs_all=needs_all), silent)
-    assert found.can_run
-    failed = fake_runs.make(None, group=1, error="no such device", kind=EnvironmentProblem.__name__)
-    found._remember(1, replace(failed, error_kind=WorkerError.__name__))
-    assert found.can_run
-    found._remember(1, failed)
-    assert found.can_run is not needs_all

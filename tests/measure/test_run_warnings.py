@@ -29,6 +29,10 @@ BF16 = ResolvedSetting("bf16", "autocast", threads=1)
 TF32 = ResolvedSetting("tf32", threads=1, device="cuda")
 GPU = AcceleratorUse(Accelerator("cuda", 0, "a GPU"), readings=(Reading(Phase.STEADY, 9, throttled=("power cap",)),))
 BOXES = Count("boxes", 5000, 450, 3200, "a source")
+WORKERS_OWN = machine_with(environment={"OMP_NUM_THREADS": "10000", "DNNL_DEFAULT_FPMATH_MODE": "BF16"})
+HASWELL = machine_with(environment={"OPENBLAS_CORETYPE": "Haswell"})
+EMULATED = machine_with(emulator="qemu-user", governor="powersave")
+SLOW_BF16 = replace(CEILINGS, gemm=(Gemm("fp32", 8, 2048, "mm", 300.0), Gemm("bf16", 8, 2048, "mm", 100.0)))
 
 
 def timing(samples: tuple[float, ...] = (1.0,) * 40) -> Timing:
@@ -98,6 +102,25 @@ def codes(**changes: object) -> list[str]:
         ({"accelerator": GPU}, []),
         ({"accelerator": replace(GPU, throttled_samples=(3, 4))}, ["DEVICE_THROTTLED"]),
         ({"setting": TF32, "canary_verdict": CanaryVerdict.NOT_ACTIVE}, ["BF16_NOT_ACTIVE"]),
+        # What doctor finds in the machine: who never calls doctor is warned, too, and the result keeps it.
+        ({"machine": machine_with(governor="schedutil")}, ["GOVERNOR"]),
+        ({"machine": machine_with(huge_pages="never")}, ["HUGE_PAGES"]),
+        ({"machine": machine_with(threads_per_core=2, threads=Threads(8, 8, 16, None))}, ["SMT"]),
+        ({"machine": machine_with(threads=Threads(2, 8, 8, 2.5))}, ["CPU_QUOTA"]),
+        ({"machine": machine_with(nodes=(NumaNode(0, "0-3", 4), NumaNode(1, "4-7", 4)))}, ["NUMA"]),
+        ({"setting": BF16, "machine": machine_with(has_bf16=False)}, ["NO_BF16_HARDWARE"]),
+        ({"libraries": replace(LIBRARIES, two_openmp=True)}, ["TWO_OPENMP"]),
+        # Threads are set by the setting, which is warned of by itself; variables of fast math were removed.
+        ({"setting": FP32.replace(threads=10_000), "machine": WORKERS_OWN}, ["OVERSUBSCRIBED"]),
+        # OpenBLAS's core type does nothing where torch uses MKL and oneDNN; what is not known is not said.
+        ({"machine": HASWELL, "libraries": LIBRARIES}, ["FORCED_KERNELS"]),
+        ({"machine": HASWELL, "libraries": replace(LIBRARIES, backends=("onednn", "mkl"))}, []),
+        ({"machine": HASWELL}, []),
+        # Runs in bf16 say that its products are slower, if doctor has measured it.
+        ({"setting": BF16, "ceilings": SLOW_BF16}, ["SLOW_BF16"]),
+        ({"ceilings": SLOW_BF16}, []),
+        # The emulator itself would count as another program; nothing is timed there.
+        ({"machine": EMULATED, "timing": None, "usage": replace(IDLE, other_cores=1.8)}, ["EMULATED"]),
     ],
 )
 def test_a_run_warns_of_what_distorts_it_and_of_nothing_else(
@@ -112,42 +135,6 @@ def test_a_wait_policy_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """It changes the speed of short operators."""
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
     assert codes() == ["WAIT_POLICY"]
-
-
-@pytest.mark.parametrize(
-    ("expected", "changes"),
-    [
-        ("GOVERNOR", {"governor": "schedutil"}),
-        ("HUGE_PAGES", {"huge_pages": "never"}),
-        ("SMT", {"threads_per_core": 2, "threads": Threads(8, 8, 16, None)}),
-        ("CPU_QUOTA", {"threads": Threads(2, 8, 8, 2.5)}),
-        ("NUMA", {"nodes": (NumaNode(0, "0-3", 4), NumaNode(1, "4-7", 4))}),
-    ],
-)
-def test_a_run_warns_of_what_doctor_finds_in_the_machine(expected: str, changes: dict[str, object]) -> None:
-    """Who never calls doctor is warned, too, and the result keeps it."""
-    assert codes(machine=machine_with(**changes)) == [expected]
-
-
-def test_a_run_says_once_what_its_worker_decides() -> None:
-    """Threads are set by the setting, which is warned of by itself; variables of fast math were removed."""
-    environment = {"OMP_NUM_THREADS": "10000", "DNNL_DEFAULT_FPMATH_MODE": "BF16"}
-    assert codes(setting=FP32.replace(threads=10_000), machine=machine_with(environment=environment)) == [
-        "OVERSUBSCRIBED"
-    ]
-
-
-def test_a_variable_is_warned_of_if_torch_uses_its_library() -> None:
-    """OpenBLAS's core type does nothing where torch uses MKL and oneDNN; what is not known is not said."""
-    machine = machine_with(environment={"OPENBLAS_CORETYPE": "Haswell"})
-    assert codes(machine=machine, libraries=LIBRARIES) == ["FORCED_KERNELS"]
-    assert codes(machine=machine, libraries=replace(LIBRARIES, backends=("onednn", "mkl"))) == []
-    assert codes(machine=machine) == []
-
-
-def test_two_openmp_runtimes_in_a_worker_are_warned_of() -> None:
-    """Their threads compete for the cores of the run itself, not only of doctor."""
-    assert codes(libraries=replace(LIBRARIES, two_openmp=True)) == ["TWO_OPENMP"]
 
 
 OPENBLAS = Library("blas", "openblas", "0.3.30", "neoversev2", "openmp", 128, "torch", "libopenblas.so.0", limit=128)
@@ -213,13 +200,6 @@ def test_int8_sums_may_saturate_without_vnni(recipe: str, features: tuple[str, .
     assert "INT8_SATURATION" not in codes(machine=arm, setting=setting, canary_verdict=CanaryVerdict.ACTIVE)
 
 
-def test_bf16_on_a_machine_where_its_products_are_slower() -> None:
-    """Runs in bf16 say so if doctor has measured it; runs in fp32 do not."""
-    slow = replace(CEILINGS, gemm=(Gemm("fp32", 8, 2048, "mm", 300.0), Gemm("bf16", 8, 2048, "mm", 100.0)))
-    assert codes(setting=BF16, ceilings=slow) == ["SLOW_BF16"]
-    assert codes(setting=FP32, ceilings=slow) == []
-
-
 @pytest.mark.parametrize(
     ("implementation", "seconds", "changes", "expected"),
     [
@@ -243,9 +223,3 @@ def test_fp32_linear_layers_that_onednn_computes_faster(
     run = report(**{"ceilings": slow, **changes})
     found = run_warnings(replace(run, observed=replace(run.observed, evidence=audited)))
     assert [warning.code for warning in found] == expected
-
-
-def test_conditions_of_timing_are_not_reported_under_an_emulator() -> None:
-    """The emulator itself would count as another program; nothing is timed there."""
-    machine = machine_with(emulator="qemu-user", governor="powersave")
-    assert codes(machine=machine, timing=None, usage=replace(IDLE, other_cores=1.8)) == ["EMULATED"]

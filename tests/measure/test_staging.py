@@ -8,7 +8,6 @@ from unittest import mock
 import pytest
 import torch
 from fake_runs import WEIGHTS
-from staged_workload import staged_workload
 from toy_workloads import RANDOM, SHORT, mlp, runs_of
 
 from modelzoo.engines import create_engine
@@ -23,14 +22,56 @@ from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import ModelOutput, Workload
 from modelzoo.workload.declaration import input_request
+from modelzoo.workload.discovery import load_workload
 
 RESOLVED = ResolvedSetting(batch=4, stages=True)
+SOURCE = '''
+"""Stages around a linear layer; the second one takes over half of the module's work."""
+
+from modelzoo.workload import Inputs, ModelInput, Stage, Stages, Workload
+
+
+def build(options):
+    import torch
+
+    return torch.nn.Sequential(torch.nn.Softplus(), torch.nn.Linear(64, 64))
+
+
+def inputs(request):
+    import torch
+
+    return Inputs((torch.ones(request.batch, 64),), ("ones",) * request.batch)
+
+
+def stages(request):
+    import torch
+
+    def without_softplus(module):
+        module[0] = torch.nn.Identity()
+        return module
+
+    return Stages(
+        source=[1.0] * request.batch,
+        items=("ones",) * request.batch,
+        before=(
+            Stage("decode", lambda rows: torch.tensor(rows)[:, None].expand(-1, 64).clone()),
+            Stage("soften", lambda rows: ModelInput((torch.nn.functional.softplus(rows),), len(rows)), "device"),
+        ),
+        after=(Stage("pick", lambda made: made.output.argmax(1).tolist()[: made.context]),),
+        part=without_softplus,
+    )
+
+
+WORKLOAD = Workload("staged", "a layer with stages", "rows", build, inputs, stages=stages, batch=4)
+'''
 
 
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     """A workload with stages."""
-    return staged_workload(tmp_path_factory.mktemp("staged"))
+    folder = tmp_path_factory.mktemp("staged")
+    (folder / "workload.py").write_text(SOURCE)
+    return load_workload(folder)
 
 
 @pytest.fixture(scope="module")

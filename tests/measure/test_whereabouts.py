@@ -12,13 +12,11 @@ import torch
 from toy_workloads import NUMPY_ENGINE, SHORT, numpy_setting, odd_numpy
 
 from modelzoo import cli
-from modelzoo.errors import NoAnswerError
 from modelzoo.measure import process, schedule
-from modelzoo.measure.jobs import Event, Request, prepare, start_worker
+from modelzoo.measure.jobs import Event, Request
 from modelzoo.measure.whereabouts import whereabouts
 from modelzoo.plan import Effort
 from modelzoo.records.run import Run
-from modelzoo.records.serving import Ready
 from modelzoo.results import store
 from modelzoo.workload import Workload
 
@@ -114,16 +112,3 @@ def test_the_time_out_ends_a_call_and_keeps_the_other_settings(
     assert failed.error_kind == "NoAnswerError"
     assert re.match(r"ended by --timeout: cold, no answer for \d+ s: .*workload.py:7 in <lambda>: ", failed.error or "")
     assert not [each for each in psutil.Process().children(recursive=True) if "worker" in " ".join(each.cmdline())]
-
-
-@pytest.mark.usefixtures("numpy_engine")
-def test_the_time_out_ends_an_instance(tmp_path: Path) -> None:
-    """Throughput and load wait for theirs in the same way."""
-    work = stuck(tmp_path)
-    request = Request(work, (numpy_setting(work).replace(batch=2),), SHORT, audit=False, timeout=4.0)
-    (prepared,) = prepare(request, lambda event: None)
-    with (
-        start_worker(request, 0, prepared, lambda event: None) as instance,
-        pytest.raises(NoAnswerError, match="ended by --timeout: cold, .*rows 2×48 float32"),
-    ):
-        instance.call("serve", SHORT, (), result=Ready)

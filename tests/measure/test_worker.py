@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec import structs
 from toy_workloads import RANDOM, mlp
 
 from modelzoo.errors import UsageError
@@ -40,17 +39,6 @@ def test_a_worker_introduces_itself_and_answers() -> None:
     assert isinstance(messages[-1], Answer)
     (found,) = msgspec.json.decode(messages[-1].result, type=list[Preparation])
     assert found.error_kind == "WeightsError"
-
-
-def test_an_error_of_the_job_is_a_message_and_exit_code_2(tmp_path: Path) -> None:
-    """A workload that declares nothing."""
-    (tmp_path / "workload.py").write_text("")
-    job = structs.replace(prepare_job(mlp(), (RANDOM,)), directory=str(tmp_path))
-    code, messages = answers(encode_job(job), PREPARE)
-    assert code == 2
-    assert isinstance(messages[-1], Failed)
-    assert messages[-1].error_kind == "UsageError"
-    assert "workload.py must define WORKLOAD" in messages[-1].error
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b'{"type": "conquer"}', b'{"type": "assignment"}', b"[]"])

@@ -1,4 +1,4 @@
-"""The generator in virtual time: waits, batches, rejections and early ends are exactly those of theory."""
+"""The generator in virtual time: arrivals, waits, batches, rejections and early ends are exactly those of theory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,57 @@ import random
 from collections.abc import Sequence
 from statistics import fmean
 
+import numpy as np
 import pytest
 from virtual_server import VirtualServer
 
-from modelzoo.serve.generator import Batching, GiveUp, poisson, serve, stream
+from modelzoo.serve import generator
+from modelzoo.serve.generator import Batching, Dispatcher, GiveUp, Served, poisson, serve, stream
 from modelzoo.serve.servers import Reply
 
 ONE = Batching(1, 0.0, 10**9)
+
+
+@pytest.fixture(autouse=True)
+def _no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let schedules start at 0."""
+    monkeypatch.setattr(generator, "LEAD", 0.0)
+
+
+def test_equal_seeds_give_equal_schedules() -> None:
+    """And others do not."""
+    first = poisson(50.0, 100, 1.0, (0, 3))
+    assert np.array_equal(first, poisson(50.0, 100, 1.0, (0, 3)))
+    assert not np.array_equal(first, poisson(50.0, 100, 1.0, (0, 4)))
+
+
+def test_gaps_are_exponential() -> None:
+    """Their mean and standard deviation are 1 / rate, and numbers of arrivals per second vary as their mean does."""
+    arrivals = poisson(100.0, 20_000, 0.0, (1,))
+    gaps = np.diff(arrivals, prepend=0.0)
+    assert len(arrivals) == 20_000
+    assert gaps.min() > 0
+    assert gaps.mean() == pytest.approx(0.01, rel=0.03)
+    assert gaps.std() == pytest.approx(0.01, rel=0.03)
+    counts = np.bincount(arrivals.astype(int))[:-1]
+    assert counts.var() / counts.mean() == pytest.approx(1.0, abs=0.35)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_both_minima_are_met_and_not_exceeded(seed: int) -> None:
+    """Queries and seconds, whichever takes longer; without the last arrival one of them would not be met."""
+    for queries, seconds in ((200, 1.0), (20, 4.0), (1, 0.0)):
+        arrivals = poisson(30.0, queries, seconds, (seed,))
+        assert len(arrivals) >= queries
+        assert arrivals[-1] >= seconds
+        assert len(arrivals) == queries or arrivals[-2] < seconds
+
+
+def served(
+    server: VirtualServer, arrivals: Sequence[float], batching: Batching = ONE, give_up: GiveUp | None = None
+) -> Served:
+    """What happens to requests that arrive at these seconds."""
+    return serve(server, list(arrivals), batching, give_up)
 
 
 def lindley(arrivals: Sequence[float], services: Sequence[float]) -> list[float]:
@@ -32,7 +76,7 @@ def test_waits_follow_lindleys_recursion(load: float) -> None:
     services = [draw.expovariate(1.0) for _ in range(2000)]
     arrivals = poisson(load, len(services), 0.0, (7,)).tolist()
     order = iter(services)
-    found = serve(VirtualServer(1, lambda _: next(order)), arrivals, ONE, lead=0.0)
+    found = served(VirtualServer(1, lambda _: next(order)), arrivals)
     waits = [start - due for start, due in zip(found.dispatched, found.due)]
     assert waits == pytest.approx(lindley(arrivals, services), abs=1e-6)
     assert found.latencies() == pytest.approx([a + b for a, b in zip(waits, services)])
@@ -40,24 +84,38 @@ def test_waits_follow_lindleys_recursion(load: float) -> None:
 
 def test_the_mean_wait_is_that_of_an_m_d_1_queue() -> None:
     """Pollaczek and Khinchine: load / (2 (1 - load)) service times, here one at a load of 2/3."""
-    arrivals = poisson(2 / 3, 40_000, 0.0, (1,)).tolist()
-    found = serve(VirtualServer(1, lambda _: 1.0), arrivals, ONE, lead=0.0)
+    found = served(VirtualServer(1, lambda _: 1.0), poisson(2 / 3, 40_000, 0.0, (1,)))
     assert fmean(start - due for start, due in zip(found.dispatched, found.due)) == pytest.approx(1.0, rel=0.1)
 
 
 def test_arrivals_do_not_depend_on_replies() -> None:
     """A slow server changes latencies, not the schedule, and latencies count from the schedule."""
     arrivals = [0.0, 1.0, 2.0]
-    slow = serve(VirtualServer(1, lambda _: 10.0), arrivals, ONE, lead=0.0)
-    assert slow.due == arrivals
-    assert slow.admitted == arrivals
+    slow = served(VirtualServer(1, lambda _: 10.0), arrivals)
+    assert slow.due == slow.admitted == arrivals
     assert slow.latencies() == [10.0, 19.0, 28.0]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "wait", "dispatched", "sizes"),
+    [
+        pytest.param([0.0] * 4, 0.5, [0.0] * 4, {4: 1}, id="a full batch goes at once"),
+        pytest.param([0.0, 0.3], 0.5, [0.5, 0.5], {2: 1}, id="a partial one when its oldest request has waited"),
+        pytest.param([0.0] + [0.1] * 6, 0.0, [0.0] + [1.0] * 4 + [2.0] * 2, {1: 1, 4: 1, 2: 1}, id="all were busy"),
+    ],
+)
+def test_batches_are_made_by_size_and_by_wait(
+    arrivals: list[float], wait: float, dispatched: list[float], sizes: dict[int, int]
+) -> None:
+    """By an instance that takes a second for any batch; nothing is due while it is busy."""
+    found = served(VirtualServer(1, lambda _: 1.0), arrivals, Batching(4, wait, 100))
+    assert (found.dispatched, found.dispatcher.sizes) == (dispatched, sizes)
 
 
 def test_batches_grow_with_the_load() -> None:
     """Requests that come while the instance is busy share the next batch, without waiting for more."""
-    arrivals = poisson(3.0, 3000, 0.0, (2,)).tolist()
-    found = serve(VirtualServer(1, lambda size: 0.9 + 0.1 * size), arrivals, Batching(8, 0.0, 10**6), lead=0.0)
+    server = VirtualServer(1, lambda size: 0.9 + 0.1 * size)
+    found = served(server, poisson(3.0, 3000, 0.0, (2,)), Batching(8, 0.0, 10**6))
     assert len(found.latencies()) == 3000
     assert sum(size * count for size, count in found.dispatcher.sizes.items()) == 3000
     assert max(found.dispatcher.sizes) == 8
@@ -66,8 +124,7 @@ def test_batches_grow_with_the_load() -> None:
 
 def test_an_overload_is_rejected_and_counted() -> None:
     """Twice the capacity: half of the requests are rejected, and the others wait in a full queue."""
-    arrivals = [float(number) for number in range(1000)]
-    found = serve(VirtualServer(1, lambda _: 2.0), arrivals, Batching(1, 0.0, 10), lead=0.0)
+    found = served(VirtualServer(1, lambda _: 2.0), range(1000), Batching(1, 0.0, 10))
     assert found.rejected == pytest.approx(490, abs=10)
     assert len(found.latencies()) + found.rejected == 1000
     assert max(found.latencies()) <= 22.0
@@ -75,14 +132,13 @@ def test_an_overload_is_rejected_and_counted() -> None:
 
 def test_a_small_queue_does_not_reject_what_an_idle_instance_could_take() -> None:
     """Two requests that are due at once, two idle instances, and a queue with room for one."""
-    found = serve(VirtualServer(2, lambda _: 2.0), [0.0, 0.0, 0.0, 0.0], Batching(1, 0.0, 1), lead=0.0)
+    found = served(VirtualServer(2, lambda _: 2.0), [0.0, 0.0, 0.0, 0.0], Batching(1, 0.0, 1))
     assert (found.rejected, len(found.latencies())) == (1, 3)
 
 
 def test_a_run_that_cannot_meet_its_bound_ends_early() -> None:
     """After one request more than may be over it; what waits is dropped."""
-    arrivals = [float(number) for number in range(1000)]
-    found = serve(VirtualServer(1, lambda _: 2.0), arrivals, ONE, GiveUp(5.0, 3), lead=0.0)
+    found = served(VirtualServer(1, lambda _: 2.0), range(1000), ONE, GiveUp(5.0, 3))
     assert found.given_up
     assert sum(latency > 5.0 for latency in found.latencies()) == 4
     assert found.ended < 20.0
@@ -90,7 +146,7 @@ def test_a_run_that_cannot_meet_its_bound_ends_early() -> None:
 
 def test_offline_runs_everything_in_full_batches() -> None:
     """All requests are there at the start; three instances share them."""
-    found = serve(VirtualServer(3, lambda size: float(size)), [0.0] * 26, Batching(4, 0.0, 26), lead=0.0)
+    found = served(VirtualServer(3, lambda size: float(size)), [0.0] * 26, Batching(4, 0.0, 26))
     assert found.dispatcher.sizes == {4: 6, 2: 1}
     assert found.ended == 10.0
     assert not found.rejected
@@ -119,8 +175,21 @@ class Dying(VirtualServer):
 
 def test_the_death_of_an_instance_ends_the_run() -> None:
     """What was answered before is kept; its own requests are not answered."""
-    found = serve(Dying(1, lambda _: 1.0), [float(number) for number in range(100)], ONE, lead=0.0)
+    found = served(Dying(1, lambda _: 1.0), range(100))
     assert found.dispatcher.errors == {0: "killed"}
     assert len(found.latencies()) == 2
     assert math.isnan(found.replied[2])
     assert len(stream(Dying(1, lambda _: 1.0), 10, 0.0).latencies()) == 2
+
+
+def test_a_dead_instance_gets_nothing_more() -> None:
+    """Whether it died idle or with a batch; without any the queue waits for nothing."""
+    found = Dispatcher(VirtualServer(2, lambda _: 1.0), ONE)
+    found.offer(0, 0.0)
+    found.dispatch(0.0)
+    assert found.finished([Reply(0, 0.0, 0.0, "killed"), Reply(1, 0.0, 0.0, "killed as well")]) == []
+    assert found.errors == {0: "killed", 1: "killed as well"}
+    found.offer(1, 0.0)
+    found.dispatch(0.0)
+    assert found.sizes == {1: 1}
+    assert not found.is_busy

@@ -1,7 +1,8 @@
-"""Who gets which cores, on machines of many shapes."""
+"""Who gets which cores: instances on machines of many shapes, and the generator one of its own if there is one."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -10,9 +11,19 @@ from topologies import dual_socket, plant_topology, topology
 
 from modelzoo.errors import UsageError
 from modelzoo.machine.cpu import read_topology
+from modelzoo.records.load import GeneratorPlace
 from modelzoo.records.machine import Core, Topology
-from modelzoo.records.throughput import Smt
-from modelzoo.serve.places import idle_cores, most_cores, most_instances, plan, quota_in_cores, splits
+from modelzoo.records.throughput import InstancePlace, Smt
+from modelzoo.serve.places import (
+    cores_beside_generator,
+    generator_place,
+    idle_cores,
+    most_cores,
+    plan,
+    quota_in_cores,
+    settled,
+    splits,
+)
 
 
 @pytest.mark.parametrize(("instances", "cores"), [(1, 32), (4, 32), (8, 16), (16, 8), (128, 1), (5, 3), (40, 3)])
@@ -29,23 +40,6 @@ def test_every_instance_is_inside_one_node_and_shares_no_core(instances: int, co
     counts = Counter(place.node for place in places)
     if instances >= 4 and instances % 4 == 0:
         assert len(set(counts.values())) == 1
-
-
-def test_uneven_nodes_are_filled_from_the_largest() -> None:
-    """6 cores and 2: three instances of two cores on the first, one on the second."""
-    machine = topology(6, 2)
-    places = plan(machine, 4, 2)
-    assert Counter(place.node for place in places) == {0: 3, 1: 1}
-    assert most_instances(machine, 2) == 4
-    assert most_instances(machine, 3) == 2
-    with pytest.raises(UsageError, match=r"3 × 3 cores: the NUMA nodes have room for only 2 instances of 3 cores"):
-        plan(machine, 3, 3)
-
-
-def test_an_instance_never_spans_two_nodes() -> None:
-    """Although there are enough cores in all."""
-    with pytest.raises(UsageError, match="no NUMA node has more than 4 cores .*; give --cores-per-inst"):
-        plan(topology(4, 4), 1, 5)
 
 
 def test_siblings_are_left_idle_unless_they_are_asked_for() -> None:
@@ -65,14 +59,6 @@ def test_instances_with_unequal_threads_are_refused(tmp_path: Path) -> None:
     assert [place.cpus for place in plan(machine, 2, 2)] == [(0, 1), (2, 3)]
     with pytest.raises(UsageError, match="--smt on: instances would have 3 or 4 hardware threads"):
         plan(machine, 2, 2, Smt.ON)
-
-
-def test_offline_cpus_and_cpusets_are_never_used(tmp_path: Path) -> None:
-    """What may not be used is no place."""
-    root = plant_topology(tmp_path, {0: range(8), 1: range(8, 16)}, online="0-3,6-15", cpuset="2-12")
-    places = plan(read_topology(root), 4, 2)
-    assert {cpu for place in places for cpu in place.cpus} <= set(range(2, 13)) - {4, 5}
-    assert Counter(place.node for place in places) == {0: 2, 1: 2}
 
 
 def test_a_quota_limits_the_instances() -> None:
@@ -96,58 +82,6 @@ def test_a_quota_is_used_up_by_threads() -> None:
     with pytest.raises(UsageError, match="4 × 1 core, 8 threads: the control group's quota allows 4 CPUs"):
         plan(machine, 4, 1, Smt.ON)
     assert splits(quota_in_cores(machine, Smt.ON)) == ((1, 2), (2, 1))
-
-
-@pytest.mark.parametrize(("instances", "cores"), [(0, 1), (1, 0), (-1, 2)])
-def test_nothing_is_no_plan(instances: int, cores: int) -> None:
-    """At least one instance with at least one core."""
-    with pytest.raises(UsageError, match="there must be 1 instance or more, of 1 core or more"):
-        plan(topology(4), instances, cores)
-
-
-def test_the_most_cores_for_so_many_instances() -> None:
-    """When only the number of instances is given."""
-    machine = topology(32, 32, 32, 32)
-    assert [most_cores(machine, count) for count in (1, 2, 4, 8, 12, 128, 129)] == [32, 32, 32, 16, 10, 1, 0]
-
-
-Splits = list[tuple[int, int]]
-
-
-@pytest.mark.parametrize(
-    ("machine", "expected"),
-    [
-        (topology(2), [(1, 2), (2, 1)]),
-        (topology(72), [(1, 72), (2, 36), (4, 18), (8, 9), (18, 4), (36, 2), (72, 1)]),
-        (topology(80), [(1, 80), (2, 40), (4, 20), (8, 10), (16, 5), (40, 2), (80, 1)]),
-        (topology(96), [(1, 96), (2, 48), (4, 24), (8, 12), (16, 6), (32, 3), (96, 1)]),
-        (topology(96, cache=8), [(1, 96), (2, 48), (4, 24), (12, 8), (24, 4), (48, 2), (96, 1)]),
-        (topology(32, 32, 32, 32), [(1, 32), (4, 32), (8, 16), (16, 8), (32, 4), (64, 2), (128, 1)]),
-        (topology(96, quota=6.5), [(1, 6), (2, 3), (6, 1)]),
-        (Topology((Core((0,), (0,), 0, 0),)), [(1, 1)]),
-    ],
-)
-def test_a_search_tries_splits_that_use_all_cores(machine: Topology, expected: Splits) -> None:
-    """Whole nodes, then about half as many cores each time; a single instance on one node is compared with them."""
-    found = splits(machine)
-    assert list(found) == expected
-    compared = found[1:] if len(machine.nodes) > 1 else found
-    assert {idle_cores(machine, *each) for each in compared} == {0}
-
-
-@pytest.mark.parametrize(
-    ("machine", "expected"),
-    [
-        (topology(31), [(1, 31, 0), (2, 15, 1), (5, 6, 1), (10, 3, 1), (31, 1, 0)]),
-        (topology(6, 2), [(1, 6, 2), (4, 2, 0), (8, 1, 0)]),
-        (topology(20, 44), [(1, 44, 20), (3, 20, 4), (6, 10, 4), (16, 4, 0), (32, 2, 0), (64, 1, 0)]),
-    ],
-)
-def test_of_sizes_that_do_not_fit_those_with_the_fewest_idle_cores_are_tried(
-    machine: Topology, expected: list[tuple[int, int, int]]
-) -> None:
-    """A prime number of cores, and nodes of different sizes."""
-    assert [(*each, idle_cores(machine, *each)) for each in splits(machine)] == expected
 
 
 def test_a_search_is_no_longer_on_machines_of_odd_sizes() -> None:
@@ -189,3 +123,62 @@ def test_a_cache_of_one_core_or_of_the_whole_node_is_no_cluster(tmp_path: Path) 
     for machine in (whole, read_topology(private)):
         assert len(machine.clusters) == 1
         assert machine.text == "8 cores, 1 NUMA node"
+
+
+SMT = Topology(tuple(Core((cpu, cpu + 4), (cpu, cpu + 4), 0, 0) for cpu in range(4)))
+ALL = frozenset(range(8))
+
+
+def test_without_a_free_core_it_shares() -> None:
+    """Although the siblings are idle."""
+    assert cores_beside_generator(topology(4), 4) == cores_beside_generator(topology(1), 1) == 1
+    found = generator_place(SMT, [InstancePlace((0, 1), 0), InstancePlace((2, 3), 0)], ALL)
+    assert not found.is_own
+    assert found.cpus == tuple(range(8))
+
+
+@pytest.mark.parametrize(
+    ("quota", "instances", "cores", "polls"),
+    [
+        (4.0, 1, 3, True),
+        (6.5, 2, 2, True),
+        (1.0, 1, 1, False),
+        (None, 1, 16, True),
+        (None, 2, 15, True),
+        (400.0, 1, 16, True),
+    ],
+)
+def test_the_generator_counts_against_a_quota(quota: float | None, instances: int, cores: int, polls: bool) -> None:
+    """One CPU of it is left to the generator, which polls; if that is not possible, it sleeps."""
+    machine = topology(16, 16, quota=quota)
+    assert cores_beside_generator(machine, instances) == cores
+    place = generator_place(machine, plan(machine, instances, cores), ALL)
+    assert place.is_own
+    assert place.polls is polls
+
+
+def test_instances_that_use_up_the_quota_leave_no_time_to_poll() -> None:
+    """As asked for by --cores-per-instance."""
+    machine = topology(16, quota=4.0)
+    assert not generator_place(machine, plan(machine, 2, 2), ALL).polls
+    assert generator_place(machine, plan(machine, 3, 1), ALL).polls
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is only one CPU")
+def test_a_pinned_process_may_run_elsewhere_afterwards() -> None:
+    """Only within the block it is on its core."""
+    before = os.sched_getaffinity(0)
+    cpu = max(before)
+    with settled(generator_place(Topology((Core((cpu,), (cpu,), 0, 0),)), [], frozenset(before))):
+        assert os.sched_getaffinity(0) == {cpu}
+    assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_the_generator_goes_first_if_it_may(is_own: bool) -> None:
+    """Only within the block."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    with settled(GeneratorPlace((min(os.sched_getaffinity(0)),), is_own)) as found:
+        assert found.nice == os.getpriority(os.PRIO_PROCESS, 0) <= before
+    if os.geteuid() == 0:
+        assert os.getpriority(os.PRIO_PROCESS, 0) == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from load_results import load, measured, sessions
@@ -11,13 +12,38 @@ from virtual_server import VirtualServer
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.load import Flaw, InvalidReason
+from modelzoo.records.load import Flaw, InvalidReason, Load, LoadRun
 from modelzoo.records.machine import Throttling
 from modelzoo.results.load import RESOLUTION, answer, searches
 from modelzoo.serve import search
-from modelzoo.serve.search import MOST_LATE, CalibratedInstances
+from modelzoo.serve.search import LOWEST, MOST_LATE, Bracket, CalibratedInstances
 from modelzoo.serve.servers import Reply
 from modelzoo.views.load import headline
+
+
+def searched(truth: float) -> tuple[Bracket, list[float]]:
+    """What is known at the end of a search that begins at 10, and the rates that were tried."""
+    bracket, tried = Bracket(10.0), list[float]()
+    while (rate := bracket.next()) is not None:
+        tried.append(rate)
+        bracket = bracket.tried(rate, passed=rate <= truth)
+    return bracket, tried
+
+
+@pytest.mark.parametrize("truth", [1.0, 7.0, 9.1, 9.7, 9.9, 10.0, 10.2, 10.4, 10.9, 25.0, 300.0])
+def test_the_highest_rate_is_found(truth: float) -> None:
+    """To within the resolution, from below; a first guess within 10 % of the truth takes at most five runs."""
+    found, tried = searched(truth)
+    assert found.low is not None
+    assert found.low <= truth <= found.low * (1 + RESOLUTION)
+    assert len(set(tried)) == len(tried) <= (5 if 9 < truth < 11 else 14)
+
+
+def test_a_bound_that_no_rate_meets_ends_the_search() -> None:
+    """Far below the first guess."""
+    found, tried = searched(0.0)
+    assert found.low is None
+    assert min(tried) >= LOWEST * 10.0
 
 
 def test_a_search_finds_the_highest_rate_in_every_repeat() -> None:
@@ -58,44 +84,6 @@ def test_too_few_requests_end_a_search() -> None:
     assert [[reason.flaw for reason in run.reasons] for run in found.runs] == [[Flaw.TOO_FEW]]
 
 
-def test_every_run_says_how_a_quota_stopped_it() -> None:
-    """From the counters of the control group before and after it; nothing without a quota."""
-    requested = load(repeats=2, queries=300)
-    usual, counters = sessions(requested), iter([(1, 0.5), (4, 0.75), (4, 0.75), (4, 0.75)])
-
-    @contextmanager
-    def limited(repeat: int) -> Iterator[CalibratedInstances]:
-        with usual(repeat) as opened:
-            yield replace(opened, throttling=lambda: Throttling(*next(counters)))
-
-    found = list(search.runs(requested, limited, lambda session: None))
-    assert [run.throttling for run in found] == [Throttling(3, 0.25), Throttling(0, 0.0)]
-    assert {run.throttling for run in measured(requested).runs} == {None}
-
-
-class Late(VirtualServer):
-    """Its waits end late, as on a machine that is busy with something else."""
-
-    def wait(self, until: float) -> list[Reply]:
-        return list(super().wait(until + 0.02))
-
-
-def test_a_late_generator_ends_a_search() -> None:
-    """After a few runs; none of them counts."""
-    requested = load(is_search=True, rate=None)
-    usual = sessions(requested)
-
-    @contextmanager
-    def opened(repeat: int) -> Iterator[CalibratedInstances]:
-        with usual(repeat) as found:
-            yield replace(found, server=Late(1, lambda size: 0.001))
-
-    found = list(search.runs(requested, opened, lambda session: None))
-    late_only = [run for run in found if [reason.flaw for reason in run.reasons] == [Flaw.LATE]]
-    assert late_only == found[-MOST_LATE:]
-    assert not any(run.is_valid for run in found)
-
-
 def test_a_search_that_did_not_come_to_its_end_has_no_answer() -> None:
     """It met the bound at some rate, but nothing shows that no higher one would do."""
     found = measured(load(is_search=True, rate=None, repeats=2, queries=662))
@@ -113,6 +101,42 @@ def test_a_search_that_did_not_come_to_its_end_has_no_answer() -> None:
     assert [one.repeat for one in interrupted.found] == [0]
 
 
+def opened(requested: Load, **changes: Any) -> Iterator[LoadRun]:
+    """The runs with instances in which something is otherwise."""
+    usual = sessions(requested)
+
+    @contextmanager
+    def changed(repeat: int) -> Iterator[CalibratedInstances]:
+        with usual(repeat) as found:
+            yield replace(found, **changes)
+
+    return search.runs(requested, changed, lambda session: None)
+
+
+def test_every_run_says_how_a_quota_stopped_it() -> None:
+    """From the counters of the control group before and after it; nothing without a quota."""
+    requested = load(repeats=2, queries=300)
+    counters = iter([(1, 0.5), (4, 0.75), (4, 0.75), (4, 0.75)])
+    found = opened(requested, throttling=lambda: Throttling(*next(counters)))
+    assert [run.throttling for run in found] == [Throttling(3, 0.25), Throttling(0, 0.0)]
+    assert {run.throttling for run in measured(requested).runs} == {None}
+
+
+class Late(VirtualServer):
+    """Its waits end late, as on a machine that is busy with something else."""
+
+    def wait(self, until: float) -> list[Reply]:
+        return list(super().wait(until + 0.02))
+
+
+def test_a_late_generator_ends_a_search() -> None:
+    """After a few runs; none of them counts."""
+    found = list(opened(load(is_search=True, rate=None), server=Late(1, lambda size: 0.001)))
+    late_only = [run for run in found if [reason.flaw for reason in run.reasons] == [Flaw.LATE]]
+    assert late_only == found[-MOST_LATE:]
+    assert not any(run.is_valid for run in found)
+
+
 class Dying(VirtualServer):
     """Dies with its first batch."""
 
@@ -122,15 +146,7 @@ class Dying(VirtualServer):
 
 def test_the_death_of_an_instance_is_stored_and_reported() -> None:
     """The run comes first, then the error."""
-    requested = load(queries=300)
-    usual = sessions(requested)
-
-    @contextmanager
-    def opened(repeat: int) -> Iterator[CalibratedInstances]:
-        with usual(repeat) as found:
-            yield replace(found, server=Dying(1, lambda size: 0.001))
-
-    runs = search.runs(requested, opened, lambda session: None)
+    runs = opened(load(queries=300), server=Dying(1, lambda size: 0.001))
     assert [reason.flaw for reason in next(runs).reasons] == [Flaw.DIED]
     with pytest.raises(WorkerError, match="instance 0 died: ended by SIGKILL"):
         next(runs)

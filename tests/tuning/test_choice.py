@@ -11,16 +11,9 @@ from fake_runs import WEIGHTS, evidence, make
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
-from modelzoo.records.evidence import (
-    KernelCalls,
-    KernelDigest,
-    OperatorClass,
-    OperatorUse,
-    ProofSource,
-    ProofVerdict,
-)
+from modelzoo.records.evidence import KernelCalls, KernelDigest, OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.race import ExclusionKind
-from modelzoo.records.run import Run, RunReport, ValidityEntry
+from modelzoo.records.run import RunReport, ValidityEntry
 from modelzoo.records.workload import OutputAgreement, OutputError, WeightsKind
 from modelzoo.setting import Setting
 from modelzoo.stats.race import Choice
@@ -84,11 +77,6 @@ FP32 = evidence(ProofVerdict.FP32)
 BASE = [make([1.0], evidence=FP32)]
 
 
-def process(**changes: Any) -> Run:
-    """A process of a candidate that is fit."""
-    return make([0.5], setting=Setting(mode="compile"), group=1, **{"evidence": FP32, **changes})
-
-
 def report(**changes: Any) -> RunReport:
     """The report of the default's first process."""
     found = make([1.0], **{"evidence": FP32, **changes}).report
@@ -96,50 +84,53 @@ def report(**changes: Any) -> RunReport:
     return found
 
 
-def test_a_proven_candidate_with_the_same_outputs_is_fit() -> None:
-    """Nothing is against it."""
-    same = OutputAgreement((OutputError("0", 1, 1e-7, 1.0, 1e-7),), True)
-    assert choice.unfit([process(agreement=same)], BASE) is None
+def outputs(mean_error: float, max_error: float) -> OutputAgreement:
+    """How far the only output, whose mean is 1, is from torch's."""
+    return OutputAgreement((OutputError("0", 1, mean_error, 1.0, max_error),), True)
 
 
 @pytest.mark.parametrize(
-    ("changes", "kind"),
+    ("precision", "changes", "kind"),
     [
-        ({"evidence": evidence(ProofVerdict.NOT_FP32)}, ExclusionKind.UNPROVEN),
-        ({"evidence": None}, ExclusionKind.UNPROVEN),
-        ({"evidence": evidence(ProofVerdict.WRONG_RESULTS)}, ExclusionKind.WRONG_OUTPUTS),
-        ({"agreement": OutputAgreement((OutputError("0", 1, 1e-2, 1.0, 1.0),), True)}, ExclusionKind.WRONG_OUTPUTS),
+        ("fp32", {"agreement": outputs(1e-7, 1e-7)}, None),
+        ("fp32", {"agreement": outputs(1e-2, 1.0)}, ExclusionKind.WRONG_OUTPUTS),
+        ("fp32", {"evidence": evidence(ProofVerdict.NOT_FP32)}, ExclusionKind.UNPROVEN),
+        ("fp32", {"evidence": None}, ExclusionKind.UNPROVEN),
+        ("fp32", {"evidence": evidence(ProofVerdict.WRONG_RESULTS)}, ExclusionKind.WRONG_OUTPUTS),
+        ("bf16", {"evidence": evidence(ProofVerdict.PARTLY)}, ExclusionKind.UNPROVEN),
+        ("bf16", {"evidence": evidence(ProofVerdict.ACTIVE)}, None),
     ],
 )
-def test_what_is_not_proven_or_not_right_is_out(changes: dict[str, Any], kind: ExclusionKind) -> None:
-    """By what the process reported."""
-    assert choice.unfit([process(**changes)], BASE) == kind
+def test_what_is_not_proven_or_not_right_is_out(
+    precision: str, changes: dict[str, Any], kind: ExclusionKind | None
+) -> None:
+    """By what the process reported: the precision that was asked for must be active, the outputs those of torch."""
+    process = make([0.5], setting=Setting(precision, mode="compile"), group=1, **{"evidence": FP32, **changes})
+    assert choice.unfit([process], BASE) == kind
 
 
-def test_bf16_must_be_active() -> None:
-    """A setting that asks for bf16 and does not get it is not what it says."""
-    setting = Setting("bf16", "autocast")
-    partly = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.PARTLY))
-    assert choice.unfit([partly], BASE) == ExclusionKind.UNPROVEN
-    active = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.ACTIVE))
-    assert choice.unfit([active], BASE) is None
+def kernels(count: int) -> KernelDigest:
+    """A pass that calls a kernel so many times."""
+    return KernelDigest("0", (KernelCalls("jit", "fp32", count),))
 
 
-def test_channels_last_needs_a_convolution() -> None:
-    """As the audit of the default shows; without an audit nothing is known."""
-    conv = OperatorUse("conv", OperatorClass.CONV, (), "jit", "fp32", ProofSource.BOTH, 1, 1.0, 1.0)
-    changes = {"channels_last"}
-    assert choice.pointless(changes, report()) == ExclusionKind.NO_CONVOLUTION
-    assert choice.pointless(changes, report(evidence=replace(FP32, operators=(conv,)))) is None
-    assert choice.pointless(changes, report(evidence=None)) is None
+CONV = OperatorUse("conv", OperatorClass.CONV, (), "jit", "fp32", ProofSource.BOTH, 1, 1.0, 1.0)
 
 
-def test_a_larger_cache_of_primitives_needs_many_of_them() -> None:
-    """A pass that calls few kernels cannot fill oneDNN's own cache."""
-    few, many = (KernelDigest("0", (KernelCalls("jit", "fp32", count),)) for count in (53, 2000))
-    found = choice.pointless({"primitive_cache"}, report(kernels=few))
-    assert found == ExclusionKind.FEW_PRIMITIVES
-    assert choice.pointless({"primitive_cache"}, report(kernels=many)) is None
+@pytest.mark.parametrize(
+    ("field", "changes", "kind"),
+    [
+        ("channels_last", {}, ExclusionKind.NO_CONVOLUTION),
+        ("channels_last", {"evidence": replace(FP32, operators=(CONV,))}, None),
+        ("channels_last", {"evidence": None}, None),
+        ("linear", {}, ExclusionKind.NO_LINEAR),
+        ("primitive_cache", {"kernels": kernels(53)}, ExclusionKind.FEW_PRIMITIVES),
+        ("primitive_cache", {"kernels": kernels(2000)}, None),
+    ],
+)
+def test_what_cannot_have_an_effect_is_out(field: str, changes: dict[str, Any], kind: ExclusionKind | None) -> None:
+    """As the audit of the default shows, or few kernels, which cannot fill oneDNN's own cache of primitives."""
+    assert choice.pointless({field}, report(**changes)) == kind
 
 
 def test_a_default_that_is_not_fp32_compares_with_nothing() -> None:

@@ -1,0 +1,30 @@
+"""Fixtures of the tests that time calls and measure in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from simulated_device import SimulatedDevice
+
+from modelzoo.measure import clock, instance, pipeline
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> SimulatedDevice:
+    """A simulated device whose time is also that of the host."""
+    simulated = SimulatedDevice()
+    for module in (clock, pipeline):
+        monkeypatch.setattr(module, "perf_counter_ns", simulated.stamp)
+    return simulated
+
+
+@pytest.fixture
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Measuring here sets this process's threads, and an instance a memory policy, which cannot be read back."""
+    import torch
+
+    monkeypatch.setattr(instance, "prefer_own_node", lambda cpus: (None, "not in a test"))
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
