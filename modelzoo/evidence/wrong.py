@@ -171,8 +171,11 @@ def wrong_outputs(samples: Sequence[Sample], limits: Limits) -> WrongOutputs | N
 
 
 def wrong_rows(output: Any, row: int, bound: float) -> WrongOutputs | None:
-    """Return what is wrong with an output (…, rows, columns) if one row of the left operand is NaN; or ``None``."""
+    """Return what is wrong with an output (…, rows, columns) if one row of the left operand is NaN; or ``None``.
+
+    What became of that row is not judged: softmax may take a row without a largest number for one that is masked.
+    """
     is_wrong = output.isnan()
-    is_wrong.select(-2, row).logical_not_()
+    is_wrong.select(-2, row).fill_(False)
     spoilt = int(is_wrong.any(-1).sum())
     return WrongOutputs(Fault.OTHER_ROW, spoilt, math.prod(output.shape[:-1]), bound) if spoilt else None
