@@ -10,7 +10,9 @@ The networks are chosen by these rules, fixed before the first run:
 * torch.nn: its recurrent, attention and embedding modules (``examples/layers``).
 
 Each runs in fp32 and in bf16 as ``modelzoo run`` does by default; every sixth one also compiled. The claim: in each
-precision, at most 5 % of the runs are UNKNOWN or fail. Finished runs are kept in --results, so that the same command goes on after an
+precision, at most 5 % of the runs are UNKNOWN or fail.
+
+Finished runs are kept in --results, so that the same command goes on after an
 interruption; ``--page`` only writes the page.
 """
 

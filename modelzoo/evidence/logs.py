@@ -212,8 +212,14 @@ def logged_precision(primitive: Primitive) -> str:
     if mode == "strict" or _X86_FP32_ISA.search(primitive.implementation):
         return "fp32"
     if mode in ("bf16", "any"):
-        return "bf16" if _BF16_ISA.search(primitive.implementation) else BF16_ALLOWED
+        return "bf16" if names_bf16(primitive.implementation) else BF16_ALLOWED
     return "unknown"
+
+
+def names_bf16(implementation: str) -> bool:
+    """Whether the name of a kernel of oneDNN ends with an instruction set that has bf16."""
+    _, colon, isa = implementation.rpartition(":")
+    return bool(colon and _BF16_ISA.search(isa))
 
 
 def logged_types(primitives: Sequence[Primitive]) -> frozenset[str]:

@@ -8,7 +8,7 @@ runs the same kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -24,7 +24,7 @@ from modelzoo.evidence.coverage import (
     time_shares,
 )
 from modelzoo.evidence.kernel_names import UNATTRIBUTED, UNKNOWN_KERNEL, has_weights
-from modelzoo.evidence.logs import untimed
+from modelzoo.evidence.logs import names_bf16, untimed
 from modelzoo.evidence.observation import digest_of
 from modelzoo.evidence.precision import PARTLY_IN_FP32, UNKNOWN, PrecisionProver, is_narrower
 from modelzoo.evidence.probes import ERRORS
@@ -85,6 +85,34 @@ class _Findings(msgspec.Struct, frozen=True):
         return fraction((each for found, each in weights if found == precision), sum(each for _, each in weights))
 
 
+def _probed_alike(audit: AttributedAudit) -> Iterator[Node]:
+    """The parts of an audit, those in bf16 that were not probed as far as those that were show what they are.
+
+    Without a probe, the types of the operands are known, and perhaps the kernel. If no bf16 instruction ran in what was
+    probed, none did in the rest. Attention is one thing and all else another, as they call other libraries (MKL on x86,
+    oneDNN); between them, only the name of an instruction set says that it was used.
+    """
+    shown = {
+        is_attention: {
+            each.subnormals
+            for each in audit.products
+            if each.operands == "bf16" and (each.operator_class is OperatorClass.ATTENTION) == is_attention
+        }
+        - {None}
+        for is_attention in (True, False)
+    }
+    for part in audit.parts:
+        own, other = (shown[(part.operator_class is OperatorClass.ATTENTION) == is_own] for is_own in (True, False))
+        if part.precision != "bf16":
+            yield part
+        elif own == {Subnormals.IN_FP32}:
+            yield replace(part, precision=BF16_IN_FP32, decided_by=ProofSource.PROBE)
+        elif not own and other == {Subnormals.IN_FP32} and part.is_compute and not names_bf16(part.implementation):
+            yield replace(part, precision=UNKNOWN, decided_by=ProofSource.NOTHING)
+        else:
+            yield part
+
+
 def judge_attributed(
     audit: AttributedAudit, canary: Canary | None, requested: str, bf16_method: str | None = None
 ) -> Evidence:
@@ -97,13 +125,8 @@ def judge_attributed(
         bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for other precisions than bf16 and fp16.
     """
     checks = {check.operator: check for check in canary.operators} if canary is not None else {}
+    audit = replace(audit, parts=list(_probed_alike(audit)))
     parts = audit.parts
-    # What was not probed shows the types of its operands alone: if no bf16 instruction ran in what was, none did there.
-    if {each.subnormals for each in audit.products if each.operands == "bf16"} - {None} == {Subnormals.IN_FP32}:
-        parts = [
-            replace(part, precision=BF16_IN_FP32, decided_by=ProofSource.PROBE) if part.precision == "bf16" else part
-            for part in parts
-        ]
     compute = [part for part in parts if part.is_compute]
     # In an audit of fp32, what matters is how much ran in bf16.
     reduced = "bf16" if requested == "fp32" else requested

@@ -170,12 +170,13 @@ def wrong_outputs(samples: Sequence[Sample], limits: Limits) -> WrongOutputs | N
     return WrongOutputs(Fault.ERROR, off, compared, limits.bound, excess if math.isfinite(excess) else None)
 
 
-def wrong_rows(output: Any, row: int, bound: float) -> WrongOutputs | None:
+def wrong_rows(output: Any, row: int, bound: float, *, may_be_lost: bool = False) -> WrongOutputs | None:
     """Return what is wrong with an output (…, rows, columns) if one row of the left operand is NaN; or ``None``.
 
-    What became of that row is not judged: softmax may take a row without a largest number for one that is masked.
+    It must be in that row of the output, unless it ``may_be_lost``, and in no other.
     """
     is_wrong = output.isnan()
-    is_wrong.select(-2, row).fill_(False)
+    own = is_wrong.select(-2, row)
+    own.fill_(False) if may_be_lost else own.logical_not_()
     spoilt = int(is_wrong.any(-1).sum())
     return WrongOutputs(Fault.OTHER_ROW, spoilt, math.prod(output.shape[:-1]), bound) if spoilt else None

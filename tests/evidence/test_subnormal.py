@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from evidence_samples import gemm, judge, recording, sentence
+from evidence_samples import called, gemm, judge, recording, sentence
 from onednn_recordings import CALLS
 from planted_kernels import replaced
 from replayed_products import replayed
@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from modelzoo.evidence import subnormal
 from modelzoo.evidence.subnormal import factors_of, seen
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, Product, ProofVerdict, Subnormals
 
 SMALLEST = 2.0**-126
@@ -180,6 +181,31 @@ def test_recorded_products_are_judged_without_their_log(path: Path) -> None:
 def test_the_verdict_follows_from_subnormal_products(shown: list[Subnormals | None], verdict: ProofVerdict) -> None:
     """A product that was not tried is like the others; what shows nothing leaves the types of the operands."""
     assert judged([product(each) for each in shown]).verdict is verdict
+
+
+BY_NAME = (
+    "onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:{},undef,src:bf16::blocked:ab::f0 wei:bf16::blocked:ab::f0 "
+    "dst:bf16::blocked:ab::f0,,,4x16:16x8,50"
+)
+
+
+@pytest.mark.parametrize(
+    ("isa", "verdict"),
+    [
+        ("avx512_core_bf16", ProofVerdict.PARTLY),
+        ("avx512_core", ProofVerdict.UNKNOWN),  # oneDNN emulates bf16
+        (None, ProofVerdict.UNKNOWN),
+    ],
+)
+def test_attention_in_fp32_says_nothing_about_other_products(isa: str | None, verdict: ProofVerdict) -> None:
+    """MKL multiplies bf16 in fp32 on AMD CPUs, and oneDNN in bf16: where its products cannot be probed, as in compiled
+    code, the instruction set in the kernel's name says so."""
+    shapes = ((1, 1, 4, 16),) * 3
+    attention = called("aten::_scaled_dot_product_flash_attention_for_cpu", "bfloat16", 1.0, *shapes)
+    tried = replace(product(Subnormals.IN_FP32), operator=attention.call.name, operator_class=OperatorClass.ATTENTION)
+    other = gemm("aten::mm", "bfloat16", lines="" if isa is None else BY_NAME.format(isa))
+    found = recording(attention, other, products=(tried, product(None)), replay_seconds=0.1)
+    assert judge(found, None, "bf16", "cast").verdict is verdict
 
 
 def test_bf16_operands_are_not_fp32_whatever_multiplied_them() -> None:
