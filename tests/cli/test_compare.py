@@ -121,8 +121,11 @@ def test_a_page_has_the_money_the_speed_the_proof_and_each_result(tmp_path: Path
         assert words in text
     assert called("report", *paths, "--price", "BASE=0.4", "--price", "OTHER=0.1", "-o", report).code == 0
     assert report.read_text(encoding="utf-8") == text
-    assert called("report", *paths, *prices, "--redact", "-o", report).code == 0
-    assert "CHEAPER" in report.read_text(encoding="utf-8"), "prices follow sides whose names are hidden"
+    for command in ("report", "compare"):
+        assert called(command, *paths, *prices, "--redact", "-o", report).code == 0
+        hidden = report.read_text(encoding="utf-8")
+        assert "CHEAPER" in hidden, "prices follow sides whose names are hidden"
+        assert str(tmp_path) not in hidden
     for words, code in ((["--details"], 2), (paths[:1] * 5, 2), (["--fail-on", "ambiguous"], 1)):
         assert called("compare", *paths, *words, "-o", page).code == code
 

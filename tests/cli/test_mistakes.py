@@ -67,6 +67,7 @@ COMPARE = [
     ("STORED STORED --allow everything", "--allow must be one of weights, inputs"),
     ("STORED STORED --pair fp32:bf16", "must have the form BASE:OTHER"),
     ("STORED STORED --pair mode=script:mode=compile", "pairs nothing"),
+    ("STORED STORED --redact", "--redact concerns the page only; name its file with -o FILE.html"),
     ("STORED STORED --assume-spread 0", "--assume-spread must be over 0 %"),
     ("STORED STORED --assume-spread 100%", "--assume-spread must be over 0 %"),
     ("STORED STORED --price @missing.csv", "--price: missing.csv cannot be read: No such file"),

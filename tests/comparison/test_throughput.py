@@ -11,7 +11,7 @@ from fake_runs import WEIGHTS, judgement
 from instances import served
 from proven_results import session, side
 
-from modelzoo.comparison.compare import Comparison, Question, compare
+from modelzoo.comparison.compare import Comparison, Question, compare, gate
 from modelzoo.comparison.machines import Price, prices_of
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
@@ -23,7 +23,7 @@ from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome
-from modelzoo.views.compare import accuracy, notes
+from modelzoo.views.compare import accuracy, document, headline, notes
 from modelzoo.views.speed import reason
 
 STEADY = (1.0, 1.01, 0.99, 1.0, 1.02, 0.98)
@@ -137,7 +137,8 @@ def test_a_judgement_that_is_given_with_the_sessions_counts() -> None:
     measured = served(rates(40))
     where = measured.runs[0].report.provenance
     report = replace(entry.report, prepared=replace(entry.report.prepared, weights=WEIGHTS), provenance=where)
-    own = replace(entry, workload="toy", requested=Setting("bf16"), report=report)
+    named = Setting("bf16", weights="random")  # elsewhere they were chosen by --weights auto
+    own = replace(entry, workload="toy", requested=named, report=report)
     requested = tuple(replace(each, setting=each.setting.replace(precision="bf16")) for each in measured.requested)
     measured = replace(measured, requested=requested)
     judged = Result(("modelzoo",), "2026-01-02T00:00:00+00:00", validity=(own,))
@@ -146,6 +147,9 @@ def test_a_judgement_that_is_given_with_the_sessions_counts() -> None:
     assert row.base.validity == own
     assert Obstacle.INVALID in [each.obstacle for each in row.speed.refused]
     assert accuracy(row.other).startswith("not judged; name a result of 'modelzoo validate'")
+    assert accuracy(row.other, side("new", measured, judged).judged) == (
+        "not judged: new/2.json is of another setting, other weights, another machine or another torch"
+    )
     other = replace(judged, validity=(replace(own, requested=Setting("bf16", mode="compile")),))
     (row,) = compare(side("old", measured, other), side("new", measured), Question()).rows
     assert row.base.validity is None
@@ -171,3 +175,14 @@ def test_an_interrupted_measurement_is_noted() -> None:
     """It holds what was stored before."""
     said = notes(compared(served(rates(40)), served(rates(36), HOUR, is_complete=False)))
     assert "new: new/1.json was stored before the call had ended." in said
+    found = compared(served(rates(40)), served(rates(36), HOUR, is_confirmed=False, is_complete=False))
+    (line,) = headline(found).items
+    assert line.text.endswith("after the choice; new: new/1.json was stored before the call had ended")
+
+
+def test_the_best_that_may_meet_a_bound_is_not_said_to_meet_it() -> None:
+    """The line of a side says which it is."""
+    hard, met = LatencyBound(90, 0.05), LatencyBound(90, 0.5)
+    for bound, words in ((hard, "best that may meet p90=50ms: 4"), (met, "best under p90=500ms: 4")):
+        found = compared(served(rates(40), bound=bound), served(rates(36), HOUR, bound=bound))
+        assert words in str(document(found, gate(found, ())))

@@ -67,6 +67,14 @@ def test_rows_of_the_same_file_are_appended(tmp_path: Path) -> None:
     assert writer.files == [old]
 
 
+def test_the_name_of_a_library_s_model_is_one_short_part_of_a_file_s_name(tmp_path: Path) -> None:
+    """It may have colons, slashes, and as many arguments as one likes."""
+    name = f"hf:./config={'a' * 300}"
+    writer = ExhibitWriter(tmp_path, name)
+    writer.write(Exhibit("top5.csv", csv=CsvRows(("a",), (("1",),))))
+    assert (writer.problem, [each.parent for each in writer.files]) == ("", [tmp_path])
+
+
 def test_the_suffix_of_a_file_is_that_of_its_content(tmp_path: Path) -> None:
     """No worker writes a program."""
     plot = LayerErrorPlot((LAYER,), "bf16", 4.0)
