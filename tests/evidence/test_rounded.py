@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exportable_workloads import hides_vnni
 from torch import nn
 from torch.nn import functional
 
@@ -45,6 +46,8 @@ def test_a_quantized_model_is_predicted_to_the_last_digits(recipe: str) -> None:
     """Scales, zero points and ranges are those of the kernels: what is left is the order of fp32 sums."""
     if recipe in ("torchao", "weight-only"):
         pytest.importorskip("torchao", reason="torchao is not installed: pip install torchao==0.16.0")
+        if recipe == "torchao" and hides_vnni():
+            pytest.skip("the limit on oneDNN's instruction set hides VNNI from it, and not from torch: sums saturate")
     elif recipe.startswith("dynamic-") and recipe.partition("-")[2] not in torch.backends.quantized.supported_engines:
         pytest.skip(f"this torch has no engine for {recipe}")
     model = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Linear(48, 16)).eval()
