@@ -9,10 +9,8 @@ The networks are chosen by these rules, fixed before the first run:
 * transformers: twenty widely used architectures, with two layers;
 * torch.nn: its recurrent, attention and embedding modules (``examples/layers``).
 
-Each runs in fp32 and in bf16 as ``modelzoo run`` does by default; every sixth one also compiled. The claim: in each
-precision, at most 5 % of the runs are UNKNOWN or fail.
-
-Finished runs are kept in --results, so that the same command goes on after an
+Each runs in fp32 and in bf16 as ``modelzoo run`` does by default; every sixth one also compiled. The claim: in each of
+these, at most 5 % are UNKNOWN or fail. Finished runs are kept in --results, so that the same command goes on after an
 interruption; ``--page`` only writes the page.
 """
 
@@ -86,8 +84,8 @@ MODES = {
 PAGE = """\
 # What is proven of models by name
 
-What `modelzoo run NAME --weights random` proves of networks of torchvision, timm, transformers and torch.nn, each in
-one process, in fp32 and in bf16 as it is by default ([method](method.md)), and some compiled. This page is made by
+What is proven of networks of torchvision, timm, transformers and torch.nn with random weights, each run in one
+process, in fp32 and in bf16 as it is by default ([method](method.md)), and some compiled. This page is made by
 
     .venv/bin/python benchmarks/zoo.py
 
@@ -275,11 +273,11 @@ def main() -> int:
     if not args.only:
         write_atomically(CHECKOUT / "docs" / "zoo.md", page(ran).encode())
     claims = []
-    for precision in ("fp32", "bf16"):
-        found_in = [each for (_, mode), each in ran.items() if mode.startswith(precision)]
+    for mode in MODES:
+        found_in = [each for (_, of), each in ran.items() if of == mode]
         unproven = sum(each is not None and each.is_open for each in found_in)
         holds = None if None in found_in else unproven <= UNPROVEN_SHARE * len(found_in)
-        claims.append(Claim(f"{precision}: {unproven} of {len(found_in)} are UNKNOWN or failed", holds))
+        claims.append(Claim(f"{mode}: {unproven} of {len(found_in)} are UNKNOWN or failed", holds))
     return conclude(claims)
 
 

@@ -38,6 +38,8 @@ from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
 from modelzoo.workload.nested import tensors_in
 
 BUDGET_SECONDS = 6.0
+VECTOR = 16
+"""Numbers in fp32 in the longest vector of x86."""
 """How long the products of one pass are called again, at most; the products that do most of the work come first."""
 _LEAST_SECONDS = 2.0
 _MOST_SECONDS = 9.0
@@ -293,9 +295,10 @@ def _spoilt_rows(distinct: _Distinct, rule: Rule, written: Written | None, limit
     if not is_alone or spoilt.sum() != math.prod(left.shape[:-2]) or not spoilt.select(-1, row).all():
         return None  # memory of several rows, or of both operands
     output = _run(distinct, args, named, written)
-    # Softmax takes a row without a largest number for one that is masked: with AVX-512, over fewer than 16 keys.
-    is_attention = distinct.product.operator_class is OperatorClass.ATTENTION
-    return None if output is None else wrong_rows(output, row, limits.bound, may_be_lost=is_attention)
+    # Softmax takes a row without a largest number for one that is masked: with AVX-512, over fewer keys than a vector.
+    is_attention, keys = distinct.product.operator_class is OperatorClass.ATTENTION, distinct.product.shapes[1][-2]
+    may_be_lost = is_attention and keys < VECTOR
+    return None if output is None else wrong_rows(output, row, limits.bound, may_be_lost=may_be_lost)
 
 
 def _called(distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any], written: Written | None) -> _Called | None:

@@ -90,7 +90,7 @@ def _probed_alike(audit: AttributedAudit) -> Iterator[Node]:
 
     Without a probe, the types of the operands are known, and perhaps the kernel. If no bf16 instruction ran in what was
     probed, none did in the rest. Attention is one thing and all else another, as they call other libraries (MKL on x86,
-    oneDNN); between them, only the name of an instruction set says that it was used.
+    oneDNN): where the one ran in fp32, only the name of an instruction set says that the other did not.
     """
     shown = {
         is_attention: {
@@ -107,7 +107,7 @@ def _probed_alike(audit: AttributedAudit) -> Iterator[Node]:
             yield part
         elif own == {Subnormals.IN_FP32}:
             yield replace(part, precision=BF16_IN_FP32, decided_by=ProofSource.PROBE)
-        elif not own and other == {Subnormals.IN_FP32} and part.is_compute and not names_bf16(part.implementation):
+        elif not own and Subnormals.IN_FP32 in other and part.is_compute and not names_bf16(part.implementation):
             yield replace(part, precision=UNKNOWN, decided_by=ProofSource.NOTHING)
         else:
             yield part

@@ -16,6 +16,9 @@ from modelzoo.results.summary import SummaryRow
 NOISE = 1.25
 """Products must have gained this times more than the whole. A choice: an audit is of few passes, and its products have
 no interval."""
+APART = 1.5
+"""An audited pass must take no more than this times as long as a timed one, and no less than its inverse, so that its
+shares are those of what was timed. A choice, too: passes of microseconds take twenty times as long when observed."""
 ALIKE = ("engine", "device", "batch", "threads", "options")
 """Fields of ``Setting`` that would change the time of products, too."""
 SMALL_SHARE = 0.05
@@ -58,9 +61,9 @@ def bottleneck(row: SummaryRow, base: SummaryRow) -> Bottleneck | None:
         base: the workload's setting in fp32.
 
     Returns:
-        ``None`` if nothing is, or if it cannot be told: one of them was not timed, audited and proven, they differ in
-        more than the precision, or the products did not gain more than the whole, beyond its interval and what audits
-        differ by.
+        ``None`` if nothing is, or if it cannot be told: one of them was not timed, audited and proven, its audited
+        pass was no such pass as those that were timed, they differ in more than the precision, or the products did not
+        gain more than the whole, beyond its interval and what audits differ by.
     """
     own, other = row.proof.ground, base.proof.ground
     if row.speed is None or row.speed.ratio is None or not isinstance(own, Evidence) or not isinstance(other, Evidence):
@@ -69,6 +72,9 @@ def bottleneck(row: SummaryRow, base: SummaryRow) -> Bottleneck | None:
         return None
     if any(getattr(row.setting, name) != getattr(base.setting, name) for name in ALIKE):
         return None
+    for audit, timed in ((own, row.latency), (other, base.latency)):
+        if timed is None or not 1 / APART <= audit.seconds / audit.iterations / timed.value <= APART:
+            return None
     (products, now), (before, without) = divided(own), divided(other)
     if not (products and before) or before / products < NOISE * row.speed.ratio.high:
         return None

@@ -181,7 +181,7 @@ def accuracy(side: SideSetting, judged: Sequence[StoredResult] = ()) -> str:
         return "fp32 in eager mode is what other settings are judged against"
     if judged:
         beside = ", ".join(each.path for each in judged)
-        return f"not judged: {beside} is of another setting, other weights, another machine or another torch"
+        return f"not judged by {beside}: another workload or setting, other weights, another machine or another torch"
     return "not judged; name a result of 'modelzoo validate' beside it: NAME=throughput.json,validate.json"
 
 
@@ -269,7 +269,8 @@ def _best(found: Served) -> str:
     """What the configuration of a session is the best of, as far as that is known."""
     if found.bound is None:
         return "best"
-    return f"best under {found.bound.text}" if found.is_met else f"best that may meet {found.bound.text}"
+    is_said = found.is_met or not found.configuration
+    return f"best under {found.bound.text}" if is_said else f"best that may meet {found.bound.text}"
 
 
 def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
@@ -357,7 +358,7 @@ def _unfinished(comparison: Comparison) -> Iterator[str]:
     for side in (comparison.base, comparison.other):
         partial = [stored.path for stored in side.results if not is_complete(stored.result)]
         if partial:
-            yield f"{side.name}: {', '.join(partial)} was stored before the call had ended"
+            yield f"{side.name}: stored before the call had ended: {', '.join(partial)}"
 
 
 def _generates(comparison: Comparison) -> list[bool]:

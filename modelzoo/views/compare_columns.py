@@ -159,13 +159,17 @@ def alone_columns(rows: Sequence[Row], costs: Sequence[Cost]) -> list[Column]:
 NO_VERDICT = (None, False, False)
 
 
+def cost_verdict(outcome: Outcome | None, is_assumed: bool, is_unproven: bool) -> str:
+    """A verdict on cost, and whether it is assumed, and on sides that are not proven."""
+    if outcome is None:
+        return MISSING
+    unproven = UNPROVEN if is_unproven and outcome is not Outcome.AMBIGUOUS else ""
+    return f"{outcome}{' (assumed)' if is_assumed else ''}{unproven}"
+
+
 def _cost_verdicts(found: Sequence[tuple[Outcome | None, bool, bool]]) -> Column:
     """Verdicts, and whether they are assumed, and on sides that are not proven."""
-    cells = [
-        f"{outcome or MISSING}{' (assumed)' if outcome and assumed else ''}"
-        f"{UNPROVEN if unproven and outcome not in (None, Outcome.AMBIGUOUS) else ''}"
-        for outcome, assumed, unproven in found
-    ]
+    cells = [cost_verdict(*each) for each in found]
     tones = tuple(Tone.PLAIN if outcome is None else OUTCOME_TONE[outcome] for outcome, _, _ in found)
     return Column("verdict on cost", tuple(cells), tones=tones)
 

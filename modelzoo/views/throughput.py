@@ -236,9 +236,9 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
     """What qualifies the table: counts that are too small, stragglers, proof, what failed or was dropped."""
     found, again = results.of(result), results.confirmed(result)
     said: list[str] = []
-    report = results.context(result, found.configurations[0].group)
-    if report is not None and report.prepared.weights.problem is not None:
-        said.append(f"the weights are random, as there are no trained ones: {report.prepared.weights.problem}")
+    reports = (results.context(result, group) for group in dict.fromkeys(each.group for each in found.configurations))
+    problems = dict.fromkeys(report.prepared.weights.problem for report in reports if report is not None)
+    said += [f"the weights are random, as there are no trained ones: {problem}" for problem in problems if problem]
     for row in rows:
         name = row.configuration.name
         if row.is_short:

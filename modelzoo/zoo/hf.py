@@ -173,17 +173,23 @@ def declared(name: str, config: Any, place: Path | None, checkpoint: Checkpoint 
     def load(options: Mapping[str, Any], path: Path) -> Any:
         return positional(load_pretrained(getattr(transformers, architecture), path, unused=(".pooler.",)))
 
+    is_classifier = does == "image classification"
+
     def prepared(picture: Any) -> Any:
+        is_own = is_classifier and place is not None and (place / PROCESSOR).is_file()
+        return processor(place)(picture) if place is not None and is_own else normalized(picture, config)
+
+    def prepared_as_trained(picture: Any) -> Any:
         return processor(place)(picture) if place is not None else normalized(picture, config)
 
     def inputs(request: InputRequest) -> Inputs:
         return sample_inputs(getattr(transformers, architecture), config, request, prepared)
 
     def judge(options: Mapping[str, Any]) -> Answers | Classification:
-        if does == "image classification":
+        if is_classifier:
             labels = [config.id2label[number] for number in range(config.num_labels)]
             ids = wnids() if is_imagenet(labels) else None
-            return Classification(prepared, lambda: labels, lambda: ids, scores=lambda output: output[0])
+            return Classification(prepared_as_trained, lambda: labels, lambda: ids, scores=lambda output: output[0])
         return answering(architecture, options["sequence"])
 
     has_text = "vocab_size" in values and not {"conv_dim", "num_mel_bins", "image_size"} & values.keys()
@@ -205,7 +211,7 @@ def declared(name: str, config: Any, place: Path | None, checkpoint: Checkpoint 
         checkpoint=lambda options: checkpoint,
         load=load,
         options=(sequence,) if has_text else (),
-        judge=judge if does == "image classification" or (has_text and architecture in ANSWERING.values()) else None,
+        judge=judge if is_classifier or (has_text and architecture in ANSWERING.values()) else None,
         libraries=("transformers",),
         **common,
     )

@@ -148,7 +148,7 @@ def test_a_judgement_that_is_given_with_the_sessions_counts() -> None:
     assert Obstacle.INVALID in [each.obstacle for each in row.speed.refused]
     assert accuracy(row.other).startswith("not judged; name a result of 'modelzoo validate'")
     assert accuracy(row.other, side("new", measured, judged).judged) == (
-        "not judged: new/2.json is of another setting, other weights, another machine or another torch"
+        "not judged by new/2.json: another workload or setting, other weights, another machine or another torch"
     )
     other = replace(judged, validity=(replace(own, requested=Setting("bf16", mode="compile")),))
     (row,) = compare(side("old", measured, other), side("new", measured), Question()).rows
@@ -174,10 +174,10 @@ def test_prices_that_were_stored_need_not_be_given_again() -> None:
 def test_an_interrupted_measurement_is_noted() -> None:
     """It holds what was stored before."""
     said = notes(compared(served(rates(40)), served(rates(36), HOUR, is_complete=False)))
-    assert "new: new/1.json was stored before the call had ended." in said
+    assert "new: stored before the call had ended: new/1.json." in said
     found = compared(served(rates(40)), served(rates(36), HOUR, is_confirmed=False, is_complete=False))
     (line,) = headline(found).items
-    assert line.text.endswith("after the choice; new: new/1.json was stored before the call had ended")
+    assert line.text.endswith("after the choice; new: stored before the call had ended: new/1.json")
 
 
 def test_the_best_that_may_meet_a_bound_is_not_said_to_meet_it() -> None:

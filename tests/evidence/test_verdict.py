@@ -11,6 +11,7 @@ from evidence_samples import (
     ALL_BF16,
     ALL_FP32,
     adds_up,
+    called,
     canary,
     conv,
     conv_line,
@@ -212,3 +213,34 @@ def test_undecided_is_unknown() -> None:
     """If bf16 was allowed and no canary ran, the verdict is UNKNOWN."""
     line = conv_line("gemm:acl", "f32", 900.0).replace("attr-scratchpad:user", "attr-fpmath:bf16")
     assert judge(recording(conv(1.0, lines=line)), None, "bf16", "fastmath").verdict == "UNKNOWN"
+
+
+def test_a_product_narrower_than_bf16_is_not_active() -> None:
+    """However little of the time it takes."""
+    audit = recording(gemm("aten::_int_mm", "int8", 1.0), gemm("aten::addmm", "bfloat16", 99.0))
+    evidence = judge(audit, ALL_BF16, "bf16", "autocast")
+    assert evidence.verdict == "PARTLY"
+    assert "matmul ran in int8: aten::_int_mm (int8)" in sentence(evidence)
+
+
+def test_what_was_not_counted_is_not_proven() -> None:
+    """The products may not be all of them."""
+    found = replace(recording(gemm("aten::mm", "float32")), eager=None)
+    assert sentence(judge(found, ALL_FP32, "fp32")) == "fp32: UNKNOWN (the operations of the pass were not counted)"
+
+
+def test_a_narrow_reorder_without_a_product_is_not_proven() -> None:
+    """Something was converted to int8, and nothing that was seen multiplied it."""
+    reorder = (
+        "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,"
+        "src:f32::blocked:ab::f0 dst:s8::blocked:ab::f0,,,16x8,1"
+    )
+    line = sentence(judge(recording(gemm("aten::mm", "float32", lines=reorder)), ALL_FP32, "fp32"))
+    assert line == "fp32: UNKNOWN (the kernel log has int8, which no product explains)"
+
+
+def test_nothing_to_judge() -> None:
+    """A model without products cannot be judged."""
+    audit = recording(called("aten::relu_", "float32", 1.0, (4, 4)))
+    assert judge(audit, ALL_FP32, "fp32").verdict == "UNKNOWN"
+    assert judge(audit, ALL_FP32, "bf16", "cast").verdict == "UNKNOWN"

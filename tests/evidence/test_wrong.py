@@ -12,8 +12,9 @@ from replayed_products import replayed
 from torch import nn
 from torch.nn import functional
 
+from modelzoo.evidence.wrong import wrong_rows
 from modelzoo.records.evidence import NotReplayed, Product
-from modelzoo.records.faults import Fault
+from modelzoo.records.faults import Fault, WrongOutputs
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -107,6 +108,15 @@ def test_a_nan_stays_in_its_row(change: Callable[..., torch.Tensor], dtype: torc
         found = only(lambda: left @ right).wrong
     assert found is not None
     assert (found.fault, found.outputs, found.compared) == (Fault.OTHER_ROW, 1, 64)
+
+
+def test_attention_over_few_keys_may_lose_a_nan_and_not_spread_it() -> None:
+    """With AVX-512, softmax takes a row of NaN for one that is masked."""
+    output = torch.zeros(2, 10, 4)
+    assert wrong_rows(output, 5, 0.1, may_be_lost=True) is None
+    assert wrong_rows(output, 5, 0.1) == WrongOutputs(Fault.OTHER_ROW, 2, 20, 0.1)
+    output[:, 5], output[0, 6] = torch.nan, torch.nan
+    assert wrong_rows(output, 5, 0.1, may_be_lost=True) == WrongOutputs(Fault.OTHER_ROW, 1, 20, 0.1)
 
 
 LARGE = 100_000

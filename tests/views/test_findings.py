@@ -355,9 +355,10 @@ def divided(verdict: ProofVerdict, products: float, casts: float, reorders: floa
     )
 
 
-def way(fp32: Any, bf16: Any, setting: Setting, factor: float = 0.97) -> tuple[str, str]:
-    """The headline and the remark on fp32 and bf16 whose passes were divided like this."""
-    rows = shown(proven(Setting(), evidence=fp32), proven(setting, evidence=bf16))
+def way(fp32: Any, bf16: Any, setting: Setting, factor: float = 0.97, slowed: float = 1.0) -> tuple[str, str]:
+    """The headline and the remark on fp32 and bf16 whose passes were divided like this, and ``slowed`` by the audit."""
+    audits = ((fp32, Setting()), (bf16, setting))
+    rows = shown(*(make([each.seconds / slowed] * 20, setting=own, evidence=each) for each, own in audits))
     rows = compared(rows, speed(Outcome.SAME, factor))
     return said(rows), remark(rows)
 
@@ -382,6 +383,14 @@ def test_nothing_is_in_the_way_where_products_gained_no_more_than_the_whole() ->
     assert ("as run" in first, rest) == (False, "")
     unproven = divided(ProofVerdict.PARTLY, 1.9, 3.4, 1.5, 1.2, 2.0)
     assert "products" not in way(fp32, unproven, Setting("bf16"))[1]
+
+
+@pytest.mark.parametrize(("slowed", "is_said"), [(0.6, False), (0.7, True), (1.4, True), (1.6, False)])
+def test_a_pass_that_the_audit_slowed_says_nothing_of_those_that_were_timed(slowed: float, is_said: bool) -> None:
+    """A model of microseconds takes twenty times as long when its operators are observed."""
+    fp32 = divided(ProofVerdict.FP32, 10.0, 0.2, 1.0, 0.8, 1.0)
+    bf16 = divided(ProofVerdict.ACTIVE, 1.9, 3.4, 1.5, 1.2, 2.0)
+    assert ("products" in way(fp32, bf16, Setting("bf16"), slowed=slowed)[1]) is is_said
 
 
 def test_a_compiled_model_is_told_no_remedy_that_it_has_already() -> None:

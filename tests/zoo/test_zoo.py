@@ -121,6 +121,7 @@ def test_a_config_of_transformers_is_a_network_that_needs_no_download(
 
 def test_an_image_classifier_is_prepared_for_and_judged_as_its_checkpoint_says(tmp_path: Path) -> None:
     """Its processor makes the pictures; its labels are classes; ImageNet's ids go with its labels alone."""
+    from PIL import Image
     from torchvision.models import ResNet50_Weights
     from transformers import ViTImageProcessor
 
@@ -128,8 +129,11 @@ def test_an_image_classifier_is_prepared_for_and_judged_as_its_checkpoint_says(t
 
     source = named(SMALL_VIT)
     source.build({}).model.save_pretrained(tmp_path)
+    bare = named(f"hf:{tmp_path}")
+    assert batch(bare)[0].equal(batch(source)[0])
+    assert bare.judge is not None
     with pytest.raises(ModelzooError, match=r"has no preprocessor_config.json, which says how pictures are prepared"):
-        batch(named(f"hf:{tmp_path}"))
+        bare.judge({}).preprocess(Image.new("RGB", (80, 80)))
     ViTImageProcessor(size={"height": 64, "width": 64}, image_mean=[0.0] * 3, image_std=[0.5] * 3).save_pretrained(
         tmp_path
     )

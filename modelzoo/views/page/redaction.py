@@ -127,10 +127,10 @@ def _of_strings(hint: Any) -> set[str]:
 def anonymous(given: Sequence[ResultSet], prices: Sequence[Price]) -> tuple[list[ResultSet], tuple[Price, ...]]:
     """Return what a page shows of results, and their prices, with numbers for the names."""
     people, names = names_here(), {each.name: f"Result {number}" for number, each in enumerate(given, 1)}
+    hidden = iter(redacted_together([stored.result for each in given for stored in each.sessions], people))
     found = []
     for each in given:
-        results = [redacted(stored.result, people) for stored in each.sessions]
-        sessions = [StoredResult(f"session {number}", result) for number, result in enumerate(results, 1)]
+        sessions = [StoredResult(f"session {number}", next(hidden)) for number, _ in enumerate(each.sessions, 1)]
         found.append(replace(each, name=names[each.name], sessions=tuple(sessions)))
     # The source may be the name of a price list.
     return found, tuple(replace(each, name=names.get(each.name, each.name), source="--price") for each in prices)
@@ -142,16 +142,24 @@ def redacted(result: Result, people: Sequence[str] = ()) -> Result:
     Args:
         people: names of users and hosts to remove wherever they are words of their own.
     """
-    if result.command:  # the program without its directories, if it is the suite's
-        name = PurePath(result.command[0]).name
-        program = name if name in _COMMANDS else result.command[0]
-        result = replace(result, command=(program, *result.command[1:]))
-    words = {
-        *(entry.workload for entry in result.requested),
-        *(name for entry in result.requested for name in entry.setting.options),
-        *(each.name for entry in result.validity if entry.report for each in entry.report.validity.checks),
-    }
-    return redacted_record(result, people, words)
+    return redacted_together([result], people)[0]
+
+
+def redacted_together(results: Sequence[Result], people: Sequence[str] = ()) -> tuple[Result, ...]:
+    """Return copies of results likewise; what is equal in two of them stays equal, as comparisons need it."""
+    given, words = list[Result](), set[str]()
+    for result in results:
+        if result.command:  # the program without its directories, if it is the suite's
+            name = PurePath(result.command[0]).name
+            program = name if name in _COMMANDS else result.command[0]
+            result = replace(result, command=(program, *result.command[1:]))
+        given.append(result)
+        words |= {
+            *(entry.workload for entry in result.requested),
+            *(name for entry in result.requested for name in entry.setting.options),
+            *(each.name for entry in result.validity if entry.report for each in entry.report.validity.checks),
+        }
+    return redacted_record(tuple(given), people, words)
 
 
 def redacted_text(text: str, people: Sequence[str] = ()) -> str:

@@ -18,6 +18,7 @@ from modelzoo.results import tuning
 from modelzoo.results.refusals import Metric
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import EQUIVALENCE, Interval
+from modelzoo.views.compare_columns import cost_verdict
 from modelzoo.views.differences import by_workload, short_names
 from modelzoo.views.intervals import interval, ratio
 from modelzoo.views.plots.plot import Plot, captioned, columns, draw_lanes, log_scale
@@ -156,7 +157,12 @@ def of_comparison(comparison: Comparison) -> Plot | None:
 def of_costs(comparison: Comparison) -> Plot | None:
     """Return the plot of what a million items cost on both sides, as ratios; ``None`` without verdicts on it."""
     rows = [
-        ForestRow(f"{each.workload} {each.label}", each.ratio, str(each.outcome))
+        ForestRow(
+            f"{each.workload} {each.label}",
+            each.ratio,
+            cost_verdict(each.outcome, each.is_assumed, each.is_unproven),
+            look=_MARKS.get(str(each.outcome)) if not each.is_unproven else _UNDECIDED,
+        )
         for each in comparison.costs
         if each.outcome is not None
     ]
