@@ -122,4 +122,4 @@ def test_a_session_that_has_not_ended_is_noted(stop_reason: StopReason | None, i
     """It holds what was stored before."""
     other = replace(session(day=2), payload=Latency((Design("toy", 0.05, stop_reason=stop_reason),)))
     said = notes(compared([session()], [other]))
-    assert ("new: new/1.json was stored before the call had ended." in said) == is_noted
+    assert ("new: stored before the call had ended: new/1.json." in said) == is_noted
