@@ -98,7 +98,7 @@ from `results/zoo`. A verdict is that of one machine: whether bf16 is ACTIVE dep
 {counts}
 
 VERIFIED: all products ran in fp32. ACTIVE, PARTLY, NOT ACTIVE: whether they ran in bf16 arithmetic ([proof](proof.md)).
-In parentheses: how many distinct products were called again and compared with fp64, of how many.
+All distinct products were called again and compared with fp64, or as many of how many as stand in parentheses.
 
 | network | fp32 | bf16 | fp32, compiled | bf16, compiled |
 | --- | --- | --- | --- | --- |
@@ -224,10 +224,11 @@ def found_by(path: Path) -> Found | None:
 
 
 def cell(found: Found | None) -> str:
-    """One run in the table: its verdict, and how many distinct products were called again."""
+    """One run in the table: its verdict, and how many distinct products were called again if not all."""
     if found is None:
         return "not run"
-    return found.verdict + (" ({}/{})".format(*found.called) if found.called else "")
+    again, products = found.called or (0, 0)
+    return found.verdict + (f" ({again}/{products})" if again < products else "")
 
 
 def page(ran: Mapping[tuple[Network, str], Found | None]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +17,8 @@ def name_in_file(name: str) -> str:
     plain = re.sub(r"[^\w.-]", "_", name)
     if len(plain) <= NAME_LENGTH:
         return plain
+    import hashlib  # loads OpenSSL, which what only writes does not need
+
     return f"{plain[:NAME_LENGTH]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
@@ -79,7 +80,7 @@ def file_sha256(path: Path) -> str:
     Raises:
         OSError: the file cannot be read.
     """
-    import hashlib  # loads OpenSSL, which what only writes does not need
+    import hashlib
 
     digest = hashlib.sha256()
     with path.open("rb") as stream:

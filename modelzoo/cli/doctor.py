@@ -76,6 +76,7 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
         EnvironmentProblem: torch cannot be imported, or there is no such device.
         UsageError: there is no such kind of device.
     """
+    from modelzoo.engines.torch import switches
     from modelzoo.engines.torch.devices import check_device
     from modelzoo.machine.ceiling_benchmark import measure_ceilings
     from modelzoo.machine.ceilings import find_ceilings
@@ -99,7 +100,7 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
         usage = monitor.stop()
     ceilings, kept = None, False
     if machine.emulator is None:
-        with out.status("measuring …") as status:
+        with out.status("measuring …") as status, switches.fast_math(False):
             ceilings, kept = find_ceilings(
                 machine,
                 lambda: measure_ceilings(

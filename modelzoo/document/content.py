@@ -10,7 +10,7 @@ import msgspec
 
 from modelzoo.formatting import MISSING, for_people
 from modelzoo.frozen import replace
-from modelzoo.warning import Severity
+from modelzoo.warning import Severity, WarningMessage, rank
 
 R = TypeVar("R")
 
@@ -196,6 +196,11 @@ class Notices(msgspec.Struct, frozen=True):
     items: Sequence[Notice]
     mark: str = ""
     is_index: bool = False
+
+    @classmethod
+    def of(cls, warnings: Iterable[WarningMessage]) -> Notices:
+        """Warnings about a machine, each with a command that helps."""
+        return cls([Notice(rank(each.code)[0], each.code, "", each.message, Command(each.hint)) for each in warnings])
 
 
 class Details(msgspec.Struct, frozen=True):

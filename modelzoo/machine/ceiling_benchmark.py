@@ -47,7 +47,8 @@ def measure_ceilings(
 ) -> Ceilings:
     """Measure matrix products in fp32, bf16 and int8, and a copy, with 1 and with ``threads`` threads.
 
-    A reduced precision that an operator does not support on this CPU is recorded as such.
+    A reduced precision that an operator does not support on this CPU is recorded as such. fp32 is as torch's switches
+    have it: call this within ``switches.fast_math(False)``.
 
     Args:
         threads: the largest number of threads.
@@ -58,7 +59,6 @@ def measure_ceilings(
     """
     torch = import_torch()
     monitor = CpuUsageMonitor().start()
-    precision_before = torch.get_float32_matmul_precision()
     gemm: list[Gemm] = []
     copies: list[Bandwidth] = []
     fitting = [size for size in sizes if 16 * size**2 <= (machine.memory_limit or 2**34) // 8]
@@ -69,18 +69,14 @@ def measure_ceilings(
         except RuntimeError as error:
             unavailable.append(UnavailableProduct(precision, operator, first_line(error)))
             operators[precision].remove(operator)
-    try:
-        torch.set_float32_matmul_precision("highest")
-        with torch.inference_mode():
-            for count in sorted({1, threads}):
-                for precision, names in operators.items():
-                    for operator in names:
-                        progress(CeilingSeries(operator, precision, count))
-                        gemm += _products(torch, precision, operator, fitting, seconds / len(names), count)
-                progress(CeilingSeries(threads=count))
-                copies.append(_copy(torch, _buffer_bytes(machine), min(seconds, 2.0), count))
-    finally:
-        torch.set_float32_matmul_precision(precision_before)
+    with torch.inference_mode():
+        for count in sorted({1, threads}):
+            for precision, names in operators.items():
+                for operator in names:
+                    progress(CeilingSeries(operator, precision, count))
+                    gemm += _products(torch, precision, operator, fitting, seconds / len(names), count)
+            progress(CeilingSeries(threads=count))
+            copies.append(_copy(torch, _buffer_bytes(machine), min(seconds, 2.0), count))
     usage = monitor.stop()
     return Ceilings(
         fingerprint=fingerprint(machine),

@@ -216,9 +216,7 @@ def available_memory() -> int:
 
 def physical_memory() -> int:
     """Return the machine's memory in bytes."""
-    import psutil
-
-    return int(psutil.virtual_memory().total)
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def system_cores() -> int:

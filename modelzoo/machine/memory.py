@@ -7,7 +7,6 @@ system's setting in ``/sys/kernel/mm/transparent_hugepage``.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import os
 import platform
 import re
@@ -237,9 +236,11 @@ def locate_library(name: str) -> str | None:
 
     It is a file of this Python's environment, such as conda's, or the name of one that the dynamic linker finds.
     """
+    from ctypes.util import find_library as linked  # it loads subprocess and more
+
     for stem in LIBRARIES[name][0]:
         own = sorted(map(str, Path(sys.prefix, "lib").glob(f"lib{stem}.so.*")))
-        if found := own[0] if own else ctypes.util.find_library(stem):
+        if found := own[0] if own else linked(stem):
             return found
     return None
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, lines
+from modelzoo.document import Block, Column, Notices, Section, Table, lines
 from modelzoo.formatting import MISSING, counted, number, share
 from modelzoo.records.doctor import CeilingSeries, DoctorReport
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import Machine
 from modelzoo.records.profile import Ceilings
 from modelzoo.views.details import accelerator_text, lacking
-from modelzoo.warning import WarningMessage, rank
 
 
 def document(report: DoctorReport) -> list[Block]:
@@ -33,13 +32,7 @@ def document(report: DoctorReport) -> list[Block]:
         peaks = _ceilings(there.ceilings, on_device=True)
         found.append(Section(accelerator_text(there.device), (lines(*lacking(there.device), origin), peaks)))
     good = lines("found nothing that would distort a result")
-    return [*found, warned(report.warnings) if report.warnings else good]
-
-
-def warned(warnings: Iterable[WarningMessage]) -> Notices:
-    """The warnings about a machine, each with a command that helps."""
-    found = [Notice(rank(each.code)[0], each.code, "", each.message, Command(each.hint)) for each in warnings]
-    return Notices(found)
+    return [*found, Notices.of(report.warnings) if report.warnings else good]
 
 
 def progress_text(series: CeilingSeries) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from modelzoo.document import Block, Column, Rows, Table, known, lines
+from modelzoo.document import Block, Column, Notices, Rows, Table, known, lines
 from modelzoo.formatting import counted, duration, percent
 from modelzoo.machine.diagnosis import system_warnings
 from modelzoo.machine.linux import format_cpu_list
@@ -14,7 +14,6 @@ from modelzoo.records.machine import Machine, Topology
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Configuration, InstancePlace, Throughput
 from modelzoo.serve.places import idle_cores, most_cores, most_instances, quota_in_cores
-from modelzoo.views.doctor import warned
 from modelzoo.views.load import caption, generator_text
 from modelzoo.warning import rank
 
@@ -188,4 +187,4 @@ def _of_settings(result: Result, machine: Machine, *said: str) -> list[Block]:
     cpus = "" if threads.cpus_allowed is None else f", on CPUs {threads.cpus_allowed}"
     counts = " or ".join(str(each or threads.count) for each in given)
     found = sorted(system_warnings(machine), key=lambda each: rank(each.code))
-    return [table, lines(f"threads: {counts}{limit}, one process at a time{cpus}", *said, NOTHING), warned(found)]
+    return [table, lines(f"threads: {counts}{limit}, one process at a time{cpus}", *said, NOTHING), Notices.of(found)]

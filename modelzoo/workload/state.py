@@ -10,7 +10,6 @@ as older.
 
 from __future__ import annotations
 
-import pickle
 import shlex
 import warnings
 from collections import OrderedDict
@@ -19,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from packaging.version import InvalidVersion, Version
 
 from modelzoo.errors import UsageError, WeightsError, first_line
 from modelzoo.files import file_sha256, files_sha256, replace_atomically
 from modelzoo.machine.installation import import_torch
 
-CORRECTED = Version("2.10")
+CORRECTED = "2.10"
 """The first release of torch whose unpickler is not known to be vulnerable."""
 SHORTEST_DIGEST = 8
 """Hexadecimal digits that a published digest has at least: those in the file names of torchvision's hub."""
@@ -42,8 +40,10 @@ LFS_POINTER = b"version https://git-lfs"
 
 def is_vulnerable(torch_version: str) -> bool:
     """Whether the unpickler of this torch has a known hole, or is not known to have none."""
+    from packaging.version import InvalidVersion, Version
+
     try:
-        return Version(torch_version) < CORRECTED
+        return Version(torch_version) < Version(CORRECTED)
     except InvalidVersion:
         return True
 
@@ -118,6 +118,8 @@ def read_state_dict(path: Path, published: Collection[str] = ()) -> Mapping[str,
 
 def _read(path: Path, published: Collection[str]) -> Any:
     """The content of one file."""
+    from pickle import UnpicklingError
+
     torch = import_torch()
 
     try:
@@ -144,7 +146,7 @@ def _read(path: Path, published: Collection[str]) -> Any:
         reason = first_line(error)
         if is_pointer:
             reason = "it is a pointer of Git LFS, without the content"
-        elif isinstance(error, pickle.UnpicklingError) or "weights_only" in str(error):
+        elif isinstance(error, UnpicklingError) or "weights_only" in str(error):
             # Without torch's suggestion to set weights_only=False.
             reason = (
                 "it is not a checkpoint that torch.save(model.state_dict(), FILE) has written, or holds more than "

@@ -21,10 +21,11 @@ def device(monkeypatch: pytest.MonkeyPatch) -> SimulatedDevice:
 
 @pytest.fixture
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Measuring here sets this process's threads, and an instance a memory policy, which cannot be read back."""
+    """Measuring here sets what holds for this process, and an instance a memory policy, which cannot be read back."""
     import torch
 
     monkeypatch.setattr(instance, "prefer_own_node", lambda cpus: (None, "not in a test"))
-    before = torch.get_num_threads()
+    before = torch.get_num_threads(), torch.get_float32_matmul_precision()
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(before[0])
+    torch.set_float32_matmul_precision(before[1])
