@@ -76,8 +76,9 @@ def _stretches(run: Run) -> Iterator[Sequence[float]]:
     begin = end = 0
     for count in counts or [len(run.steady)]:
         end += count
-        if end - begin >= LEAST_SAMPLES:
-            yield run.steady[begin:end]
+        stretch = run.steady[begin:end]  # shorter than the turns say in a damaged result
+        if len(stretch) >= LEAST_SAMPLES:
+            yield stretch
             begin = end
 
 

@@ -68,3 +68,10 @@ def test_short_turns_are_taken_together() -> None:
     """Turns of two samples: three of them are a stretch, and five stretches are enough."""
     assert variation([process(*[1.0] * 15, samples=2)]) == pytest.approx(0, abs=0.01)
     assert variation([process(*[1.0] * 14, samples=2)]) is None
+
+
+def test_turns_of_a_damaged_result_that_count_more_samples_than_it_has_are_no_stretches() -> None:
+    """It has two samples and says that each of its eight turns took six."""
+    report = process(*[1.0] * 8).report
+    assert report is not None
+    assert variation([make([1.0, 1.0], turns=report.turns)]) is None
