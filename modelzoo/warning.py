@@ -165,7 +165,7 @@ class WarningCode(Enum):
     )
     OTHER_LOAD = _distorts(
         "other programs used {cores:.2f} cores during the run",
-        "stop them: OpenMP threads wait for the slowest one, so even a small load slows down all of them",
+        "stop them (top shows which): OpenMP threads wait for the slowest one, so even a small load slows all down",
     )
     STOLEN_TIME = _distorts(
         "the hypervisor gave {percent:.1f} % of the CPU time to other guests during the run",

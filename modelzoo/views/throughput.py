@@ -273,7 +273,8 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
     usages, allowed = [run.usage for run in found.runs if run.usage is not None], found.machine.threads.affinity
     other = [each.other_cores for each in usages if (each.other_cores or 0) > quiet_limit(allowed, each.resolution)]
     if other:
-        said.append(f"other programs used up to {max(filter(None, other)):.1f} cores during a round; stop them")
+        used = max(filter(None, other))
+        said.append(f"other programs used up to {used:.1f} cores during a round; stop them (top shows which)")
     steal = max((each.steal_percent or 0.0 for each in usages), default=0.0)
     if steal > 1:
         said.append(f"the hypervisor took up to {steal:.0f} % of the CPU time away during a round")
