@@ -94,7 +94,8 @@ def add_price(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=PRICE",
-        help="price per hour of the whole machine of a result, or @FILE for a price list; may be repeated",
+        help="price per hour of the whole machine of a result, such as 1.80 or 1.80CNY, or @FILE for a price list; may "
+        "be repeated",
     )
 
 
@@ -103,7 +104,8 @@ def add_redact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="leave paths, values of environment variables, and names of users, hosts, files and sides out of a page",
+        help="leave paths, values of environment variables but numbers, and names of users, hosts, files and sides "
+        "out of a page",
     )
 
 

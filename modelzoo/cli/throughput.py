@@ -22,7 +22,6 @@ from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.measure.jobs import Request
 from modelzoo.records.machine import Topology
-from modelzoo.records.race import StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Throughput
 from modelzoo.results import throughput as results
@@ -73,15 +72,10 @@ def throughput(args: argparse.Namespace, wanted: Instances, how: Measurement, ou
         started = monotonic()
 
         def ended(run: ConfigurationRun) -> None:
-            """Say how long the rest takes: as long as the rounds so far did."""
+            """Say how long the rest takes, if its rounds take as long as those so far."""
             found, spent = results.of(stored.result), monotonic() - started
-            if found.is_search:  # how much is dropped depends on what is measured
-                return
-            done, total = len(found.runs), found.rounds * len(found.open())
-            if len(found.open()) > 1:  # the best one and its baseline are measured again
-                confirmation = found.stage(StageKind.CONFIRMATION)
-                total += found.rounds * (2 if confirmation is None else len(confirmation.entrants))
-            progress.begin(spent * max(1.0, total / done), spent=spent)
+            planned, _ = least_effort(found, wanted.seconds)
+            progress.begin(spent * max(1.0, planned / len(found.runs)), spent=spent)
 
         Search(stored, request, wanted.seconds, progress.update, ended).run()
 

@@ -93,7 +93,9 @@ def compare(base: Side, other: Side, question: Question, prices: Sequence[Price]
         InputError: one side holds what many instances served, and the other one the times of single processes.
         UsageError: a pairing pairs nothing, or the metric does not fit the prices or the results.
     """
-    served, timed = ([side.name for side in (base, other) if is_served(side) is is_one] for is_one in (True, False))
+    served, timed = (
+        [side.name for side in (base, other) if is_served(side.results[0]) is is_one] for is_one in (True, False)
+    )
     if served and timed:
         raise InputError(
             f"{served[0]} is a result of 'modelzoo throughput', and {timed[0]} is none; compare results of one command"

@@ -6,6 +6,7 @@ import csv
 import math
 from collections.abc import Sequence
 from datetime import date
+from string import ascii_uppercase
 
 import msgspec
 
@@ -229,16 +230,17 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 def parse_price(text: str) -> Price:
-    """Return the price that ``NAME=PRICE`` gives.
+    """Return the price that ``NAME=PRICE`` gives; the letters of a currency may follow: ``arm=1.10CNY``.
 
     Raises:
         UsageError: it has another form, or the price is no number over 0.
     """
     name, separator, value = text.rpartition("=")
-    per_hour = _number(value)
+    amount = value.rstrip(ascii_uppercase)
+    per_hour = _number(amount)
     if not separator or not name.strip() or per_hour is None:
         raise UsageError(f"--price must be NAME=PRICE with a price per hour over 0, or @FILE, not {text!r}")
-    return Price(name.strip(), per_hour)
+    return Price(name.strip(), per_hour, value[len(amount) :])
 
 
 def parse_price_list(text: str, source: str) -> tuple[Price, ...]:
@@ -251,8 +253,7 @@ def parse_price_list(text: str, source: str) -> tuple[Price, ...]:
     Raises:
         UsageError: it is no CSV, a column is missing, a row is incomplete or no price, or a name occurs twice.
     """
-    lines = enumerate(text.splitlines(), 1)
-    kept = [(number, line) for number, line in lines if line.strip() and not line.lstrip().startswith("#")]
+    kept = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.lstrip()[:1] not in ("", "#")]
     try:
         rows = list(csv.reader([line for _, line in kept], skipinitialspace=True))
     except csv.Error as error:
@@ -326,9 +327,8 @@ def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ..
 def _stored_price(side: Side) -> Price | None:
     """The price that ``modelzoo throughput`` was given, in the latest session; ``None`` if none."""
     payload = side.results[-1].result.payload
-    if not isinstance(payload, Throughput) or payload.price is None:
+    if not isinstance(payload, Throughput) or (given := payload.price) is None:
         return None
-    given = payload.price
     return Price(side.name, given.per_hour, given.currency, given.date, given.source or "stored with the result")
 
 

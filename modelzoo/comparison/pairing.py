@@ -22,7 +22,6 @@ from modelzoo.frozen import replace
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.load import Load
 from modelzoo.records.run import Provenance, Result, Run
-from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Throughput
 from modelzoo.results import throughput
 from modelzoo.results.counting import Served
@@ -243,14 +242,15 @@ def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Ob
 def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[Obstacle]) -> None:
     """Check that two results are sessions of the same work by the same software; raises ``InputError``."""
     before, after = _groups(first.result), _groups(second.result)
-    if before.keys() != after.keys() or _kind(first.result) != _kind(second.result):
+    if not _measured_same(first.result, second.result):
+        what = "workloads, settings or best configurations" if is_served(first) else "workloads or settings"
         raise InputError(
-            f"{first.path} and {second.path} hold different workloads or settings, so they are not sessions of one "
-            "measurement; compare them with each other"
+            f"{first.path} and {second.path} hold different {what}, so they are not sessions of one measurement; "
+            "compare them with each other"
         )
     here, there = _work(first.result, allowed), _work(second.result, allowed)
     for key, group in before.items():
-        mine, theirs = here.get(group), there.get(after[key])
+        mine, theirs = here.get(group), there.get(after.get(key, -1))
         if mine is not None and theirs is not None and mine != theirs:
             raise InputError(
                 f"{first.path} and {second.path} ran {key[0]} with different software, weights or inputs, so they "
@@ -258,9 +258,15 @@ def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[O
             )
 
 
-def _kind(result: Result) -> tuple[type, LatencyBound | None]:
-    """What measured it, and which bound instances had to meet."""
-    return type(result.payload), result.payload.bound if isinstance(result.payload, Throughput) else None
+def _measured_same(first: Result, second: Result) -> bool:
+    """Whether two results are of the same workloads and settings; of instances, of the same bound and configurations,
+    or with the same best one: what was found once may be measured again alone."""
+    before, after, one, other = _groups(first).keys(), _groups(second).keys(), first.payload, second.payload
+    if not isinstance(one, Throughput) or not isinstance(other, Throughput):
+        return before == after and type(one) is type(other)
+    tried = [{each.name for each in found.configurations} for found in (one, other)]
+    best = [found.row.configuration.name for found in map(throughput.recommendation, (first, second)) if found]
+    return one.bound == other.bound and not before.isdisjoint(after) and (tried[0] == tried[1] or best[:1] == best[1:])
 
 
 def _groups(result: Result) -> dict[Key, int]:
@@ -329,9 +335,9 @@ def settings_of(side: Side) -> tuple[SideSetting, ...]:
     return tuple(found)
 
 
-def is_served(side: Side) -> bool:
+def is_served(stored: StoredResult) -> bool:
     """Whether it holds what many instances served, and not the times of single processes."""
-    return any(isinstance(stored.result.payload, Throughput) for stored in side.results)
+    return isinstance(stored.result.payload, Throughput)
 
 
 def best_of(side: Side) -> tuple[SideSetting, ...]:
@@ -347,7 +353,7 @@ def best_of(side: Side) -> tuple[SideSetting, ...]:
         sessions.append(tuple(run for run in stored.result.runs if run.group == group))
         served.append(
             Served(
-                configuration=best.row.configuration.name if best is not None else "",
+                configuration="" if best is None else best.row.configuration.name,
                 rates=tuple(best.row.rates.values()) if best is not None else (),
                 unit=found.unit,
                 batches=tuple(sorted({each.batch for each in found.configurations})),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from modelzoo.frozen import Message, Public
+from modelzoo.frozen import Argument, Message, Public
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
@@ -152,7 +152,7 @@ class Machine(msgspec.Struct, frozen=True):
     libc: Public | None
     python: Public
     image: str | None
-    environment: dict[str, str]
+    environment: dict[str, Argument]
     cloud: Public | None = None
     instance_type: Public | None = None
     vcpus_per_core: int | None = None

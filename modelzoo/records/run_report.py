@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from modelzoo.frozen import Message, Public, Word
+from modelzoo.frozen import Argument, Message, Public, Word
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import Canary, CanaryVerdict
@@ -26,8 +26,8 @@ class EnvironmentChanges(msgspec.Struct, frozen=True):
         applied: variables that were set.
     """
 
-    removed: dict[str, str] = msgspec.field(default_factory=dict)
-    applied: dict[str, str] = msgspec.field(default_factory=dict)
+    removed: dict[str, Argument] = msgspec.field(default_factory=dict)
+    applied: dict[str, Argument] = msgspec.field(default_factory=dict)
 
 
 class Turn(msgspec.Struct, frozen=True):

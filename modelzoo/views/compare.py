@@ -54,12 +54,9 @@ BASIS = {
 HEADLINE = ("CPU", "cores", "instance type", "image", "torch", "torch's blas", "device", "threads", "batch")
 """What both sides share is long; this stands above every table."""
 _TONES = {
-    Outcome.SLOWER: Tone.WORSE,
-    Outcome.MORE: Tone.WORSE,
-    Outcome.AMBIGUOUS: Tone.OPEN,
-    Outcome.NOT_COMPARABLE: Tone.OPEN,
-    Outcome.FASTER: Tone.BETTER,
-    Outcome.LESS: Tone.BETTER,
+    **dict.fromkeys((Outcome.SLOWER, Outcome.MORE), Tone.WORSE),
+    **dict.fromkeys((Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE), Tone.OPEN),
+    **dict.fromkeys((Outcome.FASTER, Outcome.LESS), Tone.BETTER),
 }
 """Of the headline, by the first of these outcomes that a row has."""
 COSTS = {
@@ -240,6 +237,7 @@ def headline(comparison: Comparison) -> Lines:
         said += f"; in these sessions alone {outcome_text(alone)}, {ratio(alone.ratio)}"
         in_cost = [f" and in cost {each.alone_outcome}, {ratio(each.alone)}" for each in comparison.costs if each.alone]
         said += "".join(in_cost)
+    said += "".join(f"; accuracy of {each}" for each in throughput.not_valid(rows[0]))
     outcomes = {row.outcome for row in rows}
     return first_line(said, next((tone for each, tone in _TONES.items() if each in outcomes), Tone.SAME))
 

@@ -107,9 +107,9 @@ def ceiling_text(row: SummaryRow) -> str:
     counted = f"{operations(flops.total)} per batch"
     if flops.missing:
         return f"{counted}, without those of {', '.join(flops.missing[:3])}, which are not known"
-    if report.provenance.machine.emulator:
-        return counted
     bound = report.bound
+    if report.provenance.machine.emulator or (bound is None and report.ceilings is not None):
+        return counted  # of instances, whose table has a column for it
     if bound is None:
         return f"{counted}; {measure_first(report.setting.device, 'peak')}"
     text = f"{counted}, {_visible(bound.gflops)} GFLOP/s"

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from modelzoo import stats
+from modelzoo.comparison.model import Row as ComparedRow
 from modelzoo.document import Block, Column, Table, Tone, columns_of, first_line, named
 from modelzoo.formatting import (
     MISSING,
@@ -24,6 +25,7 @@ from modelzoo.records.race import Exclusion, ExclusionKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Smt, Throughput
+from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import instance_proof
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST, NO_WINDOW, RoundError
@@ -133,6 +135,17 @@ def caption(result: Result) -> str:
         "instances together in the window in which all ran, with the 95 % interval over rounds; latency of one batch, "
         "over all instances."
     )
+
+
+def not_valid(row: ComparedRow) -> list[str]:
+    """``x86 and arm: not judged``: of instances that are compared, what is not known to predict right."""
+    found: dict[str, list[str]] = {}
+    for side in (row.base, row.other):
+        if side is not None and side.served and side.requested != side.requested.reference():
+            entry = side.validity.report if side.validity is not None else None
+            verdict = "not judged" if entry is None else str(entry.validity.verdict)
+            found.setdefault(verdict, []).append(side.side)
+    return [f"{' and '.join(names)}: {verdict}" for verdict, names in found.items() if verdict != ValidityVerdict.VALID]
 
 
 CONFIRMATION = "The best configuration, measured again in rounds of their own"

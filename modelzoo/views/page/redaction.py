@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import itertools
 import os
 import re
 import shlex
@@ -130,7 +131,9 @@ def anonymous(given: Sequence[ResultSet], prices: Sequence[Price]) -> tuple[list
     hidden = iter(redacted_together([stored.result for each in given for stored in each.sessions], people))
     found = []
     for each in given:
-        sessions = [StoredResult(f"session {number}", next(hidden)) for number, _ in enumerate(each.sessions, 1)]
+        number, sessions = itertools.count(1), []
+        for result in itertools.islice(hidden, len(each.sessions)):
+            sessions.append(StoredResult(f"session {next(number)}" if result.runs else "accuracy check", result))
         found.append(replace(each, name=names[each.name], sessions=tuple(sessions)))
     # The source may be the name of a price list.
     return found, tuple(replace(each, name=names.get(each.name, each.name), source="--price") for each in prices)

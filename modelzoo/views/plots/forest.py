@@ -71,6 +71,7 @@ class ForestRow(msgspec.Struct, frozen=True):
         reason: of the verdict, for the table.
         said: the value as text.
         look: colour and marker; ``None``: those of the verdict.
+        tone: of the verdict in the table; ``None``: that of its word.
     """
 
     label: str
@@ -79,6 +80,7 @@ class ForestRow(msgspec.Struct, frozen=True):
     reason: str = ""
     said: str = ""
     look: tuple[str, str] | None = None
+    tone: Tone | None = None
 
 
 def limits(found: Sequence[Interval | None], also: Sequence[float] = ()) -> tuple[float, float]:
@@ -162,6 +164,7 @@ def of_costs(comparison: Comparison) -> Plot | None:
             each.ratio,
             cost_verdict(each.outcome, each.is_assumed, each.is_unproven),
             look=_MARKS.get(str(each.outcome)) if not each.is_unproven else _UNDECIDED,
+            tone=OUTCOME_TONE[each.outcome],
         )
         for each in comparison.costs
         if each.outcome is not None
@@ -218,7 +221,7 @@ def ratios(
     drawn = [msgspec.structs.replace(row, said="" if row.value is None else ratio(row.value)) for row in rows]
     cells = [(row.label, row.said or MISSING, row.verdict, row.reason) for row in drawn]
     table = columns(("", title, "verdict", "reason"), cells, numbers=(title,))
-    tones = tuple(_TONES.get(row.verdict, Tone.PLAIN) for row in rows)
+    tones = tuple(row.tone or _TONES.get(row.verdict, Tone.PLAIN) for row in rows)
     table[2] = msgspec.structs.replace(table[2], tones=tones)
     table = [column for column in table if column.is_number or any(column.cells)]
     return Plot(title, caption, table, partial(_draw, drawn, axis, True))
