@@ -127,8 +127,6 @@ def test_only_results_of_one_command_are_compared() -> None:
         compared(served(rates(40)), session())
     with pytest.raises(UsageError, match="^--metric memory: results of 'modelzoo throughput' are compared by"):
         compared(served(rates(40)), served(rates(36), HOUR), metric=Metric.MEMORY)
-    with pytest.raises(InputError, match="hold different workloads or settings"):
-        side("old", served(rates(40)), served(rates(36), HOUR, bound=BOUND))
 
 
 def test_a_judgement_that_is_given_with_the_sessions_counts() -> None:
@@ -186,3 +184,14 @@ def test_the_best_that_may_meet_a_bound_is_not_said_to_meet_it() -> None:
     for bound, words in ((hard, "best that may meet p90=50ms: 4"), (met, "best under p90=500ms: 4")):
         found = compared(served(rates(40), bound=bound), served(rates(36), HOUR, bound=bound))
         assert words in str(document(found, gate(found, ())))
+
+
+def test_a_winner_that_is_measured_again_alone_is_a_session_of_its_search() -> None:
+    """Another best configuration, or another bound, is another measurement."""
+    search, again = served(rates(40)), served(rates(36), HOUR, counts=(4,))
+    (row,) = compare(side("old", search, again), side("new", search), Question()).rows
+    assert row.base is not None
+    assert [each.configuration for each in row.base.served] == ["4 × 2 cores, batch 1"] * 2
+    for other in (served(rates(36), HOUR, counts=(2,)), served(rates(36), HOUR, bound=BOUND)):
+        with pytest.raises(InputError, match=r"hold different workloads, settings or best configurations, so they are"):
+            side("old", search, other)
