@@ -182,12 +182,13 @@ def dtype_name(tensor: Any) -> str:
 def _autocast_followed(key: Any) -> Iterator[list[bool]]:
     """Yield whether autocast is on, of each of its contexts that are open; the innermost last. ``key`` is its own.
 
-    torch switches it off while an operator is intercepted, so that it cannot be asked then.
+    torch switches it off while an operator is intercepted, so that it cannot be asked then. Graphs that were compiled
+    under autocast run without it: what it would convert was converted in the graph.
     """
     import torch
 
     context, is_excluded = torch.autocast, torch._C._dispatch_tls_is_dispatch_key_excluded
-    enter, leave = context.__enter__, context.__exit__
+    enter, leave, disable = context.__enter__, context.__exit__, torch._C._DisableAutocast
     is_on = [not is_excluded(key)]
 
     def entered(self: Any) -> Any:
@@ -199,11 +200,20 @@ def _autocast_followed(key: Any) -> Iterator[list[bool]]:
         is_on.pop()
         return leave(self, *error)
 
-    context.__enter__, context.__exit__ = entered, left
+    @contextmanager
+    def disabled() -> Iterator[None]:
+        with disable():
+            is_on.append(False)
+            try:
+                yield
+            finally:
+                is_on.pop()
+
+    context.__enter__, context.__exit__, torch._C._DisableAutocast = entered, left, disabled
     try:
         yield is_on
     finally:
-        context.__enter__, context.__exit__ = enter, leave
+        context.__enter__, context.__exit__, torch._C._DisableAutocast = enter, leave, disable
 
 
 _VIEWS = re.compile(

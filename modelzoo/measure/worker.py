@@ -44,6 +44,9 @@ OUT_OF_MEMORY = "out of memory; use a smaller --batch"
 def main() -> int:
     """Do what the parent says, and send messages; the entry point of the process."""
     start.begin()
+    # ``-m`` puts the current directory first: what lies there by chance would replace what is installed.
+    if sys.path[:1] == [os.getcwd()]:
+        del sys.path[0]
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     writing = threading.Lock()
