@@ -13,7 +13,7 @@ from modelzoo.records.throughput import MachinePrice
 
 
 def test_a_directory_stands_for_the_json_files_in_it(tmp_path: Path) -> None:
-    """Sorted by name; hidden files, other files and directories are left out."""
+    """Hidden files, other files and directories are left out."""
     for name in ("b.json", "a.json", "c.svg", ".d.json"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "e.json").mkdir()
@@ -36,39 +36,26 @@ def test_names_are_as_short_as_they_can_be(paths: list[str], names: list[str]) -
     assert short_names([Path(path) for path in paths]) == names
 
 
+PRICES = "name,per_hour,currency,date\nc7g.large,0.07,USD,2026-11-01\n"
+
+
 def test_prices_are_given_one_by_one_and_in_files(tmp_path: Path) -> None:
-    """In the order of the command line; a byte order mark, as Excel writes it, is no part of the first column."""
+    """A byte order mark, as Excel writes it, is no part of the first column; what is no text is refused."""
     path = tmp_path / "cloud.csv"
-    path.write_text("name,per_hour,currency,date\nc7g.large,0.07,USD,2026-11-01\n", encoding="utf-8-sig")
-    assert read_prices(["BASE=0.42", f"@{path}"]) == (
-        Price("BASE", 0.42),
-        Price("c7g.large", 0.07, "USD", "2026-11-01", "cloud.csv"),
-    )
-
-
-@pytest.mark.parametrize("name", ["missing.csv", "."])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    """A missing file and a directory."""
-    with pytest.raises(InputError, match="--price: .* cannot be read: "):
-        read_prices([f"@{tmp_path / name}"])
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    """An image by mistake, for example."""
-    (tmp_path / "picture.csv").write_bytes(b"\xff\xd8\xff\xe0\x00\x10JFIF")
+    path.write_text(PRICES, encoding="utf-8-sig")
+    listed = Price("c7g.large", 0.07, "USD", "2026-11-01", "cloud.csv")
+    assert read_prices(["BASE=0.42", f"@{path}"]) == (Price("BASE", 0.42), listed)
+    path.write_bytes(b"\xff\xd8\xff\xe0\x00\x10JFIF")
     with pytest.raises(InputError, match="--price: .* cannot be read: it is not UTF-8 text"):
-        read_prices([f"@{tmp_path / 'picture.csv'}"])
+        read_prices([f"@{path}"])
 
 
 def test_the_price_of_this_machine_is_a_number_or_in_a_list(tmp_path: Path) -> None:
     """A list has it under the type of the instance, which not every firmware tells."""
     path = tmp_path / "cloud.csv"
-    path.write_text("name,per_hour,currency,date\nc7g.large,0.07,USD,2026-11-01\n")
-    assert machine_price("4.5", None) == machine_price("mine=4.5", None) == MachinePrice(4.5)
+    path.write_text(PRICES)
+    assert machine_price("mine=4.5", None) == MachinePrice(4.5)
     assert machine_price(f"@{path}", "c7g.large") == MachinePrice(0.07, "USD", "2026-11-01", "cloud.csv")
-    with pytest.raises(UsageError, match="has no price for this machine, of type c7g.metal; give the number itself"):
-        machine_price(f"@{path}", "c7g.metal")
-    with pytest.raises(UsageError, match="whose type the firmware does not tell"):
-        machine_price(f"@{path}", None)
-    with pytest.raises(UsageError, match="must be a price per hour over 0, or @FILE, not '-1'"):
-        machine_price("-1", None)
+    for kind, message in (("c7g.metal", "of type c7g.metal; give the number"), (None, "whose type the firmware does")):
+        with pytest.raises(UsageError, match=f"has no price for this machine, {message}"):
+            machine_price(f"@{path}", kind)

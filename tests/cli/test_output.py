@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -11,35 +10,26 @@ import pytest
 from modelzoo.cli import fleet, output
 from modelzoo.cli.options import Fleet
 from modelzoo.errors import UsageError
-from modelzoo.records.run import Result
-from modelzoo.results.store import ResultFile
 from modelzoo.workload import discovery
 
 CREATED = "2026-01-02T03:04:05+0000"
 
 
-def test_a_result_without_a_name_never_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two calls in one second have two files, even before either has written anything."""
-    monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path))
-    first = output.result_path(None, CREATED)
-    second = output.result_path(None, CREATED)
-    assert first.parent == second.parent == tmp_path
-    assert (first.name, second.name) == ("2026-01-02T030405Z.json", "2026-01-02T030405Z-1.json")
-
-
-def test_fleets_of_one_second_have_a_directory_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each host's file has the same name in both."""
+def test_results_of_one_second_never_replace_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even before either call has written anything; the hosts of a fleet have a directory."""
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path))
     monkeypatch.setattr("modelzoo.records.run.now", lambda: CREATED)
-    found = [fleet.directory_of(Fleet(scheduler="")) for _ in range(2)]
-    assert found == [tmp_path / "fleet-2026-01-02T030405Z", tmp_path / "fleet-2026-01-02T030405Z-1"]
-    assert all(path.is_dir() for path in found)
+    files = [output.result_path(None, CREATED) for _ in range(2)]
+    assert files == [tmp_path / "2026-01-02T030405Z.json", tmp_path / "2026-01-02T030405Z-1.json"]
+    fleets = [fleet.directory_of(Fleet(scheduler="")) for _ in range(2)]
+    assert fleets == [tmp_path / "fleet-2026-01-02T030405Z", tmp_path / "fleet-2026-01-02T030405Z-1"]
+    assert all(path.is_dir() for path in fleets)
 
 
-def test_results_are_stored_in_the_checkout_or_the_current_directory(
+def test_results_of_an_installed_suite_are_in_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An installed package has no checkout, and site-packages is no place for results."""
+    """Those of a checkout are in it; site-packages is no place for results."""
     monkeypatch.delenv("MODELZOO_RESULTS")
     monkeypatch.chdir(tmp_path)
     assert output.results_directory() == discovery.CHECKOUT / "results"
@@ -64,18 +54,6 @@ def test_lines_for_people_and_for_scripts_are_lines(capsys: pytest.CaptureFixtur
     captured = capsys.readouterr()
     assert captured.err == r"modelzoo: error: x\n\x5bTARGET] toy Time 1\x1b[2J" + "\n"
     assert captured.out == r"[TARGET] x\n[TARGET] toy Time 1\x9b" + "\n"
-
-
-def test_a_result_on_stdout_is_json_that_a_terminal_can_show(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """JSON has no escape for control characters above 127 of its own accord, nor for those that change direction."""
-    stored = ResultFile(tmp_path / "r.json", Result((), CREATED, name="\x9b\u202e é"))
-    output.print_result(stored, ["[TARGET] toy Time 1"], output.STDOUT)
-    captured = capsys.readouterr()
-    assert '"\\u009b\\u202e é"' in captured.out
-    assert captured.err == "[TARGET] toy Time 1\n"
-    assert json.loads(captured.out) == json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
 
 
 def test_what_cannot_be_written_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

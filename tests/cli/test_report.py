@@ -19,10 +19,7 @@ SSDLITE = next(path for path in STORED if path.name.startswith("ssdlite"))
 
 @pytest.mark.parametrize("stored", STORED, ids=name)
 def test_every_stored_result_is_shown(stored: Path, tmp_path: Path) -> None:
-    """Whatever it says: the file and its time, its kernels, and its page. Compared with itself it may be refused.
-
-    Early results have no digest of the inputs, so nothing can be compared; they are read all the same.
-    """
+    """As text and as a page; compared with itself, an early result may be refused, for it has no digest of inputs."""
     path, page = unpacked(stored, tmp_path), tmp_path / "page.html"
     code, out, err = called("report", "--kernels", path)
     assert (code, err) == (0, "")
@@ -34,35 +31,31 @@ def test_every_stored_result_is_shown(stored: Path, tmp_path: Path) -> None:
 
 
 def test_the_lines_for_scripts_are_those_of_the_call(tmp_path: Path) -> None:
-    """An early result with four workloads, judged: the lines that the call would print today, of all files at the end.
+    """An early result, judged: the lines that the call would print today, of all files at the end.
 
     With --details, the kernels stand between the summary and them.
     """
     short, *lines = called("report", SSDLITE, unpacked(FULL, tmp_path)).out.split("\n[")
-    assert [line.split()[:2] for line in lines[:5]] == [
-        ["VALID]", name] for name in ("ssdlite", "resnet50", "ssd", "maskrcnn", "bert")
-    ]
+    names = ("ssdlite", "resnet50", "ssd", "maskrcnn", "bert")
+    assert [line.split()[:2] for line in lines[:5]] == [["VALID]", name] for name in names]
     assert lines[5:7] == ["TARGET] resnet50 Time 0.03443", "TARGET] resnet50-bf16 Time 0.03499"]
     assert len(lines) == 13
-    assert "more: --details" in short
-    assert "kernels of " not in short
+    assert "more: --details" in short and "kernels of " not in short
     long = called("report", tmp_path / "early-full.json", "--details").out
     assert long.index("Within this session:") < long.index("kernels of ") < long.index("\n[VALID]")
 
 
 def test_the_name_of_a_file_is_one_line(tmp_path: Path) -> None:
     """However long it is, so that it can be copied; control characters in it are shown, not sent to the terminal."""
-    directory = tmp_path / ("long " * 40)
-    directory.mkdir()
-    path = directory / "a[b]\x1b[31m.json"
+    path = tmp_path / ("long " * 30 + "a[b]\x1b[31m.json")
     path.write_bytes(SSDLITE.read_bytes())
     first, second, *_ = called("report", path).out.splitlines()
-    assert first.startswith(f"{directory}/a[b]\\x1b[31m.json: 2026-")
+    assert first.startswith(f"{tmp_path}/{'long ' * 30}a[b]\\x1b[31m.json: 2026-")
     assert second == ""
 
 
 def test_a_directory_is_printed_file_by_file(tmp_path: Path) -> None:
-    """Sorted by name; of a page it is the history."""
+    """Of a page it is the history."""
     for stored in STORED:
         unpacked(stored, tmp_path)
     assert called("report", tmp_path).out.count("modelzoo 0.") >= len(STORED)
@@ -71,7 +64,6 @@ def test_a_directory_is_printed_file_by_file(tmp_path: Path) -> None:
 
 
 def test_a_redacted_page_has_no_paths(tmp_path: Path) -> None:
-    """Neither those of the results nor those in them."""
     page = tmp_path / "page.html"
     assert called("report", SSDLITE, unpacked(FULL, tmp_path), tmp_path, "-o", page, "--redact").code == 0
     text = page.read_text(encoding="utf-8")
@@ -79,7 +71,6 @@ def test_a_redacted_page_has_no_paths(tmp_path: Path) -> None:
 
 
 def test_no_result_is_replaced_by_its_page(tmp_path: Path) -> None:
-    """The name was mistyped."""
     path = unpacked(FULL, tmp_path)
     before = path.read_bytes()
     code, _, err = called("report", path, "-o", path)
