@@ -67,20 +67,17 @@ def test_the_machine_that_measures_runs_a_trusted_branch_alone() -> None:
     assert not re.search(r"\.venv|scripts/(run|setup)", commands)
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=["pull request", "branch"])
-def test_the_commands_of_the_workflows_can_be_parsed(workflow: dict[str, Any]) -> None:
-    """By the shell, and those of the suite by its own parser; their scripts exist."""
-    for step in steps_of(workflow):
-        subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True)
-        for line in step.get("run", "").splitlines():
-            words = shlex.split(re.split(r" >> | \| ", line)[0])
-            if "run" in words:
-                assert app.make_parser().parse_args(words[words.index("run") :])
-            for script in re.findall(r"scripts/[\w-]+", line):
-                assert (ROOT / script).is_file()
-
-
-def test_the_recipe_for_gitlab_calls_the_check() -> None:
-    """With options that there are."""
-    (line,) = (line for line in GITLAB["speed"]["script"] if "modelzoo check" in line)
-    assert app.make_parser().parse_args(shlex.split(line)[1:]).head == ["head/*.whl"]
+def test_the_commands_of_the_workflows_can_be_parsed() -> None:
+    """By the shell, and those of the suite by its own parser; their scripts exist, and the action has these inputs."""
+    steps = [step for workflow in WORKFLOWS for step in steps_of(workflow)]
+    for script in [*(step.get("run", "") for step in steps), *GITLAB["speed"]["script"]]:
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+        for line in script.splitlines():
+            words = shlex.split(re.split(r" >> | \| ", re.sub('^compare="(.*)"$', r"\1", line))[0])
+            for command in {"run", "check", "compare"} & set(words):
+                assert app.make_parser().parse_args(words[words.index(command) :])
+            assert all((ROOT / name).is_file() for name in re.findall(r"scripts/[\w-]+", line))
+    (step,) = [step for step in steps if "/modelzoo@" in step.get("uses", "")]
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["inputs"]
+    required = {name for name, declared in inputs.items() if declared.get("required")}
+    assert required <= set(step["with"]) <= set(inputs)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import runpy
 import signal
 import subprocess
 import sys
@@ -20,14 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runs import evidence, make, result_of
 from places import ROOT
 
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.frozen import replace
 from modelzoo.measure import container as engine
-from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
-from modelzoo.setting import Setting
 
 IMAGE = os.environ.get("MODELZOO_TEST_IMAGE", "modelzoo:torch2.10.0_x86_modelzoo")
 
@@ -45,12 +40,6 @@ USABLE = (
     "import json, msgspec; from modelzoo.machine import cpu; "
     "print(json.dumps({**msgspec.structs.asdict(cpu.usable_threads()), 'memory': cpu.memory_limit()}))"
 )
-
-
-def test_limits_are_read_by_code_that_runs() -> None:
-    """What the test below runs in a container also runs here, so that a renamed function is noticed without Docker."""
-    done = subprocess.run([sys.executable, "-c", USABLE], capture_output=True, text=True, check=True)
-    assert {"affinity", "count", "memory", "quota"} <= json.loads(done.stdout).keys()
 
 
 @pytest.mark.docker
@@ -108,9 +97,7 @@ SCRIPT = ["python3", "performance.py", *FEW]
     ("words", "options", "timed"),
     [
         (RUN, [], ["mlp", "mlp-bf16"]),
-        (RUN, ["--read-only", "--tmpfs", "/tmp"], ["mlp", "mlp-bf16"]),
         (RUN, ["--read-only"], ["mlp", "mlp-bf16"]),
-        (RUN, ["--user", "12345"], ["mlp", "mlp-bf16"]),
         (
             RUN,
             ["--user", "12345:12345", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--network", "none"],
@@ -121,10 +108,7 @@ SCRIPT = ["python3", "performance.py", *FEW]
     ],
 )
 def test_any_user_gets_a_result(words: list[str], options: list[str], timed: list[str], results: Path) -> None:
-    """With a read-only root there are [TARGET] lines, no traceback, and a result that names the image.
-
-    Inductor finds its compiler, the headers and a writable cache directory; ``performance.py`` works as in README.
-    """
+    """[TARGET] lines and a result that names the image; Inductor finds its compiler and a cache that it can write."""
     done = docker(*words, options=options, results=results)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^\[TARGET\] (\S+) Time [0-9.]+$", done.stdout, re.MULTILINE)[: len(timed)] == timed
@@ -158,7 +142,6 @@ def test_an_image_lists_what_is_in_it() -> None:
 
 @pytest.mark.docker
 def test_validation_writes_into_the_volume(results: Path) -> None:
-    """Pictures and tables of ``validate`` go to the volume, not into the image."""
     done = docker("validate", "bert", "--bf16", "--option", "sequence=64", "--limit", "1", results=results)
     assert "Traceback" not in done.stderr
     assert "cannot write" not in done.stderr
@@ -169,7 +152,7 @@ def test_validation_writes_into_the_volume(results: Path) -> None:
 @pytest.mark.docker
 @pytest.mark.parametrize("how", [["kill", "--signal", "INT"], ["stop"]], ids=["Ctrl-C", "docker stop"])
 def test_an_interrupted_run_keeps_what_it_has(how: list[str], results: Path) -> None:
-    """It ends at once with exit code 130, reports how many runs are kept, and the result contains them."""
+    """It ends at once."""
     name = f"modelzoo-test-{uuid.uuid4().hex[:8]}"
     words = ["run", "examples/mlp", "--processes", "20", "--max-seconds", "3", "--no-audit"]
     command = ["docker", "run", "--rm", "--name", name, "--volume", f"{results}:/modelzoo/results", IMAGE, *words]
@@ -223,7 +206,6 @@ def test_an_image_and_this_machine_are_measured_in_turn(tmp_path: Path) -> None:
 
 @pytest.mark.docker
 def test_an_interrupted_call_removes_its_containers(tmp_path: Path) -> None:
-    """Ctrl-C while one of two containers is paused."""
     path = tmp_path / "r.json"
     words = ["run", "examples/mlp", "--image", IMAGE, "--vary", "seed=0,0", "--weights", "random"]
     words += ["--processes", "20", "--max-seconds", "3", "--no-audit", "--json", str(path)]
@@ -237,36 +219,6 @@ def test_an_interrupted_call_removes_its_containers(tmp_path: Path) -> None:
         running.wait()
     assert running.returncode == 130
     assert containers() == []
-
-
-def classes(kernels: dict[tuple[str, OperatorClass], str]) -> tuple[list[str], bool]:
-    """What ``tests/docker/libraries.py`` shows of a run in two precisions with these kernels."""
-    runs = []
-    for number, precision in enumerate(("fp32", "bf16")):
-        operators = tuple(
-            OperatorUse("aten::op", kind, (), kernel, wanted, ProofSource.BOTH, 1, 1.0, 1.0)
-            for (wanted, kind), kernel in kernels.items()
-            if wanted == precision
-        )
-        audited = replace(evidence(ProofVerdict.FP32), operators=operators)
-        runs.append(make([1.0], workload="every_class", setting=Setting(precision), group=number, evidence=audited))
-        # What another workload ran says nothing of the classes.
-        runs.append(make([1.0], workload="bert", setting=Setting(precision), group=number + 2, evidence=audited))
-    lines, is_complete = runpy.run_path(str(ROOT / "tests/docker/libraries.py"))["lines"](result_of(*runs))
-    return lines, is_complete
-
-
-def test_the_smoke_test_names_the_library_of_each_class_of_operator() -> None:
-    """In both precisions; a class that nothing ran, or whose kernel no log shows, fails it."""
-    every = {(each, kind): f"kernel of {kind}" for each in ("fp32", "bf16") for kind in OperatorClass}
-    lines, is_complete = classes(every)
-    assert is_complete
-    assert len(lines) == 8
-    assert "bf16 requested, attention: kernel of attention, bf16" in lines
-    missing = {key: kernel for key, kernel in every.items() if key != ("bf16", OperatorClass.MATMUL)}
-    assert classes(missing) == ([*lines[:6], "bf16 requested, matmul: nothing ran", lines[7]], False)
-    _, is_complete = classes({**every, ("fp32", OperatorClass.CONV): "no kernel log"})
-    assert not is_complete
 
 
 @pytest.mark.arm
