@@ -80,55 +80,43 @@ def results(tmp_path: Path) -> Path:
 
 
 def only_result(folder: Path) -> dict[str, Any]:
-    """Read the only result in ``folder``."""
     (path,) = folder.glob("*.json")
     data: dict[str, Any] = json.loads(path.read_text())
     return data
 
 
+def wait_for_a_run(folder: Path, running: subprocess.Popen[str], also: Callable[[], bool] = lambda: True) -> None:
+    """Wait until a result in ``folder`` has a run."""
+    deadline = time.monotonic() + 300
+    while not (any(json.loads(path.read_text())["runs"] for path in folder.glob("[!.]*.json")) and also()):
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
 FEW = ["--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"]
-RUN = ["run", "examples/mlp", *FEW]
-COMPILED = [*RUN, "--precision", "fp32", "--mode", "compile"]
-SCRIPT = ["python3", "performance.py", *FEW]
+NOBODY = "--user 12345:12345 --read-only --tmpfs /tmp"
 
 
 @pytest.mark.docker
 @pytest.mark.parametrize(
     ("words", "options", "timed"),
     [
-        (RUN, [], ["mlp", "mlp-bf16"]),
-        (RUN, ["--read-only"], ["mlp", "mlp-bf16"]),
-        (
-            RUN,
-            ["--user", "12345:12345", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--network", "none"],
-            ["mlp", "mlp-bf16"],
-        ),
-        (COMPILED, ["--user", "12345", "--read-only", "--tmpfs", "/tmp"], ["mlp"]),
-        (SCRIPT, ["--workdir", "/modelzoo/resnet50"], ["resnet50"]),
+        ("run examples/mlp", "", ["mlp", "mlp-bf16"]),
+        ("run examples/mlp", "--read-only", ["mlp", "mlp-bf16"]),
+        ("run examples/mlp", f"{NOBODY} --cap-drop ALL --network none", ["mlp", "mlp-bf16"]),
+        ("run examples/mlp --precision fp32 --mode compile", NOBODY, ["mlp"]),
+        ("python3 performance.py", "--workdir /modelzoo/resnet50", ["resnet50"]),
     ],
 )
-def test_any_user_gets_a_result(words: list[str], options: list[str], timed: list[str], results: Path) -> None:
+def test_any_user_gets_a_result(words: str, options: str, timed: list[str], results: Path) -> None:
     """[TARGET] lines and a result that names the image; Inductor finds its compiler and a cache that it can write."""
-    done = docker(*words, options=options, results=results)
+    done = docker(*words.split(), *FEW, options=options.split(), results=results)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^\[TARGET\] (\S+) Time [0-9.]+$", done.stdout, re.MULTILINE)[: len(timed)] == timed
     assert "Traceback" not in done.stderr
     machine = only_result(results)["runs"][0]["report"]["provenance"]["machine"]
     assert (machine["image"], machine["container"]) == (IMAGE.rpartition(":")[2], "docker")
-
-
-def wait_until(reached: Callable[[], bool], running: subprocess.Popen[str]) -> None:
-    """Wait for something that a call does while it runs."""
-    deadline = time.monotonic() + 300
-    while not reached():
-        assert running.poll() is None, running.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
-def has_runs(path: Path) -> bool:
-    """Whether a result has runs."""
-    return path.exists() and bool(json.loads(path.read_text())["runs"])
 
 
 @pytest.mark.docker
@@ -143,8 +131,7 @@ def test_an_image_lists_what_is_in_it() -> None:
 @pytest.mark.docker
 def test_validation_writes_into_the_volume(results: Path) -> None:
     done = docker("validate", "bert", "--bf16", "--option", "sequence=64", "--limit", "1", results=results)
-    assert "Traceback" not in done.stderr
-    assert "cannot write" not in done.stderr
+    assert not re.search("Traceback|cannot write", done.stderr)
     assert only_result(results)["validity"][0]["report"] is not None
     assert (results / "output" / "bert").is_dir()
 
@@ -158,7 +145,7 @@ def test_an_interrupted_run_keeps_what_it_has(how: list[str], results: Path) -> 
     command = ["docker", "run", "--rm", "--name", name, "--volume", f"{results}:/modelzoo/results", IMAGE, *words]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        wait_until(lambda: any(map(has_runs, results.glob("[0-9]*.json"))), running)
+        wait_for_a_run(results, running)
         subprocess.run(["docker", *how, name], check=True, capture_output=True)
         stdout, stderr = running.communicate(timeout=9)  # docker stop would kill it after 10
     finally:
@@ -177,41 +164,12 @@ def containers() -> list[str]:
 
 
 @pytest.mark.docker
-def test_an_image_and_this_machine_are_measured_in_turn(tmp_path: Path) -> None:
-    """``--vary image=``: same weights, the image's id in the result, workers that wait are paused, none remains."""
-    path = tmp_path / "r.json"
-    words = ["run", "examples/mlp", "--vary", f"image={IMAGE},default", "--weights", "random", "--threads", "1"]
-    words += ["--processes", "2", "--max-seconds", "2", "--json", str(path)]
-    command = [sys.executable, "-m", "modelzoo", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr
-    reports = [run["report"] for run in json.loads(path.read_text())["runs"]]
-    inside = [report for report in reports if report["prepared"]["setting"]["image"] == IMAGE]
-    outside = [report for report in reports if report["prepared"]["setting"]["image"] is None]
-    assert (len(inside), len(outside)) == (2, 2)
-    identify = ["docker", "image", "inspect", "--format", "{{.Id}}", IMAGE]
-    expected = subprocess.run(identify, capture_output=True, text=True, check=True).stdout.strip()
-    assert {report["provenance"]["machine"]["image_id"] for report in inside} == {expected}
-    assert {report["provenance"]["machine"]["container"] for report in inside} == {"docker"}
-    assert len({report["prepared"]["weights"]["sha256"] for report in reports}) == 1
-    for report in inside:
-        for turn in report["turns"]:
-            assert not any(
-                turn["start"] < other["end"] and other["start"] < turn["end"]
-                for each in outside
-                for other in each["turns"]
-            )
-    assert containers() == []
-
-
-@pytest.mark.docker
 def test_an_interrupted_call_removes_its_containers(tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
     words = ["run", "examples/mlp", "--image", IMAGE, "--vary", "seed=0,0", "--weights", "random"]
-    words += ["--processes", "20", "--max-seconds", "3", "--no-audit", "--json", str(path)]
+    words += ["--processes", "20", "--max-seconds", "3", "--no-audit", "--json", str(tmp_path / "r.json")]
     running = subprocess.Popen([sys.executable, "-m", "modelzoo", *words], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
-        wait_until(lambda: has_runs(path) and len(containers()) == 2, running)
+        wait_for_a_run(tmp_path, running, lambda: len(containers()) == 2)
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=120)  # an engine that removes what it is just pausing takes its time
     finally:

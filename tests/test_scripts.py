@@ -290,7 +290,7 @@ def test_without_uv_a_pinned_one_is_installed(checkout: Checkout) -> None:
 
 
 def test_pip_installs_if_uv_cannot(checkout: Checkout) -> None:
-    """The checksums are verified all the same; if pip cannot either, nothing is timed, and the next call tries again."""
+    """The checksums are verified all the same; if pip cannot either, nothing is timed, and the next call goes on."""
     checkout.uv("exit 1")
     done = checkout.call("setup", "lock.txt")
     assert done.returncode == 0

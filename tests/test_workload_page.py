@@ -61,14 +61,6 @@ def test_the_second_listing_is_judged(run: Callable[..., str]) -> None:
     assert re.match(r"\[VALID\] mobilenet tensor_error - [\d.]+ NUMERIC ONLY \(random weights: ", line)
 
 
-@pytest.mark.slow
-def test_speed_and_validity_in_one_call(run: Callable[..., str]) -> None:
-    """The last command of the page, as it stands."""
-    valid, *times = run(COMMANDS[3], LISTINGS[1]).splitlines()
-    assert valid.startswith("[VALID] mobilenet ")
-    assert [line.split()[1] for line in times] == ["mobilenet", "mobilenet-bf16"]
-
-
 def test_a_pickle_is_converted_and_used_by_the_first_listing(run: Callable[..., str], tmp_path: Path) -> None:
     """The commands for a checkpoint that an older torch refuses."""
     import torch

@@ -47,10 +47,7 @@ def valid(path: Path) -> dict[str, Any]:
 
 
 def test_a_whole_call(tmp_path: Path) -> None:
-    """Two precisions, interleaved: stdout has the TARGET lines alone, the JSON fits its schema and holds all.
-
-    Standard input is closed, as in a service.
-    """
+    """Two precisions, interleaved, as in a service without standard input: stdout has the TARGET lines alone."""
     path = tmp_path / "with space" / "r.json"
     path.parent.mkdir()
     words = [*MODELZOO, "run", MLP, "--processes", "2", "--iterations", "6", "--threads", "1", "--json", str(path)]
@@ -174,7 +171,7 @@ def test_mistakes_that_the_worker_finds_are_named(tmp_path: Path) -> None:
 
 
 def test_a_file_that_does_not_fit_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checkpoint of another model, a picture for BERT, an empty MODELZOO_WEIGHTS: no table, and nothing is timed."""
+    """The checkpoint of another model, a picture for BERT, an empty MODELZOO_WEIGHTS: there is no table."""
     torch.save({"other.weight": torch.ones(3)}, tmp_path / "foreign.pt")
     Image.new("RGB", (64, 48), "red").save(tmp_path / "red.png")
     monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path / "none"))

@@ -75,7 +75,8 @@ def test_a_request_to_end_is_handled_like_ctrl_c(number: str, before: str, print
 
 def test_output_never_fails_for_want_of_a_character_or_of_room() -> None:
     """A workload's name may have any character, and a log's disk may be full; a traceback would hide the verdict."""
-    said = "from modelzoo.cli.app import guard; import sys; sys.exit(guard(lambda: print('bär → ok', file=sys.std%s) or 0))"
+    call = "print('bär → ok', file=sys.std%s) or 0"
+    said = f"from modelzoo.cli.app import guard; import sys; sys.exit(guard(lambda: {call}))"
     environment = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii:strict"}
     for stream in ("out", "err"):
         command = [sys.executable, "-c", said % stream]
