@@ -21,11 +21,7 @@ PROBLEMS = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICall
 
 
 class Browser:
-    """One tab. Use it as a context manager.
-
-    Attributes:
-        events: messages about the console, exceptions and requests since the last ``open``.
-    """
+    """One tab. Use it as a context manager."""
 
     def __init__(self, directory: Path) -> None:
         read_commands, self._commands = os.pipe()

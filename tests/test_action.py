@@ -55,7 +55,6 @@ class Runner:
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     def calls(self) -> list[str]:
-        """What was called so far."""
         return self._record.read_text().splitlines()
 
 
@@ -68,7 +67,6 @@ def _value(expression: str) -> str:
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:
-    """A new machine."""
     return Runner(tmp_path)
 
 
@@ -100,7 +98,7 @@ def test_what_it_installs_for_itself_has_checksums(runner: Runner) -> None:
 
 
 def test_each_line_of_an_input_is_one_argument(runner: Runner) -> None:
-    """Whatever it contains, as the parser takes it; the page is in the summary, and the exit code is that of the check."""
+    """Whatever it contains, and as the parser takes it; the exit code is that of the check."""
     runner.run(INSTALL)
     before = len(runner.calls())
     values = {

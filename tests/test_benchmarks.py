@@ -1,7 +1,4 @@
-"""Benchmarks are not run by the tests, which assert no times; that they fit the package is tested.
-
-What they compute is tested in tests/benchmarks, on data with known truth.
-"""
+"""Benchmarks are not run by the tests, which assert no times; that they fit the package is tested."""
 
 from __future__ import annotations
 

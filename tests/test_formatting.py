@@ -19,7 +19,6 @@ INF = math.inf
     [(9.9996, "10.00"), (0.99996, "1.000"), (123456.0, "123456"), (0.0000123456, "0.00001235"), (0.0, "0"), (INF, "0")],
 )
 def test_significant_digits(value: float, text: str) -> None:
-    """Four digits, in plain decimals."""
     assert formatting.significant(value) == text
 
 

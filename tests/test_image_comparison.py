@@ -131,12 +131,10 @@ def test_this_machine_and_an_image_run_the_same_files(work: Path, monkeypatch: p
 
 
 def reports(work: Path) -> list[tuple[str, str | None]]:
-    """Weights and input of every run, as they were stored."""
     result = json.loads((work.parent / "result.json").read_text())
     found = [run["report"]["prepared"] for run in result["runs"]]
     return [(each["weights"]["path"], each["setting"]["input"]) for each in found]
 
 
 def stored(path: Path) -> str:
-    """``path`` as results have it."""
     return f"~/{path.relative_to(Path.home())}"

@@ -30,7 +30,6 @@ IMAGE = os.environ.get("MODELZOO_TEST_IMAGE", "modelzoo:torch2.10.0_x86_modelzoo
 def docker(
     *arguments: str, options: Sequence[str] = (), results: Path | None = None, image: str = IMAGE
 ) -> subprocess.CompletedProcess[str]:
-    """Run the image and wait for its end."""
     volume = [] if results is None else ["--volume", f"{results}:/modelzoo/results"]
     command = ["docker", "run", "--rm", "--env", "MODELZOO_OFFLINE=1", *options, *volume, image, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
@@ -53,7 +52,6 @@ USABLE = (
     ],
 )
 def test_limits_of_a_container_are_found(options: list[str], expected: dict[str, Any]) -> None:
-    """Not those of the host."""
     done = docker("python3", "-c", USABLE, options=options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout).items() >= expected.items()
@@ -158,7 +156,6 @@ def test_an_interrupted_run_keeps_what_it_has(how: list[str], results: Path) -> 
 
 
 def containers() -> list[str]:
-    """The names of all containers of workers, running or not."""
     command = ["docker", "ps", "--all", "--filter", "name=modelzoo-", "--format", "{{.Names}}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 

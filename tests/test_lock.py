@@ -95,18 +95,14 @@ class Indexes:
         }
 
     def lock(self) -> subprocess.CompletedProcess[str]:
-        """Call ``scripts/lock --cpu-index``."""
         command = [self.checkout / "scripts" / "lock", "--cpu-index", "2.14.1", "0.29.1"]
         return subprocess.run(command, env=self.variables, capture_output=True, text=True, check=False)
 
     def written(self) -> list[str]:
-        """The locks of the checkout."""
         return sorted(path.name for path in (self.checkout / "requirements").iterdir())
 
 
 class Silent(http.server.SimpleHTTPRequestHandler):
-    """Serves files and prints nothing."""
-
     def log_message(self, *_: object) -> None:
         pass
 

@@ -134,7 +134,6 @@ def test_modules_and_files_of_a_page_exist(page: Path) -> None:
 
 
 def is_defined(name: str) -> bool:
-    """Return whether ``name`` is a module, or an attribute of one."""
     place = ROOT.joinpath(*name.split("."))
     if place.is_dir() or place.with_suffix(".py").is_file():
         return True

@@ -16,7 +16,6 @@ from places import ROOT
 
 
 def call(script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run one of the scripts to its end."""
     command = [ROOT / "scripts" / script, *arguments]
     return subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
 
@@ -143,11 +142,9 @@ class Checkout:
         self.program(self.root / ".venv" / "bin" / "python", MAKES_ENVIRONMENTS + rest)
 
     def uv(self, rest: str = "") -> None:
-        """Put a ``uv`` on the path."""
         self.program(self.path / "uv", rest)
 
     def call(self, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a script of the checkout."""
         return subprocess.run(
             [self.root / "scripts" / script, *arguments],
             env={"PATH": f"{self.path}:/usr/bin:/bin", "RECORD": str(self._calls), **variables},
@@ -157,7 +154,6 @@ class Checkout:
         )
 
     def calls(self) -> list[str]:
-        """The calls since the last time."""
         found = self._calls.read_text().splitlines()
         self._calls.write_text("")
         return found
@@ -165,7 +161,6 @@ class Checkout:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
-    """A checkout whose packages are not installed."""
     return Checkout(tmp_path)
 
 
@@ -458,7 +453,6 @@ def test_a_process_that_is_not_the_engine_is_left_alone(root_directory: Path) ->
 
 
 def test_only_root_may_use_the_engine(tmp_path: Path) -> None:
-    """Whoever can use it is root."""
     (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
     (tmp_path / "id").chmod(0o755)
     done = call("container-engine", "env", PATH=f"{tmp_path}:{os.environ['PATH']}")

@@ -82,7 +82,7 @@ def test_nonsense_is_refused(kind: type[Setting | Plan | Effort], changes: dict[
     ],
 )
 def test_labels_tell_settings_apart_by_whatever_differs(settings: list[dict[str, Any]], expected: list[str]) -> None:
-    """What all have in common is left out, equals are numbered, and interpreters and images have their shortest name."""
+    """What all have in common is left out, equals are numbered, and names of interpreters and images are short."""
     assert labels([Setting(**each) for each in settings]) == expected
 
 
@@ -110,6 +110,5 @@ def test_the_reference_runs_in_the_process_of_the_setting(process: dict[str, Any
 
 @pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"bf16_method": "cast"}])
 def test_a_resolved_setting_leaves_no_bf16_method_open(changes: dict[str, Any]) -> None:
-    """bf16 has a method, fp32 has none."""
     with pytest.raises(ValueError, match="is not resolved"):
         ResolvedSetting(**changes)

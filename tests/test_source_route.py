@@ -17,7 +17,6 @@ PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
 def run(*command: object, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run a script with a minimal environment."""
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, env={**PATH, **variables})
 
 
@@ -59,7 +58,6 @@ def has(program: str) -> bool:
 
 
 def test_every_source_is_pinned() -> None:
-    """By a full commit or SHA-256."""
     names = ("OPENBLAS", "LAPACK", "ACL", "PYTORCH")
     script = f". {ENVIRONMENT}/versions.sh; " + "; ".join(f'echo "${name}_SOURCE ${name}_PIN"' for name in names)
     for line in run("sh", "-c", script).stdout.splitlines():

@@ -55,7 +55,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def built(what: str, source: Path, into: Path) -> str:
-    """Build ``wheel`` or ``sdist``; return its name."""
     code = f"from setuptools import build_meta; import sys; print(build_meta.build_{what}(sys.argv[1]))"
     command = [sys.executable, "-c", code, into]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=300, check=False)
@@ -74,7 +73,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(installed: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed ``modelzoo`` in an empty directory."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MODELZOO_", "PYTHON"))}
     (home / "work").mkdir(parents=True, exist_ok=True)
     own = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "PYTHONPATH": str(installed)}

@@ -80,7 +80,6 @@ def start(path: Path, *options: object) -> subprocess.Popen[str]:
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The workers that this command runs now."""
     try:
         children = psutil.Process(process.pid).children(recursive=True)
         return [child for child in children if "modelzoo.measure.worker" in child.cmdline()]

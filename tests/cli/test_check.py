@@ -52,7 +52,6 @@ def checking(*words: object) -> Call:
 
 
 def toy(slower: float = 1.0) -> Result:
-    """A check of a toy that takes longer."""
     return checked({"toy": [slower * each for each in ROUNDS]})
 
 

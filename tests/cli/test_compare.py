@@ -26,7 +26,6 @@ MLP = DATA / "results" / "mlp.json"
 
 
 def stored(path: Path, result: Result) -> Path:
-    """The file of a result."""
     store.write(result, path)
     return path
 

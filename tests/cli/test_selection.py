@@ -136,7 +136,6 @@ def test_options_of_one_workload_are_varied_for_it_alone() -> None:
 
 
 def test_judging_takes_precisions_only() -> None:
-    """``validate`` compares each with fp32 anyway."""
     args = app.make_parser().parse_args(["validate", "examples/mlp", "--precision", "fp32,bf16"])
     assert labels(select_settings(args, "bf16")[0][1]) == ["fp32", "bf16"]
 

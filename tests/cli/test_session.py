@@ -65,17 +65,14 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the call stores its result."""
     return tmp_path / "r.json"
 
 
 def run(path: Path, *options: object) -> Call:
-    """``modelzoo run examples/mlp``."""
     return called("run", MLP, "--threads", "2", "--json", path, *options)
 
 
 def targets(out: str) -> list[str]:
-    """The names in the lines for scripts."""
     return [line.split()[1] for line in out.splitlines()]
 
 
@@ -169,7 +166,6 @@ def test_a_full_disk_loses_nothing(
 def test_a_disk_that_is_full_at_ctrl_c_is_still_an_interruption(
     simulated: Simulate, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The designs are ended in memory only."""
     simulated([*rounds(1), KeyboardInterrupt()])
     fill_the_disk(monkeypatch, after=3)
     code, _, err = run(path)

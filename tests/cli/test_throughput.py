@@ -43,7 +43,6 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[ConfigurationRun]:
 
 
 def measure(path: Path, *words: object) -> Call:
-    """``modelzoo throughput examples/mlp``."""
     return called("throughput", MLP, "--weights", "random", "--json", path, *words)
 
 
@@ -123,7 +122,6 @@ def test_the_plot_has_the_name_that_it_was_given(tmp_path: Path) -> None:
 def test_an_interrupted_call_keeps_what_was_finished(
     rounds: list[ConfigurationRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit code 130, and the table of the finished rounds."""
     before = search.run_configuration
 
     def interrupted(task: Task, on_event: Any) -> RoundResult:

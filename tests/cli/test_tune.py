@@ -25,7 +25,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def tune(path: Path, *words: object) -> Call:
-    """``modelzoo tune examples/mlp``."""
     return called("tune", MLP, "--batch", "4", "--vary", "mode=eager,script", "--json", path, *words)
 
 

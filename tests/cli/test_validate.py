@@ -44,7 +44,6 @@ def judges(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def test_an_error_is_one_line(judges: Callable[..., None]) -> None:
-    """However long it is and whatever it contains, as all errors are."""
     judges(replace(JUDGED, report=None, error=f"[bold]no[/] data {'x' * 80}\nat all"))
     err = called("validate", MLP, "--precision", "bf16").err
     assert f"modelzoo: error: mlp: [bold]no[/] data {'x' * 80}\\nat all\n" in err

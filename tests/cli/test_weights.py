@@ -128,7 +128,6 @@ def test_convert_says_what_it_wrote(tmp_path: Path) -> None:
 
 
 def test_convert_ends_with_one_line_for_every_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 2, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     torch.save({"weight": torch.ones(1)}, "x.pth")
     Path("x.safetensors").write_text("old")
