@@ -18,8 +18,6 @@ import pytest
 from places import ROOT
 from wheels import wheel
 
-from modelzoo.warning import WarningCode
-
 VERSIONS = ("2.10.0",)
 BAKE = (ROOT / "docker-bake.hcl").read_text(encoding="utf-8")
 ARM, X86 = ["linux/arm64"], ["linux/amd64"]
@@ -35,18 +33,15 @@ def promised() -> dict[str, list[str]]:
     return found
 
 
-def bake(*targets: str, folder: Path = ROOT, **variables: str) -> dict[str, Any]:
+def bake(*targets: str, **variables: str) -> dict[str, Any]:
     """Return the targets of ``docker buildx bake --print``, which needs buildx but no engine."""
     if not shutil.which("docker") or subprocess.run(["docker", "buildx", "version"], capture_output=True).returncode:
         pytest.skip("docker buildx is not installed")
     command = ["docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print", *targets]
-    done = subprocess.run(command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     plan: dict[str, Any] = json.loads(done.stdout)["target"]
     return plan
-
-
-# docker-bake.hcl
 
 
 def test_every_tag_is_in_the_bake_plan() -> None:
@@ -85,13 +80,10 @@ def test_variables_become_arguments_of_a_build(
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
 def test_an_engine_adds_its_own_packages_only(engine: str) -> None:
-    """The others are in the environment; a second numpy before its own would be imported instead of it."""
-    pins = [
-        {line.partition("==")[0] for line in (ROOT / "requirements" / name).read_text().splitlines() if "==" in line}
-        for name in (f"lock-{engine}.txt", "lock-cpu.txt")
-    ]
-    assert engine in pins[0]
-    assert not pins[0] & pins[1]
+    """A second numpy before that of the environment would be imported instead of it."""
+    files = [ROOT / "requirements" / f"lock-{name}.txt" for name in (engine, "cpu")]
+    own, others = ({*re.findall("^(.*?)==", file.read_text(), re.MULTILINE)} for file in files)
+    assert engine in own and not own & others
     assert f"requirements/lock-{engine}.txt" in (ROOT / "Dockerfile").read_text()
 
 
@@ -111,15 +103,6 @@ def test_bake_file_and_versions_agree() -> None:
     assert (done.returncode, done.stderr) == (2, said)
 
 
-def test_a_base_with_a_digest_can_be_replaced_by_the_one_of_this_machine(tmp_path: Path) -> None:
-    """Where no registry answers: LOCAL_BASES drops the digest, of every target."""
-    with_digest = BAKE.replace('base = "debian:bookworm-slim', 'base = "debian:bookworm-slim@sha256:aa')
-    (tmp_path / "docker-bake.hcl").write_text(with_digest)
-    for variables, base in (({}, "debian:bookworm-slim@sha256:aa"), ({"LOCAL_BASES": "yes"}, "debian:bookworm-slim")):
-        plan = bake("current", folder=tmp_path, **variables)
-        assert {target["args"]["BASE_IMAGE"] for target in plan.values()} == {base}
-
-
 def test_groups_name_every_target() -> None:
     """A target that no group lists would never be built."""
     named = set(re.findall(r'"((?:torch\d+_\d+_\d+_\w+|modelzoo))"', BAKE.partition('target "_common"')[0]))
@@ -127,39 +110,23 @@ def test_groups_name_every_target() -> None:
     assert named == wanted - {f"torch{version.replace('.', '_')}_x86" for version in VERSIONS}
 
 
-# Dockerfiles
-
-
-def test_dockerfiles_of_the_environments_begin_alike() -> None:
-    """So that the images share layers of a gigabyte."""
-    shared = [
-        path.read_text(encoding="utf-8").partition("# --- Identical")[2].partition("# --- From here on")[0]
-        for path in sorted((ROOT / "pytorch_env").glob("Dockerfile.*"))
-    ]
-    assert len(shared) == 3
-    assert len(set(shared)) == 1
-    assert "unpack-wheels" in shared[0]
-
-
 STAGE = re.compile(r"^FROM (?:--platform=\S+ )?(\S+) AS (\S+)\n(.*?)(?=^FROM|\Z)", re.MULTILINE | re.DOTALL)
-LAST_STAGES = [("Dockerfile", "code")] + [
-    (f"pytorch_env/{path.name}", stage)
-    for path in sorted((ROOT / "pytorch_env").glob("Dockerfile.*"))
-    for stage in ("wheel", "source")
-    if f" AS {stage}\n" in path.read_text(encoding="utf-8")
-]
-"""What images are made of, besides weights and labels."""
+ENVIRONMENTS = sorted((ROOT / "pytorch_env").glob("Dockerfile.*"))
+DOCKERFILES = [ROOT / "Dockerfile", *ENVIRONMENTS]
 
 
-@pytest.mark.parametrize(("name", "stage"), LAST_STAGES)
-def test_no_image_imports_what_a_container_has_left_in_the_home_directory(name: str, stage: str) -> None:
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)
+def test_no_image_imports_what_a_container_has_left_in_the_home_directory(path: Path) -> None:
     """One ``.pth`` file there would be run by every later container with the same volume."""
-    stages = {each: (base, body) for base, each, body in STAGE.findall((ROOT / name).read_text(encoding="utf-8"))}
-    lines = ""
-    while stage in stages:
-        stage, body = stages[stage]
-        lines += body
-    assert re.search(r"^ENV (.*\\\n)?.*\bPYTHONNOUSERSITE=1$", lines, re.MULTILINE)
+    stages = {each: (base, body) for base, each, body in STAGE.findall(path.read_text(encoding="utf-8"))}
+    last = {"code", "wheel", "source"} & set(stages)
+    assert last
+    for stage in last:
+        lines = ""
+        while stage in stages:
+            stage, body = stages[stage]
+            lines += body
+        assert re.search(r"^ENV (.*\\\n)?.*\bPYTHONNOUSERSITE=1$", lines, re.MULTILINE)
 
 
 BILL = ROOT / "pytorch_env" / "bill-of-materials"
@@ -196,9 +163,7 @@ def test_the_bill_of_materials_lists_the_packages_of_python_and_debian(tmp_path:
     ]
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "Dockerfile", *sorted((ROOT / "pytorch_env").glob("Dockerfile.*"))], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)
 def test_every_image_has_a_bill_of_materials(path: Path) -> None:
     """Each stage that can be an image writes it after its last package."""
     written = "bill-of-materials /modelzoo/sbom/image.cdx.json"
@@ -209,22 +174,14 @@ def test_every_image_has_a_bill_of_materials(path: Path) -> None:
     assert not any(re.search(r"apt-get|pip|COPY", stage.partition(written)[2]) for stage in final.values())
 
 
-MOUNTED = (*sorted((ROOT / "pytorch_env").glob("Dockerfile.*")), ROOT / "scripts/smoke-images")
-
-
-def mounted_modules(path: Path) -> dict[str, str]:
-    """Return the modules of the suite that ``path`` mounts below /build, as source to place."""
-    text = path.read_text(encoding="utf-8")
-    found = re.findall(r"source=(modelzoo/\S+),target=/build/(\S+) ", text)
-    return dict(found or re.findall(r"\$here/(modelzoo/\S+):/build/(\S+):ro", text))
-
-
-@pytest.mark.parametrize("path", MOUNTED, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*ENVIRONMENTS, ROOT / "scripts/smoke-images"], ids=lambda path: path.name)
 def test_mounted_modules_import_alone(path: Path, tmp_path: Path) -> None:
     """The canary runs during a build from the mounted files alone: no other module, no package but torch."""
-    modules = mounted_modules(path)
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(r"source=(modelzoo/\S+),target=/build/(\S+) ", text)
+    modules = found or re.findall(r"\$here/(modelzoo/\S+):/build/(\S+):ro", text)
     assert modules
-    for source, place in modules.items():
+    for source, place in modules:
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / source, tmp_path / place)
     code = """
@@ -238,16 +195,6 @@ print(callable(run_canary), canary.verdict("fp32") == "fp32", canary.summary, ca
     command = [sys.executable, "-I", "-S", "-B", "-c", code, tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "True True conv fp32 (2.0e-07) fp32\n", done.stderr
-
-
-def test_smoke_test_finds_the_warning_about_emulation() -> None:
-    """``scripts/smoke-images`` searches the output for a part of the warning's text."""
-    searched = re.search(r"grep -q '(.*emulated.*)'", (ROOT / "scripts/smoke-images").read_text(encoding="utf-8"))
-    assert searched is not None
-    assert searched[1] in WarningCode.EMULATED.value[1]
-
-
-# pytorch_env/unpack-wheels
 
 
 def program(path: Path, text: str) -> None:
@@ -328,9 +275,6 @@ def test_torch_comes_from_its_own_index(tmp_path: Path, python_tag: str) -> None
     assert "2.10.0+cpu" in (tmp_path / "site" / "torch.py").read_text()
     assert "0.25.0+cpu" in (tmp_path / "site" / "torchvision.py").read_text()
     assert (tmp_path / "site" / "six.py").is_file()
-
-
-# The entry point
 
 
 @pytest.mark.parametrize(

@@ -345,6 +345,7 @@ def test_one_command_pins_the_base_images(checkout: Checkout) -> None:
         assert pins() == [f"{name}@sha256:{digest}"] * 2
 
 
+@pytest.mark.parametrize(("version", "vision"), [("2.14.1", ">=0.29"), ("2.13.0", "==0.28.*")])
 def test_another_torch_comes_with_its_torchvision_and_the_pins_of_the_lock(
     version: str, vision: str, checkout: Checkout
 ) -> None:
