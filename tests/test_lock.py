@@ -34,12 +34,7 @@ dependencies = ["torch>=2.6", "torchvision>=0.21", "tiny"]
 [project.optional-dependencies]
 test = ["checker"]
 """
-LOCK = """\
-tiny==1.0 \\
-    --hash=sha256:0000
-torch==2.10.0 \\
-    --hash=sha256:0000
-"""
+LOCK = "tiny==1.0 \\\n    --hash=sha256:0000\ntorch==2.10.0 \\\n    --hash=sha256:0000\n"
 TORCH = {"torch": "2.14.1", "torchvision": "0.29.1"}
 
 

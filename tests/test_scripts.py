@@ -181,23 +181,6 @@ def test_the_first_call_says_what_comes_and_the_next_one_installs_nothing(checko
     assert (done.stdout, done.stderr, checkout.calls()) == ("", "", ["modelzoo run resnet50 --bf16"])
 
 
-def test_what_builds_the_suite_is_pinned_too(checkout: Checkout) -> None:
-    """pip downloads no build backend of its own choice and runs it; the pinned one does not stay in .venv."""
-    checkout.python('case "$*" in *--editable*) ls -d "$PYTHONPATH" >>"$RECORD" ;; esac\n')
-    assert checkout.call("setup", "lock.txt").returncode == 0
-    (backend,) = (line for line in checkout.calls() if "requirements/build.txt" in line)
-    assert re.fullmatch(
-        r"python -m pip --quiet install --no-deps --require-hashes --target (\S+) --requirement requirements/build.txt",
-        backend,
-    )
-    (checkout.root / ".venv" / "modelzoo-lock.txt").unlink()
-    assert checkout.call("setup", "lock.txt").returncode == 0
-    *_, editable, directory = checkout.calls()
-    assert editable == "python -m pip --quiet install --no-deps --no-build-isolation --editable ."
-    assert directory.startswith("/tmp/")
-    assert not Path(directory).exists()
-
-
 def test_everything_that_a_script_installs_has_a_checksum_or_says_that_it_has_none() -> None:
     """Each call of pip and uv in the scripts; those of what is not in a lock are listed here."""
     scripts = [*(ROOT / "scripts").iterdir(), ROOT / ".ci" / "run", ROOT / "pytorch_env" / "unpack-wheels"]
