@@ -135,20 +135,11 @@ def test_cpu_builds_of_both_machines_are_locked_with_checksums(indexes: Indexes)
     assert "'1.0'" in (target / "tiny.py").read_text()
 
 
-@pytest.mark.parametrize(
-    ("machines", "message"),
-    [
-        (["x86_64"], "{index} has no CPU build of torch 2.14.1 and torchvision 0.29.1 for aarch64"),
-        ([], "torch 2.14.1 and torchvision 0.29.1 cannot be locked from {index}"),
-    ],
-)
-def test_an_index_without_builds_for_both_machines_is_refused(
-    machines: list[str], message: str, indexes: Indexes
-) -> None:
+def test_an_index_without_builds_for_both_machines_is_refused(indexes: Indexes) -> None:
     """ARM and x86 are compared on one release, and the builds of the general index are not taken in their place."""
-    indexes.build(*machines)
+    indexes.build("x86_64")
     done = indexes.lock()
-    said = message.format(index=indexes.variables["CPU_INDEX"])
+    said = f"{indexes.variables['CPU_INDEX']} has no CPU build of torch 2.14.1 and torchvision 0.29.1 for aarch64"
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == f"lock: error: {said} (see above); nothing was written"
     assert indexes.written() == ["lock-test.txt"]
