@@ -290,3 +290,14 @@ def test_entry_point_distinguishes_commands_and_programs(
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), "MODELZOO_RUN_OPTIONS": options}
     command = [ROOT / "scripts/container-entrypoint", *words]
     assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == called
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the build for x86 refuses other machines")
+def test_this_torch_passes_the_check_of_the_x86_image() -> None:
+    """It is the same wheel; a wrong architecture is known to go unnoticed, so it is looked at first."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for backend, code, said in (("x86", 0, "fp32 is fp32"), ("acl", 1, "FAILED: architecture")):
+        command = [sys.executable, ROOT / "pytorch_env" / "assert-backend", backend]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        assert said in done.stdout + done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import load_results
@@ -106,3 +107,12 @@ def test_results_without_timings_have_no_rows(tmp_path: Path) -> None:
             f"modelzoo: error: --format csv has latencies, as run and tune measure them, and {names[-1]} has none; "
             "give --format terminal, markdown or html (see modelzoo report --help)\n"
         )
+
+
+@pytest.mark.parametrize("stored", STORED, ids=name)
+def test_paths_are_made_up_or_masked(stored: Path, tmp_path: Path) -> None:
+    """Absolute paths begin in made-up directories, and no home directory but the made-up one appears."""
+    text = re.sub(r'"jpeg":"[^"]*"', "", unpacked(stored, tmp_path).read_text())
+    paths = set(re.findall(r"(?<![\w.~:/)-])/(?:[\w.-]+/)+[\w.-]+", text))
+    made_up = ("/data/", "/home/user/", "/home/USER/", "/tmp/torchinductor_USER")
+    assert [path for path in sorted(paths) if not (path + "/").startswith(made_up)] == []
