@@ -242,6 +242,7 @@ def python_tag() -> str:
 
 
 def test_a_wheel_with_another_checksum_ends_the_build(tmp_path: Path, python_tag: str) -> None:
+    """A wheel whose checksum is not in the lock is not unpacked."""
     lock = pinned(wheel(tmp_path / "wheels", "six", "1.0", "py3-none-any"))
     done = unpack(tmp_path, re.sub(r"(sha256:)\w{4}", r"\g<1>0000", lock), "arm64")
     assert done.returncode != 0

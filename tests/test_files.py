@@ -30,6 +30,7 @@ def test_text_and_bytes_are_written(tmp_path: Path, content: str | bytes) -> Non
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
 def test_the_umask_gives_the_permissions(tmp_path: Path, umask: int, mode: int) -> None:
+    """Other users can read the file if the umask lets them."""
     before = os.umask(umask)
     try:
         write_atomically(tmp_path / "file", "")
@@ -94,6 +95,7 @@ JOE = {"HOME": "/home/joe", "USER": "joe"}
     ],
 )
 def test_private_parts_of_paths_are_masked(text: str, masked: str) -> None:
+    """Home directories and user names disappear from paths, and nothing else changes."""
     assert private_path(text, JOE) == masked
     assert private_path(masked, JOE) == masked
 

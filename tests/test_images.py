@@ -56,6 +56,7 @@ USABLE = (
     ],
 )
 def test_limits_of_a_container_are_found(options: list[str], expected: dict[str, Any]) -> None:
+    """Not those of the host."""
     done = docker("python3", "-c", USABLE, options=options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout).items() >= expected.items()
@@ -132,6 +133,7 @@ def test_an_image_lists_what_is_in_it() -> None:
 
 @pytest.mark.docker
 def test_validation_writes_into_the_volume(results: Path) -> None:
+    """Pictures and tables of ``validate`` go to the volume, not into the image."""
     done = docker("validate", "bert", "--bf16", "--option", "sequence=64", "--limit", "1", results=results)
     assert not re.search("Traceback|cannot write", done.stderr)
     assert only_result(results)["validity"][0]["report"] is not None
@@ -166,6 +168,7 @@ def containers() -> list[str]:
 
 @pytest.mark.docker
 def test_an_interrupted_call_removes_its_containers(tmp_path: Path) -> None:
+    """Ctrl-C while one of two containers is paused."""
     words = ["run", "examples/mlp", "--image", IMAGE, "--vary", "seed=0,0", "--weights", "random"]
     words += ["--processes", "20", "--max-seconds", "3", "--no-audit", "--json", str(tmp_path / "r.json")]
     running = subprocess.Popen([sys.executable, "-m", "modelzoo", *words], cwd=ROOT, stderr=subprocess.PIPE, text=True)

@@ -67,6 +67,7 @@ def test_there_are_commands() -> None:
 
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_command_is_understood(page: str, command: str) -> None:
+    """Each script exists, and modelzoo accepts the options of each command."""
     words = list(dropwhile(lambda word: re.fullmatch(r"[A-Z_]+=.*", word), shlex.split(command)))
     if words[0] == "modelzoo":
         accepted(words[1:])

@@ -79,6 +79,7 @@ def test_what_makes_no_sense_is_refused(line: str, message: str) -> None:
     ],
 )
 def test_a_missing_program_is_reported(line: str, message: str, tmp_path: Path) -> None:
+    """The script says what to install, instead of ``not found`` and exit code 127."""
     for name in ("dirname", "git", "mktemp", "chmod", "mkdir", "rm"):
         (tmp_path / name).symlink_to(f"/usr/bin/{name}")
     script, *arguments = line.split()
@@ -437,6 +438,7 @@ def test_a_process_that_is_not_the_engine_is_left_alone(root_directory: Path) ->
 
 
 def test_only_root_may_use_the_engine(tmp_path: Path) -> None:
+    """Whoever can use it is root; said in one line."""
     (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
     (tmp_path / "id").chmod(0o755)
     done = call("container-engine", "env", PATH=f"{tmp_path}:{os.environ['PATH']}")

@@ -110,5 +110,6 @@ def test_the_reference_runs_in_the_process_of_the_setting(process: dict[str, Any
 
 @pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"bf16_method": "cast"}])
 def test_a_resolved_setting_leaves_no_bf16_method_open(changes: dict[str, Any]) -> None:
+    """bf16 has a method, fp32 has none."""
     with pytest.raises(ValueError, match="is not resolved"):
         ResolvedSetting(**changes)

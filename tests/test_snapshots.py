@@ -36,6 +36,7 @@ def test_a_view_is_printed_as_approved(view: str, approved: Approved) -> None:
 
 @pytest.mark.parametrize("view", PAGES)
 def test_a_view_is_shown_in_a_page_as_approved(view: str, approved: Approved) -> None:
+    """Only what is between the navigation and the footer."""
     approved(f"{view}.html", main(VIEWS[view]()))
 
 
@@ -59,6 +60,7 @@ def test_what_machines_serve_and_cost_is_shown_as_approved(approved: Approved) -
 
 
 def test_a_check_is_shown_in_a_pull_request_as_approved(approved: Approved) -> None:
+    """One page of Markdown."""
     approved("check.md", markdown(VIEWS["check"]()))
 
 

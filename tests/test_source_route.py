@@ -58,6 +58,7 @@ def has(program: str) -> bool:
 
 
 def test_every_source_is_pinned() -> None:
+    """Every source has a full commit or SHA-256, so it cannot change unnoticed."""
     names = ("OPENBLAS", "LAPACK", "ACL", "PYTORCH")
     script = f". {ENVIRONMENT}/versions.sh; " + "; ".join(f'echo "${name}_SOURCE ${name}_PIN"' for name in names)
     for line in run("sh", "-c", script).stdout.splitlines():

@@ -39,6 +39,7 @@ def geometric_mean(speedups: list[tuple[float, float, float]]) -> tuple[float, f
 
 
 def test_the_geometric_means_follow_from_the_cells() -> None:
+    """Of all cells of a release together, as the page prints them."""
     found = cells()
     assert found
     for release, speedups in found.items():

@@ -226,6 +226,7 @@ def test_a_stdout_that_cannot_be_written_is_no_traceback(redirection: str, code:
 
 
 def test_with_stderr_closed_errors_do_not_go_to_stdout() -> None:
+    """stdout is for scripts, whatever happens."""
     done = run(["bash", "-c", f"{sys.executable} -m modelzoo run nosuch 2>&-"])
     assert (done.returncode, done.stdout) == (2, "")
 

@@ -80,6 +80,7 @@ def test_the_page_goes_to_stdout_and_says_what_was_asked(measures: Measure) -> N
 def test_the_exit_code_is_that_of_the_conditions(
     slower: float, words: tuple[str, ...], code: int, measures: Measure
 ) -> None:
+    """By default, a row that is slower fails."""
     measures(toy(slower))
     found = checking(*words)
     assert found.code == code
@@ -98,6 +99,7 @@ def test_a_page_in_a_file_is_markdown_and_ci_systems_get_their_formats(measures:
 
 
 def test_a_side_that_crashes_fails_whatever_the_conditions(measures: Measure) -> None:
+    """A build that cannot run the model is not one that passes."""
     result, failure = toy(), {"report": None, "error": "it crashed", "error_kind": WorkerError.__name__}
     measures(replace(result, runs=tuple(replace(run, **failure) if run.group else run for run in result.runs)))
     code, out, _ = checking("--fail-on", "ambiguous")
@@ -106,6 +108,7 @@ def test_a_side_that_crashes_fails_whatever_the_conditions(measures: Measure) ->
 
 
 def test_an_interrupted_check_keeps_and_shows_what_it_has(measures: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the other commands that measure do."""
     measures(toy())
     complete = check.measure_session
 
@@ -120,6 +123,7 @@ def test_an_interrupted_check_keeps_and_shows_what_it_has(measures: Measure, mon
 
 
 def test_a_dry_run_makes_no_environment(measures: Measure) -> None:
+    """It needs no uv, and no network."""
     calls = measures(toy())
     code, out, _ = called("check", MLP, "--base", "torch==2.13.0", "--head", "torch==2.14.1", "--dry-run")
     assert (code, calls, "5 min" in out) == (0, [], True)

@@ -60,6 +60,7 @@ def test_the_report_is_printed_and_written(
 
 
 def test_nothing_is_timed_under_an_emulator(measured: list[Machine], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No ceilings are measured, and the report says so."""
     monkeypatch.setattr(facts, "read_machine", lambda: machine_with(emulator="qemu-user"))
     code, shown, _ = called("doctor")
     assert (code, measured) == (0, [])

@@ -91,6 +91,7 @@ def test_bash_completes_commands_options_and_values() -> None:
 
 
 def test_without_shtab_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an optional package."""
     monkeypatch.setitem(sys.modules, "shtab", None)
     code, _, err = called("--print-completion", "bash")
     assert (code, "install shtab" in err) == (2, True)
@@ -126,6 +127,7 @@ def test_every_example_parses(line: str) -> None:
 
 @pytest.mark.parametrize("command", EXAMPLES)
 def test_the_help_of_every_command_ends_with_its_examples(command: str) -> None:
+    """Line by line, as they are written."""
     assert printed(command, "--help").endswith(f"\n\nexamples:{EXAMPLES[command]}\n")
 
 
@@ -149,6 +151,7 @@ def test_a_short_help_is_for_most_calls(command: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", [*STANDARD_WORKLOADS, "llm", "examples/mlp"])
 def test_the_help_of_a_workload_names_its_own_options(name: str) -> None:
+    """And its title."""
     work = load_workload(CHECKOUT / name)
     shown = called("--help", entry=partial(app.performance, str(CHECKOUT / name / "performance.py"))).out
     assert all(f"--{option.name}" in shown for option in work.options)

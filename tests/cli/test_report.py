@@ -65,6 +65,7 @@ def test_a_directory_is_printed_file_by_file(tmp_path: Path) -> None:
 
 
 def test_a_redacted_page_has_no_paths(tmp_path: Path) -> None:
+    """Neither those of the results nor those in them."""
     page = tmp_path / "page.html"
     assert called("report", SSDLITE, unpacked(FULL, tmp_path), tmp_path, "-o", page, "--redact").code == 0
     text = page.read_text(encoding="utf-8")
@@ -72,6 +73,7 @@ def test_a_redacted_page_has_no_paths(tmp_path: Path) -> None:
 
 
 def test_no_result_is_replaced_by_its_page(tmp_path: Path) -> None:
+    """The name was mistyped."""
     path = unpacked(FULL, tmp_path)
     before = path.read_bytes()
     code, _, err = called("report", path, "-o", path)

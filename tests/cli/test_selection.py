@@ -60,10 +60,12 @@ def test_one_setting_per_precision(words: str, expected: str) -> None:
 
 
 def test_without_names_the_four_standard_workloads_run() -> None:
+    """In their order."""
     assert [work.name for work in load_workloads(())] == ["resnet50", "ssd", "maskrcnn", "bert"]
 
 
 def test_an_option_goes_to_the_workload_that_has_it() -> None:
+    """Others keep their own options."""
     (bert, (first, _)), (mlp, (second, _)) = jobs("bert", "examples/mlp", "--option", "sequence=64")
     assert (bert.name, first.options["sequence"]) == ("bert", 64)
     assert (mlp.name, "sequence" in second.options) == ("mlp", False)
@@ -133,12 +135,14 @@ def test_another_baseline_moves_to_the_front(baseline: str, first: str) -> None:
 
 
 def test_options_of_one_workload_are_varied_for_it_alone() -> None:
+    """The other workloads of the call run once."""
     (_, bert), (_, mlp) = jobs("bert", "examples/mlp", "--vary", "sequence=128,384", "--baseline", "sequence=384")
     assert [setting.options["sequence"] for setting in bert] == [384, 128]
     assert len(mlp) == 1
 
 
 def test_judging_takes_precisions_only() -> None:
+    """``validate`` compares each with fp32 anyway."""
     args = app.make_parser().parse_args(["validate", "examples/mlp", "--precision", "fp32,bf16"])
     assert labels(select_settings(args, "bf16")[0][1]) == ["fp32", "bf16"]
 

@@ -122,6 +122,7 @@ def test_a_session_interrupted_before_its_first_look_has_no_verdict(simulated: S
 
 
 def test_what_was_finished_is_shown_before_an_error(simulated: Simulate, path: Path) -> None:
+    """The error is the last line, and the result is named."""
     simulated([*rounds(1), EnvironmentProblem("the GPU is gone")])
     code, out, err = run(path)
     assert (code, targets(out)) == (2, ["mlp", "mlp-bf16"])
@@ -166,6 +167,7 @@ def test_a_full_disk_loses_nothing(
 def test_a_disk_that_is_full_at_ctrl_c_is_still_an_interruption(
     simulated: Simulate, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The designs are ended in memory only."""
     simulated([*rounds(1), KeyboardInterrupt()])
     fill_the_disk(monkeypatch, after=3)
     code, _, err = run(path)
@@ -174,6 +176,7 @@ def test_a_disk_that_is_full_at_ctrl_c_is_still_an_interruption(
 
 
 def test_every_option_of_the_measurement_is_passed_on(simulated: Simulate, path: Path) -> None:
+    """What is not given is decided from what is measured."""
     requested = simulated(rounds(1))
     words = "--processes 4 --max-seconds 3 --iterations 9 --warmup 2 --no-audit --margin 2.5% --budget 10m"
     run(path, *words.split())
@@ -184,6 +187,7 @@ def test_every_option_of_the_measurement_is_passed_on(simulated: Simulate, path:
 def test_nothing_is_repeated_under_an_emulator(
     simulated: Simulate, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """There is one process per setting."""
     emulated = machine_with(emulator="qemu-user")
     monkeypatch.setattr(facts, "read_machine", lambda: emulated)
     untimed = [make(None, workload="mlp", setting=each, group=i) for i, each in enumerate((Setting(), BF16))]
@@ -195,6 +199,7 @@ def test_nothing_is_repeated_under_an_emulator(
 def test_clocks_are_locked_while_the_session_runs(
     simulated: Simulate, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And not after it."""
     events: list[object] = []
 
     @contextmanager

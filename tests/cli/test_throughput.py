@@ -77,6 +77,7 @@ def test_configurations_are_measured_stored_and_shown(rounds: list[Configuration
 )
 @pytest.mark.usefixtures("rounds")
 def test_a_plan_says_why_cores_are_idle(cores: int, words: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or nothing, if none is."""
     monkeypatch.setattr(machine_topology, "read_topology", lambda: topology(cores))
     code, out, _ = called("throughput", MLP, "--dry-run", *words.split())
     assert code == 0
@@ -111,6 +112,7 @@ def test_nothing_is_timed_under_an_emulator(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("rounds")
 def test_the_plot_has_the_name_that_it_was_given(tmp_path: Path) -> None:
+    """An error about it names the option."""
     words = ("--instances", "1,4", "--rounds", "1", "--plot")
     assert f"plot: {tmp_path / 'p.svg'}" in measure(tmp_path / "r.json", *words, tmp_path / "p.svg").err
     code, _, err = measure(tmp_path / "r.json", *words, tmp_path / "missing" / "p.svg")
@@ -122,6 +124,7 @@ def test_the_plot_has_the_name_that_it_was_given(tmp_path: Path) -> None:
 def test_an_interrupted_call_keeps_what_was_finished(
     rounds: list[ConfigurationRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Exit code 130, and the table of the finished rounds."""
     before = search.run_configuration
 
     def interrupted(task: Task, on_event: Any) -> RoundResult:

@@ -44,6 +44,7 @@ def judges(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def test_an_error_is_one_line(judges: Callable[..., None]) -> None:
+    """However long it is and whatever it contains, as all errors are."""
     judges(replace(JUDGED, report=None, error=f"[bold]no[/] data {'x' * 80}\nat all"))
     err = called("validate", MLP, "--precision", "bf16").err
     assert f"modelzoo: error: mlp: [bold]no[/] data {'x' * 80}\\nat all\n" in err
@@ -68,6 +69,7 @@ def test_a_judgement_that_cannot_be_written_is_printed(
 
 
 def test_after_an_interrupt_the_file_with_what_was_judged_is_named(judges: Callable[..., None], tmp_path: Path) -> None:
+    """As after an interrupted run."""
     judges(JUDGED, KeyboardInterrupt())
     path = tmp_path / "x.json"
     code, _, err = called("validate", MLP, "--precision", "fp32,bf16", "--json", path)

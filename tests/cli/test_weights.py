@@ -36,6 +36,7 @@ def test_list_names_every_checkpoint(tmp_path: Path) -> None:
 
 
 def test_verify_names_a_damaged_file(tmp_path: Path) -> None:
+    """A file whose checksum is not that of its name: DAMAGED, the reason, exit code 2."""
     (checkpoint,) = load_workload(find_workload("resnet50")).checkpoints()
     (tmp_path / checkpoint.stem).write_bytes(b"not the weights")
     code, out, err = called("weights", "verify", "resnet50")
@@ -128,6 +129,7 @@ def test_convert_says_what_it_wrote(tmp_path: Path) -> None:
 
 
 def test_convert_ends_with_one_line_for_every_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 2, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     torch.save({"weight": torch.ones(1)}, "x.pth")
     Path("x.safetensors").write_text("old")
