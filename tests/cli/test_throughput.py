@@ -67,22 +67,11 @@ def test_configurations_are_measured_stored_and_shown(rounds: list[Configuration
     assert called("report", path, "-o", tmp_path / "page.html").code == 0
 
 
-@pytest.mark.parametrize(
-    ("cores", "words", "reason"),
-    [
-        (4, "--instances 2 --cores-per-instance 1", "2 × 1 leaves 2 cores idle: no more instances were"),
-        (5, "--cores-per-instance 2", "2 × 2 leaves 1 core idle: whole instances of 2 do not fill 5 cores"),
-        (5, "--instances 5", ""),
-    ],
-)
 @pytest.mark.usefixtures("rounds")
-def test_a_plan_says_why_cores_are_idle(cores: int, words: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or nothing, if none is."""
-    monkeypatch.setattr(machine_topology, "read_topology", lambda: topology(cores))
-    code, out, _ = called("throughput", MLP, "--dry-run", *words.split())
-    assert code == 0
-    assert reason in out
-    assert ("idle: " in out) is bool(reason)
+def test_a_plan_says_why_cores_are_idle() -> None:
+    """More reasons are in the snapshots."""
+    out = called("throughput", MLP, "--dry-run", "--instances", "2", "--cores-per-instance", "1").out
+    assert "2 × 1 leaves 2 cores idle: no more instances were" in out
 
 
 @pytest.mark.parametrize(
