@@ -20,6 +20,7 @@ import torch
 from calls import called
 from PIL import Image
 from processes import call, until
+from toy_workloads import NUMPY_ENGINE, odd_numpy
 
 from modelzoo.results import schema, store
 from modelzoo.workload import discovery
@@ -73,10 +74,15 @@ def test_a_whole_call(tmp_path: Path) -> None:
     assert "\x1b" not in done.stderr, "stderr is no terminal here"
 
 
+SLEEPY = "import time; return lambda rows, weight: (time.sleep(0.02), rows @ weight)[1]"
+
+
 def start(path: Path, *options: object) -> subprocess.Popen[str]:
-    """A call with many processes that is going to be interrupted."""
-    words = ["--processes", "5", "--warmup", "1", "--max-seconds", "3", "--no-audit", "--threads", "1"]
-    return call("run", MLP, *words, "--precision", "fp32", "--json", path, *options)
+    """A call with many processes, which start without torch, that is going to be interrupted."""
+    work = odd_numpy(path.parent / "odd", build=SLEEPY)
+    words = ["--engine", NUMPY_ENGINE, "--weights", work.directory / "weights.npz", "--precision", "fp32"]
+    words += ["--processes", "5", "--warmup", "1", "--max-seconds", "3", "--no-audit", "--threads", "1"]
+    return call("run", work.directory, *words, "--json", path, *options)
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -92,6 +98,7 @@ def finished(path: Path) -> int:
     return len(json.loads(path.read_text())["runs"]) if path.exists() else 0
 
 
+@pytest.mark.usefixtures("numpy_engine")
 def test_a_killed_worker_loses_only_its_run(tmp_path: Path) -> None:
     """kill -9 on a worker: valid JSON of the other run, the loss is named, exit code 2."""
     path = tmp_path / "r.json"
@@ -107,9 +114,10 @@ def test_a_killed_worker_loses_only_its_run(tmp_path: Path) -> None:
     assert (first.error or "").startswith("the worker process was ended by SIGKILL")
     assert second.steady
     assert TARGET.fullmatch(out.strip())
-    assert "failed: mlp fp32: the worker process was ended by SIGKILL" in err
+    assert "failed: odd fp32: the worker process was ended by SIGKILL" in err
 
 
+@pytest.mark.usefixtures("numpy_engine")
 def test_an_ended_call_keeps_what_is_finished(tmp_path: Path) -> None:
     """By what a time limit sends: the finished runs are shown and stored, and no worker is left."""
     path = tmp_path / "r.json"
