@@ -102,7 +102,7 @@ def finished(path: Path) -> int:
 def test_a_killed_worker_loses_only_its_run(tmp_path: Path) -> None:
     """kill -9 on a worker: valid JSON of the other run, the loss is named, exit code 2."""
     path = tmp_path / "r.json"
-    process = start(path, "--processes", "2", "--iterations", "2000")
+    process = start(path, "--processes", "2", "--iterations", "150")
     (prepares,) = until(lambda: workers_of(process))
     (measures,) = until(lambda: [each for each in workers_of(process) if each != prepares])
     measures.kill()
@@ -114,7 +114,7 @@ def test_a_killed_worker_loses_only_its_run(tmp_path: Path) -> None:
     assert (first.error or "").startswith("the worker process was ended by SIGKILL")
     assert second.steady
     assert TARGET.fullmatch(out.strip())
-    assert "failed: odd fp32: the worker process was ended by SIGKILL" in err
+    assert re.search(r"failed: odd fp32 \S+: the worker process was ended by SIGKILL", err)
 
 
 @pytest.mark.usefixtures("numpy_engine")
