@@ -68,10 +68,14 @@ def test_configurations_are_measured_stored_and_shown(rounds: list[Configuration
 
 
 @pytest.mark.usefixtures("rounds")
-def test_a_plan_says_why_cores_are_idle() -> None:
+def test_a_plan_says_why_cores_are_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """More reasons are in the snapshots."""
-    out = called("throughput", MLP, "--dry-run", "--instances", "2", "--cores-per-instance", "1").out
-    assert "2 × 1 leaves 2 cores idle: no more instances were" in out
+    for cores, words, reason in (
+        (4, "--instances 2 --cores-per-instance 1", "2 × 1 leaves 2 cores idle: no more instances were"),
+        (5, "--cores-per-instance 2", "2 × 2 leaves 1 core idle: whole instances of 2 do not fill 5 cores"),
+    ):
+        monkeypatch.setattr(machine_topology, "read_topology", lambda cores=cores: topology(cores))
+        assert reason in called("throughput", MLP, "--dry-run", *words.split()).out
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,12 @@ def test_an_error_is_one_line(judges: Callable[..., None]) -> None:
     assert f"modelzoo: error: mlp: [bold]no[/] data {'x' * 80}\\nat all\n" in err
 
 
+def test_the_worst_judgement_decides_the_exit_code(judges: Callable[..., None]) -> None:
+    """Not the last one."""
+    judges(*(replace(JUDGED, exit_code=code) for code in (1, 0)))
+    assert called("validate", MLP, "--precision", "fp32,bf16").code == 1
+
+
 def test_a_judgement_that_cannot_be_written_is_printed(
     judges: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
